@@ -10,7 +10,6 @@ from kbench.chunked import ChunkedRows
 from kbench.data.application import Preparation
 from kbench.data.chunked import chunked_files, chunked_generator
 from kbench.data.config import by_files, check_config, influence, with_variant
-from kbench.data.folders import FileStatus, Folders, locate
 from kbench.data.later_rows import read_rows
 from kbench.data.preparation import (
     DatasetStatus,
@@ -21,6 +20,7 @@ from kbench.data.preparation import (
     with_task,
 )
 from kbench.data.prepared import Dataset, open_prepared
+from kbench.data.sources.folders import FileStatus, Folders, locate
 from kbench.data.stream import chunks
 
 __all__ = [

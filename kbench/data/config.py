@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbench.config import nearest
-from kbench.data.folders import part_of
 from kbench.data.formats import FORMATS
 from kbench.data.keys import KEYS, USES
 from kbench.data.own_file import complete
+from kbench.data.sources.folders import part_of
 from kbench.errors import ConfigError
 
 _KNOWN = frozenset(KEYS)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from kbench.data.folders import BUNDLED_FILES, is_file_name, is_mirror, name_in_url
 from kbench.data.formats import DELIMITERS, FORMATS
+from kbench.data.sources.folders import BUNDLED_FILES, is_file_name, is_mirror, name_in_url
 
 TASKS = ("binary", "multiclass", "regression")
 SCALES = ("none", "unit", "symmetric", "standard", "unit_global")

@@ -22,8 +22,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from kbench.data.content import text_pieces
 from kbench.data.libsvm_diagnosis import diagnose
+from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
 
 MAX_INDEX = 100_000_000

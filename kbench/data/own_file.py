@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data import formats, guarded
-from kbench.data.folders import SUFFIXES as COMPRESSED
-from kbench.data.folders import is_file, is_mirror, mirrored_name
+from kbench.data import formats
+from kbench.data.sources.folders import SUFFIXES as COMPRESSED
+from kbench.data.sources.folders import is_file, is_mirror, mirrored_name
+from kbench.data.sources.obtain import guarded
 from kbench.errors import DataError, DataNotFoundError
 
 DEFAULT_NAME = "file"

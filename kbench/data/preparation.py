@@ -20,10 +20,10 @@ import numpy as np
 from kbench.data import prepared
 from kbench.data.array_file import ArrayWriter
 from kbench.data.config import check_config, influence, with_variant
-from kbench.data.content import content_sha256, remembered_sha256
-from kbench.data.fetch import exclusive, fetch, missing_message, writable
-from kbench.data.folders import FileStatus, Folders, is_file, is_mirror, locate
 from kbench.data.own_file import complete, task_of
+from kbench.data.sources.content import content_sha256, remembered_sha256
+from kbench.data.sources.fetch import exclusive, fetch, missing_message, writable
+from kbench.data.sources.folders import FileStatus, Folders, is_file, is_mirror, locate
 from kbench.errors import ConfigError, DataNotFoundError
 
 _INTERPRETATION = ("format", "columns", "arrays")  # keys of `source` that later rows are read by
@@ -232,7 +232,7 @@ def _memory(folders: Folders) -> Path:
 
 def _sha256(config: Mapping[str, Any], files: list[FileStatus], folders: Folders) -> str:
     if config["source"]["kind"] == "generator":
-        from kbench.data.sources import generator
+        from kbench.data.sources.obtain import generator
 
         return generator(config).fingerprint(config["n"], config["n_test"])
     sums = [content_sha256(f.path, _memory(folders)) for f in files if f.path is not None]
@@ -266,7 +266,8 @@ def _build(
     memory_mb: float | None,
 ) -> None:
     """Write every file of a prepared folder."""
-    from kbench.data import scaling, sources, target
+    from kbench.data import scaling, target
+    from kbench.data.sources.obtain import obtain as sources
 
     scratch = folder / "scratch"
     loaded = sources.load(config, files, scratch, memory_mb)
@@ -310,7 +311,7 @@ def _build(
 
 
 def _is_dense(config: Mapping[str, Any], train: Any, test: Any) -> bool:
-    from kbench.data.rows import SparseRows
+    from kbench.data.sources.rows import SparseRows
 
     storage = config.get("storage") or "auto"
     if not isinstance(train, SparseRows):

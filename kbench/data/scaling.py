@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.data.rows import Rows, SparseRows
+from kbench.data.sources.rows import Rows, SparseRows
 from kbench.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from kbench.commands import predicting
-from kbench.data.piece_sizes import changed_piece_sizes
+from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import KbenchError
 from kbench.prediction import load_model
 

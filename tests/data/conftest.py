@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench.data import Folders
-from kbench.data.piece_sizes import changed_piece_sizes
+from kbench.data.sources.piece_sizes import changed_piece_sizes
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -6,7 +6,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 from kbench.data import ChunkedRows, chunked_files, chunked_generator
-from kbench.data.generators import build
+from kbench.data.sources.generators import build
 from kbench.errors import ConfigError, DataError
 from kbench.methods import DCSVC
 

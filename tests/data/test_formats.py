@@ -18,10 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import left_over, merge, named, shipped, user_file
 
-from kbench.data import check_config, fingerprint, guarded, influence, open_prepared, prepare
+from kbench.data import check_config, fingerprint, influence, open_prepared, prepare
 from kbench.data.formats import parquet, read
 from kbench.data.formats.molecules import BOHR, coulomb_matrix, sorted_triangle
-from kbench.data.piece_sizes import changed_piece_sizes
+from kbench.data.sources.obtain import guarded
+from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import ConfigError, DataError
 
 TRAIN = "a,tcp,1.5,yes\nb,udp,2,no\nc,tcp,0,no\nb,tcp,-1e3,yes\n"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.data.generators import BLOCK, build
+from kbench.data.sources.generators import BLOCK, build
 from kbench.errors import ConfigError
 
 

@@ -27,7 +27,7 @@ from kbench.data import (
     status,
     with_variant,
 )
-from kbench.data.fetch import writable
+from kbench.data.sources.fetch import writable
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 RNG = np.random.default_rng(0)
@@ -430,7 +430,7 @@ def test_a_file_of_the_user_with_and_without_test_rows(folders):
 
 
 def test_generators_stream_into_the_same_arrays_that_they_yield(folders):
-    from kbench.data.generators import build
+    from kbench.data.sources.generators import build
 
     config = shipped("covtype_like", n=5000, n_test=300, d=20, seed=7)
     data = opened(config, folders)

@@ -11,9 +11,9 @@ from scipy.sparse import random_array, vstack
 from support import libsvm_text, merge, one_file
 
 from kbench.data import Folders, libsvm, open_prepared, prepare
-from kbench.data.content import text_pieces
-from kbench.data.piece_sizes import changed_piece_sizes
-from kbench.data.rows import CsrArrays, SparseRows
+from kbench.data.sources.content import text_pieces
+from kbench.data.sources.piece_sizes import changed_piece_sizes
+from kbench.data.sources.rows import CsrArrays, SparseRows
 from kbench.errors import DataError
 
 TEXT = (
@@ -146,7 +146,7 @@ import resource, sys
 from pathlib import Path
 from support import one_file
 from kbench.data import Folders, libsvm, prepare
-from kbench.data.piece_sizes import changed_piece_sizes
+from kbench.data.sources.piece_sizes import changed_piece_sizes
 raw, own, mebibytes = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 libsvm.parse(b"1 1:2", name="f")  # compiled, or loaded, before the limit counts
 toy = one_file(scale="unit", storage="dense", n_features=30)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.content import text_pieces
 from kbench.data.formats import Part, listed, number, printable
 from kbench.data.formats.table import Column, Table, chosen, read_tables, require_finite, target_of
+from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
 
 _ATTRIBUTE = re.compile(

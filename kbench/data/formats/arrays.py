@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.content import read as read_bytes
 from kbench.data.formats import FLOAT32_OVERFLOW, Part, listed, parsing, row_of
 from kbench.data.formats.molecules import sorted_triangle
+from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
 _NPY = b"\x93NUMPY"

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kbench.data.content import text_pieces
 from kbench.data.formats import DELIMITERS, FLOAT32_OVERFLOW, Part, number, printable
 from kbench.data.formats.arrow import columns
 from kbench.data.formats.table import Table, chosen, read_tables, target_of
+from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
 
 _BLOCK_BYTES = 4 << 20  # least block that pyarrow parses at a time

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.content import read as read_bytes
 from kbench.data.formats import Part, row_of
+from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.content import read as read_bytes
 from kbench.data.formats import FLOAT32_OVERFLOW, Part, finite_number, parsing, printable
+from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
 ATOMS = 23

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.data.content import read as read_bytes
 from kbench.data.formats import Part, parsing, row_of
 from kbench.data.formats.arrow import columns
 from kbench.data.formats.table import Table, chosen, read_tables, require_finite, target_of
+from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
 _MAGIC = b"PAR1"

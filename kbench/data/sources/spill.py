@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.rows import CsrArrays, SparseRows
+from kbench.data.sources.rows import CsrArrays, SparseRows
 
 _TYPES = {"data": np.float32, "indices": np.int32, "indptr": np.int64, "y": np.float64}
 

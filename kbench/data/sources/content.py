@@ -17,7 +17,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from kbench.data.piece_sizes import piece_sizes
+from kbench.data.sources.piece_sizes import piece_sizes
 from kbench.errors import DataError, KbenchError
 from kbench.files import atomic_file
 

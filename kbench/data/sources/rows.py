@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.generators import Generator
-from kbench.data.piece_sizes import piece_sizes
+from kbench.data.sources.generators import Generator
+from kbench.data.sources.piece_sizes import piece_sizes
 
 
 class Rows(ABC):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kbench.data.content import read
+from kbench.data.sources.content import read
 from kbench.errors import DataError
 
 _SHAPE = {

@@ -21,10 +21,10 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from kbench.data.content import read_json, remember
-from kbench.data.folders import FileStatus, Folders, is_file_name, is_mirror, name_in_url
-from kbench.data.mirrors import write as write_mirror
-from kbench.data.piece_sizes import piece_sizes
+from kbench.data.sources.content import read_json, remember
+from kbench.data.sources.folders import FileStatus, Folders, is_file_name, is_mirror, name_in_url
+from kbench.data.sources.mirrors import write as write_mirror
+from kbench.data.sources.piece_sizes import piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 ATTEMPTS = 3  # requests for one file before a broken connection is an error
@@ -52,7 +52,7 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
     Returns
     -------
     Path
-        The file, named as the URL names it; a table of `kbench.data.mirrors` as the data set does.
+        The file, named as the URL names it; a table of `kbench.data.sources.mirrors` as the data set does.
 
     Raises
     ------

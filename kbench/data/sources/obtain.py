@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kbench.data import bundled, formats, generators, guarded
-from kbench.data.folders import FileStatus, is_mirror, part_of
+from kbench.data import formats
 from kbench.data.formats import printable
-from kbench.data.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
-from kbench.data.spill import spill
+from kbench.data.sources.folders import FileStatus, is_mirror, part_of
+from kbench.data.sources.obtain import bundled, generators, guarded
+from kbench.data.sources.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
+from kbench.data.sources.spill import spill
 from kbench.data.split import split_rows
 from kbench.data.target import numbered, wanted_rows
 from kbench.errors import ConfigError, DataError
@@ -67,7 +68,7 @@ def load(
         A folder for arrays that may be larger than memory. It is made if it is needed; the caller
         deletes it.
     memory_mb : float, optional
-        Memory that a guarded reader may use, in MiB; see `kbench.data.guarded`.
+        Memory that a guarded reader may use, in MiB; see `kbench.data.sources.guarded`.
 
     Raises
     ------
