@@ -20,7 +20,7 @@ from sklearn.datasets import load_svmlight_file
 
 from kbench.config import composer
 from kbench.data import Folders, locate, open_prepared, prepare
-from kbench.data.libsvm import parse
+from kbench.data.formats.libsvm import parse
 from kbench.data.sources.content import read
 
 SETS = ("ijcnn1", "covtype_93k", "a9a")

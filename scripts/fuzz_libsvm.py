@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kbench.data.libsvm import parse
+from kbench.data.formats.libsvm import parse
 from kbench.errors import DataError
 
 _REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "data" / "reference_parser.py"

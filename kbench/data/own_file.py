@@ -110,7 +110,7 @@ def _targets(
     """Targets piece by piece: float64, or texts."""
     paths = [path for files in parts.values() for path in files]
     if name == "libsvm":
-        from kbench.data import libsvm
+        from kbench.data.formats import libsvm
 
         for path in paths:
             for rows in libsvm.pieces(path):

@@ -126,7 +126,7 @@ def width_of(format: str, paths: list[Path], options: Mapping[str, Any]) -> int:
     if format != "libsvm":
         X, _, _ = next(pieces(format, paths, 1, options))
         return int(X.shape[1])
-    from kbench.data import libsvm  # imports numba
+    from kbench.data.formats import libsvm
 
     width = 1
     for path in paths:
@@ -136,7 +136,7 @@ def width_of(format: str, paths: list[Path], options: Mapping[str, Any]) -> int:
 
 
 def _libsvm(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
-    from kbench.data import libsvm  # imports numba
+    from kbench.data.formats import libsvm
 
     width = options["n_features"]
     if width is None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.sparse import random_array
 from sklearn.datasets import dump_svmlight_file
 
-from kbench.data.libsvm import parse
+from kbench.data.formats.libsvm import parse
 from kbench.errors import DataError
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.sparse import random_array, vstack
 from support import libsvm_text, merge, one_file
 
-from kbench.data import Folders, libsvm, open_prepared, prepare
+from kbench.data import Folders, open_prepared, prepare
+from kbench.data.formats import libsvm
 from kbench.data.sources.content import text_pieces
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.data.sources.rows import CsrArrays, SparseRows

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import libsvm_text
 
-from kbench.data import chunks, libsvm
-from kbench.data.formats import read
+from kbench.data import chunks
+from kbench.data.formats import libsvm, read
 from kbench.errors import ConfigError, DataError
 
 

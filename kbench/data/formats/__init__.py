@@ -30,7 +30,7 @@ class Format(NamedTuple):
     Attributes
     ----------
     module : str or None
-        Module of this package. LIBSVM text has none: `kbench.data.libsvm` reads it.
+        Module of this package. LIBSVM text has none: `kbench.data.formats.libsvm` reads it.
     pieces : tuple of str
         The files of a part if it needs several of different content, for example `train_images`
         and `train_labels`. A part of any other format is one file, or several files of the same

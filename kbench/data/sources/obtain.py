@@ -187,7 +187,7 @@ def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
 
 def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> list[Any]:
     """Rows of each LIBSVM file, all of one width, on memory maps in `scratch`."""
-    from kbench.data import libsvm  # imports numba
+    from kbench.data.formats import libsvm
 
     largest = 0
 

@@ -4,7 +4,7 @@ The format is that of LIBSVM and svmlight: one row per line, indices from 1 upwa
 an optional `qid:n` after the label, comments from `#` to the end of the line, LF or CRLF, empty
 lines anywhere. Compiled code passes twice over the bytes: the first pass counts colons and line
 ends, which bounds the sizes of the CSR arrays; the second fills them and checks every byte. For
-text that it does not accept it returns the position; `kbench.data.libsvm_diagnosis` says what is
+text that it does not accept it returns the position; `kbench.data.formats.libsvm_diagnosis` says what is
 wrong.
 
 Precision. Values are float32: mantissas of up to 18 significant digits (further ones are cut) times
@@ -22,7 +22,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from kbench.data.libsvm_diagnosis import diagnose
+from kbench.data.formats.libsvm_diagnosis import diagnose
 from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
 

@@ -1,6 +1,6 @@
 """Error messages for lines that the LIBSVM reader does not accept.
 
-It reads one line slowly, token by token, by the grammar of `kbench.data.libsvm`.
+It reads one line slowly, token by token, by the grammar of `kbench.data.formats.libsvm`.
 """
 
 import re
