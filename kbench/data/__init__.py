@@ -7,11 +7,11 @@ Importing this package is cheap; numba, SciPy and tqdm are imported when the fir
 """
 
 from kbench.chunked import ChunkedRows
-from kbench.data.application import Preparation
 from kbench.data.chunked import chunked_files, chunked_generator
 from kbench.data.config import by_files, check_config, influence, with_variant
-from kbench.data.later_rows import read_rows
-from kbench.data.preparation import (
+from kbench.data.preparation.application import Preparation
+from kbench.data.preparation.later_rows import read_rows
+from kbench.data.preparation.prepare import (
     DatasetStatus,
     fingerprint,
     prepare,
@@ -19,7 +19,7 @@ from kbench.data.preparation import (
     status,
     with_task,
 )
-from kbench.data.prepared import Dataset, open_prepared
+from kbench.data.preparation.prepared import Dataset, open_prepared
 from kbench.data.sources.folders import FileStatus, Folders, locate
 from kbench.data.stream import chunks
 

@@ -12,9 +12,9 @@ from scipy.sparse import issparse, vstack
 from support import libsvm_text, merge, named, shipped, user_file
 
 from kbench.data import Folders, Preparation, open_prepared, prepare, read_rows
+from kbench.data.preparation.target import learn
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.data.sources.rows import CsrArrays, SparseRows
-from kbench.data.target import learn
 from kbench.errors import ConfigError, DataError
 
 RNG = np.random.default_rng(0)

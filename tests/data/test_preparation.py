@@ -23,10 +23,10 @@ from kbench.data import (
     locate,
     open_prepared,
     prepare,
-    prepared,
     status,
     with_variant,
 )
+from kbench.data.preparation.prepare import prepared
 from kbench.data.sources.fetch import writable
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
@@ -480,7 +480,7 @@ def test_two_processes_prepare_the_same_at_once(folders):
 
 
 def test_without_locks_the_first_rename_wins(toy, monkeypatch):
-    from kbench.data import preparation
+    from kbench.data.preparation.prepare import prepare as preparation
 
     final = prepare(named(), toy)
     temporary = final.with_name(".other")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from kbench.data import Folders, check_config, open_prepared, prepare
-from kbench.data.split import holdout_rows
+from kbench.data.preparation.split import holdout_rows
 from kbench.errors import ConfigError
 
 labels = st.lists(st.integers(0, 3), min_size=8, max_size=80).map(np.array)

@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from kbench.cli import main
 from kbench.config import composer, read_yaml
 from kbench.data import open_prepared
-from kbench.data.split import holdout_rows
+from kbench.data.preparation.split import holdout_rows
 from kbench.run.planning.plan import make_plan
 from kbench.run.results.metrics import METRICS
 from kbench.run.search.halving import Candidate, Search, ranked

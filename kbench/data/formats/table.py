@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.config import nearest
-from kbench.data.array_file import ArrayWriter, mapped
 from kbench.data.formats import Layout, Part, features_file, listed, number, printable
+from kbench.data.preparation.array_file import ArrayWriter, mapped
 from kbench.errors import DataError
 
 

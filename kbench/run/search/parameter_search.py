@@ -480,7 +480,7 @@ def _metric(task: str, name: str | None) -> MetricSpec:
 def _train_rows(plan: Plan, search: Search) -> int:
     """Fewest training rows of any validation split; a ConfigError if it is impossible."""
     from kbench.data import open_prepared
-    from kbench.data.split import holdout_rows
+    from kbench.data.preparation.split import holdout_rows
 
     data = open_prepared(plan.prepared[canonical(plan.runs[0].dataset_config)])
     train, _ = holdout_rows(data.y_train, search.first_holdout, classes=data.n_classes is not None)

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.application import Preparation
-from kbench.data.array_file import ArrayWriter, mapped
-from kbench.data.split import holdout_rows
+from kbench.data.preparation.application import Preparation
+from kbench.data.preparation.array_file import ArrayWriter, mapped
+from kbench.data.preparation.split import holdout_rows
 from kbench.errors import DataError
 
 FORMAT = 2  # raised when the files of a prepared folder change their meaning

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data import prepared
-from kbench.data.array_file import ArrayWriter
 from kbench.data.config import check_config, influence, with_variant
 from kbench.data.own_file import complete, task_of
+from kbench.data.preparation.array_file import ArrayWriter
+from kbench.data.preparation.prepare import prepared
 from kbench.data.sources.content import content_sha256, remembered_sha256
 from kbench.data.sources.fetch import exclusive, fetch, missing_message, writable
 from kbench.data.sources.folders import FileStatus, Folders, is_file, is_mirror, locate
@@ -266,7 +266,7 @@ def _build(
     memory_mb: float | None,
 ) -> None:
     """Write every file of a prepared folder."""
-    from kbench.data import scaling, target
+    from kbench.data.preparation.prepare import scaling, target
     from kbench.data.sources.obtain import obtain as sources
 
     scratch = folder / "scratch"

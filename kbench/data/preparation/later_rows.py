@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.data.application import Preparation
 from kbench.data.config import check_config
 from kbench.data.formats import FORMATS
 from kbench.data.own_file import complete
-from kbench.data.preparation import obtain
+from kbench.data.preparation.application import Preparation
+from kbench.data.preparation.prepare import obtain
 from kbench.data.sources.folders import Folders
 from kbench.data.sources.obtain import obtain as sources
 from kbench.data.sources.rows import Rows, join

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from kbench.data.formats import Layout
-from kbench.data.scaling import ColumnScaling
+from kbench.data.preparation.scaling import ColumnScaling
+from kbench.data.preparation.target import TargetMap
 from kbench.data.sources.rows import Rows, SparseRows
-from kbench.data.target import TargetMap
 from kbench.errors import DataError
 
 
