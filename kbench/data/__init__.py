@@ -8,7 +8,7 @@ Importing this package is cheap; numba, SciPy and tqdm are imported when the fir
 
 from kbench.chunked import ChunkedRows
 from kbench.data.chunked import chunked_files, chunked_generator
-from kbench.data.config import by_files, check_config, influence, with_variant
+from kbench.data.configs.dataset import by_files, check_config, influence, with_variant
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.later_rows import read_rows
 from kbench.data.preparation.prepare import (

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from kbench.config import nearest
+from kbench.data.configs.keys import KEYS
 from kbench.data.formats import row_of
-from kbench.data.keys import KEYS
 from kbench.errors import ConfigError
 
 Chunks = Iterator[tuple[Any, np.ndarray]]

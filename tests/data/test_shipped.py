@@ -9,7 +9,7 @@ from support import CONFIGS, shipped
 
 from kbench.config import composer
 from kbench.data import check_config, fingerprint, locate, open_prepared, prepare, with_variant
-from kbench.data.keys import KEYS
+from kbench.data.configs.keys import KEYS
 
 # Numbers of a data set are printed by a paper, chosen on training rows, or not tuned by anybody.
 FOUND = re.compile(

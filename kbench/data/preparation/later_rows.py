@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.data.config import check_config
+from kbench.data.configs.dataset import check_config
+from kbench.data.configs.own_file import complete
 from kbench.data.formats import FORMATS
-from kbench.data.own_file import complete
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.prepare import obtain
 from kbench.data.sources.folders import Folders

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.config import check_config, influence, with_variant
-from kbench.data.own_file import complete, task_of
+from kbench.data.configs.dataset import check_config, influence, with_variant
+from kbench.data.configs.own_file import complete, task_of
 from kbench.data.preparation.array_file import ArrayWriter
 from kbench.data.preparation.prepare import prepared
 from kbench.data.sources.content import content_sha256, remembered_sha256

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from kbench.data.configs.own_file import MOST_CLASSES
 from kbench.data.formats import listed
-from kbench.data.own_file import MOST_CLASSES
 from kbench.errors import ConfigError, DataError
 
 

@@ -2,7 +2,7 @@
 
 A variant is the form in which one paper uses the data: a named set of keys that replace those of
 the data set. If a variant is chosen, its keys win; `dataset.variants.<variant>.<key>=...` changes
-one of them. `kbench.data.keys` lists all keys.
+one of them. `kbench.data.configs.keys` lists all keys.
 """
 
 import copy
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbench.config import nearest
+from kbench.data.configs.keys import KEYS, USES
+from kbench.data.configs.own_file import complete
 from kbench.data.formats import FORMATS
-from kbench.data.keys import KEYS, USES
-from kbench.data.own_file import complete
 from kbench.data.sources.folders import part_of
 from kbench.errors import ConfigError
 
@@ -105,7 +105,7 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """`with_variant(config)` after a check of every key and value.
 
-    Loads nothing, except a user's own file if `task` is null: `kbench.data.own_file` fills in what
+    Loads nothing, except a user's own file if `task` is null: `kbench.data.configs.own_file` fills in what
     the config of such a file does not say.
 
     Raises
