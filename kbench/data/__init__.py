@@ -7,7 +7,8 @@ Importing this package is cheap; numba, SciPy and tqdm are imported when the fir
 """
 
 from kbench.chunked import ChunkedRows
-from kbench.data.chunked import chunked_files, chunked_generator
+from kbench.data.chunks.chunked import chunked_files, chunked_generator
+from kbench.data.chunks.stream import chunks
 from kbench.data.configs.dataset import by_files, check_config, influence, with_variant
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.later_rows import read_rows
@@ -21,7 +22,6 @@ from kbench.data.preparation.prepare import (
 )
 from kbench.data.preparation.prepared import Dataset, open_prepared
 from kbench.data.sources.folders import FileStatus, Folders, locate
-from kbench.data.stream import chunks
 
 __all__ = [
     "ChunkedRows",
