@@ -57,7 +57,7 @@ from kbench.methods import (
     TunedKernelSVC,
     TunedKernelSVR,
 )
-from kbench.tuning.tasks import Classification
+from kbench.width_search.tasks import Classification
 
 # Rows up to which all rows are held out once for the sigmoids, and most rows beyond.
 _FEW_ROWS, _MOST_CALIBRATION = 16_000, 20_000

@@ -19,12 +19,12 @@ from kbench.methods.automatic.tuned_machine import improves, wilson_interval
 from kbench.metric import LearnedMetric
 from kbench.solvers.small.steps import descend
 from kbench.trace import Trace
-from kbench.tuning.gram import Rows
-from kbench.tuning.leave_one_out import RidgeSearch, errors_by_ridge, errors_of_one_ridge
-from kbench.tuning.machines import along_c, classify, regress, stored
-from kbench.tuning.search import FirstRung, _plan
-from kbench.tuning.surface import Surface
-from kbench.tuning.tasks import Classification, Regression
+from kbench.width_search.gram import Rows
+from kbench.width_search.leave_one_out import RidgeSearch, errors_by_ridge, errors_of_one_ridge
+from kbench.width_search.machines import along_c, classify, regress, stored
+from kbench.width_search.search import FirstRung, _plan
+from kbench.width_search.surface import Surface
+from kbench.width_search.tasks import Classification, Regression
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -93,7 +93,7 @@ def test_stopped_machines_on_the_way_to_the_first_c_change_no_solution(monkeypat
         limits.append(arguments[-3])
         return descend(*arguments)
 
-    monkeypatch.setattr("kbench.tuning.machines.descend", counted)
+    monkeypatch.setattr("kbench.width_search.machines.descend", counted)
     options = {"tol": 1e-4, "max_steps": 10**6, "epsilon": 0.1}
     (machine,) = along_c(regress(stored(K), y), [16.0], **options)
     (after_few,) = along_c(regress(stored(K), y), [16.0], climb_steps=2, **options)
@@ -515,8 +515,8 @@ def test_a_ridge_below_the_rounding_of_float32_is_factorised_in_float64(noise, d
 def test_the_width_of_a_ridge_machine_is_not_the_edge_of_those_tried(monkeypatch):
     # The second rung has kernels that are too wide, as after a first rung that was wrong.
     monkeypatch.setattr(RidgeSearch, "_promising", lambda *_: np.array([-2.0, -1.0]))
-    monkeypatch.setattr("kbench.tuning.leave_one_out._SECOND", 300)
-    monkeypatch.setattr("kbench.tuning.leave_one_out._FIRST", 100)
+    monkeypatch.setattr("kbench.width_search.leave_one_out._SECOND", 300)
+    monkeypatch.setattr("kbench.width_search.leave_one_out._FIRST", 100)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, size=(700, 2))
     y = np.sin(4.0 * X[:, 0]) + X[:, 1]

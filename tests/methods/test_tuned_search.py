@@ -5,9 +5,9 @@ import pytest
 
 from kbench.methods import TunedKernelSVC
 from kbench.trace import Deadline, Trace
-from kbench.tuning.gram import Rows
-from kbench.tuning.search import FirstRung, Search, _plan, search
-from kbench.tuning.tasks import Classification, Losses, Regression
+from kbench.width_search.gram import Rows
+from kbench.width_search.search import FirstRung, Search, _plan, search
+from kbench.width_search.tasks import Classification, Losses, Regression
 
 N, N_CELL = 17_000, 1600
 OPTIMUM = 1.0, 3.0  # log2 of gamma in units of the median distance, log2 C
@@ -71,7 +71,7 @@ def found(flat_cells, entries=np.inf, rungs=np.inf):
 
 
 def test_where_the_errors_of_cells_are_constant_samples_decide(monkeypatch):
-    monkeypatch.setattr("kbench.tuning.search._WIDE", 0.0)  # whatever widths are proposed
+    monkeypatch.setattr("kbench.width_search.search._WIDE", 0.0)  # whatever widths are proposed
     result, _, kinds, chosen = found(flat_cells=True)
     assert result.flat_cells
     assert kinds == ["sample", "cell", "sample", "sample"]
@@ -95,8 +95,8 @@ def test_other_cells_come_last_where_no_larger_machines_are_compared():
 
 def test_the_second_last_cells_lie_around_the_minimum_that_the_first_ones_correct(monkeypatch):
     # One cell in the middle of the range and one sample leave the minimum uncertain.
-    monkeypatch.setattr("kbench.tuning.search._CELL_COUNTS", (1,))
-    monkeypatch.setattr("kbench.tuning.search._SAMPLE_COUNT", 1)
+    monkeypatch.setattr("kbench.width_search.search._CELL_COUNTS", (1,))
+    monkeypatch.setattr("kbench.width_search.search._SAMPLE_COUNT", 1)
     result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
     assert kinds == ["sample", "cell", "sample", "cell", "cell"]
     distances = []
@@ -111,7 +111,7 @@ def test_the_second_last_cells_lie_around_the_minimum_that_the_first_ones_correc
 
 
 def test_a_deadline_after_cells_that_tell_nothing_leaves_the_first_rungs_minimum(monkeypatch):
-    monkeypatch.setattr("kbench.tuning.search._WIDE", 0.0)
+    monkeypatch.setattr("kbench.width_search.search._WIDE", 0.0)
     result, _, kinds, chosen = found(flat_cells=True, rungs=2)
     assert result.flat_cells
     assert kinds == ["sample", "cell"]

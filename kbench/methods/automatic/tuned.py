@@ -1,6 +1,6 @@
 """Support vector machines that choose their parameters themselves.
 
-`fit` searches kernel width and C on the training rows alone (`kbench.tuning`), then fits the exact
+`fit` searches kernel width and C on the training rows alone (`kbench.width_search`), then fits the exact
 machine to all rows, or early DC-SVM (Hsieh, Si and Dhillon, ICML 2014, equation 11) where the exact
 one would take too long. The search follows the ideas of liquidSVM (Steinwart and Thomann,
 arXiv:1702.06899, 2017): one kernel matrix for all C, warm starts, cells for large data. A Gaussian
@@ -23,9 +23,9 @@ from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.methods.exact.kernel_svr import KernelSVR
 from kbench.trace import Deadline, Trace
-from kbench.tuning.gram import Rows
-from kbench.tuning.search import FEW_ROWS, Search
-from kbench.tuning.tasks import FEW_REGRESSION_ROWS, Classification, Regression
+from kbench.width_search.gram import Rows
+from kbench.width_search.search import FEW_ROWS, Search
+from kbench.width_search.tasks import FEW_REGRESSION_ROWS, Classification, Regression
 
 # Kernel values of the exact fit, about n rows times the support vectors, up to which larger
 # machines are compared after the search, each of which takes less than a second. Factor of C and

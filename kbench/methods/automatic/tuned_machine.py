@@ -15,9 +15,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
-from kbench.tuning.gram import Rows
-from kbench.tuning.search import FirstRung, Search, search
-from kbench.tuning.tasks import Classification, Regression
+from kbench.width_search.gram import Rows
+from kbench.width_search.search import FirstRung, Search, search
+from kbench.width_search.tasks import Classification, Regression
 
 # Kernel values of the exact fit, about n rows times the support vectors, above which early DC-SVM
 # is fitted instead: 2^34 take a minute or more.

@@ -9,7 +9,7 @@ from kbench.methods.approximate.falkon import FalkonRegressor
 from kbench.methods.automatic.tuned_machine import TunedMachine, normal_interval
 from kbench.methods.exact.kernel_ridge import KernelRidge
 from kbench.trace import Deadline, Trace
-from kbench.tuning.leave_one_out import RidgeSearch
+from kbench.width_search.leave_one_out import RidgeSearch
 
 # Rows up to which the kernel matrix is factorised: 1 GiB of float32, and about 20 s at one thread.
 _MOST_EXACT = 16_384

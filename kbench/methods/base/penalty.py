@@ -1,7 +1,7 @@
 """The ridge or C of the data, where the user leaves it to the method ("loo").
 
 With a given kernel, one eigendecomposition of at most 500 rows gives the leave-one-out errors of
-ridge regression for every ridge (`kbench.tuning.leave_one_out`). Support vector machines take
+ridge regression for every ridge (`kbench.width_search.leave_one_out`). Support vector machines take
 C = 1 / ridge: their squared-loss relative, with loss C / 2 (1 - y f)^2, is ridge regression with
 that ridge.
 """
@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench import class_labels
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.survey import ClassTargets, Survey
-from kbench.tuning.leave_one_out import errors_by_ridge
+from kbench.width_search.leave_one_out import errors_by_ridge
 
 # Values of the parameters `alpha` and `C`.
 ALPHA = PENALTY = [Interval(Real, 0, None, closed="neither"), StrOptions({"loo"})]

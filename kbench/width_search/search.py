@@ -30,9 +30,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kbench.trace import Deadline, Trace
-from kbench.tuning.gram import Gram, Rows
-from kbench.tuning.surface import Surface
-from kbench.tuning.tasks import Task
+from kbench.width_search.gram import Gram, Rows
+from kbench.width_search.surface import Surface
+from kbench.width_search.tasks import Task
 
 # Rows up to which all pairs are folds, up to which those of the last rung are, and up to which the
 # pairs are the two halves. Three folds take 2.7 times the kernel values of halves, five 6.4 times.

@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kbench.tuning.gram import Gram
-from kbench.tuning.machines import along_c, classify, regress, stored
+from kbench.width_search.gram import Gram
+from kbench.width_search.machines import along_c, classify, regress, stored
 
 # Violation at which machines of the search stop: of classifiers with margin 1, and of regressions
 # with targets of unit deviation.
@@ -104,7 +104,7 @@ class Classification:
     """
 
     scale_of_c = 1.0
-    # Halves of all data that are not divided into cells (`kbench.tuning.search.FEW_ROWS`).
+    # Halves of all data that are not divided into cells (`kbench.width_search.search.FEW_ROWS`).
     most_rows = 8000
     # With (4, 3) the choices for covtype's first 5,000 rows have 79.88 +- .18 per cent of the rows
     # behind them, with (4, 5) 79.84 +- .13, with (2, 5) 79.84 +- .10 (eight seeds).

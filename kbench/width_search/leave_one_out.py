@@ -7,7 +7,7 @@ With K = Q diag(l) Q' and G = K + alpha I, the error of the machine without row 
 
 (G. Wahba, "Spline Models for Observational Data", SIAM 1990, equation 4.2.9), so that one
 eigendecomposition of m rows, O(m^3), gives the errors of all alpha, O(m^2) each. The surface of
-`kbench.tuning.surface`, with v = log2 alpha, extrapolates from few rows to more. Small samples
+`kbench.width_search.surface`, with v = log2 alpha, extrapolates from few rows to more. Small samples
 mislead where few rows have large errors, or where more rows make machines much more local, so that
 machines of 3,000 rows come last, each by one inverse of G, a few octaves of width apart.
 """
@@ -16,8 +16,8 @@ import numpy as np
 import scipy.linalg
 
 from kbench.trace import Deadline, Trace
-from kbench.tuning.gram import Rows
-from kbench.tuning.surface import Surface
+from kbench.width_search.gram import Rows
+from kbench.width_search.surface import Surface
 
 # Rows of the first and the second eigendecompositions, 0.05 s and 0.2 s each, and of the inverses
 # of the last rung, 0.6 s each, one thread. With a last rung, held-out RMSE on the first 4,000 rows
