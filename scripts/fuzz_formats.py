@@ -35,8 +35,8 @@ from pyarrow import parquet
 
 from kbench.data import formats
 from kbench.data.formats import molecules  # noqa: F401  (imported before the forks)
+from kbench.data.sources import guarded
 from kbench.data.sources.content import read as read_bytes
-from kbench.data.sources.obtain import guarded
 from kbench.errors import ConfigError, DataError
 
 MEMORY_MB = 512

@@ -43,18 +43,18 @@ __all__ = [
 ]
 
 _MODULES = {
-    "admm": ("ADMMResult", "balance", "intercepts", "solve_admm"),
-    "box_dual": (
+    "admm.svm_admm": ("ADMMResult", "balance", "intercepts", "solve_admm"),
+    "box_dual.solve": (
         "BoxDualResult",
         "RegressionDualResult",
         "solve_box_dual",
         "solve_regression_dual",
     ),
-    "cg": ("CGResult", "solve_cg"),
-    "kernel_ridge": ("solve_kernel_ridge",),
-    "linear_dual": ("LinearDualResult", "RowBlocks", "solve_linear_dual"),
-    "racqp": ("RACQPResult", "solve_racqp"),
-    "sparse_primal": ("SparsePrimalResult", "solve_sparse_primal"),
+    "ridge.cg": ("CGResult", "solve_cg"),
+    "ridge.kernel_ridge": ("solve_kernel_ridge",),
+    "linear.linear_dual": ("LinearDualResult", "RowBlocks", "solve_linear_dual"),
+    "admm.racqp": ("RACQPResult", "solve_racqp"),
+    "incremental.sparse_primal": ("SparsePrimalResult", "solve_sparse_primal"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -14,8 +14,8 @@ import pytest
 from support import left_over, libsvm_text, one_file, shipped
 
 from kbench.data import fingerprint, locate, open_prepared, prepare
+from kbench.data.sources import fetch as fetching
 from kbench.data.sources.folders import FileStatus, is_mirror
-from kbench.data.sources.obtain import fetch as fetching
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 X = np.random.default_rng(0).normal(size=(400, 5)).round(4)

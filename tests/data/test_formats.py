@@ -21,7 +21,7 @@ from support import left_over, merge, named, shipped, user_file
 from kbench.data import check_config, fingerprint, influence, open_prepared, prepare
 from kbench.data.formats import parquet, read
 from kbench.data.formats.molecules import BOHR, coulomb_matrix, sorted_triangle
-from kbench.data.sources.obtain import guarded
+from kbench.data.sources import guarded
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import ConfigError, DataError
 

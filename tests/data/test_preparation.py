@@ -26,7 +26,7 @@ from kbench.data import (
     status,
     with_variant,
 )
-from kbench.data.preparation.prepare import prepared
+from kbench.data.preparation import prepared
 from kbench.data.sources.fetch import writable
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
@@ -480,7 +480,7 @@ def test_two_processes_prepare_the_same_at_once(folders):
 
 
 def test_without_locks_the_first_rename_wins(toy, monkeypatch):
-    from kbench.data.preparation.prepare import prepare as preparation
+    from kbench.data.preparation import prepare as preparation
 
     final = prepare(named(), toy)
     temporary = final.with_name(".other")

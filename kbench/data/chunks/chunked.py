@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench.chunked import Block, ChunkedRows
 from kbench.data.chunks.stream import pieces, read_options, require_readable, width_of
-from kbench.data.sources.obtain import generators
+from kbench.data.sources import generators
 
 # LIBSVM rows of up to this many columns become dense rows, as `storage: auto` has it.
 _DENSE_COLUMNS = 1024

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from kbench.data import formats
+from kbench.data.sources import guarded
 from kbench.data.sources.folders import SUFFIXES as COMPRESSED
 from kbench.data.sources.folders import is_file, is_mirror, mirrored_name
-from kbench.data.sources.obtain import guarded
 from kbench.errors import DataError, DataNotFoundError
 
 DEFAULT_NAME = "file"

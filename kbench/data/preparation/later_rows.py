@@ -9,8 +9,8 @@ from kbench.data.configs.own_file import complete
 from kbench.data.formats import FORMATS
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.prepare import obtain
+from kbench.data.sources import obtain as sources
 from kbench.data.sources.folders import Folders
-from kbench.data.sources.obtain import obtain as sources
 from kbench.data.sources.rows import Rows, join
 from kbench.errors import ConfigError
 

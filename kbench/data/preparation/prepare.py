@@ -19,8 +19,8 @@ import numpy as np
 
 from kbench.data.configs.dataset import check_config, influence, with_variant
 from kbench.data.configs.own_file import complete, task_of
+from kbench.data.preparation import prepared
 from kbench.data.preparation.array_file import ArrayWriter
-from kbench.data.preparation.prepare import prepared
 from kbench.data.sources.content import content_sha256, remembered_sha256
 from kbench.data.sources.fetch import exclusive, fetch, missing_message, writable
 from kbench.data.sources.folders import FileStatus, Folders, is_file, is_mirror, locate
@@ -266,8 +266,8 @@ def _build(
     memory_mb: float | None,
 ) -> None:
     """Write every file of a prepared folder."""
-    from kbench.data.preparation.prepare import scaling, target
-    from kbench.data.sources.obtain import obtain as sources
+    from kbench.data.preparation import scaling, target
+    from kbench.data.sources import obtain as sources
 
     scratch = folder / "scratch"
     loaded = sources.load(config, files, scratch, memory_mb)

@@ -12,8 +12,8 @@ from kbench.data import formats
 from kbench.data.formats import printable
 from kbench.data.preparation.split import split_rows
 from kbench.data.preparation.target import numbered, wanted_rows
+from kbench.data.sources import bundled, generators, guarded
 from kbench.data.sources.folders import FileStatus, is_mirror, part_of
-from kbench.data.sources.obtain import bundled, generators, guarded
 from kbench.data.sources.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
 from kbench.data.sources.spill import spill
 from kbench.errors import ConfigError, DataError

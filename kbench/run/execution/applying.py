@@ -9,7 +9,7 @@ import numpy as np
 from kbench.data import Preparation
 from kbench.errors import ConfigError, KbenchError
 from kbench.files import atomic_file
-from kbench.run.results.folder import metrics
+from kbench.run.results import metrics
 
 Columns = dict[str, np.ndarray]  # prediction, and the scores by their names; (b,) each
 

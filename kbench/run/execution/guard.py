@@ -27,8 +27,8 @@ from typing import Any
 
 from kbench.config import Limits
 from kbench.run.execution import processes, temporary
+from kbench.run.results import stopped
 from kbench.run.results.environment import Provenance
-from kbench.run.results.folder import stopped
 
 # Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
 # costs about 0.1 ms of CPU time per process.

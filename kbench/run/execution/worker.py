@@ -30,7 +30,7 @@ from kbench.run.execution.cluster import joblib_on
 from kbench.run.execution.learning import LearningCurves
 from kbench.run.planning import registry
 from kbench.run.planning.task import Task
-from kbench.run.results.folder import metrics
+from kbench.run.results import metrics
 from kbench.run.results.rows import NOT_KEPT
 from kbench.trace import Trace
 

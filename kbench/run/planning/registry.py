@@ -43,7 +43,7 @@ RESERVED = ("name", "estimator", "parts", "meta")
 WRAPPERS = ("calibration", "metric")
 CALIBRATIONS = ("sigmoid", "isotonic")
 METRICS = ("learned",)
-_SHARED = ("metric", "kernels", "solvers", "approximation", "clustering", "prediction")
+_SHARED = ("width_search", "metric", "kernels", "solvers", "approximation", "clustering", "prediction")
 
 
 @cache
@@ -328,7 +328,7 @@ def source_sha256(target: str) -> str | None:
 def _module_sha256(module: str) -> str | None:
     package = module.partition(".")[0]
     if package == "kbench":
-        root = Path(__file__).resolve().parents[1]
+        root = Path(__file__).resolve().parents[2]
         files = [f for folder in (*_SHARED, "methods") for f in (root / folder).rglob("*.py")]
         return _files_sha256(files)
     if package not in sys.modules and package in ("sklearn", "sklearnex"):

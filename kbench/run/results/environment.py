@@ -37,7 +37,7 @@ _PACKAGES = (
 _NOT_IN_ID = ("kernel",)
 
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 
 
 def describe() -> dict[str, Any]:

@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from kbench.errors import ConfigError, KbenchError
 from kbench.files import atomic_file
+from kbench.run.results import rows
 from kbench.run.results.environment import environment_id
 from kbench.run.results.files import CLAIMED, MERGED, read_parquet_files
-from kbench.run.results.folder import rows
 from kbench.run.results.rows import SCHEMA_VERSION, STATUSES, schema
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Curve(TypedDict):
 
 
 # Only in a wheel: a source tree has them in results/_reference.
-_INSTALLED_REFERENCE = Path(__file__).parents[1] / "_reference"
+_INSTALLED_REFERENCE = Path(__file__).parents[2] / "_reference"
 
 
 class ResultsFolder:

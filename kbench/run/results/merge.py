@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 
 from kbench.errors import KbenchError
 from kbench.files import atomic_file, remove_abandoned
+from kbench.run.results import rows
 from kbench.run.results.files import CLAIMED, MERGED, ParquetFile, read_parquet_files
-from kbench.run.results.folder import rows
 
 
 @dataclass(frozen=True)
