@@ -37,7 +37,7 @@ _SCORE_ROWS = 16
 _SINGLE_TOL = 0.03
 # The sketch is first summed into 4 times fewer columns. The basis found on them is accepted if
 # there are at least 6 columns for each unit of its rank; otherwise the full sketch decides. Fewer
-# columns save time and raise the error by less than half (tests/approximation/test_hss.py).
+# columns save time and raise the error by less than half (tests/approximation/hss/test_hss.py).
 _FOLDS = 4
 _COLUMNS_A_RANK = 6
 # The columns determine the rank if there are at least 10 more of them (STRUMPACK's oversampling).
