@@ -124,8 +124,8 @@ OWN_PROCESS = ("ablate_svm", "bench_chunks", "compare_chunks", "bench_small", "b
 ELSEWHERE = {
     "defaults_table": "tests/scripts/test_defaults_table.py",
     "fuzz_models": "tests/prediction/test_model_file.py",
-    "reference": "tests/results/test_reference_script.py",
-    "reference_plan": "tests/results/test_reference_script.py",
+    "reference": "tests/run/results/test_reference_script.py",
+    "reference_plan": "tests/run/results/test_reference_script.py",
     "torture": "tests/run/test_torture.py",
 }
 
