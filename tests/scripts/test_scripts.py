@@ -126,7 +126,7 @@ ELSEWHERE = {
     "fuzz_models": "tests/prediction/test_model_file.py",
     "reference": "tests/run/results/test_reference_script.py",
     "reference_plan": "tests/run/results/test_reference_script.py",
-    "torture": "tests/run/test_torture.py",
+    "torture": "tests/run/execution/test_torture.py",
 }
 
 
