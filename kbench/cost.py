@@ -1,9 +1,10 @@
 """Cost of predicting a row, in units of what a linear model costs.
 
-The unit is the time per row of the product of many rows with one vector; `kbench.run.execution.row_loop` has
-the unit of the papers of 2014, a loop over the nonzeros of one row after the other.
-A fast method is timed on as many rows as the unit, even if there are fewer test rows, because the
-fixed cost of a call (mostly checks of its input) is then negligible for both.
+The unit is the time per row of the product of many rows with one vector;
+`kbench.run.execution.row_loop` has the unit of the papers of 2014, a loop over the nonzeros of one
+row after the other. A fast method is timed on as many rows as the unit, even if there are fewer
+test rows, because the fixed cost of a call (mostly checks of its input) is then negligible for
+both.
 
 Seconds are CPU seconds where the platform counts these finely, because wall seconds include the
 work of other processes.

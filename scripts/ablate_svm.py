@@ -12,9 +12,9 @@ same because the acceleration does not apply, a pair is not repeated. A fit with
 is stopped at the limit (shown as ">"). A violation above the tolerance is printed at the end.
 --quick takes the first 8,000 rows.
 
-Switches are fields of `kbench.solvers.box_dual.options.SolverOptions` and `kbench.kernels.layout.Packing`,
-`groups` (the argument `split`), `float_order` (inner solvers whose argmax is a plain running
-maximum) and `work_sharing` (with --threads: T threads against one).
+Switches are fields of `kbench.solvers.box_dual.options.SolverOptions` and
+`kbench.kernels.layout.Packing`, `groups` (the argument `split`), `float_order` (inner solvers whose
+argmax is a plain running maximum) and `work_sharing` (with --threads: T threads against one).
 """
 
 import argparse

@@ -2,11 +2,11 @@
 
     python scripts/fuzz_formats.py [files per format, default 1000] [seed, default 0] [FORMAT ...]
 
-Each file is read as a preparation reads it, by `kbench.data.sources.guarded` where the format asks for it,
-except that the child process is a fork of this one, which starts faster. Prints for each format how
-many files were read, were refused, or ended their reader (a crash, which the guard turns into an
-error). Any other exception, a message of several lines or without the file's name, or an array that
-is not finite is printed and ends the script with exit code 1.
+Each file is read as a preparation reads it, by `kbench.data.sources.guarded` where the format asks
+for it, except that the child process is a fork of this one, which starts faster. Prints for each
+format how many files were read, were refused, or ended their reader (a crash, which the guard turns
+into an error). Any other exception, a message of several lines or without the file's name, or an
+array that is not finite is printed and ends the script with exit code 1.
 """
 
 import bz2

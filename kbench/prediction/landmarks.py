@@ -1,8 +1,8 @@
 """Local machines on Gaussian landmarks, evaluated leaf by leaf by vector code.
 
 A router sends each row to a leaf. The leaf has landmarks u_j with widths g_j on some of the
-features F, columns cb(x) made of their kernel values (`kbench.approximation.landmarks.pseudo_landmarks`), and
-m functions
+features F, columns cb(x) made of their kernel values
+(`kbench.approximation.landmarks.pseudo_landmarks`), and m functions
 
     f(x) = constant + cb(x)'coef,    c_j = exp(-g_j ||x_F - u_j||^2).
 

@@ -1,4 +1,4 @@
-"""Choice of kernel width, C and epsilon from the training rows alone, for `kbench.methods.automatic.tuned`.
+"""Choice of kernel width, C and epsilon from the training rows alone (`kbench.methods.automatic`).
 
 gram       kernel matrices of a few thousand rows, for many widths
 machines   support vector machines on a stored kernel matrix, along increasing C

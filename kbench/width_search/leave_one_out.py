@@ -7,9 +7,9 @@ With K = Q diag(l) Q' and G = K + alpha I, the error of the machine without row 
 
 (G. Wahba, "Spline Models for Observational Data", SIAM 1990, equation 4.2.9), so that one
 eigendecomposition of m rows, O(m^3), gives the errors of all alpha, O(m^2) each. The surface of
-`kbench.width_search.surface`, with v = log2 alpha, extrapolates from few rows to more. Small samples
-mislead where few rows have large errors, or where more rows make machines much more local, so that
-machines of 3,000 rows come last, each by one inverse of G, a few octaves of width apart.
+`kbench.width_search.surface`, with v = log2 alpha, extrapolates from few rows to more. Small
+samples mislead where few rows have large errors, or where more rows make machines much more local,
+so that machines of 3,000 rows come last, each by one inverse of G, a few octaves of width apart.
 """
 
 import numpy as np

@@ -3,14 +3,11 @@
 import os
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from kbench.data import Folders
 from kbench.data.sources.piece_sizes import changed_piece_sizes
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture

@@ -67,7 +67,8 @@ class SpectralNystrom(LandmarkFeatures):
     Attributes
     ----------
     projection_ : (m, r) float64
-        U Sigma^(-1/2), or T of `kbench.approximation.landmarks.spectrum`; block diagonal for an ensemble.
+        U Sigma^(-1/2), or T of `kbench.approximation.landmarks.spectrum`; block diagonal for an
+        ensemble.
     eigenvalues_ : (r,)
         Of the landmarks' kernel matrices; with truncation="rows" of the approximate matrix of the
         sampled rows.

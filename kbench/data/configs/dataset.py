@@ -105,8 +105,8 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """`with_variant(config)` after a check of every key and value.
 
-    Loads nothing, except a user's own file if `task` is null: `kbench.data.configs.own_file` fills in what
-    the config of such a file does not say.
+    Loads nothing, except a user's own file if `task` is null: `kbench.data.configs.own_file` fills
+    in what the config of such a file does not say.
 
     Raises
     ------

@@ -4,8 +4,8 @@ The format is that of LIBSVM and svmlight: one row per line, indices from 1 upwa
 an optional `qid:n` after the label, comments from `#` to the end of the line, LF or CRLF, empty
 lines anywhere. Compiled code passes twice over the bytes: the first pass counts colons and line
 ends, which bounds the sizes of the CSR arrays; the second fills them and checks every byte. For
-text that it does not accept it returns the position; `kbench.data.formats.libsvm_diagnosis` says what is
-wrong.
+text that it does not accept it returns the position; `kbench.data.formats.libsvm_diagnosis` says
+what is wrong.
 
 Precision. Values are float32: mantissas of up to 18 significant digits (further ones are cut) times
 a power of ten in float64, rounded once more. Where the text has at most 15 digits and an exponent

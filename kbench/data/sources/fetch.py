@@ -52,7 +52,8 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
     Returns
     -------
     Path
-        The file, named as the URL names it; a table of `kbench.data.sources.mirrors` as the data set does.
+        The file, named as the URL names it; a table of `kbench.data.sources.mirrors` as the data
+        set does.
 
     Raises
     ------

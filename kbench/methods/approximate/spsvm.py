@@ -34,7 +34,8 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
 
     J grows by the best of `n_candidates` random points at a time; weights are trained by Newton's
     method whenever |J| has grown by a factor 2^(1/4), and at the end (see
-    `kbench.solvers.incremental.sparse_primal`). Several classes are one-vs-rest problems, each with its own J.
+    `kbench.solvers.incremental.sparse_primal`). Several classes are one-vs-rest problems, each with
+    its own J.
 
     Parameters
     ----------

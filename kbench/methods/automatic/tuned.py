@@ -1,8 +1,8 @@
 """Support vector machines that choose their parameters themselves.
 
-`fit` searches kernel width and C on the training rows alone (`kbench.width_search`), then fits the exact
-machine to all rows, or early DC-SVM (Hsieh, Si and Dhillon, ICML 2014, equation 11) where the exact
-one would take too long. The search follows the ideas of liquidSVM (Steinwart and Thomann,
+`fit` searches kernel width and C on the training rows alone (`kbench.width_search`), then fits the
+exact machine to all rows, or early DC-SVM (Hsieh, Si and Dhillon, ICML 2014, equation 11) where the
+exact one would take too long. The search follows the ideas of liquidSVM (Steinwart and Thomann,
 arXiv:1702.06899, 2017): one kernel matrix for all C, warm starts, cells for large data. A Gaussian
 process replaces their grid.
 """

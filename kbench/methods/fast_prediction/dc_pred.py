@@ -43,8 +43,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         2. solve each leaf's dual for its exact a (no intercept);
         3. landmarks: weighted k-means of the leaf's rows, with weights a_i^2;
         4. columns cb(x) of landmarks and pseudo landmarks, features phi(x) = cb(x) R with the
-           best R (Algorithm 1, `kbench.approximation.landmarks.pseudo_landmarks`); train a linear machine
-           on them by dual coordinate descent.
+           best R (Algorithm 1, `kbench.approximation.landmarks.pseudo_landmarks`); train a linear
+           machine on them by dual coordinate descent.
 
     A new row goes down the tree and is evaluated by the machine of its leaf, at the cost of the
     distances in the tree, `n_landmarks` kernel values and the pseudo landmarks. A leaf with one

@@ -1,4 +1,4 @@
-"""Regression by local machines with trained landmarks; see `kbench.methods.fast_prediction.dcpred_trained`."""
+"""Regression by local models with trained landmarks; `dcpred_trained.py` explains the method."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

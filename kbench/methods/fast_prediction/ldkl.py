@@ -33,8 +33,8 @@ class LDKLClassifier(OneVsRest):
         f(x) = sum of tanh(sigma p'x) w'x  over the T + 1 nodes that x passes;
 
     x goes left if q'x > 0. All vectors are trained together: decisions are soft at first and become
-    sharp during the training (`kbench.solvers.stochastic.local_tree`). Vectors have a constant term. More than
-    two classes are one-vs-rest, with one tree for each class.
+    sharp during the training (`kbench.solvers.stochastic.local_tree`). Vectors have a constant
+    term. More than two classes are one-vs-rest, with one tree for each class.
 
     Parameters
     ----------

@@ -37,8 +37,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
 
     The kernel matrix is compressed once (`HSSMatrix`), the compressed matrix plus `beta` I is
     factorised once, and the dual is solved by ADMM, each iteration of which is one solution with
-    the factors (`kbench.solvers.admm.svm_admm`). Prediction uses exact kernel values. Several classes are
-    one-vs-rest problems that share the compression, the factors and the iterations.
+    the factors (`kbench.solvers.admm.svm_admm`). Prediction uses exact kernel values. Several
+    classes are one-vs-rest problems that share the compression, the factors and the iterations.
 
     Parameters
     ----------

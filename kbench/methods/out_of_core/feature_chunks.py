@@ -36,8 +36,8 @@ def scaled_part(part: Any, survey: Survey) -> Any:
 class SpilledFeatures:
     """Features of rows on disk, in the blocks of rows that a solver requests.
 
-    Implements `RowBlocks` of `kbench.solvers.linear.linear_dual`, as `FeatureBlocks` does for rows in
-    memory: with the same `memory_mb` the blocks are the same.
+    Implements `RowBlocks` of `kbench.solvers.linear.linear_dual`, as `FeatureBlocks` does for rows
+    in memory: with the same `memory_mb` the blocks are the same.
 
     Parameters
     ----------

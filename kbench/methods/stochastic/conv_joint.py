@@ -1,9 +1,9 @@
 """A convolutional net whose filters and last layer are trained together (extra `torch`).
 
-The net starts with the random filters of `kbench.approximation.seeded.convolution_blocks` and multinomial
-logistic regression on their features, and is trained by gradient descent with momentum through all
-layers: the "jointly-trained" net of the comparison by Dai et al. (NIPS 2014, section 7). PyTorch
-computes the gradients; the fitted net consists of arrays and predicts without PyTorch.
+The net starts with the random filters of `kbench.approximation.seeded.convolution_blocks` and
+multinomial logistic regression on their features, and is trained by gradient descent with momentum
+through all layers: the "jointly-trained" net of the comparison by Dai et al. (NIPS 2014, section
+7). PyTorch computes the gradients; the fitted net consists of arrays and predicts without PyTorch.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,1 +1,1 @@
-"""Cells of the papers' tables: the runs that fill a cell, its value, its notes, and their sheets."""
+"""Cells of the papers' tables: the runs that fill a cell, its value and notes, and the sheets."""

@@ -303,7 +303,7 @@ def paper(name: str) -> Paper:
 
 def load(file: str) -> Any:
     """The content of a YAML file of this package."""
-    text = package_text("kbench.papers", file)
+    text = package_text("kbench.papers.printed", file)
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 

@@ -67,7 +67,7 @@ class Printed:
 @cache
 def printed(paper: str) -> Mapping[Place, Printed]:
     """Place (table, row, column, quantity) -> value, in the order of the file."""
-    text = package_text("kbench.papers", f"{paper}.csv")
+    text = package_text("kbench.papers.printed", f"{paper}.csv")
     return {
         (line["table"], line["row"], line["column"], line["quantity"]): Printed(
             line["value"], line["unit"], line["status"], line["note"]

@@ -1,9 +1,9 @@
 """Charts as SVG: axes with ticks, lines, marks, error bars, maps. All charts of kbench use it.
 
-Equal numbers give the same text. Colours are classes `c0`, `c1`, ... of `kbench.report.charts.style`, so
-that a chart inside a web page follows its light or dark theme; a chart in a file of its own
-(`document`) includes the light colours. With a plotting library, links, names and two themes would
-take as much code, and its files are five to ten times as large.
+Equal numbers give the same text. Colours are classes `c0`, `c1`, ... of
+`kbench.report.charts.style`, so that a chart inside a web page follows its light or dark theme; a
+chart in a file of its own (`document`) includes the light colours. With a plotting library, links,
+names and two themes would take as much code, and its files are five to ten times as large.
 """
 
 import base64

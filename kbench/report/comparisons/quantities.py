@@ -95,7 +95,8 @@ FURTHER = (
     Quantity("n_parameters", "parameters", decimals=0, ratio=True),
 )
 
-# Seconds that are compared, see `kbench.report.comparisons.tables.measured`; rows have no such column.
+# Seconds that are compared, see `kbench.report.comparisons.tables.measured`; rows have no such
+# column.
 SECONDS = (
     Quantity("fit_s", "fit s", ratio=True),
     Quantity("predict_s", "predict s", ratio=True),

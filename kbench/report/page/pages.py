@@ -107,7 +107,7 @@ def page(
 
 def _variants(comparisons: Sequence[Comparison]) -> str:
     """The meaning of the variants on the page, as an expandable list of terms."""
-    meanings = yaml.safe_load(package_text("kbench.report", "variants.yaml"))
+    meanings = yaml.safe_load(package_text("kbench.report.page", "variants.yaml"))
     shown = sorted({one.problem.variant for one in comparisons if one.problem.variant})
     parts = {part.partition("=")[0] for name in shown for part in name.split(",")}
     listed = "".join(

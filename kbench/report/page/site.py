@@ -3,8 +3,8 @@
 The overview is HTML, readable without scripts. Details (tables, charts) and the rows behind them
 are the bundle, one zlib-compressed JSON object in base64, which the script of the page unpacks when
 the first detail is opened: `{"details": {id: HTML}, "rows": columns}`, with the columns of
-`kbench.report.page.embedded`. It stands in the page, which is one file then, or in a script beside it,
-so that the overview of thousands of rows opens at once. A content security policy forbids
+`kbench.report.page.embedded`. It stands in the page, which is one file then, or in a script beside
+it, so that the overview of thousands of rows opens at once. A content security policy forbids
 everything else, whatever a row holds.
 """
 

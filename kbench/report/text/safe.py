@@ -2,8 +2,8 @@
 
 Rows are data that people exchange, so every name, message and status in them may be hostile. Each
 writer passes such text through the function for its format: `printable` for terminals, `markdown`,
-`csv_cell` for spreadsheets (OWASP, "CSV Injection"). LaTeX is escaped in `kbench.report.text.latex`,
-HTML by `html.escape`.
+`csv_cell` for spreadsheets (OWASP, "CSV Injection"). LaTeX is escaped in
+`kbench.report.text.latex`, HTML by `html.escape`.
 """
 
 import re

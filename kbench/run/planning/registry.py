@@ -43,7 +43,15 @@ RESERVED = ("name", "estimator", "parts", "meta")
 WRAPPERS = ("calibration", "metric")
 CALIBRATIONS = ("sigmoid", "isotonic")
 METRICS = ("learned",)
-_SHARED = ("width_search", "metric", "kernels", "solvers", "approximation", "clustering", "prediction")
+_SHARED = (
+    "width_search",
+    "metric",
+    "kernels",
+    "solvers",
+    "approximation",
+    "clustering",
+    "prediction",
+)
 
 
 @cache

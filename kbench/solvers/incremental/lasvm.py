@@ -26,10 +26,10 @@ Kernel values are computed for chunks of points against S, and in rows of S that
 keeps. Slots hold the points of S in the order of their arrival. The slots of removed points are
 marked, and compacted when they are more than half of all slots.
 
-The cache is not `kbench.solvers.box_dual.row_cache.RowCache`, which serves blocks of rows to Python code for
-a fixed set of columns. Here a step reads one or two rows inside compiled code, a row is extended
-with values of the chunk that are already computed, and the columns change with every point that
-enters or leaves S.
+The cache is not `kbench.solvers.box_dual.row_cache.RowCache`, which serves blocks of rows to Python
+code for a fixed set of columns. Here a step reads one or two rows inside compiled code, a row is
+extended with values of the chunk that are already computed, and the columns change with every point
+that enters or leaves S.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The steps of LaSVM on an expansion that is held by slots: PROCESS and REPROCESS, compiled.
 
-Bordes, Ertekin, Weston and Bottou (JMLR 6, 2005), section 3.2; `kbench.solvers.incremental.lasvm` has the
-algorithm and its notation.
+Bordes, Ertekin, Weston and Bottou (JMLR 6, 2005), section 3.2; `kbench.solvers.incremental.lasvm`
+has the algorithm and its notation.
 """
 
 from typing import NamedTuple

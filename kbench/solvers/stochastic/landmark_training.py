@@ -2,8 +2,9 @@
 
     f(x) = c + sum_j b_j 2^(-s_j ||z - u_j||^2),    min  sum_i w_i sum_o loss(f_o(x_i), t_io)
 
-by Adam (`kbench.solvers.stochastic.adam`) on u, log s, b and c, over random batches of rows. The loss is
-(f - t)^2 / 2. With margins it is zero if f is beyond t = 1 or t = -1, which is the squared hinge.
+by Adam (`kbench.solvers.stochastic.adam`) on u, log s, b and c, over random batches of rows. The
+loss is (f - t)^2 / 2. With margins it is zero if f is beyond t = 1 or t = -1, which is the squared
+hinge.
 """
 
 import numpy as np

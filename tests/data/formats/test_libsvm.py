@@ -25,7 +25,7 @@ def _load(path: Path):
 
 
 HERE = Path(__file__).resolve().parent
-fuzz = _load(HERE.parents[1] / "scripts" / "fuzz_libsvm.py")
+fuzz = _load(HERE.parents[2] / "scripts" / "fuzz_libsvm.py")
 reference = fuzz.reference
 
 

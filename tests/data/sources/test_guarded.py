@@ -182,7 +182,7 @@ def test_a_parquet_file_larger_than_the_memory_allowed_is_prepared(folders):
 
 
 def _fuzz_formats():
-    script = Path(__file__).resolve().parents[2] / "scripts" / "fuzz_formats.py"
+    script = Path(__file__).resolve().parents[3] / "scripts" / "fuzz_formats.py"
     spec = importlib.util.spec_from_file_location("fuzz_formats", script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -176,6 +177,6 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
         [sys.executable, "-c", MEMORY, str(tmp_path), str(tmp_path / "own"), "24"],
         capture_output=True,
         text=True,
-        cwd=f"{__file__.rpartition('/')[0]}",
+        cwd=Path(__file__).parents[1],
     )
     assert done.returncode == 0, done.stderr[-2000:]

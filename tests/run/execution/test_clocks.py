@@ -11,7 +11,7 @@ from harness import furnish, kbench, rows, start, wait_for
 from kbench.compiling import CompileClock
 from kbench.run.execution.worker import _LiveTrace
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+SCRIPTS = Path(__file__).parents[3] / "scripts"
 DAYS = 2 * 86_400
 
 

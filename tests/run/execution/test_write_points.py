@@ -27,7 +27,7 @@ OPERATIONS = [
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory):
     """What `write_faults.py` found, by operation and kind of fault."""
-    helpers = [str(HERE.parent / name) for name in ("results", "data")]
+    helpers = [str(HERE.parents[1] / name) for name in ("run/results", "data")]
     done = subprocess.run(
         [sys.executable, HERE / "write_faults.py", tmp_path_factory.mktemp("write_faults")],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(helpers)},

@@ -1,6 +1,6 @@
 """Every write of kbench fails once at every step: prints what is wrong afterwards, as JSON.
 
-    PYTHONPATH=tests/results:tests/data python tests/run/execution/write_faults.py EMPTY_FOLDER
+    PYTHONPATH=tests/run/results:tests/data python tests/run/execution/write_faults.py EMPTY_FOLDER
 
 Each operation of `OPERATIONS` runs in forked children, on a copy of a results folder with finished
 rows. In a child the functions that change files count their calls (open for writing, write, fsync,

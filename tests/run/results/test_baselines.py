@@ -18,7 +18,7 @@ from kbench.methods.external.intelex import IntelexSVC
 from kbench.run.planning.registry import load, target
 from kbench.run.results.metrics import score
 
-CONFIGS = Path(__file__).parents[2] / "configs" / "method"
+CONFIGS = Path(__file__).parents[3] / "configs" / "method"
 CLASSIFIERS = (
     "svc",
     "linear_svc",

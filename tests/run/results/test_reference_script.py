@@ -20,7 +20,7 @@ from kbench.papers.figures.panels import figures
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
 from kbench.run.results.folder import Curve, ResultsFolder
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "reference.py"
+SCRIPT = Path(__file__).parents[3] / "scripts" / "reference.py"
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +304,7 @@ def test_rows_of_changed_code_are_refused(tmp_path, collect):
 
 
 def test_the_readme_of_the_reference_rows_says_what_the_rows_say(script):
-    target = Path(__file__).parents[2] / "results" / "_reference"
+    target = Path(__file__).parents[3] / "results" / "_reference"
     readme = (target / "README.md").read_text(encoding="utf-8")
     written = readme.partition(script["BEGIN"])[2].partition(script["END"])[0]
     assert written == script["description"](target), "run: python scripts/reference.py describe"
