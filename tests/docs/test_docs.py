@@ -132,8 +132,8 @@ def test_the_constants_of_the_solver_have_the_values_that_its_page_states():
     rows = re.findall(r"^\| (`\w+`.*?) \(([\w/]+)\) \| (.+?) \|", text, re.M)
     assert len(rows) > 15
     for names, module, values in rows:
-        path = module if module.startswith("kernels/") else f"solvers/{module}"
-        holder = importlib.import_module(f"kbench.{path.replace('/', '.')}")
+        path = module if module.startswith("kbench/") else f"kbench/solvers/box_dual/{module}"
+        holder = importlib.import_module(path.replace("/", "."))
         holder = holder.SolverOptions if module == "options" else holder
         actual = [getattr(holder, name) for name in re.findall(r"`(\w+)`", names)]
         assert actual == [float(value.replace(",", "")) for value in values.split(", ")], names
