@@ -18,6 +18,9 @@ _CALIBRATION = frozenset(
     for name in ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration")
 )
 
+# Modules whose file name changed, too, when they moved: old name -> present one.
+_RENAMED = {"kbench.solvers.box_dual": "kbench.solvers.box_dual.solve"}
+
 # The only bound method that machines store is the one that assigns rows to clusters.
 _METHODS = frozenset({"assign"})
 
@@ -27,8 +30,11 @@ def _present_module(module: str) -> str:
     """The module that holds the classes of `module`, which an older release may have written.
 
     Modules of kbench move between the folders of a package but keep their file names, apart from a
-    leading underscore; no package has two of one name (`tests/prediction/test_model_file.py`).
+    leading underscore and `_RENAMED`; no package has two of one name
+    (`tests/prediction/test_model_file.py`).
     """
+    if module in _RENAMED:
+        return _RENAMED[module]
     package, _, rest = module.removeprefix("kbench.").partition(".")
     root = Path(__file__).parents[1]
     here = root.joinpath(package, *rest.split(".")).with_suffix(".py")
