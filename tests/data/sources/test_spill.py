@@ -147,7 +147,8 @@ MEMORY = """
 import resource, sys
 from pathlib import Path
 from support import one_file
-from kbench.data import Folders, libsvm, prepare
+from kbench.data import Folders, prepare
+from kbench.data.formats import libsvm
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 raw, own, mebibytes = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 libsvm.parse(b"1 1:2", name="f")  # compiled, or loaded, before the limit counts
