@@ -7,7 +7,6 @@ The screenshots need Chromium (`tests/report/chromium.py` drives it); they show 
 it is, light and dark, at the widths of a phone and of a laptop.
 """
 
-import json
 import sys
 import tempfile
 import time
@@ -16,12 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "report"))
 
-import matplotlib.pyplot as plt  # noqa: E402
-import numpy as np  # noqa: E402
 from chromium import Browser  # noqa: E402
 from PIL import Image  # noqa: E402
-
-from kbench.methods.early_svc_scale import SERIAL, Machines, ScaleCosts  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 # Name -> width and height in pixels, the address within the page, colour scheme.
@@ -67,35 +62,6 @@ def figures() -> None:
         shrink(path, IMAGES / f"gallery-{name}.png")
 
 
-def scale_curve() -> None:
-    """Seconds of early DC-SVM out of core by rows and machines, from costs that were measured.
-
-    The costs are those that `kbench plan ... scale.rows=...` keeps in results/_scale.
-    """
-    stored = json.loads((ROOT / "docs" / "_static" / "early_svc_costs.json").read_text())
-    costs = ScaleCosts.of(stored["costs"])
-    sizes = np.geomspace(1e6, 1e9, 25)
-    plt.rcParams["svg.hashsalt"] = "kbench"
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
-    for machines, workers in ((1, 1), (1, 2), (10, 2), (100, 2)):
-        on = Machines(machines, workers, costs.cores, 1.25e9, 5e8, costs.ram)
-        seconds = [costs.simulate(n, on).seconds for n in sizes]
-        what = "one process" if workers == 1 else f"{machines} x {workers} workers"
-        axes.loglog(sizes, seconds, label=what)
-    fits = [costs.simulate(n, on) for n in sizes]
-    alone = [sum(s.seconds for s in fit.stages if s.name in SERIAL) for fit in fits]
-    axes.loglog(sizes, alone, "k--", label="survey, tree and divide")
-    limit = costs.memory_mb * 2**20
-    over = min(f.n for f in fits if max(stage.memory for stage in f.stages) > limit)
-    axes.axvline(over, color="0.6", lw=1)
-    axes.text(over, axes.get_ylim()[0], f" more than {costs.memory_mb:,.0f} MiB", va="bottom")
-    axes.axvline(costs.ram / (costs.n_features * costs.itemsize), color="0.6", lw=1, ls=":")
-    axes.set(xlabel="training rows", ylabel="seconds of a fit (simulated)")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(IMAGES / "scale-curve.svg", metadata={"Date": None})
-
-
 def shrink(path: Path, target: Path) -> None:
     """Write the picture with 128 colours, which makes it three times smaller."""
     Image.open(path).convert("RGB").quantize(128, dither=0).save(target, optimize=True)
@@ -103,7 +69,6 @@ def shrink(path: Path, target: Path) -> None:
 
 if __name__ == "__main__":
     figures()
-    scale_curve()
     screenshots()
     for path in IMAGES.glob("*.png"):
         shrink(path, path)

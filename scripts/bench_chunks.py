@@ -4,15 +4,12 @@
     python scripts/bench_chunks.py file [megabytes, default 3200] [memory_mb, default 1500]
     python scripts/bench_chunks.py workers [rows, default 4000000] # one and two Dask workers
     python scripts/bench_chunks.py steps [steps, default 30]       # doubly SGD, the same
-    python scripts/bench_chunks.py scale [rows, default 1000000]   # fits against their simulation
 
 `rows` runs `dcsvm_early` on covtype_like (54 columns) with `limits.memory_mb=1500`, which the guard
 enforces, 4,000 rows a cluster and one thread, and reads the results. `file` writes Parquet to
 $TMPDIR, which takes three times its size, fits it by `chunked_files` with limited private memory,
 and counts the bytes that are read. `workers` and `steps` compare wall seconds, so they need as many
-idle cores as workers; `steps` are of 16,384 rows and 2,048 random features. `scale` measures the
-costs of `kbench plan scale.rows=...` on 400,000 rows and compares the simulated seconds of a fit
-with those of one process, of two Dask workers and of four, on two idle cores. One run each; CPU
+idle cores as workers; `steps` are of 16,384 rows and 2,048 random features. One run each; CPU
 seconds do not contain compiling.
 """
 
@@ -35,7 +32,6 @@ MEMORY_MB = 1500
 MOST_S, MOST_EXPONENT, LEAST_ROWS_A_SECOND, LEAST_SPEEDUP = 600, 1.08, 300_000, 1.7
 LEAST_STEPS = 1.6  # steps a second of doubly SGD on two workers, in those of one worker
 BATCH, BLOCK = 16384, 2048  # rows and random features of a step
-PROBE_ROWS, MOST_OFF = 400_000, 0.2  # of the simulation
 
 
 def line(what: str, value: str, must: str, holds: bool) -> None:
@@ -227,50 +223,6 @@ def dask_steps(n_steps: int) -> None:
     line("same losses at every step, same bytes of the model", str(same), "True", same)
 
 
-def simulated(n: int) -> None:
-    """Simulate a fit in one process and in two and four workers, and make it."""
-    from kbench.data import ChunkedRows
-    from kbench.methods import DCSVC
-    from kbench.methods.early_svc_scale import Machines, ScaleCosts
-
-    cores = len(os.sched_getaffinity(0))
-    X, y = generated(n)
-    memory_mb = 0.75 * MEMORY_MB
-    parameters = {"C": 8, "gamma": 4, "n_levels": 1, "random_state": 0}
-    begin = time.perf_counter()
-    costs = ScaleCosts.measure(
-        DCSVC(**parameters),
-        X[:PROBE_ROWS],
-        y[:PROBE_ROWS],
-        cluster_rows=CLUSTER,
-        memory_mb=memory_mb,
-        cores=cores,
-    )
-    print(f"costs measured on {PROBE_ROWS:,} rows in {time.perf_counter() - begin:.1f} s: {costs}")
-    model = DCSVC(max(1, n // CLUSTER), **parameters)
-    for workers in (1, 2, 4):
-        with dask(workers) if workers > 1 else contextlib.nullcontext():
-            model.fit(ChunkedRows.of_arrays(X[:8000], y[:8000]))
-            begin = time.perf_counter()
-            model.fit(ChunkedRows.of_arrays(X, y, memory_mb=memory_mb))
-            seconds = time.perf_counter() - begin
-        found = costs.simulate(n, Machines(1, workers, cores, math.inf, math.inf, math.inf))
-        for stage in found.stages:
-            print(
-                f"  {stage.name:8s} simulated {stage.seconds:6.2f} s ({stage.bound}), "
-                f"made {model.timings_[stage.name]:6.2f} s"
-            )
-        off = found.seconds / seconds - 1
-        what = (
-            f"{workers} workers, {n:,} rows: {found.seconds:.1f} s simulated, {seconds:.1f} s made"
-        )
-        line(what, f"{100 * off:+.1f} %", f"<= {100 * MOST_OFF:g} % off", abs(off) <= MOST_OFF)
-        print(
-            f"  model simulated {found.model_bytes / 1e6:.1f} MB, made "
-            f"{model.model_bytes_ / 1e6:.1f} MB"
-        )
-
-
 def main() -> None:
     """Measure what the first argument names."""
     for threads in ("OMP", "OPENBLAS", "NUMBA"):
@@ -283,8 +235,6 @@ def main() -> None:
         a_file(*[*numbers, *[3200, MEMORY_MB][len(numbers) :]])
     elif what == "steps":
         dask_steps(*numbers or [30])
-    elif what == "scale":
-        simulated(*numbers or [1_000_000])
     else:
         dask_workers(*numbers or [4_000_000])
 

@@ -2,20 +2,13 @@
 
 Prints for every method and data set how many runs there are and how many have a row already (in
 this environment and with this number of threads), which tuned files apply, what was dropped and
-why, and which data are absent. Nothing is downloaded and, without scale.rows, nothing runs.
+why, and which data are absent. Nothing is downloaded and nothing runs.
 `kbench plan ... show=runs` prints one command per run.
-
-kbench plan method=dcsvm_early dataset=NAME scale.rows=1e8,1e9 [scale.KEY=VALUE ...]: simulates fits
-of so many rows like the data set's, from costs that are measured on this machine in seconds: time,
-memory and network of each stage. Keys: machines (1), workers of each machine (one for each core),
-cluster_rows (4000), test_rows (1e6), bandwidth_mb and disk_mb, MB a second of the machine that has
-the rows (1250, 500). limits.memory_mb is that of a process.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 
-from kbench.commands import scaling
 from kbench.commands.arguments import flags, one_of
 from kbench.config import composer
 
@@ -26,8 +19,6 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.planning.plan import make_plan
 
     overrides, multirun, _ = flags(argv)
-    if any(word.startswith(scaling.PREFIX) for word in overrides):
-        return scaling.simulate(overrides)
     shown = [word for word in overrides if word.startswith("show=")]
     overrides = [word for word in overrides if word not in shown]
     show = one_of("show", shown[-1][5:], ["summary", "runs"]) if shown else "summary"

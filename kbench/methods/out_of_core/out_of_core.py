@@ -164,12 +164,8 @@ def _remove_abandoned(folder: Path) -> None:
 
 def most_rows(rows: ChunkedRows) -> int:
     """Rows of the largest cluster that is trained as a whole."""
-    return max(1, int(_CLUSTER * rows.memory_mb * 2**20 / cluster_memory(rows, 1)))
-
-
-def cluster_memory(rows: ChunkedRows, size: float) -> float:
-    """Bytes that the training of a cluster of `size` rows takes beside the solver's cache."""
-    return size * (2 * rows.n_features * rows.dtype.itemsize + _VECTORS)
+    row = 2 * rows.n_features * rows.dtype.itemsize + _VECTORS
+    return max(1, int(_CLUSTER * rows.memory_mb * 2**20 / row))
 
 
 def task_size(n_clusters: int) -> int:
