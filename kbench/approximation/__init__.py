@@ -2,10 +2,14 @@
 
 from kbench.approximation.clusters.block_diagonal import BKA, BlockDiagonalKernel
 from kbench.approximation.clusters.meka import MEKA, MEKAKernel
-from kbench.approximation.features.factored import FactoredKernel, LowRankKernel
+from kbench.approximation.features.factored import FactoredKernel
 from kbench.approximation.features.fastfood import Fastfood
-from kbench.approximation.features.feature_machine import FeatureMachine
-from kbench.approximation.features.feature_map import FeatureBlocks, FeatureMap
+from kbench.approximation.features.feature_map import (
+    FeatureBlocks,
+    FeatureMachine,
+    FeatureMap,
+    LowRankKernel,
+)
 from kbench.approximation.features.fourier import RandomFourierFeatures
 from kbench.approximation.features.hadamard import walsh_hadamard
 from kbench.approximation.features.random_features import RandomFeatures

@@ -25,6 +25,26 @@ _RENAMED = {"kbench.solvers.box_dual": "kbench.solvers.box_dual.solve"}
 _METHODS = frozenset({"assign"})
 
 
+# Classes that stand in another file than that of an older release: package, old file and name ->
+# `module:Class` now.
+_MOVED = {
+    "approximation.feature_machine:FeatureMachine": (
+        "kbench.approximation.features.feature_map:FeatureMachine"
+    ),
+    "solvers.box_dual:BoxDualResult": "kbench.solvers.box_dual.solve:BoxDualResult",
+}
+
+
+def _present_path(path: str) -> str:
+    """Where the class is that an older release wrote as `path`, a `module:Class`."""
+    module, _, name = path.partition(":")
+    parts = module.split(".")
+    moved = _MOVED.get(f"{'.'.join(parts[1:2])}.{parts[-1].lstrip('_')}:{name}")
+    if parts[0] == "kbench" and moved is not None:
+        return moved
+    return f"{_present_module(module)}:{name}"
+
+
 @cache
 def _present_module(module: str) -> str:
     """The module that holds the classes of `module`, which an older release may have written.
@@ -69,8 +89,7 @@ def class_at(path: Any) -> type:
     """The class at `module:Class`; a ModelError if it may not be built or does not exist."""
     if not isinstance(path, str) or not may_build(path):
         raise ModelError(f"names the class {str(path)[:80]!r}, which no model may hold")
-    module, _, name = path.partition(":")
-    module = _present_module(module)
+    module, _, name = _present_path(path).partition(":")
     try:
         cls = getattr(importlib.import_module(module), name, None)
     except ImportError as error:

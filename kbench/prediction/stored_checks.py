@@ -487,5 +487,5 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "kbench.approximation.features.fourier:FourierFeatures": _fourier_features,
     "kbench.approximation.features.fastfood:Fastfood": _fastfood,
     "kbench.approximation.landmarks.landmarks:LandmarkFeatures": _landmark_features,
-    "kbench.approximation.features.feature_machine:FeatureMachine": _feature_machine,
+    "kbench.approximation.features.feature_map:FeatureMachine": _feature_machine,
 }

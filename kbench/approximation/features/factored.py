@@ -22,8 +22,6 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 
-from kbench.approximation.features.feature_machine import FeatureMachine
-from kbench.approximation.features.feature_map import FeatureMap
 from kbench.approximation.operator import KernelApproximation, Machine
 
 # Rows per block of a sum W'W or W'Y. Sums of a block are in the precision of W, sums of blocks in
@@ -378,49 +376,6 @@ class FactoredKernel(KernelApproximation):
 
     @abstractmethod
     def cross(self, X: Any) -> np.ndarray: ...
-
-
-class LowRankKernel(FactoredKernel):
-    """G = Z Z' with the explicit features Z of the training rows.
-
-    Parameters
-    ----------
-    feature_map : FeatureMap, fitted
-    X : (n, d) checked rows
-    dtype : float32 or float64
-    """
-
-    basis: "FeatureBasis"
-
-    def __init__(self, feature_map: FeatureMap, X: Any, dtype: Any = np.float32) -> None:
-        features = np.empty((X.shape[0], feature_map.n_features_out_), dtype)
-        feature_map.fill(X, features)
-        entries = feature_map.kernel_entries_ + len(features) * feature_map.n_landmarks_
-        super().__init__(FeatureBasis(feature_map), [np.arange(len(features))], [features], entries)
-
-    def cross(self, X: Any) -> np.ndarray:
-        features = np.empty((X.shape[0], self.rank), self.bases[0].dtype)
-        self.basis.feature_map.fill(X, features)
-        return features @ self.bases[0].T
-
-
-class FeatureBasis:
-    """W = Z, the explicit features of a map, in one block; see `RowBasis`."""
-
-    link = None
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, feature_map: FeatureMap) -> None:
-        self.feature_map = feature_map
-        self.ranks = [feature_map.n_features_out_]
-
-    def blocks(self, X: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        features = np.empty((X.shape[0], self.ranks[0]), self.dtype)
-        self.feature_map.fill(X, features)
-        yield 0, np.arange(len(features)), features
-
-    def machine(self, weights: np.ndarray) -> Machine:
-        return FeatureMachine(self.feature_map, weights)
 
 
 def _spans(lengths: list[int]) -> list[slice]:

@@ -2,11 +2,12 @@
 
 A map writes the features of a batch of rows into an array of its caller, in the precision of that
 array. `transform` computes all features in the precision of X, `FeatureBlocks` bounded blocks of
-them.
+them; `LowRankKernel` is the kernel matrix Z Z' of the features Z, `FeatureMachine` a linear
+function of the features of new rows.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, ClassVar, Self
 
@@ -21,13 +22,20 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kbench.approximation.operator import KernelApproximation
+from kbench.approximation.features.factored import FactoredKernel
+from kbench.approximation.operator import KernelApproximation, Machine
 from kbench.kernels import Kernel
+from kbench.prediction import KernelExpansion
+from kbench.prediction.flops import expansion_flops, require_width
+from kbench.prediction.landmarks import LocalLandmarks
 from kbench.trace import Trace
 
 # Rows of a batch at least, however many features there are: fewer make BLAS calls inefficient.
 # Set by hand.
 MIN_BATCH = 32
+# Rows per block in which a `FeatureMachine` computes features: memory against the overhead of a
+# call. Set by hand.
+_BATCH_ROWS = 2048
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -81,19 +89,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Kernel values that are computed for the features of a row."""
         return 0
 
+    def expansion(self, weights: np.ndarray) -> KernelExpansion | LocalLandmarks | None:
+        """<weights, z(x)> for weights : (n_features_out_, m) as an expansion in landmarks, if the
+        features are linear in kernel values of landmarks."""
+        return None
+
     def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> KernelApproximation:
         """G = Z Z' with the features Z of checked rows X : (n, d), in float32; 4 n r bytes."""
-        # That module needs this one.
-        from kbench.approximation.features.factored import LowRankKernel
-
         with nullcontext() if trace is None else trace.phase("features"):
             return LowRankKernel(self, X)
 
-    def row_basis(self) -> Any:
-        """Computes the features of any rows, as a `RowBasis` of one block."""
-        # That module needs this one.
-        from kbench.approximation.features.factored import FeatureBasis
-
+    def row_basis(self) -> "FeatureBasis":
+        """Computes the features of any rows."""
         return FeatureBasis(self)
 
     @property
@@ -132,6 +139,100 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class LowRankKernel(FactoredKernel):
+    """G = Z Z' with the explicit features Z of the training rows.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap, fitted
+    X : (n, d) checked rows
+    dtype : float32 or float64
+    """
+
+    basis: "FeatureBasis"
+
+    def __init__(self, feature_map: FeatureMap, X: Any, dtype: Any = np.float32) -> None:
+        features = np.empty((X.shape[0], feature_map.n_features_out_), dtype)
+        feature_map.fill(X, features)
+        entries = feature_map.kernel_entries_ + len(features) * feature_map.n_landmarks_
+        super().__init__(FeatureBasis(feature_map), [np.arange(len(features))], [features], entries)
+
+    def cross(self, X: Any) -> np.ndarray:
+        features = np.empty((X.shape[0], self.rank), self.bases[0].dtype)
+        self.basis.feature_map.fill(X, features)
+        return features @ self.bases[0].T
+
+
+class FeatureBasis:
+    """W = Z, the explicit features of a map, in one block; see `RowBasis`."""
+
+    link = None
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, feature_map: FeatureMap) -> None:
+        self.feature_map = feature_map
+        self.ranks = [feature_map.n_features_out_]
+
+    def blocks(self, X: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        features = np.empty((X.shape[0], self.ranks[0]), self.dtype)
+        self.feature_map.fill(X, features)
+        yield 0, np.arange(len(features)), features
+
+    def machine(self, weights: np.ndarray) -> Machine:
+        return FeatureMachine(self.feature_map, weights)
+
+
+class FeatureMachine:
+    """One or more linear functions of the features of a row.
+
+    If the features are linear in kernel values of landmarks, the function is evaluated as an
+    expansion in these values (`FeatureMap.expansion`), without computing the features.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap, fitted
+    weights : (n_features_out_, m) array
+
+    Attributes
+    ----------
+    nbytes : int
+        Bytes that evaluation needs.
+    """
+
+    def __init__(self, feature_map: FeatureMap, weights: np.ndarray) -> None:
+        self.feature_map = feature_map
+        self.weights = weights
+        self.expansion = feature_map.expansion(weights)
+
+    @property
+    def nbytes(self) -> int:
+        if self.expansion is not None:
+            return self.expansion.nbytes
+        return self.feature_map.nbytes_ + self.weights.nbytes
+
+    def flops(self, n_features: int) -> float:
+        """Cost of a row, in products of `n_features` numbers."""
+        if self.expansion is not None:
+            n_outputs = self.weights.shape[1]
+            return expansion_flops(self.feature_map.n_landmarks_, n_outputs, n_features)
+        return self.feature_map.flops(n_features) + self.weights.size / n_features
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Values at rows X : (u, d); (u, m) float64."""
+        if self.expansion is not None:
+            return self.expansion(X)
+        require_width(X, self.feature_map.n_features_in_)
+        values = np.empty((X.shape[0], self.weights.shape[1]))
+        features = np.empty((min(_BATCH_ROWS, len(values)), len(self.weights)), X.dtype)
+        weights = self.weights.astype(X.dtype)
+        for start in range(0, len(values), _BATCH_ROWS):
+            rows = slice(start, start + _BATCH_ROWS)
+            part = features[: len(values[rows])]
+            self.feature_map.fill(X[rows], part)
+            values[rows] = part @ weights
+        return values
 
 
 class FeatureBlocks:

@@ -15,9 +15,19 @@ from kbench.approximation.clipped import clipped
 from kbench.approximation.features.feature_map import FeatureMap
 from kbench.approximation.landmarks.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
+from kbench.clustering.axis_tree import single_leaf
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.exponential import RBF
 from kbench.kernels.matrix import nbytes
+from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import TRANSCENDENTAL
+from kbench.prediction.landmarks import LocalLandmarks, fits_float32, float32_offset
+from kbench.prediction.packing import LandmarkMachine
+
+# At most this many Gaussian landmarks, on at most this many features, are evaluated by the float32
+# code of fast prediction, sixteen landmarks at a time, provided that its rounding error is below
+# _ROUNDING times the largest value at the landmarks.
+_FEW_LANDMARKS, _FEW_FEATURES, _ROUNDING = 512, 1024, 1e-3
 
 
 class LandmarkFeatures(FeatureMap):
@@ -140,6 +150,16 @@ class LandmarkFeatures(FeatureMap):
         """Coefficients of the landmarks in <coef, z(x)>; coef : (n_features_out_, m)."""
         return coef
 
+    def expansion(self, weights: np.ndarray) -> KernelExpansion | LocalLandmarks:
+        """<weights, z(x)> as an expansion in the landmarks; of few Gaussian ones as a single leaf
+        (`kbench.prediction.landmarks`)."""
+        kernel, coef = self.landmarks_, self.landmark_coef(weights)
+        leaf = _single_leaf(kernel, coef)
+        if leaf is not None:
+            return leaf
+        dtype = prediction_dtype(kernel.astype(np.float32), coef)
+        return KernelExpansion(kernel, np.arange(len(kernel)), coef, dtype)
+
     def _filler(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
         matrix = self.landmarks_.astype(dtype)
         kernel, landmarks = matrix.kernel, matrix.points(slice(None))
@@ -148,3 +168,22 @@ class LandmarkFeatures(FeatureMap):
             kernel.evaluate(kernel.prepare(X, dtype), landmarks, out)
 
         return fill
+
+
+def _single_leaf(kernel: KernelMatrix, coef: np.ndarray) -> LocalLandmarks | None:
+    """The expansion in landmarks, coef : (l, m), as one leaf of landmarks; None if unfit."""
+    function, X = kernel.kernel, kernel.X
+    if not isinstance(function, RBF) or not isinstance(X, np.ndarray):
+        return None
+    if len(X) > _FEW_LANDMARKS or X.shape[1] > _FEW_FEATURES or not fits_float32(X):
+        return None
+    values = KernelMatrix(function, X, np.float64).product(np.arange(len(X)), coef)
+    error = np.finfo(np.float32).eps * np.abs(coef).sum(axis=0)
+    if np.any(error > _ROUNDING * np.abs(values).max(axis=0)):
+        return None
+    offset = float32_offset(X)
+    landmarks = X if offset is None else X - offset
+    machine = LandmarkMachine(
+        np.zeros(coef.shape[1]), landmarks, np.full(len(X), function.gamma), coef
+    )
+    return LocalLandmarks(single_leaf(), [machine], X.shape[1], offset=offset)

@@ -11,6 +11,7 @@ from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -19,6 +20,7 @@ from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids, KernelCentres
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
+from kbench.methods.base.limits import refuse_with_chunks
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.divide.division import PARTITIONS, Division, divide, nested_divisions
@@ -298,7 +300,23 @@ max_iter, max_time, dtype, shrinking
         return early and self._settings()["partition"] == "kmeans"
 
     def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
-        return fit_chunks(self, rows, trace)
+        settings = self._settings()
+        if self.combine != "early":
+            raise ValueError(
+                f"combine={self.combine!r} needs all rows in memory; rows in chunks are for "
+                "combine='early'"
+            )
+        if settings["partition"] != "kmeans":
+            raise ValueError(
+                f"partition={settings['partition']!r} needs all rows in memory; rows in chunks are "
+                "divided by partition='kmeans'"
+            )
+        if self.kernel == "precomputed":
+            raise ValueError("kernel='precomputed' has no rows of features to read in chunks")
+        refuse_with_chunks(self)
+        of_cluster = clone(self).set_params(n_clusters=1, n_jobs=None)
+        fit_chunks(self, rows, of_cluster, settings, self.n_jobs, trace)
+        return self
 
     def _checked_settings(self) -> dict[str, Any]:
         """The settings in effect, or an error that names two parameters which contradict."""

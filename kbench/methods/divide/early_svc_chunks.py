@@ -1,8 +1,8 @@
-"""DC-SVM with early prediction on rows that are larger than memory; see `_out_of_core`."""
+"""DC-SVM with early prediction on rows that are larger than memory; see `out_of_core`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -12,7 +12,7 @@ from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.box_svc import Problem, warn_of_limits
-from kbench.methods.base.limits import refuse_with_chunks
+from kbench.methods.base.dual_svc import DualSVC
 from kbench.methods.base.sizes import MOST_GROUPS
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.out_of_core.out_of_core import (
@@ -24,9 +24,6 @@ from kbench.methods.out_of_core.out_of_core import (
     working_folder,
 )
 from kbench.trace import Deadline, Trace
-
-if TYPE_CHECKING:
-    from kbench.methods.divide.dc_svc import DCSVC
 
 
 class ClusterRecord(NamedTuple):
@@ -44,18 +41,18 @@ class ClusterRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class EarlyTrainer:
-    """Trains the machine of a cluster: that of a DCSVC with one cluster, fitted to its rows.
+    """Trains the model of a cluster: that of a DCSVC with one cluster, fitted to its rows.
 
     Attributes
     ----------
-    model : DCSVC
-        Unfitted, with n_clusters=1.
+    model : DualSVC
+        Unfitted; a DCSVC with n_clusters=1.
     kernel : Kernel
     weights : (q,) upper bound of the dual variables of each class
     seed : int
     """
 
-    model: "DCSVC"
+    model: DualSVC
     kernel: Kernel
     weights: np.ndarray
     seed: int
@@ -97,9 +94,19 @@ def seed_of(seed: int, cluster: int) -> int:
     return int(np.random.SeedSequence([seed, cluster]).generate_state(1)[0])
 
 
-def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
-    """Fit a DCSVC with combine="early" to rows in chunks."""
-    settings = _checked_settings(model)
+def fit_chunks(
+    model: DualSVC,
+    rows: ChunkedRows,
+    of_cluster: DualSVC,
+    settings: Mapping[str, Any],
+    n_jobs: int | None,
+    trace: Trace,
+) -> None:
+    """Fit `model`, a DCSVC with combine="early", to rows in chunks.
+
+    `of_cluster` is the unfitted estimator that is trained on the rows of a cluster; `settings` has
+    n_clusters, n_samples and branching.
+    """
     rng = check_random_state(model.random_state)
     # Rows that do not fit into memory are more than 500 for each of the most clusters.
     k = settings["n_clusters"] or MOST_GROUPS
@@ -118,7 +125,7 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
     # Leave-one-out errors need labels, which the survey does not keep: C is 1, as in `SVC`.
     C = model.C_ = 1.0 if isinstance(model.C, str) else model.C
     trainer = EarlyTrainer(
-        clone(model).set_params(n_clusters=1, n_jobs=None),
+        of_cluster,
         _kernel(model, survey),
         C * targets.weights(model.class_weight),
         seed,
@@ -136,7 +143,7 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
         divided = divide_rows(rows, survey, k, settings["branching"], folder, rng, most, trace)
         with trace.phase("train"):
             packed, results, notes = train_clusters(
-                divided.places, trainer, folder / "machines", trace, model.n_jobs
+                divided.places, trainer, folder / "machines", trace, n_jobs
             )
     _describe(model, results)
     model.cluster_sizes_ = np.array([place.size for place in divided.places])
@@ -148,29 +155,9 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
     model.intercept_ = np.zeros(m)
     model.model_bytes_ = model._machine.nbytes
     model.timings_ = dict(trace.timings)
-    return model
 
 
-def _checked_settings(model: "DCSVC") -> dict[str, Any]:
-    """The settings in effect, or an error that names what does not work on rows in chunks."""
-    if model.combine != "early":
-        raise ValueError(
-            f"combine={model.combine!r} needs all rows in memory; rows in chunks are for "
-            "combine='early'"
-        )
-    settings = {**model._settings()}
-    if settings["partition"] != "kmeans":
-        raise ValueError(
-            f"partition={settings['partition']!r} needs all rows in memory; rows in chunks are "
-            "divided by partition='kmeans'"
-        )
-    if model.kernel == "precomputed":
-        raise ValueError("kernel='precomputed' has no rows of features to read in chunks")
-    refuse_with_chunks(model)
-    return settings
-
-
-def _kernel(model: "DCSVC", survey: Survey) -> Kernel:
+def _kernel(model: DualSVC, survey: Survey) -> Kernel:
     gamma = survey.gamma(model.gamma)
     kernel = make_kernel(
         model.kernel, survey.sample, gamma=gamma, degree=model.degree, coef0=model.coef0
@@ -178,7 +165,7 @@ def _kernel(model: "DCSVC", survey: Survey) -> Kernel:
     return kernel.bind(survey.sample)
 
 
-def _describe(model: "DCSVC", results: Sequence[ClusterRecord]) -> None:
+def _describe(model: DualSVC, results: Sequence[ClusterRecord]) -> None:
     """Set the attributes that describe the solution, and warn if a limit was met."""
     model.n_support_ = np.sum([result.n_support for result in results], axis=0)
     model.n_iter_ = sum(result.n_iter for result in results)

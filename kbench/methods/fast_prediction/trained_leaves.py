@@ -16,21 +16,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.chunked import ChunkedRows
 from kbench.clustering import weighted_kmeans
 from kbench.clustering.axis_tree import AxisTree, variance_tree
+from kbench.errors import KbenchError
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
-from kbench.methods.base.sizes import MOST_GROUPS
+from kbench.methods.base.sizes import MOST_GROUPS, number_of_groups
 from kbench.methods.base.survey import Survey, Targets
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
-from kbench.methods.fast_prediction.trained_leaf_chunks import (
-    SAMPLE,
-    TrainedOutOfCore,
-    sampled_tree,
-    train_leaves,
-)
+from kbench.methods.fast_prediction.trained_leaf_chunks import TrainedOutOfCore, train_leaves
 from kbench.methods.out_of_core.out_of_core import Trainer, sample_size
 from kbench.prediction.landmarks import (
     LocalLandmarks,
@@ -58,6 +54,15 @@ _RATE, _RATE_WIDE, _WIDE = 0.05, 0.01, 64
 _COEF_RATE = 0.03
 # Number of features of a leaf, besides all features, that is tried for a `target_cost`.
 _FEATURES = 16
+# Of rows in chunks: rows of the sample on which the tree is grown, and the fraction of the memory
+# that the training of a leaf may take.
+_SAMPLE, _LEAF = 20_000, 1 / 2
+# Bytes for each row of a leaf and each landmark: kernel values in float64, thrice in the ridge
+# regression that gives the initial coefficients; and bytes for each row beside its features and
+# kernel values, which are vectors of the solver.
+_VALUES, _VECTORS = 24, 100
+# Standard deviations by which a leaf may have more rows than its fraction of the sample says.
+_DEVIATIONS = 3.0
 
 
 @dataclass(eq=False, repr=False)
@@ -159,7 +164,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         with trace.phase("survey"):
             # Tree and leaves get the random numbers that they get in memory.
             seed = check_random_state(self.random_state).randint(2**31)
-            size = sample_size(SAMPLE, self.n_leaves or MOST_GROUPS)
+            size = sample_size(_SAMPLE, self.n_leaves or MOST_GROUPS)
             survey = Survey(rows, targets, size, seed)
         rng = check_random_state(self.random_state)
         with trace.phase("cluster"):
@@ -169,7 +174,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
             offset = float32_offset(survey.sample)
             sample = float32_rows(survey.sample, offset)
             Y, weight = self._targets_of_sample(survey)
-            tree, notes = sampled_tree(self, rows, survey, sample, Y, weight, rng)
+            tree, notes = self._sampled_tree(rows, survey, sample, Y, weight, rng)
         seeds = rng.randint(np.iinfo(np.int32).max, size=tree.n_leaves)
         trainer = self._leaf_trainer(survey, function, offset, seeds)
         trained = train_leaves(self, rows, survey, tree, offset, trainer, seed, trace)
@@ -177,6 +182,47 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         self.notes_ = notes + trained.notes
         self._pack(tree, trained.sizes, trained.machines, rows.n_features, offset, trace)
         return trained
+
+    def _sampled_tree(
+        self,
+        rows: ChunkedRows,
+        survey: Survey,
+        X: np.ndarray,
+        Y: np.ndarray,
+        weight: np.ndarray,
+        rng: np.random.RandomState,
+    ) -> tuple[AxisTree, list[str]]:
+        """A tree for all rows, grown on the sample X : (s, d) float32, Y : (s, m), weight : (s,).
+
+        It gets more leaves than `n_leaves` if one of them would not fit into memory, and a note
+        says so; a KbenchError if no tree has leaves that fit.
+        """
+        n, s = survey.n, len(X)
+        row = 3 * rows.n_features * 4 + _VALUES * (self.n_landmarks + 1) + _VECTORS
+        most = max(1, int(_LEAF * rows.memory_mb * 2**20 / row))
+        asked = n_leaves = number_of_groups(self.n_leaves, n)
+        min_rows = max(1, self.min_rows * s // n)
+        while True:
+            tree = self._tree(X, Y, weight, n_leaves, min_rows, rng)
+            largest = np.bincount(tree.assign(X)).max()
+            expected = n * (largest + (_DEVIATIONS * np.sqrt(largest) if s < n else 0.0)) / s
+            if expected <= most:
+                break
+            if tree.n_leaves < n_leaves:
+                raise KbenchError(
+                    f"about {expected:.0f} rows of a leaf do not fit into "
+                    f"memory_mb={rows.memory_mb:g}, at most {most} are trained together, and the "
+                    f"tree divides no further with min_rows={self.min_rows}"
+                )
+            n_leaves *= 2
+        if n_leaves == asked:
+            return tree, []
+        note = (
+            f"n_leaves is {n_leaves}, not {asked}, because larger leaves do not fit into "
+            f"memory_mb={rows.memory_mb:g}"
+        )
+        warnings.warn(note, UserWarning, stacklevel=5)
+        return tree, [note]
 
     def _width(self, d: int) -> int:
         return d if self.n_features is None else min(self.n_features, d)
