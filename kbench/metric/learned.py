@@ -14,7 +14,7 @@ networks and backpropagation-free machine learning models", Science 383, 2024, A
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -80,6 +80,7 @@ class Candidate:
     n_rows: int
 
 
+@dataclass(eq=False, repr=False)
 class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Learn a metric M from labelled rows; `transform` maps x to M^(1/2) x.
 
@@ -186,34 +187,19 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        structure: Any = "auto",
-        *,
-        kernel: str = "auto",
-        scaling: str = "standard",
-        n_rounds: int = 3,
-        ridge: float | str = "auto",
-        rank: int | None = None,
-        task: str = "auto",
-        max_rows: int = 8000,
-        search_rows: int = 2000,
-        gradient_rows: int = 2500,
-        validation_fraction: float = 0.2,
-        random_state: Any = None,
-    ) -> None:
-        self.structure = structure
-        self.kernel = kernel
-        self.scaling = scaling
-        self.n_rounds = n_rounds
-        self.ridge = ridge
-        self.rank = rank
-        self.task = task
-        self.max_rows = max_rows
-        self.search_rows = search_rows
-        self.gradient_rows = gradient_rows
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    structure: Any = "auto"
+    _: KW_ONLY
+    kernel: str = "auto"
+    scaling: str = "standard"
+    n_rounds: int = 3
+    ridge: float | str = "auto"
+    rank: int | None = None
+    task: str = "auto"
+    max_rows: int = 8000
+    search_rows: int = 2000
+    gradient_rows: int = 2500
+    validation_fraction: float = 0.2
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:

@@ -1,5 +1,6 @@
 """A machine behind a learned metric, as one estimator."""
 
+from dataclasses import KW_ONLY, dataclass
 from inspect import signature
 from typing import Any, ClassVar, Self
 
@@ -17,6 +18,7 @@ def _has(name: str) -> Any:
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
 
 
+@dataclass(eq=False, repr=False)
 class WithMetric(MetaEstimatorMixin, BaseEstimator):
     """Learn a metric, then fit a machine to the transformed rows.
 
@@ -57,12 +59,10 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self, estimator: Any, metric: LearnedMetric | None = None, *, random_state: Any = None
-    ) -> None:
-        self.estimator = estimator
-        self.metric = metric
-        self.random_state = random_state
+    estimator: Any
+    metric: LearnedMetric | None = None
+    _: KW_ONLY
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None, **fit_params: Any) -> Self:
         """Fit metric and machine to rows X : (n, d), dense or CSR, and targets y.

@@ -7,6 +7,7 @@ error is the sum of the squares of the entries left out, which is small where ga
 
 import copy
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -142,6 +143,7 @@ def _factor(block: np.ndarray, alpha: float) -> tuple[np.ndarray, bool]:
     return scipy.linalg.cho_factor(regular.T, overwrite_a=True, check_finite=False)
 
 
+@dataclass(eq=False, repr=False)
 class BKA(BaseEstimator):
     """Block kernel approximation.
 
@@ -199,32 +201,18 @@ class BKA(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_clusters: int = 10,
-        *,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        partition: str = "kmeans",
-        n_samples: int | None = None,
-        kmeans_iter: int = 10,
-        memory_mb: float = 4096.0,
-        dtype: str = "float32",
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.partition = partition
-        self.n_samples = n_samples
-        self.kmeans_iter = kmeans_iter
-        self.memory_mb = memory_mb
-        self.dtype = dtype
-        self.random_state = random_state
+    n_clusters: int = 10
+    _: KW_ONLY
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    partition: str = "kmeans"
+    n_samples: int | None = None
+    kmeans_iter: int = 10
+    memory_mb: float = 4096.0
+    dtype: str = "float32"
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:

@@ -24,6 +24,7 @@ clusters, and T_s the k directions of their span that hold most of the cluster's
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from numbers import Integral, Real
 from types import SimpleNamespace
@@ -121,6 +122,7 @@ class MEKAKernel(FactoredKernel):
         return self._expand(linked)
 
 
+@dataclass(eq=False, repr=False)
 class MEKA(BaseEstimator):
     """Memory efficient kernel approximation.
 
@@ -244,56 +246,30 @@ class MEKA(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        rank: int | None = 128,
-        *,
-        numbers_per_row: float | None = None,
-        n_clusters: int = 10,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        preset: str | None = None,
-        landmarks: str | None = None,
-        n_landmarks: int | None = None,
-        basis_sampling: str | None = None,
-        link: str | None = None,
-        rho: float | None = None,
-        pinv_cut: float | None = None,
-        eps: float | None = None,
-        zero_fraction: float | None = None,
-        rank_strategy: str | None = None,
-        psd: bool = False,
-        n_samples: int | None = None,
-        kmeans_iter: int | None = None,
-        dtype: str = "float32",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.rank = rank
-        self.numbers_per_row = numbers_per_row
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.preset = preset
-        self.landmarks = landmarks
-        self.n_landmarks = n_landmarks
-        self.basis_sampling = basis_sampling
-        self.link = link
-        self.rho = rho
-        self.pinv_cut = pinv_cut
-        self.eps = eps
-        self.zero_fraction = zero_fraction
-        self.rank_strategy = rank_strategy
-        self.psd = psd
-        self.n_samples = n_samples
-        self.kmeans_iter = kmeans_iter
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    rank: int | None = 128
+    _: KW_ONLY
+    numbers_per_row: float | None = None
+    n_clusters: int = 10
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    preset: str | None = None
+    landmarks: str | None = None
+    n_landmarks: int | None = None
+    basis_sampling: str | None = None
+    link: str | None = None
+    rho: float | None = None
+    pinv_cut: float | None = None
+    eps: float | None = None
+    zero_fraction: float | None = None
+    rank_strategy: str | None = None
+    psd: bool = False
+    n_samples: int | None = None
+    kmeans_iter: int | None = None
+    dtype: str = "float32"
+    n_jobs: int | None = None
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:

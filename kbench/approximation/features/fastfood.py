@@ -12,6 +12,7 @@ until there are D frequencies.
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from kbench.approximation.features.hadamard import transform_row
 from kbench.prediction.flops import TRANSCENDENTAL
 
 
+@dataclass(eq=False, repr=False)
 class Fastfood(FourierFeatures):
     """Features whose inner products estimate the Gaussian kernel, from O(D) stored numbers.
 
@@ -63,18 +65,11 @@ class Fastfood(FourierFeatures):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        gamma: float | str = "scale",
-        form: str = "phase",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.gamma = gamma
-        self.form = form
-        self.random_state = random_state
+    n_components: int = 100
+    _: KW_ONLY
+    gamma: float | str = "scale"
+    form: str = "phase"
+    random_state: Any = None
 
     def _draw(self, X: Any, gamma: float, rng: np.random.RandomState) -> None:
         length = 1 << (X.shape[1] - 1).bit_length()

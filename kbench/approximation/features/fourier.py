@@ -24,6 +24,7 @@ under rotations, so they are aligned with the leading principal axes of the rows
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -117,6 +118,7 @@ class FourierFeatures(FeatureMap):
         return (X if self._centre is None else X - self._centre) * self._unit
 
 
+@dataclass(eq=False, repr=False)
 class RandomFourierFeatures(FourierFeatures):
     """Features whose inner products are unbiased estimates of a shift-invariant kernel.
 
@@ -165,22 +167,13 @@ class RandomFourierFeatures(FourierFeatures):
         "sampling": [StrOptions({"independent", "orthogonal", "quasi"})],
     }
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        kernel: str = "rbf",
-        gamma: float | str = "scale",
-        form: str = "phase",
-        sampling: str = "independent",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.form = form
-        self.sampling = sampling
-        self.random_state = random_state
+    n_components: int = 100
+    _: KW_ONLY
+    kernel: str = "rbf"
+    gamma: float | str = "scale"
+    form: str = "phase"
+    sampling: str = "independent"
+    random_state: Any = None
 
     def _draw(self, X: Any, gamma: float, rng: np.random.RandomState) -> None:
         laplacian = self.kernel == "laplacian"

@@ -6,6 +6,7 @@ real features.
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from kbench.approximation.features.fourier import FourierFeatures, RandomFourier
 from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank
 
 
+@dataclass(eq=False, repr=False)
 class RandomFeatures(FeatureMap):
     """Random Fourier features, dense or structured, by rank.
 
@@ -59,24 +61,14 @@ class RandomFeatures(FeatureMap):
         "features": [StrOptions({"fourier", "orthogonal", "quasi", "fastfood"})],
     }
 
-    def __init__(
-        self,
-        rank: int | None = 128,
-        *,
-        numbers_per_row: float | None = None,
-        features: str = "fourier",
-        kernel: str = "rbf",
-        gamma: float | str = "scale",
-        form: str = "cos_sin",
-        random_state: Any = None,
-    ) -> None:
-        self.rank = rank
-        self.numbers_per_row = numbers_per_row
-        self.features = features
-        self.kernel = kernel
-        self.gamma = gamma
-        self.form = form
-        self.random_state = random_state
+    rank: int | None = 128
+    _: KW_ONLY
+    numbers_per_row: float | None = None
+    features: str = "fourier"
+    kernel: str = "rbf"
+    gamma: float | str = "scale"
+    form: str = "cos_sin"
+    random_state: Any = None
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         if self.features in ("orthogonal", "fastfood") and self.kernel != "rbf":

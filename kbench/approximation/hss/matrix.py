@@ -11,6 +11,7 @@ matrix.
 
 import warnings
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -48,6 +49,7 @@ _SUGGESTED_SHIFT = 1.1
 _RANK_ROWS = 1000
 
 
+@dataclass(eq=False, repr=False)
 class HSSMatrix(HSSProducts, BaseEstimator):
     """HSS approximation of the kernel matrix of the rows it is fitted to.
 
@@ -139,8 +141,6 @@ class HSSMatrix(HSSProducts, BaseEstimator):
     True
     """
 
-    _near: np.ndarray | None  # (n, k) neighbours; rows and entries in the order of the tree
-
     _parameter_constraints: ClassVar[dict] = {
         "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
@@ -164,50 +164,27 @@ class HSSMatrix(HSSProducts, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        *,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        preset: str = "fast",
-        tree: str = "2means",
-        balanced: bool = False,
-        leaf_size: int | None = None,
-        n_neighbours: int | None = None,
-        n_trees: int | None = None,
-        rel_tol: float | None = None,
-        abs_tol: float | None = None,
-        trace_tol: float | None = None,
-        max_rank: int | None = None,
-        max_near: int | str | None = None,
-        n_far: int | None = None,
-        sketch: int | str | None = None,
-        memory_mb: float | None = None,
-        dtype: str = "float32",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.preset = preset
-        self.tree = tree
-        self.balanced = balanced
-        self.leaf_size = leaf_size
-        self.n_neighbours = n_neighbours
-        self.n_trees = n_trees
-        self.rel_tol = rel_tol
-        self.abs_tol = abs_tol
-        self.trace_tol = trace_tol
-        self.max_rank = max_rank
-        self.max_near = max_near
-        self.n_far = n_far
-        self.sketch = sketch
-        self.memory_mb = memory_mb
-        self.dtype = dtype
-        self.random_state = random_state
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    _: KW_ONLY
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    preset: str = "fast"
+    tree: str = "2means"
+    balanced: bool = False
+    leaf_size: int | None = None
+    n_neighbours: int | None = None
+    n_trees: int | None = None
+    rel_tol: float | None = None
+    abs_tol: float | None = None
+    trace_tol: float | None = None
+    max_rank: int | None = None
+    max_near: int | str | None = None
+    n_far: int | None = None
+    sketch: int | str | None = None
+    memory_mb: float | None = None
+    dtype: str = "float32"
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -275,7 +252,8 @@ class HSSMatrix(HSSProducts, BaseEstimator):
             self.ordered_kernel_ = KernelMatrix(function, ordered, self.dtype)
         k = min(settings["n_neighbours"], n)
         with trace.phase("neighbours"):
-            self._near = None if like is None else like._near
+            # (n, k) neighbours; rows and entries in the order of the tree
+            self._near: np.ndarray | None = None if like is None else like._near
             if neighbours is not None:
                 self._near = _inverse(permutation)[neighbours[permutation]]
             elif self._near is None and k and len(self.tree_) > 1:

@@ -5,6 +5,7 @@ Moody and Darken, "Fast Learning in Networks of Locally-Tuned Processing Units" 
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -30,6 +31,7 @@ from kbench.prediction.packing import LandmarkMachine
 _FEW_LANDMARKS, _FEW_FEATURES, _ROUNDING = 512, 1024, 1e-3
 
 
+@dataclass(eq=False, repr=False)
 class LandmarkFeatures(FeatureMap):
     """Features z_j(x) = k(x, landmark j).
 
@@ -83,28 +85,16 @@ class LandmarkFeatures(FeatureMap):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        landmarks: str = "uniform",
-        n_samples: int = 20000,
-        kmeans_iter: int = 5,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.landmarks = landmarks
-        self.n_samples = n_samples
-        self.kmeans_iter = kmeans_iter
-        self.random_state = random_state
+    n_components: int = 100
+    _: KW_ONLY
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    landmarks: str = "uniform"
+    n_samples: int = 20000
+    kmeans_iter: int = 5
+    random_state: Any = None
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         self.kernel_ = make_kernel(

@@ -5,6 +5,7 @@ Nandan, Khargonekar and Talathi, "Fast SVM Training Using Approximate Extreme Po
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 
 
+@dataclass(eq=False, repr=False)
 class AESVC(BoxSVC):
     """C-support vector classifier on approximate extreme points (AESVM), with intercept.
 
@@ -103,42 +105,23 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         "second_size": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        eps: float = 0.01,
-        *,
-        first_level: str = "fls2",
-        first_size: int = 100_000,
-        second_size: int = 1000,
-        C: float | str = 1.0,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        cache_mb: float = 1000.0,
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        dtype: str = "float32",
-    ) -> None:
-        self.eps = eps
-        self.first_level = first_level
-        self.first_size = first_size
-        self.second_size = second_size
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.cache_mb = cache_mb
-        self.class_weight = class_weight
-        self.probability = probability
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.dtype = dtype
+    eps: float = 0.01
+    _: KW_ONLY
+    first_level: str = "fls2"
+    first_size: int = 100_000
+    second_size: int = 1000
+    C: float | str = 1.0
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: float = 1e-3
+    cache_mb: float = 1000.0
+    class_weight: dict | str | None = None
+    probability: bool = False
+    max_iter: int = -1
+    max_time: float | None = None
+    dtype: str = "float32"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:

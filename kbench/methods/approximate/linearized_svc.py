@@ -7,6 +7,7 @@ network of locally-tuned processing units (Moody and Darken, Neural Computation 
 penalty is on the weights of the units and not on the norm of a function.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import HasMethods
@@ -16,6 +17,7 @@ from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.composition import fresh_part
 
 
+@dataclass(eq=False, repr=False)
 class LinearizedSVC(FeatureSVC):
     """Linear support vector machine, without intercept, on the features of a kernel.
 
@@ -98,30 +100,17 @@ class LinearizedSVC(FeatureSVC):
         **FeatureSVC._parameter_constraints,
     }
 
-    def __init__(
-        self,
-        feature_map: FeatureMap | None = None,
-        *,
-        C: float | str = 1.0,
-        loss: str = "hinge",
-        tol: float = 0.1,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        memory_mb: float = 4096.0,
-        random_state: Any = None,
-    ) -> None:
-        self.feature_map = feature_map
-        self.C = C
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.class_weight = class_weight
-        self.probability = probability
-        self.memory_mb = memory_mb
-        self.random_state = random_state
+    feature_map: FeatureMap | None = None
+    _: KW_ONLY
+    C: float | str = 1.0
+    loss: str = "hinge"
+    tol: float = 0.1
+    max_iter: int = 1000
+    max_time: float | None = None
+    class_weight: dict | str | None = None
+    probability: bool = False
+    memory_mb: float = 4096.0
+    random_state: Any = None
 
     def _feature_map(self, seed: int) -> FeatureMap:
         return fresh_part(self.feature_map, Nystrom(1000, landmarks="kmeans"), seed)

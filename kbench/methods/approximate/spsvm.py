@@ -6,6 +6,7 @@ Keerthi, Chapelle and DeCoste, "Building Support Vector Machines with Reduced Cl
 
 import warnings
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -25,6 +26,7 @@ from kbench.solvers import solve_sparse_primal
 from kbench.trace import Deadline, Trace
 
 
+@dataclass(eq=False, repr=False)
 class SparsePrimalSVC(CountedPrediction, OneVsRest):
     """Squared-hinge kernel machine on a greedily grown basis, without intercept.
 
@@ -116,34 +118,19 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_components: int = 200,
-        *,
-        n_candidates: int = 59,
-        C: float | str = 1.0,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        max_time: float | None = None,
-        dtype: str = "float32",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_candidates = n_candidates
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.probability = probability
-        self.max_time = max_time
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: int = 200
+    _: KW_ONLY
+    n_candidates: int = 59
+    C: float | str = 1.0
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    class_weight: dict | str | None = None
+    probability: bool = False
+    max_time: float | None = None
+    dtype: str = "float32"
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:

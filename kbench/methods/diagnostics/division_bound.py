@@ -5,6 +5,7 @@ Vector Machines" (ICML 2014).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -24,6 +25,7 @@ from kbench.trace import Trace
 _BATCH = 1024
 
 
+@dataclass(eq=False, repr=False)
 class DivisionBound(TwoClassDiagnostic):
     """The exact machine, and the loss in the objective of dividing its problem into clusters.
 
@@ -82,32 +84,18 @@ class DivisionBound(TwoClassDiagnostic):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_clusters: int | Sequence[int] = (8, 16, 32, 64, 128),
-        *,
-        partition: str = "kernel_kmeans",
-        n_samples: int = 1000,
-        C: float = 1.0,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-5,
-        cache_mb: float = 200.0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.partition = partition
-        self.n_samples = n_samples
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.cache_mb = cache_mb
-        self.random_state = random_state
+    n_clusters: int | Sequence[int] = (8, 16, 32, 64, 128)
+    _: KW_ONLY
+    partition: str = "kernel_kmeans"
+    n_samples: int = 1000
+    C: float = 1.0
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: float = 1e-5
+    cache_mb: float = 200.0
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:

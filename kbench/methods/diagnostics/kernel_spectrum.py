@@ -5,6 +5,7 @@ Direction Method of Multipliers ..." (EURO Journal on Computational Optimization
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc
 from kbench.trace import Trace
 
 
+@dataclass(eq=False, repr=False)
 class KernelSpectrum(TwoClassDiagnostic):
     """Support vector machine with the spectrum and two heat maps of its kernel matrix.
 
@@ -85,30 +87,17 @@ class KernelSpectrum(TwoClassDiagnostic):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_clusters: int = 5,
-        *,
-        resolution: int = 100,
-        C: float = 1.0,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        cache_mb: float = 200.0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.resolution = resolution
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.cache_mb = cache_mb
-        self.random_state = random_state
+    n_clusters: int = 5
+    _: KW_ONLY
+    resolution: int = 100
+    C: float = 1.0
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: float = 1e-3
+    cache_mb: float = 200.0
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:

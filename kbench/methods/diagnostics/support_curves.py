@@ -5,6 +5,7 @@ Machines" (ICML 2014).
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -76,6 +77,7 @@ _SOLVERS = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class SupportCurves(TwoClassDiagnostic):
     """A solver's machine, and the precision and recall of its support vectors after each step.
 
@@ -135,30 +137,17 @@ class SupportCurves(TwoClassDiagnostic):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        solver: str = "dcsvm",
-        *,
-        reference_tol: float = 1e-8,
-        C: float = 1.0,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        cache_mb: float = 200.0,
-        random_state: Any = None,
-    ) -> None:
-        self.solver = solver
-        self.reference_tol = reference_tol
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.cache_mb = cache_mb
-        self.random_state = random_state
+    solver: str = "dcsvm"
+    _: KW_ONLY
+    reference_tol: float = 1e-8
+    C: float = 1.0
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: float = 1e-3
+    cache_mb: float = 200.0
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:

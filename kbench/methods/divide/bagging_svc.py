@@ -129,6 +129,7 @@ shrinking
         return Trained(parts, n_steps(parts), vote)
 
 
+@dataclass(eq=False, repr=False)
 class Vote:
     """Fraction of the machines that decide for each class; for two classes, the mean of -1 and 1.
 
@@ -139,9 +140,8 @@ class Vote:
         m
     """
 
-    def __init__(self, machines: Sequence[KernelExpansion], n_outputs: int) -> None:
-        self.machines = machines
-        self.n_outputs = n_outputs
+    machines: Sequence[KernelExpansion]
+    n_outputs: int
 
     @property
     def nbytes(self) -> int:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import joblib
@@ -41,6 +42,7 @@ _CONSTRAINTS = dict(BoxSVC._parameter_constraints)
 _CONSTRAINTS["cache_size"] = _CONSTRAINTS.pop("cache_mb")
 
 
+@dataclass(eq=False, repr=False)
 class KernelSVC(BoxSVC):
     """C-support vector classifier.
 
@@ -193,52 +195,28 @@ class KernelSVC(BoxSVC):
         "warm_start": ["boolean"],
     }
 
-    def __init__(
-        self,
-        C: float | str = 1.0,
-        *,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        probability: bool = False,
-        tol: float = 1e-3,
-        cache_size: float = 1000.0,
-        class_weight: dict | str | None = None,
-        verbose: bool = False,
-        max_iter: int = -1,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        random_state: Any = None,
-        multi_class: str = "ovo",
-        fit_intercept: bool = True,
-        max_time: float | None = None,
-        dtype: str = "float32",
-        split: bool = True,
-        warm_start: bool = False,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.max_time = max_time
-        self.dtype = dtype
-        self.split = split
-        self.warm_start = warm_start
+    C: float | str = 1.0
+    _: KW_ONLY
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    shrinking: bool = True
+    probability: bool = False
+    tol: float = 1e-3
+    cache_size: float = 1000.0
+    class_weight: dict | str | None = None
+    verbose: bool = False
+    max_iter: int = -1
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
+    random_state: Any = None
+    multi_class: str = "ovo"
+    fit_intercept: bool = True
+    max_time: float | None = None
+    dtype: str = "float32"
+    split: bool = True
+    warm_start: bool = False
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:

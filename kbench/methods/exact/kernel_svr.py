@@ -1,6 +1,7 @@
 """Support vector regression with the epsilon-insensitive loss, solved exactly."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -25,6 +26,7 @@ from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, so
 from kbench.trace import Deadline, Trace
 
 
+@dataclass(eq=False, repr=False)
 class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
     """Epsilon-support vector regression.
 
@@ -112,38 +114,21 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
         "fit_intercept": ["boolean"],
     }
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        epsilon: float = 0.1,
-        shrinking: bool = True,
-        cache_size: float = 1000.0,
-        verbose: bool = False,
-        max_iter: int = -1,
-        fit_intercept: bool = True,
-        max_time: float | None = None,
-        dtype: str = "float32",
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.epsilon = epsilon
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.max_time = max_time
-        self.dtype = dtype
+    C: float = 1.0
+    _: KW_ONLY
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    tol: float = 1e-3
+    epsilon: float = 0.1
+    shrinking: bool = True
+    cache_size: float = 1000.0
+    verbose: bool = False
+    max_iter: int = -1
+    fit_intercept: bool = True
+    max_time: float | None = None
+    dtype: str = "float32"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:

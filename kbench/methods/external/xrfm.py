@@ -5,6 +5,7 @@ interpretable feature learning models for tabular data", 2025. The package wants
 choose the round by, and features and targets of unit variance; this module provides both.
 """
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from kbench import class_labels
 from kbench.errors import UnavailableError
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _XRFM(BaseEstimator):
     """Base of the classifier and the regressor.
 
@@ -51,18 +53,10 @@ class _XRFM(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        *,
-        max_leaf_size: int = 10_000,
-        n_trees: int = 1,
-        validation_fraction: float = 0.2,
-        random_state: Any = None,
-    ) -> None:
-        self.max_leaf_size = max_leaf_size
-        self.n_trees = n_trees
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    max_leaf_size: int = 10_000
+    n_trees: int = 1
+    validation_fraction: float = 0.2
+    random_state: Any = None
 
     def _fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         machine = _package()

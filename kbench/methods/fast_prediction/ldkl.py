@@ -1,6 +1,7 @@
 """Local deep kernel learning: a tree of hyperplanes with a gated linear machine in each node."""
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -25,6 +26,7 @@ _LEAST_SCALE = 1e-30
 _MOST_PASSES = 300
 
 
+@dataclass(eq=False, repr=False)
 class LDKLClassifier(OneVsRest):
     """Hinge-loss machine on a trained tree of local linear machines (LDKL).
 
@@ -120,36 +122,20 @@ class LDKLClassifier(OneVsRest):
     # `_targets` multiplies it by the weights of row and class, which weight the mean loss.
     C: ClassVar[float] = 1.0
 
-    def __init__(
-        self,
-        depth: int = 4,
-        *,
-        lambda_w: float = 0.03,
-        lambda_p: float = 0.03,
-        lambda_q: float = 0.03,
-        sigma: float = 1.0,
-        schedule: str = "adam",
-        rate: float = 0.02,
-        max_iter: int = 3000,
-        batch_size: int | None = None,
-        max_time: float | None = None,
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.depth = depth
-        self.lambda_w = lambda_w
-        self.lambda_p = lambda_p
-        self.lambda_q = lambda_q
-        self.sigma = sigma
-        self.schedule = schedule
-        self.rate = rate
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.max_time = max_time
-        self.class_weight = class_weight
-        self.probability = probability
-        self.random_state = random_state
+    depth: int = 4
+    _: KW_ONLY
+    lambda_w: float = 0.03
+    lambda_p: float = 0.03
+    lambda_q: float = 0.03
+    sigma: float = 1.0
+    schedule: str = "adam"
+    rate: float = 0.02
+    max_iter: int = 3000
+    batch_size: int | None = None
+    max_time: float | None = None
+    class_weight: dict | str | None = None
+    probability: bool = False
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:

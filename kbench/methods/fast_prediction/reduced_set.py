@@ -4,6 +4,7 @@ Schoelkopf, Knirsch, Smola and Burges, "Fast Approximation of Support Vector Ker
 (DAGM 1998).
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -21,6 +22,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 
 
+@dataclass(eq=False, repr=False)
 class ReducedSetSVC(BoxSVC):
     """C-support vector classifier with intercept and Gaussian kernel, reduced to few centres.
 
@@ -109,36 +111,20 @@ converged_, n_features_in_
     degree: ClassVar[int] = 3
     coef0: ClassVar[float] = 0.0
 
-    def __init__(
-        self,
-        n_components: int = 50,
-        *,
-        preimage: str = "gradient",
-        n_restarts: int = 4,
-        C: float | str = 1.0,
-        gamma: float | str = "scale",
-        tol: float = 1e-3,
-        cache_mb: float = 1000.0,
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        dtype: str = "float32",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.preimage = preimage
-        self.n_restarts = n_restarts
-        self.C = C
-        self.gamma = gamma
-        self.tol = tol
-        self.cache_mb = cache_mb
-        self.class_weight = class_weight
-        self.probability = probability
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.dtype = dtype
-        self.random_state = random_state
+    n_components: int = 50
+    _: KW_ONLY
+    preimage: str = "gradient"
+    n_restarts: int = 4
+    C: float | str = 1.0
+    gamma: float | str = "scale"
+    tol: float = 1e-3
+    cache_mb: float = 1000.0
+    class_weight: dict | str | None = None
+    probability: bool = False
+    max_iter: int = -1
+    max_time: float | None = None
+    dtype: str = "float32"
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:

@@ -7,6 +7,7 @@ Computational Optimization 10, 2022), Algorithm 3.
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -32,6 +33,7 @@ from kbench.trace import Deadline, Trace
 _BETA_STEPS = (100_000, 1_000_000)
 
 
+@dataclass(eq=False, repr=False)
 class HSSADMMClassifier(CountedPrediction, OneVsRest):
     """C-support vector classifier with intercept on a compressed kernel matrix.
 
@@ -166,40 +168,22 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        matrix: HSSMatrix | None = None,
-        *,
-        C: float | Sequence[float] = 1.0,
-        beta: float | str = "auto",
-        max_iter: int = 10,
-        tol: float | None = None,
-        max_time: float | None = None,
-        polish: bool = False,
-        polish_tol: float = 1e-3,
-        validation_fraction: float = 0.2,
-        predict_with: str = "exact",
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        error_rows: int = 0,
-        warm_start: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.matrix = matrix
-        self.C = C
-        self.beta = beta
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.polish = polish
-        self.polish_tol = polish_tol
-        self.validation_fraction = validation_fraction
-        self.predict_with = predict_with
-        self.class_weight = class_weight
-        self.probability = probability
-        self.error_rows = error_rows
-        self.warm_start = warm_start
-        self.random_state = random_state
+    matrix: HSSMatrix | None = None
+    _: KW_ONLY
+    C: float | Sequence[float] = 1.0
+    beta: float | str = "auto"
+    max_iter: int = 10
+    tol: float | None = None
+    max_time: float | None = None
+    polish: bool = False
+    polish_tol: float = 1e-3
+    validation_fraction: float = 0.2
+    predict_with: str = "exact"
+    class_weight: dict | str | None = None
+    probability: bool = False
+    error_rows: int = 0
+    warm_start: bool = False
+    random_state: Any = None
 
     # The parameters of the nested matrix are checked by its own `fit`.
     @_fit_context(prefer_skip_nested_validation=False)

@@ -6,6 +6,7 @@ Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridg
 
 import math
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -35,6 +36,7 @@ _MOST_EXACT = 23_170
 _TOL, _MAX_ITER = 1e-8, 200
 
 
+@dataclass(eq=False, repr=False)
 class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     """Kernel ridge regression without intercept on a compressed kernel matrix.
 
@@ -119,22 +121,13 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        matrix: HSSMatrix | None = None,
-        *,
-        alpha: float | str = "loo",
-        predict_with: str = "exact",
-        error_rows: int = 200,
-        warm_start: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.matrix = matrix
-        self.alpha = alpha
-        self.predict_with = predict_with
-        self.error_rows = error_rows
-        self.warm_start = warm_start
-        self.random_state = random_state
+    matrix: HSSMatrix | None = None
+    _: KW_ONLY
+    alpha: float | str = "loo"
+    predict_with: str = "exact"
+    error_rows: int = 200
+    warm_start: bool = False
+    random_state: Any = None
 
     # The parameters of the nested matrix are checked by its own `fit`.
     @_fit_context(prefer_skip_nested_validation=False)

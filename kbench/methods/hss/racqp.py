@@ -7,6 +7,7 @@ authors' driver for support vector machines.
 
 import warnings
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -26,6 +27,7 @@ from kbench.solvers import intercepts, solve_racqp
 from kbench.trace import Deadline, Trace
 
 
+@dataclass(eq=False, repr=False)
 class RACQPClassifier(CountedPrediction, OneVsRest):
     """C-support vector classifier with intercept by multi-block ADMM.
 
@@ -133,44 +135,24 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        C: float | str = 1.0,
-        *,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        mode: str = "rac",
-        block_size: int = 500,
-        beta: float | str = "auto",
-        max_iter: int = 50,
-        tol: float = 0.01,
-        max_time: float | None = None,
-        halved: bool = True,
-        decimals: int | None = None,
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        dtype: str = "float32",
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.mode = mode
-        self.block_size = block_size
-        self.beta = beta
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.halved = halved
-        self.decimals = decimals
-        self.class_weight = class_weight
-        self.probability = probability
-        self.dtype = dtype
-        self.random_state = random_state
+    C: float | str = 1.0
+    _: KW_ONLY
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    mode: str = "rac"
+    block_size: int = 500
+    beta: float | str = "auto"
+    max_iter: int = 50
+    tol: float = 0.01
+    max_time: float | None = None
+    halved: bool = True
+    decimals: int | None = None
+    class_weight: dict | str | None = None
+    probability: bool = False
+    dtype: str = "float32"
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:

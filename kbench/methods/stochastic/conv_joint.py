@@ -7,6 +7,7 @@ through all layers: the "jointly-trained" net of the comparison by Dai et al. (N
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -36,6 +37,7 @@ Losses = Iterator[tuple[float, int]]
 _PREDICTED_ROWS = 2048  # rows whose features are computed at a time; set by hand
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
     """Convolutional net on square images with 1 or 3 channels, trained through all layers.
 
@@ -110,32 +112,17 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        *,
-        n_filters: int = 32,
-        batch_size: int = 128,
-        n_epochs: int = 10,
-        step_size: float = 0.1,
-        momentum: float = 0.9,
-        weight_decay: float = 5e-4,
-        virtual: str | None = None,
-        virtual_size: float = 1.0,
-        n_copies: int = 1,
-        max_time: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_filters = n_filters
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.step_size = step_size
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.virtual = virtual
-        self.virtual_size = virtual_size
-        self.n_copies = n_copies
-        self.max_time = max_time
-        self.random_state = random_state
+    n_filters: int = 32
+    batch_size: int = 128
+    n_epochs: int = 10
+    step_size: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    virtual: str | None = None
+    virtual_size: float = 1.0
+    n_copies: int = 1
+    max_time: float | None = None
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:

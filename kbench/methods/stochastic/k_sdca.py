@@ -7,6 +7,7 @@ Minimization" (JMLR 14, 2013), procedure SDCA-Perm. With f = sum_i y_i a_i k(x_i
     a_i <- clip(a_i + (1 - y_i f(x_i)) / k(x_i, x_i), 0, C)
 """
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from kbench.methods.base.one_vs_rest import Targets
 from kbench.methods.stochastic.kernel_passes import KernelPasses
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelSDCA(KernelPasses):
     """Kernel support vector machine by random passes of exact dual steps, without intercept.
 
@@ -71,32 +73,17 @@ class KernelSDCA(KernelPasses):
 
     _parameter_constraints: ClassVar[dict] = KernelPasses._parameter_constraints
 
-    def __init__(
-        self,
-        *,
-        nu: float = 1e-4,
-        batch_size: int = 1024,
-        n_epochs: int = 5,
-        max_time: float | None = None,
-        kernel: Any = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.nu = nu
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.max_time = max_time
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.probability = probability
-        self.random_state = random_state
+    nu: float = 1e-4
+    batch_size: int = 1024
+    n_epochs: int = 5
+    max_time: float | None = None
+    kernel: Any = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    class_weight: dict | str | None = None
+    probability: bool = False
+    random_state: Any = None
 
     def _step(
         self,

@@ -6,6 +6,7 @@ Processing 52, 2004), section II, by batches of b rows:
     f <- (1 - eta_t nu) f - (eta_t / b) sum_i l'(f(x_i), y_i) k(x_i, .),    eta_t = theta / (nu t)
 """
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from kbench.methods.stochastic.kernel_passes import KernelPasses
 from kbench.solvers.stochastic.losses import LOSSES
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NORMA(KernelPasses):
     """Kernel machine by functional gradient steps on batches, without intercept.
 
@@ -80,36 +82,19 @@ class NORMA(KernelPasses):
         "theta": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(
-        self,
-        *,
-        nu: float = 1e-4,
-        loss: str = "hinge",
-        theta: float = 1.0,
-        batch_size: int = 64,
-        n_epochs: int | None = None,
-        max_time: float | None = None,
-        kernel: Any = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.nu = nu
-        self.loss = loss
-        self.theta = theta
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.max_time = max_time
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.probability = probability
-        self.random_state = random_state
+    nu: float = 1e-4
+    loss: str = "hinge"
+    theta: float = 1.0
+    batch_size: int = 64
+    n_epochs: int | None = None
+    max_time: float | None = None
+    kernel: Any = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    class_weight: dict | str | None = None
+    probability: bool = False
+    random_state: Any = None
 
     def _step(
         self,

@@ -8,6 +8,7 @@ Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: Primal Estimated sub-GrAdie
 """
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -33,6 +34,7 @@ _SAMPLE = 10_000
 _EPOCHS = 5
 
 
+@dataclass(eq=False, repr=False)
 class PegasosClassifier(MeanLoss, FeatureSVC):
     """Linear machine on features of a kernel by projected subgradient steps on batches.
 
@@ -94,34 +96,19 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         "project": ["boolean"],
     }
 
-    def __init__(
-        self,
-        n_components: int = 256,
-        *,
-        features: str = "fourier",
-        nu: float = 1e-4,
-        batch_size: int = 64,
-        n_epochs: int | None = None,
-        max_time: float | None = None,
-        project: bool = True,
-        kernel: str = "rbf",
-        gamma: float | str = "scale",
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.features = features
-        self.nu = nu
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.max_time = max_time
-        self.project = project
-        self.kernel = kernel
-        self.gamma = gamma
-        self.class_weight = class_weight
-        self.probability = probability
-        self.random_state = random_state
+    n_components: int = 256
+    _: KW_ONLY
+    features: str = "fourier"
+    nu: float = 1e-4
+    batch_size: int = 64
+    n_epochs: int | None = None
+    max_time: float | None = None
+    project: bool = True
+    kernel: str = "rbf"
+    gamma: float | str = "scale"
+    class_weight: dict | str | None = None
+    probability: bool = False
+    random_state: Any = None
 
     _feature_map = SDCAClassifier._feature_map
 

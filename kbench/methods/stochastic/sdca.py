@@ -5,6 +5,7 @@ Minimization" (JMLR 14, 2013), procedure SDCA-Perm. For the hinge loss, a step i
 dual coordinate descent with C = 1 / (nu n), so `kbench.solvers.linear.linear_dual` does the passes.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -21,6 +22,7 @@ from kbench.methods.stochastic.mean_loss import MeanLoss
 _STREAM_ROWS = 512
 
 
+@dataclass(eq=False, repr=False)
 class SDCAClassifier(MeanLoss, FeatureSVC):
     """Linear machine on features of a kernel by dual coordinate ascent, pass by pass.
 
@@ -83,36 +85,20 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         "kernel": [StrOptions({"rbf", "laplacian"})],
     }
 
-    def __init__(
-        self,
-        n_components: int = 256,
-        *,
-        features: str = "fourier",
-        nu: float = 1e-4,
-        max_iter: int = 20,
-        max_time: float | None = None,
-        loss: str = "hinge",
-        tol: float = 1e-3,
-        kernel: str = "rbf",
-        gamma: float | str = "scale",
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        memory_mb: float = 4096.0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.features = features
-        self.nu = nu
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.loss = loss
-        self.tol = tol
-        self.kernel = kernel
-        self.gamma = gamma
-        self.class_weight = class_weight
-        self.probability = probability
-        self.memory_mb = memory_mb
-        self.random_state = random_state
+    n_components: int = 256
+    _: KW_ONLY
+    features: str = "fourier"
+    nu: float = 1e-4
+    max_iter: int = 20
+    max_time: float | None = None
+    loss: str = "hinge"
+    tol: float = 1e-3
+    kernel: str = "rbf"
+    gamma: float | str = "scale"
+    class_weight: dict | str | None = None
+    probability: bool = False
+    memory_mb: float = 4096.0
+    random_state: Any = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
