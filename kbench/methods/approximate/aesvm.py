@@ -7,15 +7,14 @@ Nandan, Khargonekar and Talathi, "Fast SVM Training Using Approximate Extreme Po
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.expansions.representative_set import representative_set
-from kbench.methods.base.box_svc import BoxSVC, solve_problems
+from kbench.methods.base.box_svc import BoxSVC, Problem, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 
@@ -75,7 +74,8 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
     Notes
     -----
     O(n V) kernel values and O(n V s) time for the selection with s extreme points in a subset, and
-    then an exact machine of M rows. M grows with gamma. Prediction costs O(n_sv d) a row.
+    then an exact machine of M rows. M grows with gamma. Prediction costs O(n_sv d) a row. `fit`
+    reports the iterates of the solver to the trace.
 
     References
     ----------
@@ -123,33 +123,9 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
     max_time: float | None = None
     dtype: str = "float32"
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Choose the representatives and solve their dual.
-
-        Parameters
-        ----------
-        X : (n, d) array or CSR
-        y : (n,) labels
-        sample_weight : (n,), optional
-            Factors of C for each row.
-        trace : Trace, optional
-            Receives the iterates of the solver, and the phases.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            A parameter is out of range, or there are fewer than two classes.
-        """
-        trace = Trace() if trace is None else trace
-        deadline = Deadline(self.max_time, trace)
+    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> None:
         with trace.phase("prepare"):
-            problem = self._problem(X, y, sample_weight)
-            squares = problem.X.multiply(problem.X) if sp.issparse(X) else problem.X**2
+            squares = problem.X.multiply(problem.X) if sp.issparse(problem.X) else problem.X**2
             norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
         with trace.phase("select"):
             representatives = representative_set(
@@ -188,7 +164,3 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         self.beta_ = representatives.weights / self.C_
         self.residuals_ = representatives.residuals
         self.kernel_entries_ = problem.kernel.n_entries
-        self.model_bytes_ = self._machine.nbytes
-        self.timings_ = dict(trace.timings)
-        self._calibrate(problem.X, y, sample_weight, trace, deadline)
-        return self

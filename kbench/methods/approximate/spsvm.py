@@ -8,17 +8,16 @@ import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.limits import MAX_TIME, limit
-from kbench.methods.base.one_vs_rest import OneVsRest
+from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
@@ -86,7 +85,8 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     Notes
     -----
     O(n d_max^2) time and O(n_candidates n d_max) kernel values at most; n d_max kernel values of
-    memory. Prediction costs O(d_max d) a row.
+    memory. Prediction costs O(d_max d) a row. `fit` reports objective and n_support to the trace
+    after each addition.
 
     References
     ----------
@@ -132,33 +132,9 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     dtype: str = "float32"
     random_state: Any = None
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Grow the basis and train its weights.
-
-        Parameters
-        ----------
-        X : (n, d) array or CSR
-        y : (n,) labels
-        sample_weight : (n,), optional
-            Multiplies C row by row.
-        trace : Trace, optional
-            Receives objective and n_support after each addition, and the phases.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            A parameter is out of range, or y has fewer than two classes.
-        """
-        trace = Trace() if trace is None else trace
-        deadline = Deadline(self.max_time, trace)
+    def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
-            targets = self._targets(X, y, sample_weight)
             function = make_kernel(
                 self.kernel, targets.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
             )
@@ -191,8 +167,6 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         self.converged_ = all(result.converged for result in results)
         self.kernel_entries_ = kernel.n_entries
         self.n_parameters_ = len(self.support_) * targets.X.shape[1] + coef.size
-        self.model_bytes_ = self._machine.nbytes
-        self.timings_ = dict(trace.timings)
         if not self.converged_:
             in_time = all(result.in_time for result in results)
             stopped = (
@@ -201,10 +175,8 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
             warnings.warn(
                 f"{stopped} at a gradient of {self.gradient_norm_:.2g}; the model is usable",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=4,  # the caller of fit
             )
-        self._calibrate(targets.X, y, sample_weight, trace, deadline)
-        return self
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X)

@@ -1,10 +1,10 @@
 """Base of classifiers that consist of binary machines: checks, labels, weights, decisions."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, validate_data
@@ -15,6 +15,7 @@ from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.penalty import chosen_c
 from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.quick_checks import QuickChecks
+from kbench.trace import Deadline, Trace
 
 
 class Targets(NamedTuple):
@@ -34,11 +35,52 @@ class Chunk(NamedTuple):
 
 
 class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
-    """Base of the classifiers; a subclass has `fit` and `_decide`."""
+    """Base of the classifiers; a subclass has `_decide`, and `_train` or a `fit` of its own."""
 
     # Whether entries that are not finite have to be refused before `_decide` sees them. False if
     # `_decide` refuses them itself.
     _checks_finite: ClassVar[bool] = True
+
+    # The parameters of a nested part are checked by its own `fit`.
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Train on rows in memory.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels
+        sample_weight : (n,), optional
+            Weights of the rows in the loss: they multiply C row by row.
+        trace : Trace, optional
+            Receives the phases and the states of the training that the class describes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter is out of range or contradicts another one, or y has fewer than two classes.
+        """
+        trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
+        with trace.phase("prepare"):
+            problem = self._problem(X, y, sample_weight)
+        self._train(problem, deadline, trace)
+        self.model_bytes_ = self._machine.nbytes
+        self.timings_ = dict(trace.timings)
+        self._calibrate(problem.X, y, sample_weight, trace, deadline)
+        return self
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        """The training set as `_train` takes it, checked; its field X holds the rows."""
+        return self._targets(X, y, sample_weight)
+
+    def _train(self, problem: Any, deadline: Deadline, trace: Trace) -> Any:
+        """Train, and set `_machine` and the attributes that describe the solution."""
+        raise NotImplementedError(f"{type(self).__name__} has a `fit` of its own")
 
     @abstractmethod
     def _decide(self, X: Any) -> np.ndarray:

@@ -3,17 +3,16 @@
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.methods.base.limits import MAX_TIME, limit
-from kbench.methods.base.one_vs_rest import OneVsRest
+from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import float32_offset
 from kbench.solvers.stochastic.local_tree import train_tree, tree_sizes
@@ -84,7 +83,9 @@ class LDKLClassifier(OneVsRest):
     -----
     Rows are centred and divided by the root of the mean variance of the features, which is folded
     into the vectors afterwards. Training takes O(max_iter batch_size 2^T d) time, a prediction 3 T
-    + 2 inner products of d numbers in float32.
+    + 2 inner products of d numbers in float32. `fit` refuses features of a scale at which the
+    vectors leave the range of float32, and reports the objective of every hundredth batch to the
+    trace.
 
     References
     ----------
@@ -137,34 +138,9 @@ class LDKLClassifier(OneVsRest):
     probability: bool = False
     random_state: Any = None
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Train the trees.
-
-        Parameters
-        ----------
-        X : (n, d) array or CSR
-        y : (n,) labels
-        sample_weight : (n,), optional
-            Weights of the rows in the loss.
-        trace : Trace, optional
-            Receives the objective of every hundredth batch, and the phases.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            A parameter is out of range, there are fewer than two classes, or vectors for features
-            of this scale leave the range of float32.
-        """
-        trace = Trace() if trace is None else trace
-        deadline = Deadline(self.max_time, trace)
+    def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
-            targets = self._targets(X, y, sample_weight)
             mean, scale = _centre_and_scale(targets.X)
             if not _LEAST_SCALE < scale < 1.0 / _LEAST_SCALE:
                 raise ValueError(
@@ -211,18 +187,14 @@ class LDKLClassifier(OneVsRest):
             self._machine = HyperplaneTrees(shifted, self.sigma, offset)
         self.n_iter_ = sum(steps for _, steps in trained)
         self.n_parameters_ = len(vectors) * n_vectors * (len(mean) + 1)
-        self.model_bytes_ = self._machine.nbytes
         self.prediction_flops_ = self._machine.flops()
-        self.timings_ = dict(trace.timings)
         if self.n_iter_ < max_iter * len(vectors):
             warnings.warn(
                 f"stopped by {limit(self, 'max_time')} after {self.n_iter_} of "
                 f"{max_iter * len(vectors)} steps; the model is usable",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=4,  # the caller of fit
             )
-        self._calibrate(targets.X, y, sample_weight, trace, deadline)
-        return self
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X)

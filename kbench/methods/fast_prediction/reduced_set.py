@@ -6,18 +6,17 @@ Schoelkopf, Knirsch, Smola and Burges, "Fast Approximation of Support Vector Ker
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.expansions.reduced_set import reduced_set
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
-from kbench.methods.base.box_svc import BoxSVC, solve_problems
+from kbench.methods.base.box_svc import BoxSVC, Problem, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 
@@ -75,7 +74,8 @@ converged_, n_features_in_
     Notes
     -----
     O(r t (s + r) d) time after the exact machine, for s support vectors and t evaluations for each
-    point. Prediction costs O(r d) a row.
+    point. Prediction costs O(r d) a row. `fit` keeps the support vectors as a dense array, and
+    reports the iterates of the solver to the trace.
 
     References
     ----------
@@ -126,34 +126,8 @@ converged_, n_features_in_
     dtype: str = "float32"
     random_state: Any = None
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Solve the dual and reduce the expansion.
-
-        Parameters
-        ----------
-        X : (n, d) array or CSR
-            Support vectors are kept as a dense array during the fit.
-        y : (n,) labels
-        sample_weight : (n,), optional
-            Factors of C for each row.
-        trace : Trace, optional
-            Receives the iterates of the solver, and the phases.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            A parameter is out of range, or there are fewer than two classes.
-        """
-        trace = Trace() if trace is None else trace
-        deadline = Deadline(self.max_time, trace)
+    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
-        with trace.phase("prepare"):
-            problem = self._problem(X, y, sample_weight)
         with trace.phase("solve"):
             results = solve_problems(
                 problem.kernel,
@@ -196,10 +170,6 @@ converged_, n_features_in_
             self._machine = KernelExpansion(kernel, everything, self.coef_.T, dtype)
         self.n_parameters_ = self.points_.size + len(self.points_) + len(reduced)
         self.kernel_entries_ = problem.kernel.n_entries
-        self.model_bytes_ = self._machine.nbytes
-        self.timings_ = dict(trace.timings)
-        self._calibrate(problem.X, y, sample_weight, trace, deadline)
-        return self
 
 
 def _expansion(X: Any, support: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

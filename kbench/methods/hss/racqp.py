@@ -9,17 +9,16 @@ import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.limits import MAX_TIME, limit
-from kbench.methods.base.one_vs_rest import OneVsRest
+from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
@@ -97,7 +96,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     -----
     O(n^2 d + n block_size^2) time an iteration and n block_size kernel values of memory.
     Prediction costs O(n_sv d) a row. 50 iterations do not reach the optimum; `tol` and a larger
-    `max_iter` do.
+    `max_iter` do. `fit` reports the residual to the trace after each iteration.
 
     References
     ----------
@@ -154,33 +153,9 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     dtype: str = "float32"
     random_state: Any = None
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Run the iteration.
-
-        Parameters
-        ----------
-        X : (n, d) array or CSR
-        y : (n,) labels
-        sample_weight : (n,), optional
-            Multiplies C row by row.
-        trace : Trace, optional
-            Receives the residual after each iteration, and the phases.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            A parameter is out of range, or y has fewer than two classes.
-        """
-        trace = Trace() if trace is None else trace
-        deadline = Deadline(self.max_time, trace)
+    def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
-            targets = self._targets(X, y, sample_weight)
             function = make_kernel(
                 self.kernel, targets.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
             )
@@ -229,18 +204,14 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         self.converged_ = all(result.converged for result in results)
         self.kernel_entries_ = kernel.n_entries
         self.n_parameters_ = len(self.support_) * targets.X.shape[1] + coef.size
-        self.model_bytes_ = self._machine.nbytes
-        self.timings_ = dict(trace.timings)
         if not self.converged_:
             reasons = {result.stop_reason for result in results} - {"tol"}
             warnings.warn(
                 f"stopped by {limit(self, max(reasons))} at a residual of "
                 f"{self.primal_residual_:.2g}, above tol={self.tol:g}; the model is usable",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=4,  # the caller of fit
             )
-        self._calibrate(targets.X, y, sample_weight, trace, deadline)
-        return self
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X) + self.intercept_

@@ -59,7 +59,9 @@ class KernelSDCA(KernelPasses):
     Notes
     -----
     The steps of a batch are taken one after the other, with the kernel matrix of the batch, so that
-    the batch size changes only the speed. O(n^2 d) time for a pass, O(n (d + m)) memory.
+    the batch size changes only the speed. O(n^2 d) time for a pass, O(n (d + m)) memory. `fit`
+    passes over the rows in another random order each time, and reports the number of rows seen and
+    the model to the trace after each batch.
 
     Examples
     --------

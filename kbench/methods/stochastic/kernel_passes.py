@@ -49,27 +49,9 @@ class KernelPasses(CountedPrediction, MeanLoss):
     ) -> None:
         """Take the step of one batch."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Pass over the rows `n_epochs` times, each time in another random order.
-
-        Parameters
-        ----------
-        X : (n, d) array or CSR
-        y : (n,) labels
-        sample_weight : (n,), optional
-        trace : Trace, optional
-            Receives the number of rows seen and the machine after each batch, and the phases.
-
-        Returns
-        -------
-        self
-        """
-        trace = Trace() if trace is None else trace
-        deadline = Deadline(self.max_time, trace)
+    def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
-            targets = self._targets(X, y, sample_weight)
             kernel = make_kernel(
                 self.kernel, targets.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
             )
@@ -98,11 +80,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         self.n_support_ = self._count_by_class(targets.Y[self.support_])
         self.n_iter_ = t
         self.kernel_entries_ = matrix.n_entries
-        self.model_bytes_ = self._machine.nbytes
-        self.timings_ = dict(trace.timings)
         self.support_vectors_, self.n_seen_ = targets.X[self.support_], n
-        self._calibrate(targets.X, y, sample_weight, trace, deadline)
-        return self
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
