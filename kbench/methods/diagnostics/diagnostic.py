@@ -1,15 +1,18 @@
 """Base class of the diagnostics of the two-class dual without intercept, and its objective."""
 
+from abc import abstractmethod
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.box_dual.split import independent_groups
+from kbench.trace import Trace
 
 # Kernel values between groups of support vectors may be left out if that changes the objective by
 # less than this multiple of sum a. Far below every tolerance of the solvers; set by hand.
@@ -27,14 +30,36 @@ class TwoClassDiagnostic(BoxSVC):
     class_weight = None
     dtype = "float64"
 
-    def _two_class_problem(self, X: Any, y: Any) -> Problem:
-        problem = self._problem(X, y, None)
-        if len(self.classes_) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"y has {len(self.classes_)} classes."
-            )
-        return problem
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+        """Measure what the class describes.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels of two classes
+        trace : Trace, optional
+            Receives the phases and the values that the class describes.
+
+        Returns
+        -------
+        self
+        """
+        trace = Trace() if trace is None else trace
+        with trace.phase("prepare"):
+            problem = self._problem(X, y, None)
+            if len(self.classes_) > 2:
+                raise ValueError(
+                    "Only binary classification is supported. The type of the target is "
+                    f"multiclass: y has {len(self.classes_)} classes."
+                )
+        self._measure(problem, y, trace)
+        self.timings_ = dict(trace.timings)
+        return self
+
+    @abstractmethod
+    def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
+        """Set the fitted attributes of the class."""
 
     def _machine_parameters(self) -> dict[str, Any]:
         """Parameters with which every compared machine is fitted."""

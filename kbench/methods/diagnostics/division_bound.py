@@ -7,10 +7,9 @@ Vector Machines" (ICML 2014).
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.methods.base.box_svc import Problem
@@ -64,14 +63,15 @@ class DivisionBound(TwoClassDiagnostic):
     Notes
     -----
     O(n^2 d) time for the kernel matrix, of which a block of rows is in memory, and the cost of the
-    exact machine. Two classes only.
+    exact machine. Two classes only. `fit` reports n_clusters, bound and loss to the trace for each
+    number of clusters.
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from kbench.methods import DivisionBound
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = DivisionBound((2, 4), random_state=0).fit(X, y)
+    >>> model = DivisionBound((2, 4), random_state=0).fit(problem.X, y)
     >>> bool((model.losses_ <= model.bounds_).all())
     True
     """
@@ -97,27 +97,10 @@ class DivisionBound(TwoClassDiagnostic):
     cache_mb: float = 200.0
     random_state: Any = None
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
-        """Solve the whole problem, then divide it.
-
-        Parameters
-        ----------
-        X : (n, d) array or CSR
-        y : (n,) labels of two classes
-        trace : Trace, optional
-            Receives n_clusters, bound and loss for each number of clusters, and the phases.
-
-        Returns
-        -------
-        self
-        """
-        trace = Trace() if trace is None else trace
-        with trace.phase("prepare"):
-            problem = self._two_class_problem(X, y)
+    def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
         shared = self._machine_parameters()
         with trace.phase("exact"):
-            exact = exact_svc(**shared).fit(X, y)
+            exact = exact_svc(**shared).fit(problem.X, y)
         self._take_over(exact)
         total = _absolute_sum(problem, np.arange(len(problem.Y)))
         bounds, losses = [], []
@@ -132,7 +115,7 @@ class DivisionBound(TwoClassDiagnostic):
                 **shared,
             )
             with trace.phase("divide"):
-                divided.fit(X, y)
+                divided.fit(problem.X, y)
             within = sum(_absolute_sum(problem, rows) for _, rows in group_rows(divided.labels_))
             bounds.append(0.5 * self.C**2 * (total - within))
             alpha = np.zeros(len(problem.Y))
@@ -140,8 +123,6 @@ class DivisionBound(TwoClassDiagnostic):
             losses.append(true_objective(problem, alpha) - exact.objective_)
             trace(n_clusters=k, bound=bounds[-1], loss=losses[-1])
         self.bounds_, self.losses_ = np.array(bounds), np.array(losses)
-        self.timings_ = dict(trace.timings)
-        return self
 
 
 def _absolute_sum(problem: Problem, rows: np.ndarray) -> float:

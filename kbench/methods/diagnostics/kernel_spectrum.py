@@ -7,15 +7,15 @@ Direction Method of Multipliers ..." (EURO Journal on Computational Optimization
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench.clustering import sampled_kmeans
+from kbench.methods.base.box_svc import Problem
 from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc
 from kbench.trace import Trace
 
@@ -63,6 +63,8 @@ class KernelSpectrum(TwoClassDiagnostic):
     Notes
     -----
     O(n^3) time and O(n^2) memory: suited to a few thousand rows. Two classes only.
+    `fit` reports each singular_value to the trace, then entry and clustered_entry for each cell of
+    the heat maps, row by row.
 
     References
     ----------
@@ -75,7 +77,7 @@ class KernelSpectrum(TwoClassDiagnostic):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from kbench.methods import KernelSpectrum
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = KernelSpectrum(random_state=0).fit(X, y)
+    >>> model = KernelSpectrum(random_state=0).fit(problem.X, y)
     >>> bool(abs(model.singular_values_.sum() - len(X)) < 1e-6)  # the trace
     True
     """
@@ -99,26 +101,9 @@ class KernelSpectrum(TwoClassDiagnostic):
     cache_mb: float = 200.0
     random_state: Any = None
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
-        """Decompose the kernel matrix, sort it, and solve.
-
-        Parameters
-        ----------
-        X : (n, d) array or CSR
-        y : (n,) labels of two classes
-        trace : Trace, optional
-            Receives each singular_value, then entry and clustered_entry for each cell of the heat
-            maps, row by row, and the phases.
-
-        Returns
-        -------
-        self
-        """
-        trace = Trace() if trace is None else trace
+    def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
-            problem = self._two_class_problem(X, y)
             n = len(problem.Y)
             K = problem.kernel.block(np.arange(n))
         with trace.phase("spectrum"):
@@ -127,7 +112,7 @@ class KernelSpectrum(TwoClassDiagnostic):
             _, labels = sampled_kmeans(problem.X, self.n_clusters, rng.permutation(n), max_iter=100)
             order = np.argsort(labels, kind="stable")
         with trace.phase("machine"):
-            machine = exact_svc(**self._machine_parameters()).fit(X, y)
+            machine = exact_svc(**self._machine_parameters()).fit(problem.X, y)
         self._take_over(machine)
         self.singular_values_, self.order_ = np.sort(values)[::-1], order
         self.heat_map_ = _cell_means(K, self.resolution)
@@ -137,8 +122,6 @@ class KernelSpectrum(TwoClassDiagnostic):
         cells = zip(self.heat_map_.flat, self.clustered_heat_map_.flat, strict=True)
         for entry, clustered in cells:
             trace(entry=entry, clustered_entry=clustered)
-        self.timings_ = dict(trace.timings)
-        return self
 
 
 def _cell_means(K: np.ndarray, resolution: int) -> np.ndarray:

@@ -9,7 +9,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start
@@ -115,7 +114,8 @@ class SupportCurves(TwoClassDiagnostic):
     Notes
     -----
     Costs as much as both machines, and O(n_sv^2 d) for the objective after each step, unless the
-    solver reports it. Two classes only.
+    solver reports it. Two classes only. `fit` reports precision, recall, objective,
+    objective_error, n_support, solver_s and, if the solver divides the rows, n_parts to the trace.
 
     Examples
     --------
@@ -149,45 +149,25 @@ class SupportCurves(TwoClassDiagnostic):
     cache_mb: float = 200.0
     random_state: Any = None
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
-        """Solve the reference, then compare each step of the solver with it.
-
-        Parameters
-        ----------
-        X : (n, d) array or CSR
-        y : (n,) labels of two classes
-        trace : Trace, optional
-            Receives precision, recall, objective, objective_error, n_support, solver_s and, if
-            the solver divides the rows, n_parts; and the phases.
-
-        Returns
-        -------
-        self
-        """
-        trace = Trace() if trace is None else trace
-        with trace.phase("prepare"):
-            problem = self._two_class_problem(X, y)
+    def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
         shared = self._machine_parameters()
         with trace.phase("reference"):
             # A first solve at `tol` decomposes into more independent groups than one at
             # `reference_tol`. Steps in float32 with the residual in float64 are as exact as steps
             # in float64, in two thirds of the time.
             options = shared | {"dtype": "float32"}
-            reference = exact_svc(warm_start=True, **options).fit(X, y)
-            reference.set_params(tol=self.reference_tol).fit(X, y)
+            reference = exact_svc(warm_start=True, **options).fit(problem.X, y)
+            reference.set_params(tol=self.reference_tol).fit(problem.X, y)
             self.reference_ = reference
         solver = _SOLVERS[self.solver](self.random_state, **shared)
         with trace.phase("solve"):
             solver.fit(
-                X,
+                problem.X,
                 y,
                 trace=Trace(lambda seconds, state: self._compare(problem, trace, seconds, state)),
             )
         self._take_over(solver)
         self.solver_ = solver
-        self.timings_ = dict(trace.timings)
-        return self
 
     def _compare(
         self, problem: Problem, trace: Trace, seconds: float, state: dict[str, Any]
