@@ -15,7 +15,6 @@ from kbench.report import (
     draw_metric,
     make_comparison,
     make_papers,
-    make_recommendation,
     make_report,
     write_report,
 )
@@ -74,7 +73,6 @@ TABLE = {"format": "csv"}
         (lambda rows: make_report(rows, width="80"), "width is '80', should be a whole number"),
         (lambda rows: make_comparison(rows, methods="svc"), "methods is 'svc', should be a list"),
         (lambda rows: make_papers(rows, tables="dcsvm"), "tables is 'dcsvm', should be a list"),
-        (lambda rows: make_recommendation(rows, "iris"), "wanted is 'iris', should be a kbench"),
     ],
 )
 def test_a_wrong_argument_is_named_in_one_line(call, said, tmp_path):

@@ -7,10 +7,6 @@ COMMANDS = {
     "tune": ("choose a method's parameters on the training rows", "tuning"),
     "data": ("check, prepare or find the files of data sets", "datasets"),
     "report": ("the results: tables, a web page, LaTeX, methods compared", "reporting"),
-    "recommend": (
-        "methods for a data set, by the results on similar data sets",
-        "recommending",
-    ),
     "predict": ("apply a kept model to further rows", "predicting"),
     "merge": ("compact the files of many runs into one", "merging"),
     "debug": ("do one run again in this process, with its traceback", "debugging"),

@@ -1,4 +1,4 @@
-"""Reports: tables, comparisons, recommendations and pages made of rows.
+"""Reports: tables, comparisons and pages made of rows.
 
 `make_report` returns one text, `write_report` writes every format beside the rows. `tables`
 groups the runs that may be compared, `quantities` and `cells` format numbers, `notes` writes the
@@ -30,8 +30,6 @@ from kbench.report.comparisons.reading import (
 from kbench.report.comparisons.tables import comparisons
 from kbench.report.mlflow_export import export_rows
 from kbench.report.page.pages import page
-from kbench.report.recommend import FARTHEST, Wanted, recommend
-from kbench.report.recommend import sheets as recommendation_sheets
 from kbench.report.statistics import versus
 from kbench.report.text import latex, markdown, terminal, tidy
 
@@ -49,7 +47,6 @@ __all__ = [
     "export_runs",
     "make_comparison",
     "make_papers",
-    "make_recommendation",
     "make_report",
     "write_report",
 ]
@@ -223,57 +220,6 @@ def make_comparison(
         _LOG.warning(line)
     if out is not None:
         write(out, text)
-    return text
-
-
-def make_recommendation(
-    folder: "ResultsFolder",
-    wanted: Wanted,
-    *,
-    format: str = "terminal",
-    reference: bool = True,
-    width: int | None = None,
-    colour: bool = False,
-) -> str:
-    """Recommended methods for a data set, from the rows of the data sets most similar to it.
-
-    Raises
-    ------
-    ConfigError
-        No data set of the task and of a similar size has rows of two methods.
-    """
-    if not isinstance(wanted, Wanted):
-        raise ConfigError(f"wanted is {wanted!r}, should be a kbench.report.recommend.Wanted")
-    rows, skipped = frame(folder, None, None, reference=reference, trials=False)
-    recommendation = recommend(comparisons(run_records(rows)), wanted)
-    if not recommendation.evidence:
-        raise ConfigError(
-            f"nothing is known: no {wanted.task} data set within {FARTHEST:g} orders of magnitude "
-            "of this size has rows of two methods; `kbench -m method=kernel_svc,tuned_svc "
-            "dataset=NAME` makes some"
-        )
-    if format == "markdown":
-        text = markdown.markdown_sheets(recommendation_sheets(recommendation))
-    elif format == "json":
-        sheets = [tidy.sheet_record(one) for one in recommendation_sheets(recommendation)]
-        text = tidy.json_text(
-            {
-                "choices": dict(recommendation.choices),
-                "reason": recommendation.reason,
-                "command": recommendation.command,
-                "sheets": sheets,
-            }
-        )
-    elif format == "latex":
-        text = latex.latex_sheets(recommendation_sheets(recommendation))
-    else:
-        text = terminal.sheets(
-            recommendation_sheets(recommendation),
-            width=width or shutil.get_terminal_size((120, 24)).columns,
-            paint=terminal.coloured if colour else terminal.plain,
-        )
-    for line in skipped:
-        _LOG.warning(line)
     return text
 
 

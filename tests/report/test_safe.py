@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_rows import failed, make_row
 
-from kbench.report import make_comparison, make_papers, make_recommendation, make_report
-from kbench.report.recommend import Wanted
+from kbench.report import make_comparison, make_papers, make_report
 from kbench.report.text.safe import csv_cell, markdown, printable
 from kbench.run.results.folder import ResultsFolder
 
@@ -42,8 +41,6 @@ def texts(folder, format):
     yield make_report(folder, format=format)
     if format != "html":
         yield make_comparison(folder, methods=["svc", *HOSTILE], format=format)
-    if format not in ("csv", "html"):
-        yield make_recommendation(folder, Wanted("multiclass", 1000, 64), format=format)
     yield make_papers(folder, format=format, tables=["systems", "rankings", "dcsvm_table3"])
 
 

@@ -102,7 +102,6 @@ RUNS = {
     "bench_overhead": (["3"], {}),
     "bench_prediction": (["ijcnn1"], {}),
     "bench_reader": (["kdd.svm"], {}),
-    "bench_recommend": ([str(SCRIPTS.parent / "results")], {}),
     "bench_report": (["30"], {}),
     "bench_small": (["--only", "iris", "--repeats", "1"], {}),
     "bench_start": (["--only", "import KernelSVC"], {}),

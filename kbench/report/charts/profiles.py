@@ -8,8 +8,7 @@ from kbench.papers.figures.drawing import method_styles
 from kbench.report.charts.rank_chart import rank_chart
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot
-from kbench.report.recommend import CLOSE
-from kbench.report.statistics.rankings import Ranking
+from kbench.report.statistics.rankings import CLOSE, Ranking
 
 # Largest number of methods in one chart: more lines cannot be distinguished.
 LINES = 8

@@ -150,6 +150,14 @@ class Comparison:
     score: Quantity
     lines: list[Line] = field(default_factory=list)
 
+    @property
+    def best_lines(self) -> dict[str, Line]:
+        """Method -> its best line, or any line of a method of which no run is ok."""
+        best: dict[str, Line] = {}
+        for line in self.lines:
+            best.setdefault(line.method, line)
+        return best
+
     def shortened(self, settings: int) -> "tuple[Comparison, dict[str, int]]":
         """The first `settings` lines of each method, and method -> number of lines where cut."""
         seen: Counter[str] = Counter()

@@ -24,11 +24,13 @@ from kbench.report.charts.tradeoff import COSTS, FIT, Cost, pareto, points
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.comparisons.tables import Comparison, Machine
-from kbench.report.recommend import CLOSE, best_lines
 from kbench.report.statistics.compare import Interval, mean_ranks, ranks
 from kbench.report.text.sheet import Sheet
 from kbench.run.results.rows import WITHOUT_OUTCOME
 
+# Relative difference to the best score of a data set within which a setting solves it. Less would
+# count the noise of seeds, more would let settings pass that are fast and poor. Set by hand.
+CLOSE = 0.01
 # Below six data sets no two methods differ at the 5 % level whatever their ranks are: in a sign
 # test five wins out of five have p = 0.06. A bootstrap interval would suggest otherwise.
 _LEAST_SETS = 6
@@ -81,7 +83,7 @@ def rankings(comparisons: Iterable[Comparison]) -> list[Ranking]:
     """One ranking for each task and machine with two data sets and two methods or more."""
     groups: defaultdict[tuple[str, Machine], list[Comparison]] = defaultdict(list)
     for one in comparisons:
-        if one.problem.task and best_lines(one):
+        if one.problem.task and one.lines[0].mean_sd(one.score.column) is not None:
             groups[one.problem.task, one.machine].append(one)
     made = []
     for (task, machine), every in groups.items():
@@ -176,7 +178,7 @@ def _methods(comparison: Comparison) -> set[str]:
 
 
 def _scores(comparison: Comparison, methods: Sequence[str]) -> list[float]:
-    best = best_lines(comparison)
+    best = comparison.best_lines
     measured = [m in best and best[m].mean_sd(comparison.score.column) for m in methods]
     return [one[0] if one else math.nan for one in measured]
 

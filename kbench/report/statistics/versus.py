@@ -97,7 +97,7 @@ class Versus:
         """Every pair of methods on every data set where both have runs."""
         made = []
         for comparison, quantity in zip(self.comparisons, self.quantities, strict=True):
-            best = _first_lines(comparison)
+            best = comparison.best_lines
             for one, other in itertools.combinations(self.methods, 2):
                 if one in best and other in best:
                     made.append(_pair(_where(comparison), best[one], best[other], quantity))
@@ -108,7 +108,7 @@ class Versus:
         return [
             (comparison, quantity)
             for comparison, quantity in zip(self.comparisons, self.quantities, strict=True)
-            if set(self.methods) <= set(_first_lines(comparison))
+            if set(self.methods) <= set(comparison.best_lines)
         ]
 
 
@@ -131,7 +131,7 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
     largest: dict[Any, Comparison] = {}
     for one in comparisons(rows, metric if metric in SCORES else None):
         known = largest.get(one.problem)
-        if len(_first_lines(one)) > 1 and (known is None or _size(one) > _size(known)):
+        if len(one.best_lines) > 1 and (known is None or _size(one) > _size(known)):
             largest[one.problem] = one
     used = list(largest.values())
     quantities = [one.score if metric is None else metric for one in used]
@@ -189,7 +189,7 @@ def pair_records(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
 
 def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]]) -> Sheet:
     signed = [
-        [quantity.sign * _mean(_first_lines(comparison)[method], quantity) for method in methods]
+        [quantity.sign * _mean(comparison.best_lines[method], quantity) for method in methods]
         for comparison, quantity in shared
     ]
     table = ranks(signed, 1)
@@ -270,16 +270,8 @@ def _pair(where: str, first: Line, second: Line, quantity: Quantity) -> Pair:
     return Pair(where, first, second, quantity, a, b)
 
 
-def _first_lines(comparison: Comparison) -> dict[str, Line]:
-    """The best line of each method."""
-    best: dict[str, Line] = {}
-    for line in comparison.lines:
-        best.setdefault(line.method, line)
-    return best
-
-
 def _size(comparison: Comparison) -> tuple[int, int]:
-    return len(_first_lines(comparison)), sum(len(line.ok) for line in comparison.lines)
+    return len(comparison.best_lines), sum(len(line.ok) for line in comparison.lines)
 
 
 def _measured(comparison: Comparison, quantity: Quantity) -> bool:
