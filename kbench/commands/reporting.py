@@ -2,34 +2,38 @@
 
 FORMAT is terminal, markdown, csv, json, latex, html or mlflow.
 
-Methods x data sets: accuracy or error, train and predict seconds, prediction cost, memory; mean
-and spread over seeds. Times of different environments or thread counts stand in different tables,
-and a failed cell shows its status. Goes to standard output or into FILE; format=html is one page
-with plots and every row behind its cells, in report.html unless out=FILE. `kbench report pages`
-writes every format to results/_report/ instead, as `make tables` does.
+Compares methods on each data set: accuracy or error, seconds of training and prediction, prediction
+cost and memory, as means and standard deviations over seeds. Times of different environments or
+thread counts stand in different tables, and a failed cell shows its status. The report goes to
+standard output or into FILE; format=html makes one page with plots and every row behind its cells,
+in report.html unless out=FILE names another file. `kbench report pages` (or `make tables`) writes
+every format to results/_report/ instead.
 
-A method with more than settings=5 parameter settings on a data set shows the best on the test set,
-and says so. dataset=a,b and method=a,b choose rows; metric=f1 leads with another score, and
-columns=roc_auc,fit_wall_s shows other columns beside it; trials=true takes the trials of a tuning
-in, reference=false leaves out the rows that came with kbench, results_dir=DIR reads another folder.
+If a method has more than settings=5 parameter settings on a data set, the table shows the best on
+the test set and counts the others. dataset=a,b and method=a,b choose rows; metric=f1 leads with
+another score, columns=roc_auc,fit_wall_s shows other columns beside it; trials=true includes the
+trials of a tuning, reference=false excludes the rows that came with kbench, and results_dir=DIR
+reads another folder.
 
 format=mlflow writes the rows as runs of the experiment `kbench` of MLflow, without the rows that
 came with kbench unless reference=true: to _mlflow.db in the results folder, or to the tracking URI
-out=http://host:5000. Rows that the store has already are left out. It needs kbench[mlflow].
+out=http://host:5000. It skips rows that the store has already, and needs kbench[mlflow].
 
-`kbench report compare method=a,b [dataset=...] [metric=...] [format=...]` (no HTML)
-compares any methods over the data sets on which all of them have runs: mean ranks, and differences
-of every pair over the same seeds, with 95 % bootstrap intervals.
+`kbench report compare method=a,b [dataset=...] [metric=...] [format=...]` (all formats but html
+and mlflow) compares methods over the data sets on which all of them have runs: mean ranks, and
+differences of every pair over the same seeds, with 95 % bootstrap intervals.
 
-`kbench report papers [table=hss_table5,dcsvm,...] [format=...]` is every table of the
-five papers, each cell as "printed | measured", what the papers claim with verdicts computed from
-the rows (table=claims), how many cells are measured (table=cells), what part of a gain is the idea
-and what faster code (table=systems), what a budget for predictions buys (table=budgets), and how
-methods rank over data sets (table=rankings).
+`kbench report papers [table=hss_table5,dcsvm,...] [format=...]` prints every table of the five
+papers, each cell as "printed | measured". table=claims gives the papers' claims with verdicts
+computed from the rows, table=cells counts the measured cells, table=causes lists why scores differ
+from the printed ones, table=systems separates the gain of the idea from that of faster code,
+table=budgets compares methods at equal prediction costs, and table=rankings ranks them over data
+sets. Other packages may add words like `papers` (entry points of the group kbench.reports).
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +41,11 @@ from kbench.commands.arguments import names, one_of, read, whole
 from kbench.errors import ConfigError
 
 if TYPE_CHECKING:
+    from kbench.report.plugins import Plugin
     from kbench.run.results.folder import ResultsFolder
 
 
-WORDS = ("compare", "pages", "papers")
+WORDS = ("compare", "pages", *sorted(entry_points(group="kbench.reports").names))
 KEYS = ["format", "out", "method", "dataset", "metric", "columns", "settings", "trials"]
 KEYS += ["reference", "results_dir", "table"]
 
@@ -48,6 +53,7 @@ KEYS += ["reference", "results_dir", "table"]
 def main(argv: Sequence[str]) -> int:
     """Print or write the report; exit code 0."""
     from kbench.report import COMPARE_FORMATS, FORMATS, SETTINGS, make_comparison, make_report
+    from kbench.report.plugins import installed_plugins
     from kbench.report.text.terminal import takes_colour
     from kbench.run.results.folder import ResultsFolder
 
@@ -57,22 +63,19 @@ def main(argv: Sequence[str]) -> int:
     folder = ResultsFolder(values.get("results_dir", "results"))
     if bare == ["pages"]:
         return _pages(folder)
-    if bare == ["papers"]:
-        return _papers(folder, values)
+    if len(bare) == 1 and bare[0] in installed_plugins():
+        return _plugin(bare[0], installed_plugins()[bare[0]], folder, values)
     if bare not in ([], ["compare"]):
-        raise ConfigError(
-            f"kbench report takes key=value, `pages`, `compare` or `papers`, not {bare[-1]!r}"
-        )
+        words = ", ".join(f"`{word}`" for word in WORDS)
+        raise ConfigError(f"kbench report takes key=value or one of {words}, not {bare[-1]!r}")
     if "table" in values:
-        raise ConfigError("table=... is of kbench report papers")
+        raise ConfigError("kbench report takes no table=...; kbench report papers does")
     format = one_of(
         "format",
         values.get("format", "terminal"),
         COMPARE_FORMATS if bare else (*FORMATS, "mlflow"),
     )
-    out = Path(values["out"]) if "out" in values else None
-    if out is None and format == "html":
-        out = Path("report.html")
+    out = _out(values, format, "report.html")
     options: dict[str, Any] = {
         "format": format,
         "out": out,
@@ -84,9 +87,7 @@ def main(argv: Sequence[str]) -> int:
         "colour": out is None and takes_colour(sys.stdout),
     }
     if bare:
-        for key in ("columns", "settings"):
-            if key in values:
-                raise ConfigError(f"kbench report compare takes no {key}=...")
+        _refuse("compare", values, without=("columns", "settings"))
         text = make_comparison(folder, **options)
     else:
         columns = names(values.get("columns"))
@@ -95,18 +96,14 @@ def main(argv: Sequence[str]) -> int:
     return _deliver(text, out)
 
 
-def _papers(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
-    from kbench.report import PAPER_FORMATS, make_papers
+def _plugin(word: str, plugin: "Plugin", folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report.text.terminal import takes_colour
 
-    takes = ("format", "out", "table", "reference", "results_dir")
-    if other := [key for key in values if key not in takes]:
-        raise ConfigError(f"kbench report papers takes no {other[0]}=...")
-    format = one_of("format", values.get("format", "terminal"), PAPER_FORMATS)
-    out = Path(values["out"]) if "out" in values else None
-    if out is None and format == "html":
-        out = Path("papers.html")
-    text = make_papers(
+    taken = ("format", "out", "table", "reference", "results_dir")
+    _refuse(word, values, without=[key for key in KEYS if key not in taken])
+    format = one_of("format", values.get("format", "terminal"), plugin.formats)
+    out = _out(values, format, f"{word}.html")
+    text = plugin.make(
         folder,
         tables=names(values.get("table")),
         format=format,
@@ -121,9 +118,7 @@ def _mlflow(values: Mapping[str, str]) -> int:
     from kbench.report import export_runs
     from kbench.run.results.folder import ResultsFolder
 
-    takes = ("format", "out", "method", "dataset", "trials", "reference", "results_dir")
-    if other := [key for key in values if key not in takes]:
-        raise ConfigError(f"kbench report format=mlflow takes no {other[0]}=...")
+    _refuse("format=mlflow", values, without=("metric", "columns", "settings", "table"))
     folder = ResultsFolder(values.get("results_dir", "results"))
     store = values.get("out") or f"sqlite:///{folder.path.resolve() / '_mlflow.db'}"
     written, skipped = export_runs(
@@ -136,6 +131,19 @@ def _mlflow(values: Mapping[str, str]) -> int:
     )
     print(f"{store}: {written:,} runs written, {skipped:,} were there")
     return 0
+
+
+def _refuse(word: str, values: Mapping[str, str], *, without: Container[str]) -> None:
+    """Raise a ConfigError for the first key of the command line that is among `without`."""
+    for key in values:
+        if key in without:
+            raise ConfigError(f"kbench report {word} takes no {key}=...")
+
+
+def _out(values: Mapping[str, str], format: str, page: str) -> Path | None:
+    """The file to write, None for standard output; a page goes to the file `page` by default."""
+    name = values.get("out") or (page if format == "html" else None)
+    return None if name is None else Path(name)
 
 
 def _deliver(text: str, out: Path | None) -> int:

@@ -1,4 +1,4 @@
-"""The papers' report as text: selection of tables and formats."""
+"""The papers' report: its tables and sheets, every format, and its part of the pages."""
 
 import logging
 import re
@@ -10,29 +10,36 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.papers import views
 from kbench.papers.cells import sheets
 from kbench.papers.cells.entries import Filled, filled
 from kbench.papers.cells.overviews import cause_sheet, cell_sheet, figure_sheet
 from kbench.papers.cells.runs import Curve, Identity, Runs
 from kbench.papers.claims.decision import verdict
+from kbench.papers.claims.ratios import picture
 from kbench.papers.claims.stated import claims
 from kbench.papers.claims.verdicts import VERDICT_COLUMNS, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
-from kbench.papers.figures.drawing import Drawing, drawings
-from kbench.papers.printed.layout import PAPERS, paper
+from kbench.papers.figures.drawing import Drawing, drawings, method_styles
+from kbench.papers.printed.layout import PAPERS, all_tables
 from kbench.papers.studies.budgets import budgets
 from kbench.papers.studies.budgets import sheet as budget_sheet
-from kbench.papers.studies.systems import sheet, systems
-from kbench.report.charts.profiles import ranking_charts
+from kbench.papers.studies.systems import sheet as system_sheet
+from kbench.papers.studies.systems import systems
+from kbench.report.charts.profiles import in_profiles, ranking_charts
 from kbench.report.charts.svg import document
 from kbench.report.comparisons.reading import (
-    frame,
+    Content,
+    read_content,
     require_count,
     require_names,
-    run_records,
     write,
 )
 from kbench.report.comparisons.tables import comparisons
+from kbench.report.page.additions import Addition
+from kbench.report.page.pages import page
+from kbench.report.page.site import RowStore
+from kbench.report.plugins import Plugin
 from kbench.report.statistics.rankings import rankings
 from kbench.report.statistics.rankings import sheet as ranking_sheet
 from kbench.report.text import latex, markdown, terminal
@@ -49,7 +56,8 @@ PAPER_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 # Characters per line of \small type on a landscape page of A4.
 _LATEX_WIDTH = 130
 
-_OTHERS = ("cells", "causes", "claims", "systems", "budgets", "rankings")
+# What can be selected beside the papers and their tables.
+_SHEETS = ("cells", "causes", "claims", "systems", "budgets", "rankings")
 
 
 def make_papers(
@@ -68,8 +76,8 @@ def make_papers(
     ----------
     folder : ResultsFolder
     tables : sequence of str, optional
-        Tables as `hss_table5`, papers as `hss`, `cells`, `causes`, `claims`,
-        `systems`, `budgets`, `rankings`; all when not given.
+        Tables such as `hss_table5`, papers such as `hss`, `cells`, `causes`, `claims`, `systems`,
+        `budgets` and `rankings`; all of them by default.
     format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
         Also write the text there.
@@ -85,57 +93,32 @@ def make_papers(
         raise ConfigError(f"format={format}: the papers' report is {', '.join(PAPER_FORMATS)}")
     require_names("tables", tables)
     require_count("width", width)
-    report = read_report(folder, tables, reference=reference)
+    report = read_report(read_content(folder, reference=reference), tables)
     columns = width or shutil.get_terminal_size((120, 24)).columns
     paint = terminal.coloured if colour else terminal.plain
     text = report.text(format, columns, paint)
-    for line in report.skipped if format != "html" else ():
-        _LOG.warning(line)
+    for message in report.skipped if format != "html" else ():
+        _LOG.warning(message)
     if out is not None:
         write(out, text)
     return text
 
 
-def write_papers(report: "Report", where: Path) -> list[Path]:
-    """Write the report in every format that is text, and each figure by itself, to `where`."""
-    names = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
-    texts = {where / name: report.text(format) for format, name in names.items()}
-    texts[where / "claims.csv"] = csv_text(VERDICT_COLUMNS, verdict_records(report.verdicts))
-    for one in report.drawings:
-        path = where / "figures" / f"{one.figure.name}.svg"
-        if one.charts:
-            texts[path] = document(one.charts, one.legend, one.remarks)
-        else:
-            path.unlink(missing_ok=True)
-    for ranking in report.rankings:
-        machine = f"{ranking.machine.environment}_{ranking.machine.threads}"
-        name = re.sub(r"\W", "_", f"rankings_{ranking.task}_{machine}")
-        texts[where / "figures" / f"{name}.svg"] = document(*ranking_charts(ranking))
-    for path, text in texts.items():
-        write(path, text)
-    return list(texts)
+def read_report(content: Content, tables: Sequence[str] | None = None) -> "Report":
+    """The papers' report on the content of a folder, of the selected tables; None selects all."""
+    return Report(tables, runs_of(content), content.environments, content.skipped)
 
 
-def read_report(
-    folder: "ResultsFolder", tables: Sequence[str] | None = None, *, reference: bool = True
-) -> "Report":
-    """The selected tables of the papers' report, from the rows of a folder; None selects all."""
-    runs, skipped = read_runs(folder, reference=reference)
-    return Report(tables, runs, folder.environments(), skipped)
-
-
-def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[str]]:
-    """The runs of a folder with their curves, and a message for each file that was skipped."""
-    rows, skipped = frame(folder, None, None, reference=reference, trials=False)
+def runs_of(content: Content) -> Runs:
+    """The runs of a folder with their curves."""
     curves: dict[Identity, dict[str, Curve]] = {}
-    table = folder.read_curves(reference=reference)
     columns = ["key", "environment", "threads", "curve", "x_name"]
-    for _, points in table.groupby(columns, sort=True):
-        key, environment, threads, name, over = points[columns].iloc[0]
-        curve = name if over == "seconds" else f"{name} over {over}"
+    for _, points in content.curves.groupby(columns):
+        key, environment, threads, name, abscissa = points[columns].iloc[0]
+        curve = name if abscissa == "seconds" else f"{name} over {abscissa}"
         values = points["x"].tolist(), points["value"].tolist()
         curves.setdefault((key, environment, int(threads)), {})[curve] = values
-    return Runs(run_records(rows), curves), skipped + folder.warnings
+    return Runs(content.rows, curves)
 
 
 class Report:
@@ -151,30 +134,31 @@ class Report:
         self.runs = runs
         self.environments = environments
         self.skipped = skipped
-        tables = [table for name in PAPERS for table in paper(name).tables.values()]
+        tables = all_tables()
         known = {table.id: [table] for table in tables}
         known |= {name: [table for table in tables if table.paper == name] for name in PAPERS}
-        asked = list(names) if names is not None else [*PAPERS, *_OTHERS]
-        for name in asked:
-            if name not in known and name not in _OTHERS:
-                hint = nearest(name, [*known, *_OTHERS])
-                words = ", ".join([*PAPERS, *_OTHERS])
+        selected = list(names) if names is not None else [*PAPERS, *_SHEETS]
+        for name in selected:
+            if name not in known and name not in _SHEETS:
+                hint = nearest(name, [*known, *_SHEETS])
+                words = ", ".join([*PAPERS, *_SHEETS])
                 raise ConfigError(f"no paper's table is called {name!r}{hint}; or one of {words}")
-        chosen = {table.id: table for name in asked for table in known.get(name, ())}
-        self.filled = [one for table in chosen.values() for one in filled(table, runs)]
+        chosen = {table.id: table for name in selected for table in known.get(name, ())}
+        self.filled = [form for table in chosen.values() for form in filled(table, runs)]
         self.counted: list[Filled] = []
-        if "cells" in asked or "causes" in asked:
-            self.counted = self.filled or [one for table in tables for one in filled(table, runs)]
-        self.overviews = [name for name in ("cells", "causes") if name in asked]
-        self.verdicts = [verdict(one, runs) for one in claims()] if "claims" in asked else []
-        self.systems = list(systems()) if "systems" in asked else []
-        self.budgets = list(budgets()) if "budgets" in asked else []
-        self.rankings = rankings(comparisons(runs.rows)) if "rankings" in asked else []
+        if "cells" in selected or "causes" in selected:
+            every = [form for table in tables for form in filled(table, runs)]
+            self.counted = self.filled or every
+        self.overviews = [name for name in ("cells", "causes") if name in selected]
+        self.verdicts = [verdict(claim, runs) for claim in claims()] if "claims" in selected else []
+        self.systems = list(systems()) if "systems" in selected else []
+        self.budgets = list(budgets()) if "budgets" in selected else []
+        self.rankings = rankings(comparisons(runs.rows)) if "rankings" in selected else []
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
         """Everything that is selected, as plain tables of at most `width` characters."""
         tables = [
-            sheet for one in self.filled for sheet in sheets.sheets(one, self.environments, width)
+            sheet for form in self.filled for sheet in sheets.sheets(form, self.environments, width)
         ]
         if tables:
             tables[-1].notes.append(sheets.LEGEND)
@@ -190,22 +174,25 @@ class Report:
         return made
 
     def studies(self, width: int | None = None) -> list[Sheet]:
-        """Systems, budgets and rankings."""
-        narrow = []
-        for whole in self.system_sheets() + self.budget_sheets():
-            narrow += sheets.narrowed(whole, width, _before_comma(whole))
+        """Systems, budgets and rankings, in pieces of at most `width` characters."""
+        pieces = []
+        for sheet in self.system_sheets() + self.budget_sheets():
+            # A header such as `a step, fit s` belongs to the group `a step`.
+            groups = [name.partition(",")[0] for name in sheet.header[1:]]
+            pieces += sheets.narrowed(sheet, width, groups)
         for ranking in self.rankings:
-            whole = ranking_sheet(ranking)
-            narrow += sheets.narrowed(whole, width, whole.header[1:])
-        return narrow
+            sheet = ranking_sheet(ranking)
+            pieces += sheets.narrowed(sheet, width, sheet.header[1:])
+        return pieces
 
     def system_sheets(self) -> list[Sheet]:
-        return [sheet(one, self.runs, self.environments) for one in self.systems]
+        return [system_sheet(system, self.runs, self.environments) for system in self.systems]
 
     def budget_sheets(self) -> list[Sheet]:
-        return [budget_sheet(one, self.runs, self.environments) for one in self.budgets]
+        return [budget_sheet(budget, self.runs, self.environments) for budget in self.budgets]
 
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
+        """The report in one of `PAPER_FORMATS`."""
         if format == "csv":
             return self.csv()
         if format == "json":
@@ -220,20 +207,45 @@ class Report:
 
     @cached_property
     def drawings(self) -> list[Drawing]:
-        return drawings(self.runs, self.environments, {one.table.paper for one in self.filled})
+        """The figures of the papers whose tables are selected."""
+        papers = {form.table.paper for form in self.filled}
+        return drawings(self.runs, self.environments, papers)
 
     @cached_property
     def counted_drawings(self) -> list[Drawing]:
-        """The drawings of the papers whose cells are counted."""
+        """The figures of the papers whose cells are counted."""
         if self.filled:
             return self.drawings
-        return drawings(self.runs, self.environments, {one.table.paper for one in self.counted})
+        return drawings(self.runs, self.environments, {form.table.paper for form in self.counted})
+
+    def addition(self, store: RowStore) -> Addition:
+        """The report's lists on a page; the rows behind the cells of tables go into `store`."""
+        summary = views.summary(self.filled, self.verdicts) if self.filled or self.verdicts else ""
+        machines = {form.machine for form in self.filled if form.machine is not None}
+        of_drawings = {name for drawing in self.drawings for name in drawing.environments}
+        return Addition(
+            summary=summary,
+            picture=picture(self.filled, self.verdicts, views.claim_id),
+            views=[
+                views.claims_view(self.verdicts),
+                views.tables_view(self.filled, self.verdicts, self.environments, store),
+                views.figures_view(self.drawings),
+            ],
+            studies=[
+                views.studies_view(
+                    self.counts(), self.system_sheets(), self.budget_sheets(), self.rankings
+                )
+            ],
+            titles=views.papers_of(all_tables()),
+            environments=frozenset(of_drawings | {machine.environment for machine in machines}),
+        )
 
     def html(self) -> str:
-        from kbench.report.page.pages import page
-
-        found = page([], self, self.environments, [], settings=0, remarks=self.skipped)
-        return found.one_file()
+        """One page, with everything in one file."""
+        site = page(
+            [], self.environments, [], settings=0, contributions=[self], remarks=self.skipped
+        )
+        return site.one_file()
 
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, all other sheets."""
@@ -241,7 +253,7 @@ class Report:
             return csv_text(sheets.CELL_COLUMNS, sheets.cell_records(self.filled))
         if self.verdicts:
             return csv_text(VERDICT_COLUMNS, verdict_records(self.verdicts))
-        return csv_lines([line for one in self.sheets() for line in (one.header, *one.rows)])
+        return csv_lines([line for sheet in self.sheets() for line in (sheet.header, *sheet.rows)])
 
     def json(self) -> str:
         """An object with the cells of the tables, the verdicts, and all other sheets."""
@@ -249,11 +261,29 @@ class Report:
             {
                 "cells": sheets.cell_records(self.filled),
                 "claims": verdict_records(self.verdicts),
-                "sheets": [sheet_record(one) for one in self.counts() + self.studies()],
+                "sheets": [sheet_record(sheet) for sheet in self.counts() + self.studies()],
             }
         )
 
+    def write(self, where: Path) -> list[Path]:
+        """Write every format that is text, and each figure by itself, to the folder `where`."""
+        names = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
+        texts = {where / name: self.text(format) for format, name in names.items()}
+        texts[where / "claims.csv"] = csv_text(VERDICT_COLUMNS, verdict_records(self.verdicts))
+        for drawing in self.drawings:
+            file = where / "figures" / f"{drawing.figure.name}.svg"
+            if drawing.charts:
+                texts[file] = document(drawing.charts, drawing.legend, drawing.remarks)
+            else:
+                file.unlink(missing_ok=True)
+        for ranking in self.rankings:
+            machine = f"{ranking.machine.environment}_{ranking.machine.threads}"
+            name = re.sub(r"\W", "_", f"rankings_{ranking.task}_{machine}")
+            charts = ranking_charts(ranking, method_styles(in_profiles(ranking)))
+            texts[where / "figures" / f"{name}.svg"] = document(*charts)
+        for file, text in texts.items():
+            write(file, text)
+        return list(texts)
 
-def _before_comma(sheet: Sheet) -> list[str]:
-    """The text before the comma in headers such as `a step, fit s`, which groups the columns."""
-    return [name.partition(",")[0] for name in sheet.header[1:]]
+
+PLUGIN = Plugin(PAPER_FORMATS, make_papers, read_report)

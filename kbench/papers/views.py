@@ -24,9 +24,9 @@ from kbench.papers.claims.decision import (
 )
 from kbench.papers.claims.stated import methods_of, tables_of
 from kbench.papers.claims.verdicts import claimed, refutation, sentence
-from kbench.papers.figures.drawing import Drawing
+from kbench.papers.figures.drawing import Drawing, method_styles
 from kbench.papers.printed.layout import Table, paper
-from kbench.report.charts.profiles import caption, ranking_charts
+from kbench.report.charts.profiles import caption, in_profiles, ranking_charts
 from kbench.report.comparisons.cells import title
 from kbench.report.page.site import Item, RowStore, View
 from kbench.report.page.tags import (
@@ -163,7 +163,7 @@ def studies_view(
     """Rankings, algorithm against implementation, budgets, and counts of cells and figures."""
     items = []
     for i, ranking in enumerate(rankings):
-        charts, legend = ranking_charts(ranking)
+        charts, legend = ranking_charts(ranking, method_styles(in_profiles(ranking)))
         detail = plain(ranking_sheet(ranking)) + figure(charts, legend, caption(ranking))
         methods = [one.method for one in ranking.standings]
         sets = [title(one.problem) for one in ranking.comparisons]

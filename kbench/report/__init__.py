@@ -1,28 +1,27 @@
-"""Reports: tables, comparisons and pages made of rows.
+"""Reports: tables, comparisons, charts and pages made of rows.
 
-`make_report` returns one text, `write_report` writes every format beside the rows. `tables`
-groups the runs that may be compared, `quantities` and `cells` format numbers, `notes` writes the
-remarks below a table. Each format has a module: `terminal`, `markdown`, `latex`, `tidy` (CSV and
-JSON), `pages` (HTML).
+`make_report` returns one text, `write_report` writes every format beside the rows. `comparisons`
+groups the runs that may be compared and formats their numbers, `statistics` has ranks and paired
+differences, `text` has a module for each text format, `charts` draws SVG, `page` writes HTML.
+Other packages add reports of their own as `plugins`; that on the papers is `kbench.papers`.
 """
 
 import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
-from kbench.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
 from kbench.report.charts.metric_chart import draw_metric
 from kbench.report.charts.reliability import reliability_curves
 from kbench.report.charts.search_chart import searches
 from kbench.report.comparisons.quantities import COSTS, quantity
 from kbench.report.comparisons.reading import (
     frame,
+    read_content,
     records,
     require_count,
-    require_folder,
     require_names,
     run_records,
     write,
@@ -30,6 +29,7 @@ from kbench.report.comparisons.reading import (
 from kbench.report.comparisons.tables import comparisons
 from kbench.report.mlflow_export import export_rows
 from kbench.report.page.pages import page
+from kbench.report.plugins import installed_plugins
 from kbench.report.statistics import versus
 from kbench.report.text import latex, markdown, terminal, tidy
 
@@ -138,7 +138,6 @@ def make_report(
         curves = folder.read_curves(reference=reference)
         text = page(
             tables,
-            None,
             environments,
             shown,
             settings=settings,
@@ -260,29 +259,39 @@ def export_runs(
 def write_report(folder: "ResultsFolder") -> list[Path]:
     """Write the report in every format that is a file to `_report` in the results folder.
 
-    `index.html` has everything: data sets, and the papers' claims, tables and figures; its details
-    and rows are in `index.details.js`.
+    `index.html` has everything: data sets, and what the plug-ins add, such as the papers' claims,
+    tables and figures; its details and rows are in `index.details.js`.
     """
-    require_folder(folder)
+    content = read_content(folder)
     where = folder.path / "_report"
     names = {"markdown": "index.md", "latex": "tables.tex", "csv": "comparisons.csv"}
     for format, name in names.items():
         make_report(folder, format=format, out=where / name)
-    report = read_report(folder)
-    compared = comparisons(report.runs.rows)
-    curves = folder.read_curves()
-    found = page(
-        compared,
-        report,
-        report.environments,
+    contributions = [plugin.read(content) for plugin in installed_plugins().values()]
+    text, details = page(
+        comparisons(content.rows),
+        content.environments,
         COSTS,
         settings=SETTINGS,
-        remarks=report.skipped,
-        reliability=reliability_curves(curves),
-        searched=searches(curves),
-    )
-    text, details = found.two_files("index.details.js")
+        contributions=contributions,
+        remarks=content.skipped,
+        reliability=reliability_curves(content.curves),
+        searched=searches(content.curves),
+    ).two_files("index.details.js")
     write(where / "index.details.js", details)
     write(where / "index.html", text)
     paths = [where / name for name in ("index.html", "index.details.js", *names.values())]
-    return [*paths, *write_papers(report, where)]
+    return paths + [path for one in contributions for path in one.write(where)]
+
+
+def __getattr__(name: str) -> Any:
+    """`make_papers` and `PAPER_FORMATS`, which are public here and belong to a plug-in."""
+    if name not in ("make_papers", "PAPER_FORMATS"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    papers = installed_plugins().get("papers")
+    if papers is None:
+        raise AttributeError(
+            f"{name} needs the entry point `papers` of the group kbench.reports, which this "
+            "installation of kbench lacks: install kbench again"
+        )
+    return papers.make if name == "make_papers" else papers.formats

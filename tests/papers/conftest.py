@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kbench.papers.printed.layout import PAPERS
-from kbench.papers.report import Report, read_runs
+from kbench.papers.report import Report, runs_of
+from kbench.report.comparisons.reading import read_content
 from kbench.run.results.folder import ResultsFolder
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -14,7 +15,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 @pytest.fixture(scope="session")
 def reference():
     """The reference rows and what else lies in the results folder."""
-    return read_runs(ResultsFolder(RESULTS), reference=True)[0]
+    return runs_of(read_content(ResultsFolder(RESULTS)))
 
 
 @pytest.fixture(scope="session")

@@ -301,6 +301,11 @@ def paper(name: str) -> Paper:
     )
 
 
+def all_tables() -> list[Table]:
+    """The tables of all papers, in the order of `PAPERS`."""
+    return [table for name in PAPERS for table in paper(name).tables.values()]
+
+
 def load(file: str) -> Any:
     """The content of a YAML file of this package."""
     text = package_text("kbench.papers.printed", file)

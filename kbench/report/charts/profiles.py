@@ -4,9 +4,8 @@ ranks."""
 import math
 from collections.abc import Mapping, Sequence
 
-from kbench.papers.figures.drawing import method_styles
 from kbench.report.charts.rank_chart import rank_chart
-from kbench.report.charts.style import Style
+from kbench.report.charts.style import Style, distinct
 from kbench.report.charts.svg import Axis, Chart, Plot
 from kbench.report.statistics.rankings import CLOSE, Ranking
 
@@ -16,12 +15,22 @@ LINES = 8
 _WORST = 0.1  # largest relative difference to the best score that is shown
 
 
-def ranking_charts(ranking: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
-    """Profiles of the `LINES` methods of the best mean rank with their legend, and all mean
-    ranks."""
+def in_profiles(ranking: Ranking) -> tuple[str, ...]:
+    """The methods of which the charts show profiles."""
+    return tuple(one.method for one in ranking.standings[:LINES])
+
+
+def ranking_charts(
+    ranking: Ranking, known: Mapping[str, Style] | None = None
+) -> tuple[list[Chart], list[tuple[str, Style]]]:
+    """Profiles of the `LINES` methods of the best mean rank with their legend, and all mean ranks.
+
+    `known` are styles that methods have in other charts.
+    """
     shown = ranking.standings[:LINES]
-    names = [one.method for one in shown]
-    styles = {name: method_styles(tuple(names))[name] for name in names}
+    methods = in_profiles(ranking)
+    of_all = distinct([methods], known)
+    styles = {method: of_all[method] for method in methods}
     largest = max((r for one in shown for r in one.ratios if math.isfinite(r)), default=1.0)
     reached = f"within {100 * CLOSE:g} % of the best score"
     times = {one.method: _steps(one.ratios, 1.0, max(largest, 2.0), 1.0) for one in shown}

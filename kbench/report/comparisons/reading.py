@@ -1,6 +1,7 @@
 """Reading the rows of a results folder for a report, and writing the files of a report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,36 @@ def frame(
         rows = rows[~rows["variant"].fillna("").str.startswith("tune")]
     rows = _only(_only(rows, "method", methods), "dataset", datasets)
     return rows.sort_values(list(IDENTITY)), skipped
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a report takes from a results folder.
+
+    Attributes
+    ----------
+    rows : list of dict
+        One for each run, made of its attempts (`combined`); trials of tunings are left out.
+    curves : data frame
+        As `ResultsFolder.read_curves` returns them.
+    environments : mapping
+        Description by identifier.
+    skipped : list of str
+        A message for each file that could not be read.
+    """
+
+    rows: list[dict[str, Any]]
+    curves: "pd.DataFrame"
+    environments: Mapping[str, Any]
+    skipped: list[str]
+
+
+def read_content(folder: "ResultsFolder", *, reference: bool = True) -> Content:
+    """The rows and curves of a folder, with the reference rows or without them."""
+    rows, skipped = frame(folder, None, None, reference=reference, trials=False)
+    curves = folder.read_curves(reference=reference)
+    skipped += map(printable, folder.warnings)
+    return Content(run_records(rows), curves, folder.environments(), skipped)
 
 
 def require_folder(folder: Any) -> None:

@@ -1,34 +1,29 @@
-"""The web page of a results folder: data sets, the papers' tables, claims and figures, studies."""
+"""The web page of a results folder: the data sets, and what plug-ins add."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from kbench.papers import views
-from kbench.papers.claims.ratios import picture
-from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.charts.reliability import Groups, Run
 from kbench.report.charts.search_chart import Searched
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.reading import package_text
 from kbench.report.comparisons.tables import Comparison
+from kbench.report.page.additions import Contribution
 from kbench.report.page.data_view import data_view
 from kbench.report.page.data_view import summary as data_summary
 from kbench.report.page.site import RowStore, Site, View, site
 from kbench.report.page.tags import words
 
-if TYPE_CHECKING:
-    from kbench.papers.report import Report
-
 
 def page(
     comparisons: Sequence[Comparison],
-    report: "Report | None",
     environments: Mapping[str, Mapping[str, Any]],
     columns: Sequence[Quantity],
     *,
     settings: int,
+    contributions: Sequence[Contribution] = (),
     remarks: Sequence[str] = (),
     reliability: Mapping[Run, Groups] | None = None,
     searched: Mapping[Run, Searched] | None = None,
@@ -39,14 +34,14 @@ def page(
     ----------
     comparisons : sequence of Comparison
         The data sets; may be empty.
-    report : Report, optional
-        The papers' part of the page.
     environments : mapping
         Description by id.
     columns : sequence of Quantity
-        Beside the score of a data set.
+        Shown beside the score of a data set.
     settings : int
         Lines of a method that a data set's table shows at first.
+    contributions : sequence of Contribution
+        The reports of plug-ins, whose lists stand before and behind that of the data sets.
     remarks : sequence of str
         Lines at the top of the page, such as files that could not be read.
     reliability : mapping, optional
@@ -55,52 +50,39 @@ def page(
         As `searches` returns it.
     """
     store = RowStore()
-    shown: list[View] = []
-    summaries = []
-    first = ""
-    if report is not None:
-        verdicts = report.verdicts
-        shown.append(views.claims_view(verdicts))
-        shown.append(views.tables_view(report.filled, verdicts, environments, store))
-        shown.append(views.figures_view(report.drawings))
-        first = picture(report.filled, verdicts, views.claim_id)
-        if report.filled or verdicts:
-            summaries.append(views.summary(report.filled, verdicts))
-    if comparisons or report is None:
+    additions = [one.addition(store) for one in contributions]
+    views: list[View] = [view for one in additions for view in one.views]
+    summaries = [one.summary for one in additions if one.summary]
+    if comparisons or not additions:
         summaries.insert(0, data_summary(comparisons))
     if comparisons:
-        tables = [table for name in PAPERS for table in paper(name).tables.values()]
-        papers = views.papers_of(tables) if report is not None else {}
-        shown.append(
+        titles: dict[str, list[str]] = {}
+        for one in additions:
+            for dataset, names in one.titles.items():
+                titles.setdefault(dataset, []).extend(names)
+        views.append(
             data_view(
                 comparisons,
                 environments,
                 columns,
                 store,
                 settings=settings,
-                papers=papers,
+                papers=titles,
                 legend=_variants(comparisons),
                 reliability=reliability,
                 searched=searched,
             )
         )
-    if report is not None:
-        systems, budgets = report.system_sheets(), report.budget_sheets()
-        counts = report.counts()
-        shown.append(views.studies_view(counts, systems, budgets, report.rankings))
-    used = sorted({one.machine.environment for one in comparisons})
-    if report is not None:
-        known = {one.machine.environment for one in report.filled if one.machine is not None}
-        known |= {name for one in report.drawings for name in one.environments}
-        used = sorted({*used, *known})
+    views += [view for one in additions for view in one.studies]
+    used = {one.machine.environment for one in comparisons}
     return site(
         heading="kbench report",
         summary=" · ".join(summaries),
-        picture=first,
-        views=shown,
+        picture="".join(one.picture for one in additions),
+        views=views,
         rows=store.rows,
         environments=environments,
-        used=used,
+        used=sorted(used.union(*(one.environments for one in additions))),
         remarks=remarks,
     )
 

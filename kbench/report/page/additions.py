@@ -1,0 +1,46 @@
+"""What reports of other packages add to a page and to its folder."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from kbench.report.page.site import RowStore, View
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What a plug-in adds to a page.
+
+    Attributes
+    ----------
+    summary : str
+        Words of the line at the top of the page; may be empty.
+    picture : str
+        HTML that comes first; may be empty.
+    views, studies : sequence of View
+        Lists before the list of data sets, and behind it.
+    titles : mapping
+        Data set -> titles by which the filter `paper` finds it.
+    environments : set of str
+        Identifiers of the environments that the page has to describe.
+    """
+
+    summary: str = ""
+    picture: str = ""
+    views: Sequence[View] = ()
+    studies: Sequence[View] = ()
+    titles: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    environments: frozenset[str] = frozenset()
+
+
+class Contribution(Protocol):
+    """The report of a plug-in on the rows of one results folder."""
+
+    def addition(self, store: RowStore) -> Addition:
+        """The part of a page; rows behind its cells go into `store`."""
+        ...
+
+    def write(self, where: Path) -> list[Path]:
+        """Write files of other formats to the folder `where`; returns their paths."""
+        ...
