@@ -13,7 +13,6 @@ from kbench.errors import ConfigError
 from kbench.papers import views
 from kbench.papers.cells import sheets
 from kbench.papers.cells.entries import Filled, filled
-from kbench.papers.cells.overviews import cause_sheet, cell_sheet, figure_sheet
 from kbench.papers.cells.runs import Curve, Identity, Runs
 from kbench.papers.claims.decision import verdict
 from kbench.papers.claims.ratios import picture
@@ -21,6 +20,7 @@ from kbench.papers.claims.stated import claims
 from kbench.papers.claims.verdicts import VERDICT_COLUMNS, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.figures.drawing import Drawing, drawings, method_styles
+from kbench.papers.overviews import cause_sheet, cell_sheet, figure_sheet
 from kbench.papers.printed.layout import PAPERS, all_tables
 from kbench.papers.studies.budgets import budgets
 from kbench.papers.studies.budgets import sheet as budget_sheet
@@ -40,10 +40,10 @@ from kbench.report.page.additions import Addition
 from kbench.report.page.pages import page
 from kbench.report.page.site import RowStore
 from kbench.report.plugins import Plugin
+from kbench.report.sheet import Sheet
 from kbench.report.statistics.rankings import rankings
 from kbench.report.statistics.rankings import sheet as ranking_sheet
 from kbench.report.text import latex, markdown, terminal
-from kbench.report.text.sheet import Sheet
 from kbench.report.text.tidy import csv_lines, csv_text, json_text, sheet_record
 
 if TYPE_CHECKING:

@@ -42,9 +42,9 @@ from kbench.report.page.tags import (
     table,
     words,
 )
+from kbench.report.sheet import Sheet
 from kbench.report.statistics.rankings import Ranking
 from kbench.report.statistics.rankings import sheet as ranking_sheet
-from kbench.report.text.sheet import Sheet
 
 _CLAIMS = (
     "A verdict compares a figure of the rows with a bound that the paper's own numbers keep, and"

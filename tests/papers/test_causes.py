@@ -8,8 +8,8 @@ import pytest
 from paper_rows import rbf, runs
 
 from kbench.papers.cells.entries import Cell, entry
-from kbench.papers.cells.overviews import cause_sheet
 from kbench.papers.cells.sheets import remarks
+from kbench.papers.overviews import cause_sheet
 from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, Place, cause_of, causes
 from kbench.papers.printed.layout import paper
 

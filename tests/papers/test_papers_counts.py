@@ -7,12 +7,12 @@ from report_rows import make_row
 
 from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entries import Cell, entry, filled
-from kbench.papers.cells.overviews import figure_sheet
 from kbench.papers.cells.runs import identity
 from kbench.papers.cells.sheets import LEGEND, remarks
 from kbench.papers.claims.ratios import picture
 from kbench.papers.figures.drawing import Drawing, drawings
 from kbench.papers.figures.panels import drawn, figures
+from kbench.papers.overviews import figure_sheet
 from kbench.papers.printed.layout import paper
 from kbench.papers.printed.numbers import printed
 from kbench.papers.studies.budgets import budgets

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_rows import failed, make_row
 
 from kbench.report import make_comparison, make_papers, make_report
-from kbench.report.text.safe import csv_cell, markdown, printable
+from kbench.report.safe import csv_cell, markdown, printable
 from kbench.run.results.folder import ResultsFolder
 
 FORMULA = '=HYPERLINK("https://example.org","x")'

@@ -11,7 +11,7 @@ from kbench.papers.cells.runs import made_by
 from kbench.papers.printed.causes import UNEXPLAINED, thresholds
 from kbench.papers.printed.layout import load
 from kbench.report.comparisons.cells import describe_machine
-from kbench.report.text.sheet import Sheet
+from kbench.report.sheet import Sheet
 
 # Columns of `cell_records`.
 CELL_COLUMNS = ["table", "row", "column", "quantity", "printed", "unit", "printed_status"]

@@ -18,7 +18,7 @@ from kbench.papers.claims.decision import (
 from kbench.papers.claims.stated import Bound, Claim
 from kbench.papers.printed.layout import paper
 from kbench.report.comparisons.quantities import decimals_for
-from kbench.report.text.sheet import Sheet
+from kbench.report.sheet import Sheet
 
 LEGEND = (
     "Figures are ratios, differences in points, values, or fractions of the settings. For a"

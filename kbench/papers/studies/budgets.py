@@ -15,7 +15,7 @@ from kbench.papers.printed.layout import Selector, experiments_of, load, paper, 
 from kbench.report.comparisons.cells import describe_machine, title
 from kbench.report.comparisons.quantities import Quantity, quantity
 from kbench.report.comparisons.tables import Line, Machine, Problem
-from kbench.report.text.sheet import Sheet
+from kbench.report.sheet import Sheet
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from kbench.papers.printed.layout import Selector, experiments_of, load, paper, 
 from kbench.report.comparisons.cells import describe_machine, title
 from kbench.report.comparisons.quantities import Quantity, decimals_for, quantity
 from kbench.report.comparisons.tables import Comparison, Line, Machine
-from kbench.report.text.sheet import Sheet
+from kbench.report.sheet import Sheet
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from html import escape
 
 from kbench.report.charts.style import COLOURS, MARKERS, Style
-from kbench.report.text.safe import printable
+from kbench.report.safe import printable
 
 # Width of a letter of 12 px, and the height of a line, in units of the view box.
 LETTER, LINE = 6.4, 14.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
 from kbench.report.comparisons.attempts import combined
-from kbench.report.text.safe import printable
+from kbench.report.safe import printable
 from kbench.run.results.rows import IDENTITY
 
 if TYPE_CHECKING:

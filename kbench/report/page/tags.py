@@ -8,8 +8,8 @@ from html import escape
 
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Chart, inline
-from kbench.report.text.safe import printable
-from kbench.report.text.sheet import Sheet
+from kbench.report.safe import printable
+from kbench.report.sheet import Sheet
 
 # Columns that fit on a landscape page of A4; wider tables are printed on A3.
 _PRINTED = 20

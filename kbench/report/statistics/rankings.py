@@ -24,8 +24,8 @@ from kbench.report.charts.tradeoff import COSTS, FIT, Cost, pareto, points
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.comparisons.tables import Comparison, Machine
+from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import Interval, mean_ranks, ranks
-from kbench.report.text.sheet import Sheet
 from kbench.run.results.rows import WITHOUT_OUTCOME
 
 # Relative difference to the best score of a data set within which a setting solves it. Less would

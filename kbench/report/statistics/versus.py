@@ -14,6 +14,7 @@ from typing import Any
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import SCORES, Quantity
 from kbench.report.comparisons.tables import Comparison, Line, Row, comparisons, measured
+from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import (
     LEVEL,
     Interval,
@@ -23,7 +24,6 @@ from kbench.report.statistics.compare import (
     mean_ranks,
     ranks,
 )
-from kbench.report.text.sheet import Sheet
 
 _PERCENT = f"{100 * LEVEL:g} %"
 

@@ -18,8 +18,8 @@ from kbench.report.comparisons.cells import (
 )
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison
+from kbench.report.sheet import Sheet
 from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
-from kbench.report.text.sheet import Sheet
 
 _PREAMBLE = r"""\documentclass[10pt]{article}
 \usepackage[utf8]{inputenc}

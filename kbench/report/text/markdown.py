@@ -6,9 +6,9 @@ from typing import Any
 from kbench.report.comparisons.cells import Grid, describe_machine, describe_problem, grid, title
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, Problem
+from kbench.report.safe import markdown as escaped
+from kbench.report.sheet import Sheet
 from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
-from kbench.report.text.safe import markdown as escaped
-from kbench.report.text.sheet import Sheet
 
 Environments = Mapping[str, Mapping[str, Any]]
 

@@ -19,9 +19,9 @@ from kbench.report.comparisons.cells import (
 )
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, Problem
+from kbench.report.safe import printable
+from kbench.report.sheet import Sheet
 from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
-from kbench.report.text.safe import printable
-from kbench.report.text.sheet import Sheet
 
 _GAP = "  "
 

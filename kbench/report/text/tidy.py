@@ -9,8 +9,8 @@ from typing import Any
 
 from kbench.report.comparisons.quantities import COSTS, FURTHER, SCORES, SECONDS
 from kbench.report.comparisons.tables import Comparison
-from kbench.report.text.safe import csv_cell
-from kbench.report.text.sheet import Sheet
+from kbench.report.safe import csv_cell
+from kbench.report.sheet import Sheet
 
 Record = Mapping[str, Any]
 

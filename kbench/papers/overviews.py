@@ -7,7 +7,7 @@ from kbench.papers.cells.entries import Filled
 from kbench.papers.figures.drawing import Drawing
 from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, thresholds
 from kbench.papers.printed.layout import PAPERS, paper
-from kbench.report.text.sheet import Sheet
+from kbench.report.sheet import Sheet
 
 _LEGEND = (
     "Cells are those that a paper prints and a run can fill: no ratios, sums, totals, settings, nor"
