@@ -17,8 +17,9 @@ from report_rows import failed, make_row
 
 from kbench.report import make_report
 from kbench.report.charts.style import COLOURS, MARKERS, styles
-from kbench.report.charts.tradeoff import Point, fence, pareto
+from kbench.report.charts.tradeoff import fence
 from kbench.report.page.embedded import packed_rows
+from kbench.report.statistics.fronts import Point, pareto
 from kbench.run.results.folder import ResultsFolder
 
 NASTY = "</script><!--<script>'\"&{{rows}}\\中"

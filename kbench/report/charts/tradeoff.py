@@ -9,61 +9,15 @@ The methods on the front are named beside their marks where there is space.
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import LETTER, LINE, Axis, Chart, Plot, marker, short
 from kbench.report.comparisons.quantities import Quantity
-from kbench.report.comparisons.tables import Comparison, Line
+from kbench.report.comparisons.tables import Comparison
+from kbench.report.statistics.fronts import Cost, Point, pareto, points
 
 _MARK = 5.0  # half the width of a marker, in units of the view box
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The abscissa of a chart: a column of the rows, its title and unit."""
-
-    column: str
-    title: str
-    unit: str
-
-    def words(self, value: float) -> str:
-        return f"{self.title} {value:.3g} {self.unit}"
-
-
-FIT = Cost("fit_s", "fit time", "s")
-PREDICTION = Cost("prediction_cost", "prediction", "× Xw")
-COSTS = (FIT, PREDICTION)
-
-
-@dataclass(frozen=True)
-class Point:
-    """A line's mean cost and score, and the score's deviation (0 for one seed)."""
-
-    line: Line
-    cost: float
-    score: float
-    sd: float
-
-
-def points(comparison: Comparison, cost: Cost = FIT) -> list[Point]:
-    """Of the lines that have both a cost above zero and a finite score."""
-    made = []
-    for line in comparison.lines:
-        paid, score = line.mean_sd(cost.column), line.mean_sd(comparison.score.column)
-        if paid and score and paid[0] > 0.0 and math.isfinite(score[0]):
-            made.append(Point(line, paid[0], score[0], score[1] or 0.0))
-    return made
-
-
-def pareto(candidates: Sequence[Point], sign: int) -> list[Point]:
-    """The points that no other point beats in both cost and score, the cheapest first."""
-    front: list[Point] = []
-    for point in sorted(candidates, key=lambda p: (p.cost, -sign * p.score)):
-        if not front or sign * point.score > sign * front[-1].score:
-            front.append(point)
-    return front
 
 
 def fence(scores: Sequence[float], sign: int) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 from kbench.report.charts.reliability import Groups, Run, reliability_chart
 from kbench.report.charts.search_chart import Searched, search_charts
 from kbench.report.charts.style import styles
-from kbench.report.charts.tradeoff import COSTS, points, tradeoff
+from kbench.report.charts.tradeoff import tradeoff
 from kbench.report.comparisons.cells import (
     Cell,
     Grid,
@@ -37,6 +37,7 @@ from kbench.report.page.tags import (
     words,
 )
 from kbench.report.page.tags import notes as notes_list
+from kbench.report.statistics.fronts import COSTS, points
 from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
 
 # A blank as wide as a digit, and one as wide as a point: they align the numbers of a column.

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.report.charts.tradeoff import COSTS, FIT, Cost, pareto, points
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.comparisons.tables import Comparison, Machine
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import Interval, mean_ranks, ranks
+from kbench.report.statistics.fronts import COSTS, FIT, Cost, pareto, points
 from kbench.run.results.rows import WITHOUT_OUTCOME
 
 # Relative difference to the best score of a data set within which a setting solves it. Less would
