@@ -13,11 +13,9 @@ itself. The machine of the run writes its model, so a model is kept only on a sh
 
 import contextlib
 import functools
-import importlib
 import logging
 import multiprocessing
 import platform
-import socket
 import threading
 import time
 import uuid
@@ -29,6 +27,7 @@ from typing import Any, Protocol
 
 from kbench.config import Limits, Settings
 from kbench.errors import ConfigError, DataError, KbenchError
+from kbench.run.execution.dask_fit import require_package
 from kbench.run.execution.guard import Outcome, State, Work
 from kbench.run.execution.preload import preloading_sandbox
 from kbench.run.execution.sandbox import Job, Sandbox
@@ -302,46 +301,9 @@ def scheduler_of(settings: Settings) -> Iterator[str]:
         yield cluster.scheduler_address
 
 
-@contextlib.contextmanager
-def joblib_on(scheduler: str | None, warm_up: Callable[[], None]) -> Iterator[Callable[[], float]]:
-    """Have joblib compute on a Dask cluster, in this block; None changes nothing.
-
-    Each worker of the cluster calls `warm_up()` before the block begins. The value of the block is
-    a function: CPU seconds so far of the workers on this machine.
-    """
-    if scheduler is None:
-        yield lambda: 0.0
-        return
-    import joblib
-
-    distributed = _require("distributed", "dask")
-    with (
-        distributed.Client(scheduler, set_as_default=False, timeout="15s") as client,
-        joblib.parallel_config("dask", client=client),
-    ):
-        addresses = list(client.nthreads())
-        client.gather(
-            [client.submit(warm_up, workers=[address], pure=False) for address in addresses]
-        )
-
-        def workers_cpu_s() -> float:
-            found = {}
-            # If the cluster is lost, the fit has failed and says so.
-            with contextlib.suppress(OSError, RuntimeError, ValueError):
-                found = client.run(_host_and_cpu_s, on_error="ignore")
-            here = socket.gethostname()
-            return float(sum(cpu_s for host, cpu_s in found.values() if host == here))
-
-        yield workers_cpu_s
-
-
-def _host_and_cpu_s() -> tuple[str, float]:
-    return socket.gethostname(), time.process_time()
-
-
 def _local_dask(settings: Settings) -> Any:
     """A Dask cluster on this machine, with a process for each job."""
-    _require("dask", "dask")
+    require_package("dask", "dask")
     options = {
         "n_workers": settings.parallel.jobs,
         "threads_per_worker": 1,
@@ -349,14 +311,14 @@ def _local_dask(settings: Settings) -> Any:
         "silence_logs": logging.CRITICAL,
         **settings.parallel.options,
     }
-    return _require("distributed", "dask").LocalCluster(**options)
+    return require_package("distributed", "dask").LocalCluster(**options)
 
 
 class _Dask:
     """A Dask cluster: at the scheduler's address, or local with a process for each job."""
 
     def __init__(self, settings: Settings) -> None:
-        dask, distributed = _require("dask", "dask"), _require("distributed", "dask")
+        dask, distributed = require_package("dask", "dask"), require_package("distributed", "dask")
         parallel = settings.parallel
         self._cluster: Any = None
         self._stop = f"kbench-stop-{uuid.uuid4().hex}"
@@ -401,7 +363,7 @@ class _Ray:
     """A Ray cluster: at its address, or local with a process for each job."""
 
     def __init__(self, settings: Settings) -> None:
-        self._ray = _require("ray", "ray")
+        self._ray = require_package("ray", "ray")
         parallel, self._threads = settings.parallel, settings.limits.threads
         local = {"num_cpus": parallel.jobs * self._threads, "include_dashboard": False}
         self._ray.init(
@@ -438,7 +400,7 @@ class _Slurm:
     """
 
     def __init__(self, settings: Settings) -> None:
-        submitit = _require("submitit", "slurm")
+        submitit = require_package("submitit", "slurm")
         parallel = settings.parallel
         options = {"cpus_per_task": settings.limits.threads, **parallel.options}
         folder = Path(settings.results_dir) / "_slurm"
@@ -464,13 +426,3 @@ class _Slurm:
 
 
 _ENGINES: dict[str, Callable[[Settings], Engine]] = {"dask": _Dask, "ray": _Ray, "slurm": _Slurm}
-
-
-def _require(module: str, extra: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"parallel.backend={extra} needs the package {error.name}: "
-            f"pip install 'kbench[{extra}]'"
-        ) from None

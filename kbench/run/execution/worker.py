@@ -26,7 +26,7 @@ from kbench.chunked import ChunkedRows
 from kbench.compiling import CompileClock
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run.execution import chunked, measure, processes
-from kbench.run.execution.cluster import joblib_on
+from kbench.run.execution.dask_fit import joblib_on
 from kbench.run.execution.learning import LearningCurves
 from kbench.run.planning import registry
 from kbench.run.planning.task import Task

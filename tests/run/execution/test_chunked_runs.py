@@ -16,7 +16,7 @@ from kbench.errors import ConfigError
 from kbench.methods import DCSVC
 from kbench.methods.out_of_core.workers import in_order
 from kbench.run.execution import chunked, measure
-from kbench.run.execution.cluster import joblib_on
+from kbench.run.execution.dask_fit import joblib_on
 from kbench.run.planning.task import About, Task
 from kbench.trace import Trace
 
