@@ -20,7 +20,8 @@ from kbench.errors import DataError
 _BLOCK = 1 / 8
 # Memory in MiB of rows whose user names none.
 MEMORY_MB = 1024.0
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+# Types of values that estimators take as they are; other numbers are converted to float64.
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class Block(NamedTuple):
@@ -83,7 +84,7 @@ class ChunkedRows:
     ) -> None:
         self._read, self.n_features, self._n_rows = read, n_features, n_rows
         self.dtype = np.dtype(dtype)
-        if self.dtype not in _FLOATS:
+        if self.dtype not in FLOATS:
             raise ValueError(f"dtype is {self.dtype}, should be float32 or float64")
         given: Any = memory_mb
         if not (isinstance(given, Real) and float(given) > 0):

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from kbench import __version__, signals
 from kbench.commands import COMMANDS
-from kbench.errors import NO_CACHE, ConfigError, KbenchError
+from kbench.errors import NO_CACHE, ConfigError, KbenchError, one_line
 
 HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
 
@@ -45,10 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except KbenchError as error:
-        print(f"kbench: {_one_line(str(error))}", file=sys.stderr)
+        print(f"kbench: {_printable(str(error))}", file=sys.stderr)
         return 2
     except PermissionError as error:
-        print(f"kbench: {_one_line(f'{error.filename}: {error.strerror}')}", file=sys.stderr)
+        print(f"kbench: {_printable(f'{error.filename}: {error.strerror}')}", file=sys.stderr)
         return 2
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
@@ -61,10 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return signals.exit_code(stop)
 
 
-def _one_line(text: str) -> str:
-    """A message without line ends and terminal escapes, which names of files may hold."""
-    line = " ".join(text.split())
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+def _printable(text: str) -> str:
+    """A message of one line without terminal escapes, which names of files may hold."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in one_line(text))
 
 
 def _instead(word: str, others: Sequence[str]) -> str:

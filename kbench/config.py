@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, one_line, with_type
 
 # Folders of configs/ that a command chooses from.
 GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
@@ -161,7 +161,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
             path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         )
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not YAML: {_one_line(error)}") from None
+        raise ConfigError(f"{path}: not YAML: {one_line(error)}") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
     except OSError as error:
@@ -177,12 +177,8 @@ def describing(path: Path) -> Iterator[None]:
     try:
         yield
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
-        reason = f"{type(error).__name__}: {_one_line(error)}"
+        reason = with_type(error)
         raise ConfigError(f"{path}: keys or values of another form ({reason})") from None
-
-
-def _one_line(error: object) -> str:
-    return re.sub(r"\s+", " ", str(error)).strip()
 
 
 def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
@@ -334,7 +330,7 @@ class Composer:
             return parsed
         except HydraException as error:
             text = getattr(error, "override", None) or overrides[0]
-            reason = _one_line(str(error).split("\n")[0])
+            reason = one_line(str(error).split("\n")[0])
             if "NoViableAlt" in reason:
                 reason = "a character that Hydra does not read outside quotes"
             raise ConfigError(f"{text}: {reason}; quote a value with special characters") from None
@@ -378,7 +374,7 @@ class Composer:
         except (HydraException, OmegaConfBaseException) as error:
             raise self._explain(error, overrides) from None
         except (YAMLError, ValueError, OSError) as error:  # a config file that Hydra cannot read
-            raise ConfigError(_one_line(error)) from None
+            raise ConfigError(one_line(error)) from None
         except RecursionError:
             raise ConfigError("a config file is nested too deeply, or includes itself") from None
         assert isinstance(plain, dict)
@@ -397,7 +393,7 @@ class Composer:
         text = str(error)
         match = re.match(r"Could not (?:override|append to config|delete).*?'([^']+)'", text)
         if match is None:
-            return ConfigError(_one_line(text.split("\nConfig search path")[0].split("\nSee ")[0]))
+            return ConfigError(one_line(text.split("\nConfig search path")[0].split("\nSee ")[0]))
         key = match.group(1).split("@")[0]
         if "already at" in text:
             return ConfigError(f"{key} exists already: write {key}=... without the +")
@@ -521,7 +517,7 @@ def settings(config: Mapping[str, Any]) -> Settings:
         if wrong and wrong[2] in ("Float", "Integer"):
             unit = next((u for end, u in _UNITS.items() if key.endswith(end)), "a number")
             raise ConfigError(f"{key} is {wrong[1]!r}, should be {unit}") from None
-        raise ConfigError(f"{key}: {_one_line(str(error).split(chr(10))[0])}") from None
+        raise ConfigError(f"{key}: {one_line(str(error).split(chr(10))[0])}") from None
     assert isinstance(typed, Settings)
     for name in ("wall_s", "cpu_s", "memory_mb", "setup_s", "threads"):
         value = getattr(typed.limits, name)

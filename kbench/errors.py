@@ -11,6 +11,16 @@ NO_CACHE = (
 """For numba's RuntimeError `cannot cache function`, which it raises when kbench is imported."""
 
 
+def one_line(text: object, max_chars: int | None = None) -> str:
+    """A message, or the text of an exception, without line ends, cut to `max_chars` characters."""
+    return " ".join(str(text).split())[:max_chars]
+
+
+def with_type(error: BaseException, max_chars: int | None = None) -> str:
+    """`ValueError: its text`, on one line, cut to `max_chars` characters."""
+    return one_line(f"{type(error).__name__}: {error}", max_chars)
+
+
 class KbenchError(Exception):
     """A mistake or a circumstance that the user can correct; its text is one line.
 

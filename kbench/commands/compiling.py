@@ -18,7 +18,7 @@ import numpy as np
 
 from kbench.compiling import CompileClock
 from kbench.config import Composer, Limits, composer, options, require_option
-from kbench.errors import ConfigError, KbenchError
+from kbench.errors import ConfigError, KbenchError, with_type
 
 # A data set of scikit-learn's for each kind of problem: its config gives the methods' parameters.
 _DATASETS = {"binary": "breast_cancer", "multiclass": "digits", "regression": "diabetes"}
@@ -158,7 +158,7 @@ def _fit_both(order: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
             send({"event": "result", "status": "unavailable", "message": str(error)})
             return
         except Exception as error:
-            message = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+            message = with_type(error, 200)
             send({"event": "result", "status": "error", "message": message})
             return
     send({"event": "result", "status": "ok", "row": {"compiled_s": clock.wall_s}})

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.errors import ModelError
+from kbench.errors import ModelError, with_type
 
 # Classes inside scikit-learn's baselines that skops does not trust by default.
 _TRUSTED = frozenset(
@@ -50,7 +50,7 @@ def to_skops(value: Any, where: str) -> np.ndarray:
         content = skops.dumps(value)
         strange = set(skops.get_untrusted_types(data=content)) - _TRUSTED
     except Exception as error:  # attributes of an estimator may raise anything
-        raise ModelError(f"{where}: skops cannot hold it ({_one_line(error)})") from None
+        raise ModelError(f"{where}: skops cannot hold it ({with_type(error, 200)})") from None
     if strange:
         raise ModelError(f"{where} holds {min(strange)}, which the open model format does not")
     return np.frombuffer(content, np.uint8)
@@ -73,8 +73,4 @@ def from_skops(content: np.ndarray) -> Any:
     except ModelError:
         raise
     except Exception as error:  # skops raises whatever the classes inside raise
-        raise ModelError(f"the bytes of skops are damaged ({_one_line(error)})") from None
-
-
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+        raise ModelError(f"the bytes of skops are damaged ({with_type(error, 200)})") from None

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from kbench.errors import ModelError
+from kbench.errors import ModelError, one_line
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.exponential import DensePoints, Exponential, SparsePoints
@@ -50,7 +50,7 @@ def check_object(made: Any) -> None:
             check(made)
         except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:
             name = type(made).__qualname__
-            raise ModelError(f"the stored {name} is inconsistent: {_one_line(error)}") from None
+            raise ModelError(f"the stored {name} is inconsistent: {one_line(error, 200)}") from None
 
 
 def _is_unfitted_part(made: Any) -> bool:
@@ -65,10 +65,6 @@ def _is_unfitted_part(made: Any) -> bool:
 
 def _path(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def _require(holds: Any, what: str) -> None:

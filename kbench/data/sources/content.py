@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kbench.data.sources.piece_sizes import piece_sizes
-from kbench.errors import DataError, KbenchError
+from kbench.errors import DataError, KbenchError, one_line
 from kbench.files import atomic_file
 
 _MAGIC = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
@@ -46,7 +46,7 @@ def chunks(path: Path) -> Iterator[bytes]:
         # LZMAError, BadZipFile, RuntimeError (encrypted), NotImplementedError, a plain OSError.
         # A failure of the file system is an OSError with a number.
         reason = error.strerror if isinstance(error, OSError) else None
-        shown = " ".join(str(error).split())[:200] or type(error).__name__
+        shown = one_line(error, 200) or type(error).__name__
         reason = reason or f"damaged or cut off ({shown}); delete it and fetch it again"
         raise DataError(f"{path}: {reason}") from None
 

@@ -25,7 +25,7 @@ from kbench.data.sources.content import read_json, remember
 from kbench.data.sources.folders import FileStatus, Folders, is_file_name, is_mirror, name_in_url
 from kbench.data.sources.mirrors import write as write_mirror
 from kbench.data.sources.piece_sizes import piece_sizes
-from kbench.errors import ConfigError, DataError, DataNotFoundError
+from kbench.errors import ConfigError, DataError, DataNotFoundError, one_line
 
 ATTEMPTS = 3  # requests for one file before a broken connection is an error
 TIMEOUT_S = 30.0  # seconds without a byte after which a connection counts as broken
@@ -212,7 +212,7 @@ def _verify(part: Path, file: FileStatus, folders: Folders) -> None:
 def _reason(error: Exception) -> str:
     if isinstance(error, URLError):
         return str(getattr(error.reason, "strerror", None) or error.reason)
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(error) or type(error).__name__
 
 
 @contextmanager

@@ -24,6 +24,7 @@ import numpy as np
 from kbench.data import formats
 from kbench.data.formats import Part
 from kbench.errors import ConfigError, DataError
+from kbench.process_memory import limit_memory, machine_bytes
 
 _REQUEST, _ANSWER = "request.json", "answer.json"
 _CSR = ("data", "indices", "indptr")
@@ -86,7 +87,8 @@ def read(
 def answer(folder: Path) -> None:
     """In the child: read what the request names; write the arrays, or the error, to `folder`."""
     request = json.loads((folder / _REQUEST).read_bytes())
-    _limit_memory(request["memory_mb"])
+    memory_mb = request["memory_mb"]
+    limit_memory(machine_bytes() if memory_mb is None else int(memory_mb * 2**20))
     parts = {part: [Path(path) for path in paths] for part, paths in request["parts"].items()}
     reply: dict[str, Any]
     first = next(path for paths in parts.values() for path in paths)
@@ -131,22 +133,6 @@ def _start(folder: Path) -> int:
         check=False,
     )
     return done.returncode
-
-
-def _limit_memory(memory_mb: float | None) -> None:
-    """Limit this process's data to what it holds now and `memory_mb` MiB more (Linux)."""
-    if sys.platform != "linux":
-        return
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    held = int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) << 10
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limit = held + (machine if memory_mb is None else int(memory_mb * 2**20))
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 def _write(folder: Path, part: str, rows: Part) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.config import nearest
-from kbench.errors import ConfigError, DataError
+from kbench.errors import ConfigError, DataError, one_line
 
 FETCHERS = ("california_housing", "covtype")
 
@@ -52,7 +52,7 @@ def write(url: str, table: Path, home: Path) -> None:
         frame.to_parquet(table, index=False)
     except (ValueError, TypeError, NotImplementedError) as error:
         table.unlink(missing_ok=True)
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error, 200)
         raise DataError(f"{url}: not a table of numbers and categories ({reason})") from None
 
 
@@ -93,4 +93,4 @@ def _openml(url: str, name: str, caches: list[Path], home: Path) -> Any:
             data_id=int(name), data_home=cache, as_frame=True, n_retries=1, delay=0.1
         )
     except ValueError as error:  # OpenML's own errors: no such number, not active
-        raise OSError(" ".join(str(error).split())[:200]) from None
+        raise OSError(one_line(error, 200)) from None

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+from kbench.chunked import FLOATS
 
 
 def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
@@ -25,7 +25,7 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
     learnt = vars(estimator)
     if (
         type(X) is np.ndarray
-        and X.dtype in _FLOATS
+        and X.dtype in FLOATS
         and X.ndim == 2
         and X.shape[0] > 0
         and X.shape[1] == learnt.get("n_features_in_")

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+from kbench.chunked import FLOATS
+
 # Sets of parameters that have passed the check, of all estimators; 0.5 KB each.
 _passed: set[tuple] = set()
 _MOST_PASSED = 1000
@@ -44,7 +45,7 @@ class QuickChecks(BaseEstimator):
         if (
             type(X) is np.ndarray
             and type(y) is np.ndarray
-            and X.dtype in _FLOATS
+            and X.dtype in FLOATS
             and X.ndim == 2
             and min(X.shape) > 0
             and y.shape == X.shape[:1]

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kbench.config import Limits, Settings
-from kbench.errors import ConfigError, DataError, KbenchError
+from kbench.errors import ConfigError, DataError, KbenchError, one_line
 from kbench.run.execution.dask_fit import require_package
 from kbench.run.execution.guard import Outcome, State, Work
 from kbench.run.execution.preload import preloading_sandbox
@@ -192,7 +192,7 @@ class RemoteJob:
             elif self._attempts < ATTEMPTS:
                 return self._submit()
             else:
-                what = " ".join(str(error).split())[:200]
+                what = one_line(error, 200)
                 message = f"its worker process was lost {ATTEMPTS} times"
                 outcome = Outcome("crashed", f"{message} ({type(error).__name__}: {what})")
         return self._end(outcome)
@@ -276,7 +276,7 @@ def open_cluster(settings: Settings, preload: list[str]) -> Iterator[Cluster]:
     try:
         engine = _ENGINES[parallel.backend](settings)
     except (OSError, RuntimeError, TypeError, ValueError) as error:
-        what = " ".join(str(error).split())[:200]
+        what = one_line(error, 200)
         where = f" at parallel.address={parallel.address}" if parallel.address else ""
         raise ConfigError(
             f"parallel.backend={parallel.backend}: no cluster{where}: {what}"

@@ -26,6 +26,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from kbench.config import Limits
+from kbench.errors import with_type
+from kbench.process_memory import LINUX, data_bytes, limit_memory
 from kbench.run.execution import processes, temporary
 from kbench.run.results import stopped
 from kbench.run.results.environment import Provenance
@@ -172,7 +174,9 @@ def _worker(
     sys.stderr = open(2, "w", buffering=1, closefd=False, errors="replace")  # noqa: SIM115
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_DFL)
-    _limit_memory(limits.memory_mb)
+    limit_memory(
+        None if limits.memory_mb is None else int(limits.memory_mb * 2**20) + _RESERVED_BYTES
+    )
 
     def send(message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
@@ -193,15 +197,6 @@ def _worker(
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
-
-
-def _limit_memory(memory_mb: float | None) -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if memory_mb is not None and processes.LINUX:
-        most = processes.data_bytes(os.getpid()) + int(memory_mb * 2**20) + _RESERVED_BYTES
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def guard(
@@ -266,7 +261,7 @@ class _Watch:
         self.reported, self.printed = reported, printed
         self.limits = limits
         self.baseline = processes.held_bytes([worker])
-        self.data_baseline = processes.data_bytes(worker)
+        self.data_baseline = data_bytes(worker)
         self.peak = self.children_peak = self.data_peak = 0
         self.setup, self.wall, self.cpu = _Pausable(), _Pausable(), _Pausable()
         self.setup.begin(time.monotonic())
@@ -316,7 +311,7 @@ class _Watch:
         last.earlier = [_reported(result) for result in self.results]
         for outcome in last.all:
             outcome.log = self.log.text()
-            outcome.peak_bytes = self.peak if processes.LINUX else None
+            outcome.peak_bytes = self.peak if LINUX else None
             outcome.children_peak_bytes = self.children_peak
         return last
 
@@ -362,7 +357,7 @@ class _Watch:
             if "fit_cpu_s" in message:
                 self.fit_cpu_s = float(message["fit_cpu_s"])
         except (ValueError, TypeError, KeyError) as error:
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+            reason = with_type(error, 200)
             self.ended = Outcome("error", f"the worker's report is malformed ({reason})")
 
     def _hear_result(self, message: dict[str, Any]) -> None:
@@ -389,7 +384,7 @@ class _Watch:
         if len(below) > 1:
             others = [pid for pid in below if pid != self.worker]
             self.children_peak = max(self.children_peak, processes.held_bytes(others))
-        self.data_peak = max(self.data_peak, processes.data_bytes(self.worker) - self.data_baseline)
+        self.data_peak = max(self.data_peak, data_bytes(self.worker) - self.data_baseline)
         now = time.monotonic()
         limits = self.limits
         if limits.memory_mb is not None and self.peak > limits.memory_mb * 2**20:

@@ -66,7 +66,7 @@ def prepare_in_child(
     raise DataError(f"data set {config['name']} could not be prepared: {outcome.message}")
 
 
-def _one_line(message: Any, *_: Any, **__: Any) -> None:
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
     """Show a warning without the place in our source."""
     print(f"kbench: {message}", file=sys.stderr)
 
@@ -75,7 +75,7 @@ def _prepare(order: _Order, send: Send) -> None:
     send({"event": "start"})
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _one_line
+            warnings.showwarning = _show_warning
             folder = prepare(
                 order.config, order.folders, download=order.download, memory_mb=order.memory_mb
             )

@@ -12,7 +12,8 @@ import time
 from collections.abc import Iterable
 from functools import cache
 
-LINUX = sys.platform.startswith("linux")
+from kbench.process_memory import LINUX, status_kib
+
 # Options of prctl(2).
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -63,24 +64,11 @@ def descendants(pid: int) -> list[int]:
         return []
 
 
-def _status_kib(pid: int, *names: str) -> dict[str, int]:
-    values = dict.fromkeys(names, 0)
-    try:
-        with open(f"/proc/{pid}/status") as file:
-            for line in file:
-                name, _, rest = line.partition(":")
-                if name in values:
-                    values[name] = int(rest.split()[0])
-    except (OSError, ValueError):
-        pass
-    return values
-
-
 def held_bytes(pids: Iterable[int]) -> int:
     """Private and shared-memory bytes in RAM, summed; pages of mapped files do not count."""
     if LINUX:
         return sum(
-            sum(_status_kib(pid, "RssAnon", "RssShmem", "VmSwap").values()) << 10 for pid in pids
+            sum(status_kib(pid, "RssAnon", "RssShmem", "VmSwap").values()) << 10 for pid in pids
         )
     import psutil
 
@@ -91,11 +79,6 @@ def held_bytes(pids: Iterable[int]) -> int:
         except psutil.Error:
             continue
     return total
-
-
-def data_bytes(pid: int) -> int:
-    """Bytes that count against RLIMIT_DATA, touched or not; 0 where it cannot be known."""
-    return _status_kib(pid, "VmData")["VmData"] << 10 if LINUX else 0
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
@@ -185,7 +168,7 @@ class PeakMemory:
 
     @staticmethod
     def _now(name: str) -> int:
-        return _status_kib(os.getpid(), name)[name] << 10
+        return status_kib(os.getpid(), name)[name] << 10
 
     @staticmethod
     def _highest() -> int:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.config import Limits, Settings
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, with_type
 from kbench.run.execution.claims import Claims
 from kbench.run.execution.cluster import Cluster, RemoteJob, SharedModel, open_cluster, scheduler_of
 from kbench.run.execution.guard import Outcome
@@ -393,7 +393,7 @@ class Runner:
 
 def _malformed(outcome: Outcome, error: Exception) -> Outcome:
     """The outcome of a run whose report does not make a row."""
-    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+    reason = with_type(error, 300)
     message = f"the worker's report is malformed ({reason})"
     return Outcome("error", message, log=outcome.log, provenance=outcome.provenance)
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from kbench.chunked import ChunkedRows
 from kbench.compiling import CompileClock
-from kbench.errors import KbenchError, UnavailableError
+from kbench.errors import KbenchError, UnavailableError, one_line, with_type
 from kbench.run.execution import chunked, measure, processes
 from kbench.run.execution.dask_fit import joblib_on
 from kbench.run.execution.learning import LearningCurves
@@ -76,12 +76,11 @@ def _attempt(task: Task, live: "Live", kept: Kept) -> bool:
         live.failed("error", str(error))
     except MemoryError as error:
         traceback.print_exc()
-        text = " ".join(str(error).split()) or "out of memory"
+        text = one_line(error) or "out of memory"
         live.failed("memory", f"MemoryError: {text}")
     except BaseException as error:
         traceback.print_exc()
-        text = " ".join(str(error).split())
-        live.failed("error", f"{type(error).__name__}: {text}"[:500])
+        live.failed("error", with_type(error, 500))
     else:
         live.send({"event": "result", "status": "ok", "row": row, "curves": curves})
         return True

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.config import nearest
-from kbench.errors import NO_CACHE, ConfigError, UnavailableError
+from kbench.errors import NO_CACHE, ConfigError, UnavailableError, one_line, with_type
 
 RESERVED = ("name", "estimator", "parts", "meta")
 # Parameters that any method takes beside its own; absent from a run where they are null.
@@ -260,12 +260,12 @@ def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
     try:
         built = cls(**arguments)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{cls.__name__}: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{cls.__name__}: {one_line(error)}") from None
     if hasattr(built, "_parameter_constraints"):
         try:
             built._validate_params()
         except ValueError as error:
-            raise ConfigError(f"method: {' '.join(str(error).split())}") from None
+            raise ConfigError(f"method: {one_line(error)}") from None
     return built
 
 
@@ -305,7 +305,7 @@ def check(runs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
         except ConfigError as error:
             wrong[str(error)] = None
         except Exception as error:
-            wrong[f"{target}: {type(error).__name__}: {' '.join(str(error).split())}"] = None
+            wrong[f"{target}: {with_type(error)}"] = None
     return [line + _hint_at_lists(line, runs) for line in wrong]
 
 

@@ -337,7 +337,7 @@ def test_prepared_numbers_of_a_table_do_not_depend_on_the_size_of_pieces(
 def _in_this_process(folder):
     """The guarded reader without its limit of memory, which would stay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guarded, "_limit_memory", lambda _: None)
+        patch.setattr(guarded, "limit_memory", lambda _: None)
         guarded.answer(folder)
     return 0
 
