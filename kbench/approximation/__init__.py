@@ -1,7 +1,8 @@
 """Structured approximations of kernel matrices; those with explicit features are transformers."""
 
 from kbench.approximation.clusters.block_diagonal import BKA, BlockDiagonalKernel
-from kbench.approximation.clusters.meka import MEKA, MEKAKernel
+from kbench.approximation.clusters.meka import MEKA
+from kbench.approximation.clusters.meka_matrix import MEKAKernel
 from kbench.approximation.features.factored import FactoredKernel
 from kbench.approximation.features.fastfood import Fastfood
 from kbench.approximation.features.feature_map import (

@@ -23,12 +23,12 @@ clusters, and T_s the k directions of their span that hold most of the cluster's
 (`leading_directions`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from numbers import Integral, Real
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -41,85 +41,23 @@ from sklearn.utils.validation import validate_data
 
 from kbench import presets
 from kbench.approximation.clipped import clipped
-from kbench.approximation.clusters.local_expansions import LocalExpansions
-from kbench.approximation.features.factored import FactoredKernel
+from kbench.approximation.clusters.meka_matrix import (
+    LocalBasis,
+    MEKABasis,
+    MEKAKernel,
+    basis_rows,
+)
 from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank
 from kbench.approximation.landmarks.spectral_nystrom import kernel_columns
 from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs
-from kbench.approximation.operator import Machine
 from kbench.clustering import Centroids, kmeans_centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
+from kbench.prediction import group_rows
 from kbench.trace import Trace
 
-# Rows per block of kernel values between rows and landmarks: memory against the overhead of a
-# call. Set by hand.
-_BATCH = 8192
 # Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
 # Set by hand.
 _LANDMARK_ITER = 5
-
-
-class LocalBasis(NamedTuple):
-    """Computes the rows of W of points of a cluster: k(x, Z_s) T_s."""
-
-    points: Any  # Z_s : (m_s, d)
-    landmarks: KernelMatrix  # of Z_s, float64
-    projection: np.ndarray  # T_s : (m_s, k_s) float64
-
-    def fill(self, X: Any, out: np.ndarray) -> None:
-        """Write rows of W for X : (u, d) into out : (u, k_s)."""
-        matrix = self.landmarks.astype(out.dtype)
-        columns = matrix.points(slice(None))
-        projection = self.projection.astype(out.dtype)
-        values = np.empty((min(_BATCH, len(out)), len(projection)), out.dtype)
-        for start in range(0, len(out), _BATCH):
-            rows = slice(start, start + _BATCH)
-            part = values[: len(out[rows])]
-            matrix.kernel.evaluate(matrix.kernel.prepare(X[rows], out.dtype), columns, part)
-            np.matmul(part, projection, out=out[rows])
-
-
-class MEKABasis:
-    """Rows of W of any points: those of the basis of their cluster; see `RowBasis`.
-
-    Parameters
-    ----------
-    centroids : Centroids
-    local : list of LocalBasis, by cluster
-    link : (r, r) array
-    """
-
-    def __init__(self, centroids: Centroids, local: list[LocalBasis], link: np.ndarray) -> None:
-        self.centroids, self.local, self.link = centroids, local, link
-        self.ranks = [basis.projection.shape[1] for basis in local]
-        self.dtype = link.dtype
-
-    def blocks(self, X: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        for s, rows in group_rows(self.centroids.assign(X)):
-            yield s, rows, _basis(self.local[s], X[rows], self.dtype)
-
-    def machine(self, weights: np.ndarray) -> Machine:
-        machines = []
-        parts = np.split(weights, np.cumsum(self.ranks)[:-1])
-        for basis, part in zip(self.local, parts, strict=True):
-            folded = basis.projection @ part
-            dtype = prediction_dtype(basis.landmarks.astype(np.float32), folded)
-            centres = np.arange(len(basis.landmarks))
-            machines.append(KernelExpansion(basis.landmarks, centres, folded, dtype))
-        return LocalExpansions(self.centroids, machines, weights.shape[1])
-
-
-class MEKAKernel(FactoredKernel):
-    """The approximate kernel matrix that `MEKA` makes."""
-
-    basis: MEKABasis
-
-    def cross(self, X: Any) -> np.ndarray:
-        linked = np.empty((X.shape[0], self.rank), self._linked_dtype)
-        for s, rows, features in self.basis.blocks(X):
-            linked[rows] = self._linked_features(s, features)
-        return self._expand(linked)
 
 
 @dataclass(eq=False, repr=False)
@@ -415,7 +353,7 @@ class MEKA(BaseEstimator):
 
     def _bases(self, X: Any, groups: list[np.ndarray], local: list[LocalBasis]) -> list[np.ndarray]:
         computed: list[np.ndarray] = Parallel(n_jobs=self.n_jobs)(
-            delayed(_basis)(basis, X[rows], self.dtype)
+            delayed(basis_rows)(basis, X[rows], self.dtype)
             for basis, rows in zip(local, groups, strict=True)
         )
         return computed
@@ -483,13 +421,6 @@ class MEKA(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _basis(basis: LocalBasis, X: Any, dtype: Any) -> np.ndarray:
-    """W_s : (n_s, k_s)."""
-    out = np.empty((X.shape[0], basis.projection.shape[1]), dtype)
-    basis.fill(X, out)
-    return out
 
 
 def _stack(parts: list[Any]) -> Any:

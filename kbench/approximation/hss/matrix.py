@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -29,7 +29,7 @@ from kbench.approximation.hss.compression import (
     rank_between,
 )
 from kbench.approximation.hss.products import HSSProducts, TreeExpansion
-from kbench.approximation.hss.ulv import IndefiniteError, ULVFactor
+from kbench.approximation.hss.ulv import IndefiniteError, ShiftedFactor, ULVFactor
 from kbench.approximation.operator import KernelApproximation, kernel_error, sampled_rows
 from kbench.clustering.cluster_tree import cluster_tree
 from kbench.clustering.neighbours import EXACT_ROWS, nearest_neighbours
@@ -373,9 +373,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
     def nbytes_(self) -> int:
         return sum(node.nbytes for node in self.nodes_) + self.tree_.permutation.nbytes
 
-    def factorise(
-        self, shift: float, dtype: Any = None, *, explain: bool = True
-    ) -> "ShiftedFactor":
+    def factorise(self, shift: float, dtype: Any = None, *, explain: bool = True) -> ShiftedFactor:
         """ULV factors of K~ + shift I.
 
         Parameters
@@ -488,45 +486,6 @@ class HSSKernel(KernelApproximation):
             shift = alpha + _SUGGESTED_SHIFT * self.matrix.needed_shift()
             factor = self.matrix.factorise(shift, np.float64)
         return factor.solve
-
-
-class ShiftedFactor(LinearOperator):
-    """(K~ + shift I)^-1, rows and columns in the order of the data.
-
-    Attributes
-    ----------
-    shift : float
-    logdet : float
-        log det(K~ + shift I)
-    nbytes : int
-    """
-
-    def __init__(self, factor: ULVFactor, permutation: np.ndarray) -> None:
-        n = len(permutation)
-        super().__init__(np.dtype(np.float64), (n, n))
-        self._factor, self._permutation = factor, permutation
-        self.shift = factor.shift
-        self.logdet = factor.logdet
-        self.nbytes = factor.nbytes
-
-    def solve(self, B: np.ndarray) -> np.ndarray:
-        """(K~ + shift I)^-1 B for B : (n,) or (n, m); the same shape, float64."""
-        columns = B if B.ndim == 2 else B[:, None]
-        out = np.empty(columns.shape)
-        out[self._permutation] = self._factor.solve(columns[self._permutation])
-        return out if B.ndim == 2 else out[:, 0]
-
-    def _matmat(self, V: np.ndarray) -> np.ndarray:
-        return self.solve(V)
-
-    def _matvec(self, x: np.ndarray) -> np.ndarray:
-        return self.solve(np.ravel(x))
-
-    def _adjoint(self) -> LinearOperator:
-        return self
-
-    def _transpose(self) -> LinearOperator:
-        return self
 
 
 def _inverse(permutation: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
+from scipy.sparse.linalg import LinearOperator
 
 from kbench.approximation.hss.compression import Node
 from kbench.clustering.cluster_tree import ClusterTree
@@ -216,3 +217,42 @@ class ULVFactor:
         return _ROUTINES[self.dtype].trsm(
             1.0, lower, np.asfortranarray(B), lower=1, trans_a=transposed
         )
+
+
+class ShiftedFactor(LinearOperator):
+    """(K~ + shift I)^-1, rows and columns in the order of the data.
+
+    Attributes
+    ----------
+    shift : float
+    logdet : float
+        log det(K~ + shift I)
+    nbytes : int
+    """
+
+    def __init__(self, factor: ULVFactor, permutation: np.ndarray) -> None:
+        n = len(permutation)
+        super().__init__(np.dtype(np.float64), (n, n))
+        self._factor, self._permutation = factor, permutation
+        self.shift = factor.shift
+        self.logdet = factor.logdet
+        self.nbytes = factor.nbytes
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """(K~ + shift I)^-1 B for B : (n,) or (n, m); the same shape, float64."""
+        columns = B if B.ndim == 2 else B[:, None]
+        out = np.empty(columns.shape)
+        out[self._permutation] = self._factor.solve(columns[self._permutation])
+        return out if B.ndim == 2 else out[:, 0]
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.solve(V)
+
+    def _matvec(self, x: np.ndarray) -> np.ndarray:
+        return self.solve(np.ravel(x))
+
+    def _adjoint(self) -> LinearOperator:
+        return self
+
+    def _transpose(self) -> LinearOperator:
+        return self

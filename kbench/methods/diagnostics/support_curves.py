@@ -49,7 +49,7 @@ class _ShrinkingSVC(KernelSVC):
         self._trace = trace
         return super().fit(X, y, sample_weight)
 
-    def _start(self, problem: Problem, key: str) -> Start:
+    def _start(self, problem: Problem, last: Any, key: str) -> Start:
         alpha = shrinking_descent(
             problem.kernel,
             problem.Y[:, 0],

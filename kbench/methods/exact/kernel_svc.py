@@ -14,17 +14,14 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.exponential import RBF
 from kbench.kernels.functions import Precomputed
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
 from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
 from kbench.methods.exact.small_machine import (
-    PAIR_ERROR,
-    VALUE_ERROR,
     is_dense_gaussian,
+    pair_expansion,
+    shared_expansion,
 )
-from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
 from kbench.solvers.small import (
     Limits,
     is_small,
@@ -32,11 +29,6 @@ from kbench.solvers.small import (
     solve_pairs,
 )
 from kbench.trace import Deadline, Trace
-
-# The large engine starts at the last fit's gradient only if its error is below this: such errors
-# belong to points far from their margin, and do not matter at any tolerance. Larger ones take
-# longer to correct in float64 than the solver takes from zero in float32.
-_USABLE_ERROR = 1e-4
 
 _CONSTRAINTS = dict(BoxSVC._parameter_constraints)
 _CONSTRAINTS["cache_size"] = _CONSTRAINTS.pop("cache_mb")
@@ -326,7 +318,7 @@ class KernelSVC(BoxSVC):
             return solution, None
         matrix = data.matrix(self.dtype)
         problem = Problem(data.X, matrix, self._signs(data.labels), data.C, data.labels)
-        start = self._start(problem, key)
+        start = self._start(problem, last, key)
         if start is not None:
             gradient = None if start.gradient is None else start.gradient[:, unsolved]
             start = Start(start.alpha[:, unsolved], gradient, start.gradient_error)
@@ -403,32 +395,10 @@ class KernelSVC(BoxSVC):
         ratio = data.C.max() / last.C.max()
         return last if np.allclose(data.C, last.C * ratio, rtol=1e-12, atol=0.0) else None
 
-    def _start(self, problem: Problem, key: str) -> Start | None:
-        """Where the large engine starts: the dual variables of the last fit, scaled to the bounds.
-
-        Scaling keeps y'a = 0 and leaves points at their upper bound there. If kernel and rows are
-        the same as well, the gradient Qa - e is known, because Qa scales with a.
-        """
-        data = Data(problem.X, problem.labels, problem.C, problem.kernel.kernel)
-        last = self._comparable_last_fit(data)
-        if last is None:
-            return None
-        coef = last.scaled(problem.C)
-        if self._takes_pairs:
-            alpha = np.zeros(problem.Y.shape)
-            for p, (a, b) in enumerate(self._pairs):
-                of_a, of_b = problem.labels == a, problem.labels == b
-                alpha[of_a, p], alpha[of_b, p] = coef[b - 1, of_a], -coef[a, of_b]
-        else:
-            alpha = np.abs(coef.T)
-        if last.results is None or problem.kernel.kernel != last.kernel or key != last.rows_key:
-            return Start(alpha)
-        ratio = float(problem.C.max() / last.C.max())
-        error = ratio * max(result.gradient_error for result in last.results)
-        if error > max(self.tol, _USABLE_ERROR):
-            return Start(alpha)
-        gradient = np.column_stack([result.gradient for result in last.results])
-        return Start(alpha, ratio * (gradient + 1.0) - 1.0, error)
+    def _start(self, problem: Problem, last: LastFit | None, key: str) -> Start | None:
+        """Where the large engine starts, if not at zero; `key` is the hash of X."""
+        pairs = self._pairs if self._takes_pairs else None
+        return None if last is None else last.start(problem, pairs, key, self.tol)
 
     def _set_solution(self, data: Data, solution: Solution, matrix: KernelMatrix | None) -> None:
         """Set the attributes that describe the solution, and the machine that predicts."""
@@ -445,28 +415,17 @@ class KernelSVC(BoxSVC):
         reasons = set(solution.reasons) - {"tol"}
         self.converged_, self.fit_status_ = not reasons, int(bool(reasons))
         self.shape_fit_ = data.X.shape
-        self._machine = self._new_machine(data, matrix)
+        if matrix is None and not is_dense_gaussian(data.kernel, data.X):
+            matrix = data.matrix(self.dtype)
+        coef = self.dual_coef_
+        self._machine: Any = (
+            pair_expansion(data.kernel, data.X, support, coef, self.n_support_, matrix)
+            if self._takes_pairs
+            else shared_expansion(data.kernel, data.X, support, coef, matrix)
+        )
         self.model_bytes_ = self._machine.nbytes
         if reasons:
             warn_of_limits(reasons, self.violation_, self.tol)
-
-    def _new_machine(self, data: Data, matrix: KernelMatrix | None) -> Any:
-        coef = self.dual_coef_
-        kernel = data.kernel
-        if matrix is None and isinstance(kernel, RBF) and is_dense_gaussian(kernel, data.X):
-            norm = float(np.linalg.norm(coef, axis=1).max(initial=0.0))
-            error = PAIR_ERROR if self._takes_pairs else VALUE_ERROR
-            V, gamma = self.support_vectors_, kernel.gamma
-            centres: Any = GaussianCentres(V, gamma, error=error, norm=norm)
-        else:
-            matrix = data.matrix(self.dtype) if matrix is None else matrix
-            dtype = prediction_dtype(matrix, coef.T)
-            if not self._takes_pairs:
-                return KernelExpansion(matrix, self.support_, coef.T, dtype)
-            centres = MatrixCentres(matrix, self.support_, dtype)
-        if self._takes_pairs:
-            return PairExpansion(centres, coef, self.n_support_)
-        return SharedExpansion(centres, coef.T)
 
     def _values_by_class(self, X: Any) -> np.ndarray:
         return self._decide_by_class(self._rows_to_predict(X))

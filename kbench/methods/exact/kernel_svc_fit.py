@@ -6,9 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.kernels import Kernel, KernelMatrix
+from kbench.methods.base.box_svc import Problem, Start
 from kbench.methods.exact.small_machine import small_rows
 from kbench.solvers import BoxDualResult
 from kbench.solvers.small import GaussianRows, MatrixRows, SmallDualResult
+
+# The large engine starts at the last fit's gradient only if its error is below this: such errors
+# belong to points far from their margin, and do not matter at any tolerance. Larger ones take
+# longer to correct in float64 than the solver takes from zero in float32.
+_USABLE_ERROR = 1e-4
 
 
 class LastFit(NamedTuple):
@@ -24,6 +30,33 @@ class LastFit(NamedTuple):
     def scaled(self, C: np.ndarray) -> np.ndarray:
         """Coefficients times the ratio of the bounds C : (n,) to those of this fit, within C."""
         return np.clip(self.coef * float(C.max() / self.C.max()), -C, C)
+
+    def start(
+        self, problem: Problem, pairs: list[tuple[int, int]] | None, rows_key: str, tol: float
+    ) -> Start:
+        """Where the large engine starts: the dual variables of this fit, scaled to the bounds.
+
+        Scaling keeps y'a = 0 and leaves points at their upper bound there. If kernel and rows are
+        the same as well, the gradient Qa - e is known, because Qa scales with a. `pairs` are the
+        classes of each problem, if the problems are those of pairs.
+        """
+        coef = self.scaled(problem.C)
+        if pairs is None:
+            alpha = np.abs(coef.T)
+        else:
+            alpha = np.zeros(problem.Y.shape)
+            for p, (a, b) in enumerate(pairs):
+                of_a, of_b = problem.labels == a, problem.labels == b
+                alpha[of_a, p], alpha[of_b, p] = coef[b - 1, of_a], -coef[a, of_b]
+        same = problem.kernel.kernel == self.kernel and rows_key == self.rows_key
+        if self.results is None or not same:
+            return Start(alpha)
+        ratio = float(problem.C.max() / self.C.max())
+        error = ratio * max(result.gradient_error for result in self.results)
+        if error > max(tol, _USABLE_ERROR):
+            return Start(alpha)
+        gradient = np.column_stack([result.gradient for result in self.results])
+        return Start(alpha, ratio * (gradient + 1.0) - 1.0, error)
 
 
 class Data:

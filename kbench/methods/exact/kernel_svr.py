@@ -12,15 +12,12 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.kernels.exponential import RBF
 from kbench.kernels.functions import Precomputed
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.quick_checks import QuickChecks
-from kbench.methods.exact.small_machine import VALUE_ERROR, is_dense_gaussian, small_rows
-from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.methods.exact.small_machine import is_dense_gaussian, shared_expansion, small_rows
 from kbench.prediction.flops import CountedPrediction
-from kbench.prediction.pairs import GaussianCentres, SharedExpansion
 from kbench.solvers import solve_regression_dual
 from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, solve_each
 from kbench.trace import Deadline, Trace
@@ -238,17 +235,10 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
         """Set what predicts. matrix : of the large engine, if that solved the problem."""
         precomputed = isinstance(kernel, Precomputed)
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
-        self.shape_fit_, coef = X.shape, self.dual_coef_.T
-        if matrix is None and isinstance(kernel, RBF) and is_dense_gaussian(kernel, X):
-            norm = float(np.linalg.norm(coef))
-            centres = GaussianCentres(
-                self.support_vectors_, kernel.gamma, error=VALUE_ERROR, norm=norm
-            )
-            self._machine: Any = SharedExpansion(centres, coef)
-        else:
-            matrix = KernelMatrix(kernel, X, self.dtype) if matrix is None else matrix
-            dtype = prediction_dtype(matrix, coef)
-            self._machine = KernelExpansion(matrix, self.support_, coef, dtype)
+        self.shape_fit_ = X.shape
+        if matrix is None and not is_dense_gaussian(kernel, X):
+            matrix = KernelMatrix(kernel, X, self.dtype)
+        self._machine: Any = shared_expansion(kernel, X, self.support_, self.dual_coef_, matrix)
         self.model_bytes_ = self._machine.nbytes
 
     def predict(self, X: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What KernelSVC and KernelSVR share around the engine for few points."""
+"""What KernelSVC and KernelSVR share: rows of the engine for few points, and what predicts."""
 
 import math
 from typing import Any
@@ -8,6 +8,8 @@ import scipy.sparse as sp
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.exponential import RBF
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
 from kbench.solvers.small import GaussianRows, MatrixRows
 
 # CSR rows with at most this many entries, zeros included, are made dense: 64 MB of float64.
@@ -30,3 +32,40 @@ def small_rows(kernel: Kernel, X: Any, order: np.ndarray) -> GaussianRows | Matr
         X = X[order]
         return GaussianRows(X.toarray() if sp.issparse(X) else X, kernel.gamma)
     return MatrixRows(KernelMatrix(kernel, X, np.float64), order)
+
+
+def shared_expansion(
+    kernel: Kernel, X: Any, support: np.ndarray, coef: np.ndarray, matrix: KernelMatrix | None
+) -> KernelExpansion | SharedExpansion:
+    """The functions sum_i coef_i k(x_i, .) of the rows `support` of X; coef : (m, s).
+
+    matrix : of the large engine, if that solved the problem; None: of the small one.
+    """
+    if matrix is None:
+        return SharedExpansion(gaussian_centres(kernel, X, support, coef, VALUE_ERROR), coef.T)
+    return KernelExpansion(matrix, support, coef.T, prediction_dtype(matrix, coef.T))
+
+
+def pair_expansion(
+    kernel: Kernel,
+    X: Any,
+    support: np.ndarray,
+    coef: np.ndarray,
+    n_support: np.ndarray,
+    matrix: KernelMatrix | None,
+) -> PairExpansion:
+    """As `shared_expansion`, for pairs of classes with n_support : (k,) support vectors each."""
+    if matrix is None:
+        centres: Any = gaussian_centres(kernel, X, support, coef, PAIR_ERROR)
+    else:
+        centres = MatrixCentres(matrix, support, prediction_dtype(matrix, coef.T))
+    return PairExpansion(centres, coef, n_support)
+
+
+def gaussian_centres(
+    kernel: Kernel, X: Any, support: np.ndarray, coef: np.ndarray, error: float
+) -> GaussianCentres:
+    """Support vectors whose decision values have at most this error."""
+    assert isinstance(kernel, RBF)
+    norm = float(np.linalg.norm(coef, axis=1).max(initial=0.0))
+    return GaussianCentres(X[support], kernel.gamma, error=error, norm=norm)

@@ -1,0 +1,86 @@
+"""MEKA's approximate kernel matrix, and the rows of its basis W for new points."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kbench.approximation.clusters.local_expansions import LocalExpansions
+from kbench.approximation.features.factored import FactoredKernel
+from kbench.approximation.operator import Machine
+from kbench.clustering import Centroids
+from kbench.kernels import KernelMatrix
+from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
+
+# Rows per block of kernel values between rows and landmarks: memory against the overhead of a
+# call. Set by hand.
+_BATCH = 8192
+
+
+class LocalBasis(NamedTuple):
+    """Computes the rows of W of points of a cluster: k(x, Z_s) T_s."""
+
+    points: Any  # Z_s : (m_s, d)
+    landmarks: KernelMatrix  # of Z_s, float64
+    projection: np.ndarray  # T_s : (m_s, k_s) float64
+
+    def fill(self, X: Any, out: np.ndarray) -> None:
+        """Write rows of W for X : (u, d) into out : (u, k_s)."""
+        matrix = self.landmarks.astype(out.dtype)
+        columns = matrix.points(slice(None))
+        projection = self.projection.astype(out.dtype)
+        values = np.empty((min(_BATCH, len(out)), len(projection)), out.dtype)
+        for start in range(0, len(out), _BATCH):
+            rows = slice(start, start + _BATCH)
+            part = values[: len(out[rows])]
+            matrix.kernel.evaluate(matrix.kernel.prepare(X[rows], out.dtype), columns, part)
+            np.matmul(part, projection, out=out[rows])
+
+
+class MEKABasis:
+    """Rows of W of any points: those of the basis of their cluster; see `RowBasis`.
+
+    Parameters
+    ----------
+    centroids : Centroids
+    local : list of LocalBasis, by cluster
+    link : (r, r) array
+    """
+
+    def __init__(self, centroids: Centroids, local: list[LocalBasis], link: np.ndarray) -> None:
+        self.centroids, self.local, self.link = centroids, local, link
+        self.ranks = [basis.projection.shape[1] for basis in local]
+        self.dtype = link.dtype
+
+    def blocks(self, X: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        for s, rows in group_rows(self.centroids.assign(X)):
+            yield s, rows, basis_rows(self.local[s], X[rows], self.dtype)
+
+    def machine(self, weights: np.ndarray) -> Machine:
+        machines = []
+        parts = np.split(weights, np.cumsum(self.ranks)[:-1])
+        for basis, part in zip(self.local, parts, strict=True):
+            folded = basis.projection @ part
+            dtype = prediction_dtype(basis.landmarks.astype(np.float32), folded)
+            centres = np.arange(len(basis.landmarks))
+            machines.append(KernelExpansion(basis.landmarks, centres, folded, dtype))
+        return LocalExpansions(self.centroids, machines, weights.shape[1])
+
+
+class MEKAKernel(FactoredKernel):
+    """The approximate kernel matrix that `MEKA` makes."""
+
+    basis: MEKABasis
+
+    def cross(self, X: Any) -> np.ndarray:
+        linked = np.empty((X.shape[0], self.rank), self._linked_dtype)
+        for s, rows, features in self.basis.blocks(X):
+            linked[rows] = self._linked_features(s, features)
+        return self._expand(linked)
+
+
+def basis_rows(basis: LocalBasis, X: Any, dtype: Any) -> np.ndarray:
+    """W_s : (n_s, k_s)."""
+    out = np.empty((X.shape[0], basis.projection.shape[1]), dtype)
+    basis.fill(X, out)
+    return out
