@@ -16,8 +16,8 @@ import pandas as pd
 import yaml
 
 from kbench.config import Composer, shipped_root
-from kbench.papers.cells.entries import Cell
-from kbench.papers.cells.growth import LEAST_SIZES
+from kbench.papers.cells.entry import Cell
+from kbench.papers.cells.growth import MIN_SIZES
 from kbench.papers.cells.runs import Runs, asked_by
 from kbench.papers.figures.panels import figures
 from kbench.papers.printed.layout import PAPERS, Growth, Paper, Selector, experiments_of, paper
@@ -169,7 +169,7 @@ def open_places(runs: Sequence[Run]) -> list[str]:
                         for label, measure in table.measures.items()
                         if measure.reads
                         and cell.printed(measure)
-                        and n < (LEAST_SIZES if isinstance(measure, Growth) else 1)
+                        and n < (MIN_SIZES if isinstance(measure, Growth) else 1)
                     ]
     for figure in figures():
         of = paper(figure.paper)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from kbench.papers.cells.coverage import STATES, Coverage, coverage, percentage
-from kbench.papers.cells.entries import Filled
+from kbench.papers.cells.entry import Filled
 from kbench.papers.figures.drawing import Drawing
 from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, thresholds
 from kbench.papers.printed.layout import PAPERS, paper

@@ -12,7 +12,8 @@ from kbench.config import nearest
 from kbench.errors import ConfigError
 from kbench.papers import views
 from kbench.papers.cells import sheets
-from kbench.papers.cells.entries import Filled, filled
+from kbench.papers.cells.entries import filled
+from kbench.papers.cells.entry import Filled
 from kbench.papers.cells.runs import Curve, Identity, Runs
 from kbench.papers.claims.decision import verdict
 from kbench.papers.claims.ratios import picture

@@ -10,7 +10,7 @@ from typing import Any
 
 from kbench.papers.cells import sheets
 from kbench.papers.cells.coverage import Coverage, coverage
-from kbench.papers.cells.entries import ABSENT, Entry, Filled, Group
+from kbench.papers.cells.entry import ABSENT, Entry, Filled, Group
 from kbench.papers.claims.decision import (
     FAILS,
     HOLDS,

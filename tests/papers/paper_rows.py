@@ -4,7 +4,8 @@ import json
 
 from report_rows import make_row
 
-from kbench.papers.cells.entries import Cell, entry
+from kbench.papers.cells.entries import entry
+from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import Runs
 from kbench.papers.printed.layout import paper
 from kbench.run.results.folder import schema

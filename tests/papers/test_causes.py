@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kbench.papers.cells.entries import Cell, entry
 from paper_rows import rbf, runs
 
+from kbench.papers.cells.entries import entry
+from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.sheets import remarks
 from kbench.papers.overviews import cause_sheet
 from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, Place, cause_of, causes

@@ -3,7 +3,8 @@
 import pytest
 from paper_rows import rbf, runs
 
-from kbench.papers.cells.entries import Cell, entry, filled
+from kbench.papers.cells.entries import entry, filled
+from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import made_by
 from kbench.papers.claims.stated import claims, sources
 from kbench.papers.figures.panels import drawn, figures

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kbench.papers.cells.entries import quantity_of
+from kbench.papers.cells.entry import quantity_of
 from kbench.papers.claims.stated import addends, claims
 from kbench.papers.printed.layout import Total, measure, paper, selector, substituted
 

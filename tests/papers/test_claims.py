@@ -7,7 +7,7 @@ import pytest
 from paper_rows import runs
 from report_rows import failed, make_row, stopped_in
 
-from kbench.papers.cells.entries import quantity_of
+from kbench.papers.cells.entry import quantity_of
 from kbench.papers.cells.runs import Drift, Runs
 from kbench.papers.claims import decision
 from kbench.papers.claims.decision import FAILS, HOLDS, NOT_AS_STATED, UNDECIDED, WEAKER, verdict

@@ -9,7 +9,8 @@ from paper_rows import TABLE3, cell, rbf, runs
 from report_rows import failed, make_row
 
 from kbench.papers.cells.coverage import coverage
-from kbench.papers.cells.entries import Cell, entry, filled
+from kbench.papers.cells.entries import entry, filled
+from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import identity, phase_seconds
 from kbench.papers.cells.sheets import remarks
 from kbench.papers.printed.layout import paper

@@ -2,11 +2,12 @@
 
 import re
 
-from kbench.papers.cells.entries import Cell, entry, filled
 from paper_rows import rbf, runs
 from report_rows import make_row
 
 from kbench.papers.cells.coverage import coverage
+from kbench.papers.cells.entries import entry, filled
+from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import identity
 from kbench.papers.cells.sheets import LEGEND, remarks
 from kbench.papers.claims.ratios import picture

@@ -7,7 +7,8 @@ import pytest
 from paper_rows import rbf, runs
 from report_rows import START, failed
 
-from kbench.papers.cells.entries import Cell, entry
+from kbench.papers.cells.entries import entry
+from kbench.papers.cells.entry import Cell
 from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
 from kbench.run.results.folder import ResultsFolder

@@ -6,7 +6,8 @@ import pytest
 from paper_rows import rbf, runs
 
 from kbench.papers.cells.cell_notes import settings
-from kbench.papers.cells.entries import Cell, entry
+from kbench.papers.cells.entries import entry
+from kbench.papers.cells.entry import Cell
 from kbench.papers.printed.layout import Columns, CurveValue, Growth, paper
 from kbench.papers.printed.settings import departures, stated
 

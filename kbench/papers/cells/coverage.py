@@ -9,14 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kbench.papers.cells.entries import (
-    ABSENT,
-    NO_POWER,
-    NO_ROWS,
-    OTHER_MEMORY,
-    Entry,
-    Filled,
-)
+from kbench.papers.cells.entry import ABSENT, NO_POWER, NO_ROWS, OTHER_MEMORY, Entry, Filled
 from kbench.papers.printed.layout import Measure, Total
 
 # States of a cell, the best first.

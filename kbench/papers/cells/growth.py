@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from statistics import linear_regression
 
 # An exponent is fitted through at least three sizes: two points always lie on a line.
-LEAST_SIZES = 3
+MIN_SIZES = 3
 
 # If a value is more than this factor off the fitted power, the values follow no power: seconds of
 # small runs are up to 1.3 times off, bytes of a model of changing form further. Set by hand.
-MOST_OFF = 1.5
+MAX_RESIDUAL = 1.5
 
 
 def exponent(points: Sequence[tuple[float, ...]]) -> float | None:
-    """The exponent b of y = a x^b by least squares of logarithms; None below `LEAST_SIZES` sizes.
+    """The exponent b of y = a x^b by least squares of logarithms; None below `MIN_SIZES` sizes.
 
     Points begin with x and y, both positive.
     """
-    if len({point[0] for point in points}) < LEAST_SIZES:
+    if len({point[0] for point in points}) < MIN_SIZES:
         return None
     return linear_regression(*_logarithms(points)).slope
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.papers.cells.coverage import coverage
-from kbench.papers.cells.entries import ABSENT, OTHER_MEMORY, Entry, Filled, Group
+from kbench.papers.cells.entry import ABSENT, OTHER_MEMORY, Entry, Filled, Group
 from kbench.papers.cells.runs import made_by
 from kbench.papers.printed.causes import UNEXPLAINED, thresholds
 from kbench.papers.printed.layout import load

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kbench.papers.cells.entries import SECONDS_IN, Filled, quantity_of
+from kbench.papers.cells.entry import SECONDS_IN, Filled, quantity_of
 from kbench.papers.claims.decision import FAILS, HOLDS, WEAKER, Verdict
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.charts.style import Style

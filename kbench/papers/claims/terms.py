@@ -10,13 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.papers.cells.cell_notes import share_of_rows
-from kbench.papers.cells.entries import (
-    ABSENT,
-    SECONDS_IN,
-    Cell,
-    entry,
-    quantity_of,
-)
+from kbench.papers.cells.entries import entry
+from kbench.papers.cells.entry import ABSENT, SECONDS_IN, Cell, quantity_of
 from kbench.papers.cells.runs import PREDICTION, TRAINING, Runs, made_by
 from kbench.papers.claims.stated import Claim, Interval, Source, addends, source
 from kbench.papers.printed.layout import (

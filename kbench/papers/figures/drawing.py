@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kbench.papers.cells.entries import ABSENT
+from kbench.papers.cells.entry import ABSENT
 from kbench.papers.cells.growth import exponent
 from kbench.papers.cells.runs import Runs, most_first
 from kbench.papers.figures.panels import Drawn, Figure, drawn, figures
