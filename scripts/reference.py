@@ -51,7 +51,7 @@ import yaml
 from kbench.config import composer, shipped_root
 from kbench.files import atomic_file
 from kbench.papers.cells.runs import asking, fills_cells
-from kbench.papers.figures.panels import figures
+from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
 from kbench.report import make_papers
 from kbench.run.planning.plan import Run, make_plan

@@ -19,7 +19,7 @@ from kbench.config import Composer, shipped_root
 from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.growth import MIN_SIZES
 from kbench.papers.cells.runs import Runs, asked_by
-from kbench.papers.figures.panels import figures
+from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, Growth, Paper, Selector, experiments_of, paper
 from kbench.report.comparisons.tables import Machine
 from kbench.run.execution.runner import finished_here, split

@@ -7,7 +7,8 @@ from kbench.papers.cells.entries import entry, filled
 from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import made_by
 from kbench.papers.claims.stated import claims, sources
-from kbench.papers.figures.panels import drawn, figures
+from kbench.papers.figures.figure import figures
+from kbench.papers.figures.panels import drawn
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
 from kbench.papers.studies.systems import matching, systems
 

@@ -12,7 +12,8 @@ from kbench.papers.cells.runs import identity
 from kbench.papers.cells.sheets import LEGEND, remarks
 from kbench.papers.claims.ratios import picture
 from kbench.papers.figures.drawing import Drawing, drawings
-from kbench.papers.figures.panels import drawn, figures
+from kbench.papers.figures.figure import figures
+from kbench.papers.figures.panels import drawn
 from kbench.papers.overviews import figure_sheet
 from kbench.papers.printed.layout import paper
 from kbench.papers.printed.numbers import printed

@@ -9,7 +9,8 @@ from report_rows import START, make_row, stopped_in
 
 from kbench.papers.cells.runs import identity
 from kbench.papers.figures.drawing import drawings
-from kbench.papers.figures.panels import drawn, figures
+from kbench.papers.figures.figure import figures
+from kbench.papers.figures.panels import drawn
 from kbench.report.charts.svg import document
 
 FIGURES = {one.name: one for one in figures()}

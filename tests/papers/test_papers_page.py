@@ -17,7 +17,8 @@ from kbench.config import shipped_root
 from kbench.papers.cells.growth import exponent
 from kbench.papers.cells.runs import identity
 from kbench.papers.figures.drawing import drawings, method_styles
-from kbench.papers.figures.panels import drawn, figures
+from kbench.papers.figures.figure import figures
+from kbench.papers.figures.panels import drawn
 from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
 from kbench.report.charts.style import distinct

@@ -14,7 +14,8 @@ from typing import Any
 from kbench.papers.cells.entry import ABSENT
 from kbench.papers.cells.growth import exponent
 from kbench.papers.cells.runs import Runs, most_first
-from kbench.papers.figures.panels import Drawn, Figure, drawn, figures
+from kbench.papers.figures.figure import Figure, figures
+from kbench.papers.figures.panels import Drawn, drawn
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.charts.style import Style, distinct
 from kbench.report.charts.svg import Axis, Chart, Plot, marker

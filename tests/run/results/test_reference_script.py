@@ -16,7 +16,7 @@ import yaml
 from result_rows import make_row
 
 from kbench.config import shipped_root
-from kbench.papers.figures.panels import figures
+from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
 from kbench.run.results.folder import Curve, ResultsFolder
 
