@@ -65,7 +65,7 @@ def n_contended(panel: Panel, chosen: Chosen) -> int:
 
 
 def drift_factor(panel: Panel, chosen: Chosen, runs: Runs, machine: Machine) -> float:
-    """The factor by which seconds of equal runs differ, if the lines are of several hours; else 1."""
+    """The factor by which equal runs differ in seconds, if lines are of several hours; else 1."""
     if of_one_hour(list(map(began, _timed_rows(panel, chosen)))):
         return 1.0
     return runs.drift(machine, TRAINING, apart=True).factor
