@@ -32,6 +32,7 @@ from kbench.run.execution.worker import work
 from kbench.run.planning import registry
 from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Obtain, Plan, Run
+from kbench.run.planning.source import source_sha256
 from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import NOT_KEPT, WITHOUT_OUTCOME
@@ -96,7 +97,7 @@ def _again(settings: Settings, row: dict[str, Any], run: Run) -> bool:
     if settings.rerun == "failed":
         return row["status"] != "ok"
     if settings.rerun == "changed":
-        return row.get("source_sha256") != registry.source_sha256(run.estimator)
+        return row.get("source_sha256") != source_sha256(run.estimator)
     return False
 
 
@@ -384,7 +385,7 @@ class Runner:
             "kbench_version": there.version,
             "commit": there.commit,
             "dirty": there.dirty,
-            "source_sha256": registry.source_sha256(run.estimator),
+            "source_sha256": source_sha256(run.estimator),
             "started_at": started,
             "command": run.command,
             "log": outcome.log[-2000:] or None,

@@ -24,15 +24,11 @@ The planner, the runner and the worker pass a method on as one string, its *targ
 or `module:Class(parameter=module:Class, ...)` with parts.
 """
 
-import hashlib
 import importlib
 import inspect
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from kbench.config import nearest
@@ -43,15 +39,6 @@ RESERVED = ("name", "estimator", "parts", "meta")
 WRAPPERS = ("calibration", "metric")
 CALIBRATIONS = ("sigmoid", "isotonic")
 METRICS = ("learned",)
-_SHARED = (
-    "width_search",
-    "metric",
-    "kernels",
-    "solvers",
-    "approximation",
-    "clustering",
-    "prediction",
-)
 
 
 @cache
@@ -163,7 +150,7 @@ def _path(dotted: str, known: Mapping[str, str]) -> str:
     return f"{module}:{name}"
 
 
-def _paths(target: str) -> tuple[str, dict[str, str]]:
+def paths(target: str) -> tuple[str, dict[str, str]]:
     """`module:Class` of the estimator, and of each part."""
     path, _, rest = target.partition("(")
     words = (word.partition("=") for word in rest.rstrip(")").split(", ") if word)
@@ -181,7 +168,7 @@ def load(target: str) -> Composition:
         A module has no such name, or what it names is not a class with `fit` (and, for the
         estimator, `predict`). Nothing is called before this is known.
     """
-    path, parts = _paths(target)
+    path, parts = paths(target)
     return Composition(
         _load_class(path, ("fit", "predict")),
         {part: _load_class(of, ("fit",)) for part, of in parts.items()},
@@ -317,47 +304,3 @@ def _hint_at_lists(line: str, runs: list[tuple[str, Mapping[str, Any]]]) -> str:
                 values = ",".join(map(str, value))
                 return f" For one run for each value write -m method.{name}={values}"
     return ""
-
-
-def source_sha256(target: str) -> str | None:
-    """Hash of the source that a method runs: of its modules, and for kbench's own of all engines.
-
-    Lets `rerun=changed` see that a method or its composition was edited; None if the source of a
-    module is not available.
-    """
-    path, parts = _paths(target)
-    hashes = [_module_sha256(of.partition(":")[0]) for of in (path, *parts.values())]
-    if not parts or None in hashes:
-        return None if None in hashes else hashes[0]
-    return hashlib.sha256(" ".join([target, *map(str, hashes)]).encode()).hexdigest()
-
-
-@cache
-def _module_sha256(module: str) -> str | None:
-    package = module.partition(".")[0]
-    if package == "kbench":
-        root = Path(__file__).resolve().parents[2]
-        files = [f for folder in (*_SHARED, "methods") for f in (root / folder).rglob("*.py")]
-        return _files_sha256(files)
-    if package not in sys.modules and package in ("sklearn", "sklearnex"):
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            release = version("scikit-learn" if package == "sklearn" else "scikit-learn-intelex")
-        except PackageNotFoundError:
-            return None
-        return hashlib.sha256(f"{package} {release}".encode()).hexdigest()
-    try:
-        spec = find_spec(module)
-    except (ImportError, ValueError):
-        return None
-    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-        return None
-    return _files_sha256([Path(spec.origin)])
-
-
-def _files_sha256(files: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in sorted(files):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()

@@ -17,6 +17,7 @@ from typing import Any
 from kbench.config import nearest, options, read_yaml, require_option
 from kbench.errors import ConfigError
 from kbench.run.planning import registry
+from kbench.run.planning.source import source_sha256
 
 NONE = "tuned=none"
 
@@ -58,8 +59,8 @@ class Tuned:
         search = self.search
         words = " ".join(f"{name}={self.params[name]}" for name in used)
         lines = [f"{self.path}: {words}{_how(search)}"]
-        source_sha256 = registry.source_sha256(estimator)
-        if search.get("source_sha256", source_sha256) != source_sha256:
+        now = source_sha256(estimator)
+        if search.get("source_sha256", now) != now:
             lines.append(
                 f"warning: {self.path}: the method's source has changed since it was tuned"
             )

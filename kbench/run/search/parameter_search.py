@@ -42,10 +42,10 @@ from kbench.run.execution.runner import (
     obtain_in,
 )
 from kbench.run.execution.sandbox import Sandbox
-from kbench.run.planning import registry
 from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Plan, Run, make_plan
 from kbench.run.planning.request import Pair, pairs, read_request
+from kbench.run.planning.source import source_sha256
 from kbench.run.planning.tuned_files import NONE, set_of
 from kbench.run.results.folder import TRIALS
 from kbench.run.results.metrics import METRICS, MetricSpec
@@ -492,7 +492,7 @@ def _about(run: Run, of: str | None) -> dict[str, Any]:
 
     The files of a set belong to experiments and stay valid if the method's source changes.
     """
-    source = {} if of else {"source_sha256": registry.source_sha256(run.estimator)}
+    source = {} if of else {"source_sha256": source_sha256(run.estimator)}
     return {
         "seed": run.seed,
         "data_sha256": run.data_sha256,

@@ -117,27 +117,6 @@ def test_check_lists_each_mistake_once_and_passes_over_absent_extras():
     assert len(registry.check(runs)) == 1
 
 
-def test_the_hash_of_the_source_changes_with_the_source(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "somebodys.py").write_text("class A: pass\n")
-    before = registry.source_sha256("somebodys:A")
-    registry._module_sha256.cache_clear()
-    assert registry.source_sha256("somebodys:A") == before
-    (tmp_path / "somebodys.py").write_text("class A: x = 1\n")
-    registry._module_sha256.cache_clear()
-    assert registry.source_sha256("somebodys:A") != before
-    assert registry.source_sha256("no_such_package:A") is None
-    assert registry.source_sha256("somebodys:A(part=no_such_package:B)") is None
-
-
-def test_the_hash_of_a_composition_changes_with_its_parts():
-    one, other = (
-        registry.target("kernel_svc", {"part": f"sklearn.svm.{name}"}) for name in ("SVC", "SVR")
-    )
-    hashes = [registry.source_sha256(of) for of in (one, other, registry.target("kernel_svc"))]
-    assert len(set(hashes)) == 3
-
-
 def test_any_method_goes_behind_a_learned_metric():
     path = registry.target("kernel_svc")
     model = registry.build(path, {"C": 2.0, "metric": "learned"}, 7)

@@ -7,8 +7,8 @@ import pytest
 
 from kbench.config import composer, read_yaml
 from kbench.errors import ConfigError
-from kbench.run.planning import registry
 from kbench.run.planning.plan import make_plan
+from kbench.run.planning.source import source_sha256
 from kbench.run.planning.tuned_files import write_tuned
 
 SEARCH = {"metric": "accuracy", "mean": 0.98, "sd": 0.003, "complete": True, "variant": None}
@@ -101,7 +101,7 @@ def test_a_file_for_an_older_version_of_the_method():
     assert plan("method=svc").tuned[1:] == [
         "warning: configs/tuned/svc-digits.yaml: the method's source has changed since it was tuned"
     ]
-    write({"C": 64}, source_sha256=registry.source_sha256("sklearn.svm:SVC"))
+    write({"C": 64}, source_sha256=source_sha256("sklearn.svm:SVC"))
     assert len(plan("method=svc").tuned) == 1
 
 
