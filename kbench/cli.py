@@ -3,11 +3,12 @@
 Heavy packages are not imported here, so that help is printed at once.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from kbench import __version__, signals
+from kbench import __version__, signals, streams
 from kbench.commands import COMMANDS
 from kbench.errors import NO_CACHE, ConfigError, KbenchError, one_line
 
@@ -37,18 +38,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         if argv is None:
+            streams.open_standard_streams()
             signals.stop_on_signals()
         if sys.platform == "win32":
             raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")
         code = _dispatch(words)
-        if sys.stdout is not None:  # it is None where the caller has closed it
-            sys.stdout.flush()
+        sys.stdout.flush()
         return code
     except KbenchError as error:
         print(f"kbench: {_printable(str(error))}", file=sys.stderr)
-        return 2
-    except PermissionError as error:
-        print(f"kbench: {_printable(f'{error.filename}: {error.strerror}')}", file=sys.stderr)
         return 2
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
@@ -57,6 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         return signals.reader_gone()
+    except OSError as error:
+        streams.drop_output()
+        print(f"kbench: {_printable(streams.described(error))}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt as stop:
         return signals.exit_code(stop)
 
@@ -92,6 +94,10 @@ def _dispatch(words: list[str]) -> int:
         for name, (about, _) in COMMANDS.items():
             print(f"  {name:10} {about}")
         return 0
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise ConfigError("the working directory is gone: change to one that exists") from None
     if word in COMMANDS:
         module = import_module(f"kbench.commands.{COMMANDS[word][1]}")
         if asks:

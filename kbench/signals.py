@@ -13,6 +13,8 @@ import sys
 import time
 from types import FrameType
 
+from kbench.streams import drop_output
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Seconds after the first signal in which others are ignored: more than removing files takes.
 _PATIENCE_S = 2.0
@@ -58,11 +60,9 @@ def reader_gone() -> int:
     """Stop writing to an output whose reader, such as `head`, has ended; SIGPIPE's exit code.
 
     Python ignores SIGPIPE and raises BrokenPipeError instead, which is right while runs are in
-    progress. What the buffer still holds is dropped, or Python would complain of it at its end.
+    progress.
     """
-    unread = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(unread, sys.stdout.fileno())
-    os.close(unread)
+    drop_output()
     return 128 + signal.SIGPIPE
 
 

@@ -20,6 +20,7 @@ import io
 import json
 import os
 import re
+import stat
 import struct
 import textwrap
 import zipfile
@@ -133,6 +134,8 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
     crash: `scripts/fuzz_models.py` tries.
     """
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe or /dev/zero has no end
+            raise ModelError("no regular file, so no model of kbench")
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             members = _members(archive)
             manifest = _manifest(archive, members)

@@ -48,7 +48,13 @@ def check_object(made: Any) -> None:
             continue
         try:
             check(made)
-        except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:
+        except AttributeError as error:
+            name = type(made).__qualname__
+            raise ModelError(
+                f"the stored {name} lacks {error.name!r}: another version of kbench wrote it, or it "
+                "was changed; fit the model again"
+            ) from None
+        except (TypeError, ValueError, IndexError, OverflowError) as error:
             name = type(made).__qualname__
             raise ModelError(f"the stored {name} is inconsistent: {one_line(error, 200)}") from None
 
@@ -449,7 +455,8 @@ def _feature_machine(machine: Any) -> None:
 
 
 def _estimator(model: Any) -> None:
-    if hasattr(model, "n_features_in_"):
+    # Predictions compare the width of their rows with it.
+    if hasattr(model, "n_features_in_") or hasattr(type(model), "predict"):
         _whole(model, "n_features_in_", 1, _MOST_FEATURES)
     if hasattr(model, "_parameter_constraints"):
         model._validate_params()

@@ -31,6 +31,7 @@ from kbench.process_memory import LINUX, data_bytes, limit_memory
 from kbench.run.execution import processes, temporary
 from kbench.run.results import stopped
 from kbench.run.results.environment import Provenance
+from kbench.streams import standard_error
 
 # Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
 # costs about 0.1 ms of CPU time per process.
@@ -171,7 +172,7 @@ def _worker(
         os.dup2(output, 1)
         os.dup2(output, 2)
     sys.stdout = open(1, "w", buffering=1, closefd=False, errors="replace")  # noqa: SIM115
-    sys.stderr = open(2, "w", buffering=1, closefd=False, errors="replace")  # noqa: SIM115
+    sys.stderr = standard_error()
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_DFL)
     limit_memory(
@@ -427,6 +428,8 @@ class _Watch:
         assert code is not None
         if os.WIFSIGNALED(code):
             death = f"killed by {signal.Signals(os.WTERMSIG(code)).name}"
+            if os.WTERMSIG(code) == signal.SIGXCPU:
+                death += ", the shell's limit of CPU seconds (ulimit -t)"
         else:
             death = f"exited with code {os.WEXITSTATUS(code)} before it reported"
         memory = self.limits.memory_mb

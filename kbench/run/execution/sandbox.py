@@ -20,6 +20,7 @@ from kbench.config import Limits
 from kbench.errors import KbenchError
 from kbench.run.execution.guard import Outcome, State, Work, guard
 from kbench.run.execution.temporary import runner_folder
+from kbench.streams import described
 
 # Starts of a worker before a command gives up. A fork server that was killed is started anew each
 # time; if it ends as often as this, something ends it every time.
@@ -73,12 +74,12 @@ class Sandbox:
                 break
             except (OSError, EOFError) as error:
                 self._ready = False
-                reason = error
+                reason = described(error) if isinstance(error, OSError) else "it has ended"
                 time.sleep(_PAUSE_S)
         else:
             raise KbenchError(
-                f"no worker can be started: the fork server ended {_STARTS} times ({reason}); is "
-                "the machine out of memory or processes?"
+                f"no worker can be started: the fork server ended {_STARTS} times "
+                f"({reason}); is the machine out of memory or processes?"
             )
         heard.close()
         reported.close()
@@ -102,6 +103,9 @@ class Sandbox:
         one_thread = dict.fromkeys(
             ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1"
         )
+        # A new Python looks for modules in the working directory first, and would run a file
+        # random.py there. The setting stays: every process that comes of this one is safe.
+        os.environ["PYTHONSAFEPATH"] = "1"
         changed = one_thread | self._environment
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)

@@ -181,7 +181,8 @@ def _load_class(path: str, methods: tuple[str, ...]) -> type:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise UnavailableError(
-            f"{module}.{name} needs the package {error.name!r}, which is not installed"
+            f"{module}.{name} needs the package {error.name!r}, which is not installed; modules of "
+            f"your own are looked for in PYTHONPATH alone, as in `PYTHONPATH=FOLDER kbench ...`"
         ) from None
     except OSError as error:
         # A package that is there, but not the shared library that it loads.

@@ -1,0 +1,69 @@
+"""Standard streams that a command can write to, whatever the caller has made of them.
+
+A daemon closes them, a terminal may know no letters but ASCII, a disk may be full.
+"""
+
+import errno
+import io
+import os
+import sys
+from typing import Any, TextIO
+
+
+class _Tolerant(io.FileIO):
+    """A file whose writes never fail: what cannot be written is dropped."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+def standard_error() -> TextIO:
+    """A stream to file descriptor 2: a message that nobody can read must not end a run."""
+    raw = io.BufferedWriter(_Tolerant(2, "w", closefd=False))
+    return io.TextIOWrapper(raw, errors="backslashreplace", line_buffering=True)
+
+
+def open_standard_streams() -> None:
+    """Open the null device in place of each standard stream that is closed.
+
+    Otherwise the next file that is opened would become the stream, and messages would go into it.
+    Letters that a stream cannot show are written as escapes, such as \\xe9.
+    """
+    for fd, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(fd)
+        except OSError:
+            null = os.open(os.devnull, mode)
+            if null != fd:
+                os.dup2(null, fd)
+                os.close(null)
+            os.set_inheritable(fd, True)
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.stderr = standard_error()
+
+
+def drop_output() -> None:
+    """Let what standard output still holds, and whatever follows, go nowhere.
+
+    Python would otherwise try to write it at its end, and complain.
+    """
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def described(error: OSError) -> str:
+    """An error of the system that no part of a command has expected, on one line."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "too many open files: allow the shell more, as by `ulimit -n 256`"
+    reason = error.strerror or str(error)
+    if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF):
+        return f"cannot write to standard output: {reason}"
+    return reason if error.filename is None else f"{error.filename}: {reason}"

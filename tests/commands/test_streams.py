@@ -1,0 +1,103 @@
+"""Commands under whatever a shell, a daemon or a full disk makes of their streams and folders."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbench.run.results.folder import ResultsFolder
+
+KBENCH = Path(sys.executable).with_name("kbench")
+RUN = f"{KBENCH} method=dummy dataset=iris results_dir=r"
+REDIRECTIONS = [
+    f"{stream}>{to}" for stream in ("1", "2") for to in ("&-", "/dev/full")
+]
+
+
+def shell(here, text, **options):
+    done = subprocess.run(
+        ["bash", "-c", text], cwd=here, capture_output=True, text=True, timeout=120, **options
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("redirection", REDIRECTIONS)
+def test_a_run_is_done_whatever_its_streams_are(tmp_path, redirection):
+    done = shell(tmp_path, f"{RUN} {redirection}")
+    assert len(ResultsFolder(tmp_path / "r").read(reference=False)) == 1
+    full = redirection == "1>/dev/full"
+    assert done.returncode == (2 if full else 0)
+    if full:
+        assert done.stderr.splitlines()[-1].startswith("kbench: cannot write to standard output")
+
+
+@pytest.mark.parametrize("streams", [">&-", ">/dev/full", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["list methods", "list nothing"])
+def test_no_command_shows_a_traceback_for_a_stream(tmp_path, words, streams):
+    done = shell(tmp_path, f"{KBENCH} {words} {streams}")
+    wrong = words == "list nothing" or streams == ">/dev/full"
+    assert done.returncode == (2 if wrong else 0)
+
+
+def test_letters_that_a_stream_does_not_know_are_escaped(tmp_path):
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = shell(tmp_path, f"{KBENCH} report results_dir=é", env=ascii_only)
+    assert "\\xe9" in done.stdout + done.stderr
+
+
+def test_a_working_directory_that_is_gone_is_one_line(tmp_path):
+    (tmp_path / "gone").mkdir()
+    done = shell(tmp_path, f"cd gone; rmdir ../gone; {KBENCH} list methods")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("kbench: the working directory is gone")
+
+
+def test_few_open_files_are_named(tmp_path):
+    done = shell(tmp_path, f"ulimit -n 12; {RUN}")
+    assert done.returncode == 2
+    assert "too many open files" in done.stderr.splitlines()[-1]
+
+
+def test_a_limit_of_cpu_seconds_makes_no_mistaken_row(tmp_path):
+    shell(tmp_path, f"ulimit -t 100; {RUN}")
+    assert list(ResultsFolder(tmp_path / "r").read(reference=False)["status"]) == ["ok"]
+
+
+STARTED = """
+import sys
+import kbench.cli, kbench.commands.running, kbench.run.execution.preloaded
+import multiprocessing.forkserver, multiprocessing.spawn, multiprocessing.resource_tracker
+import kbench.run.execution.runner, kbench.run.planning.plan
+print(*{name.partition(".")[0] for name in sys.modules})
+"""
+
+
+@pytest.mark.parametrize("command", [[str(KBENCH)], [sys.executable, "-P", "-m", "kbench"]])
+def test_no_module_of_the_working_directory_is_run(tmp_path, command):
+    """Of every module that a command and its workers import."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", STARTED], capture_output=True, text=True, check=True
+    )
+    names = {name for name in done.stdout.split() if name.isidentifier()} - {"__main__"}
+    assert {"random", "numpy", "kbench", "select", "types", "hydra"} <= names
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("open('EXECUTED', 'a').write(__name__ + ' ')")
+    words = ["method=dummy", "dataset=iris", "results_dir=r"]
+    done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True)
+    executed = tmp_path / "EXECUTED"
+    assert not executed.exists(), executed.read_text()
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_method_of_the_users_own_is_found_by_pythonpath_alone(tmp_path):
+    (tmp_path / "mine.py").write_text("from sklearn.dummy import DummyClassifier as Mine\n")
+    (tmp_path / "configs/method").mkdir(parents=True)
+    (tmp_path / "configs/method/mine.yaml").write_text("name: mine\nestimator: mine.Mine\n")
+    words = f"{KBENCH} method=mine dataset=iris results_dir=r rerun=failed"
+    assert "PYTHONPATH" in shell(tmp_path, words).stderr
+    assert shell(tmp_path, f"PYTHONPATH=. {words}").returncode == 0
+    shutil.rmtree(tmp_path / "r")
