@@ -211,7 +211,11 @@ class BlockDescent:
             # f falls by change'(e before + e after) / 2, and epsilon |b|_1 grows.
             it.objective -= 0.5 * float(change @ (e[W] + e_W))
             it.objective += it.epsilon * float(np.abs(beta_W).sum() - np.abs(before).sum())
-            if whole:
+            if whole and K_W.dtype == np.float64:
+                # Summed from what the coefficients moved: e_W has the roundings of all steps.
+                e[W] -= K_W @ change
+                it.rounding += eps * float(np.linalg.norm(change))
+            elif whole:
                 e[W] = e_W
             else:
                 moved = np.flatnonzero(change)
@@ -221,6 +225,7 @@ class BlockDescent:
                 it.beta[S] = beta
                 it.report(violation, len(S))
         it.beta[S], it.residual[S] = beta, e
+        it.rounding += eps * math.sqrt(squared_changes)
         return violation
 
     @property

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 
 from kbench.solvers.box_dual.iterate import Iterate, show
 
 # Least fraction of the rows that must have an equal predecessor: merging copies all rows once, and
 # what it saves falls with this fraction (`scripts/ablate_svm.py`, `duplicates`).
 _LEAST_FRACTION = 0.02
-# Relative error of sums of bounds, in float64.
-_ROUNDING = 1e-12
+# A copy's coefficient that differs from its bound or from 0 by this fraction of the sum of the
+# coefficients of its kind is there: the differences of float64 numbers of that size are rounded.
+_ROUNDING = 1e-14
 
 
 class Duplicates:
@@ -92,18 +94,26 @@ class Duplicates:
 
         O(n); copies are filled in the order of their indices, all on the side of 0 of their sum.
         """
-        bound = np.maximum(upper, -lower)[self._order]
-        kind = self.kind[self._order]
-        filled = np.cumsum(bound) - bound
-        starts = np.searchsorted(kind, np.arange(len(self.first)))
-        filled -= filled[starts][kind]
-        amount = np.clip(np.abs(beta)[kind] - filled, 0.0, bound)
-        # Sums of bounds are rounded; whether a point is at a bound is tested by equality.
-        amount = np.where(amount >= bound * (1.0 - _ROUNDING), bound, amount)
-        amount[amount <= _ROUNDING * bound] = 0.0
         alpha = np.empty(len(self.kind))
-        alpha[self._order] = amount
+        _fill(np.abs(beta), np.maximum(upper, -lower), self.kind, self._order, alpha)
         return np.where(beta[self.kind] < 0.0, -alpha, alpha)
+
+
+@njit(cache=True)
+def _fill(amount, bound, kind, order, alpha):
+    """Distribute amount : (m,) of each kind over its copies, whose order is `order` : (n,)."""
+    left = amount.copy()
+    for i in order:
+        k = kind[i]
+        rounding = _ROUNDING * amount[k]
+        # Whether a point is at a bound is tested by equality.
+        if left[k] <= rounding:
+            alpha[i] = 0.0
+        elif abs(left[k] - bound[i]) <= rounding or left[k] > bound[i]:
+            alpha[i] = bound[i]
+        else:
+            alpha[i] = left[k]
+        left[k] -= alpha[i]
 
 
 def _projected(X: Any, direction: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ from numba import njit
 from kbench.kernels import KernelMatrix
 from kbench.kernels.threads import run
 from kbench.kernels.work_sharing import Loop, divided, share
+from kbench.solvers.stopped import Settled, settle
 from kbench.trace import Deadline, Trace
 
 # Stands for minus infinity in compiled code whose flags exclude infinities.
@@ -33,6 +34,11 @@ MINUS_INFINITY = -1e300
 # Nanoseconds for the slack of one point, read at an arbitrary position; decides the number of
 # threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 2.0
+# Least K_ii that steps divide by, as a fraction of the largest |K_ii|, and where all are 0.
+_LEAST_DIAGONAL, _SMALLEST = 1e-12, 1e-30
+# Sums of coefficients that differ from what they should be by this fraction of the sum of |b| are
+# corrected; rounding of 100,000 steps leaves less.
+_SUM_ERROR = 1e-12
 # Values in a cache line of the output, so that no two threads write to the same line.
 _MULTIPLE = 8
 
@@ -122,6 +128,13 @@ class Iterate:
     residual_error : float
         Largest error that was observed (or given) in a residual from float32 kernel values; 0 where
         all are from float64 values.
+    rounding : float
+        Estimated error of residuals from float64 kernel values that were updated step by step.
+    total : float
+        The sum of b at the start, which stays the same where `coupled`.
+    earlier : (n,) float64 or None
+        An earlier point at which the problem, or that of a subset of its points, was solved: what a
+        limit may leave instead of `beta`.
     scale : float
         Mean |z|, the unit of the solver's thresholds: 1 for classification.
     """
@@ -150,8 +163,14 @@ class Iterate:
         if residual is None:
             residual = np.full(len(z), np.nan) if self.beta.any() else z.copy()
         self.residual, self.residual_error = residual, residual_error
-        self.diagonal = np.maximum(kernel.diagonal(), 1e-12)
+        diagonal = kernel.diagonal()
+        # Positive, because steps divide by it; a kernel's values may all be small.
+        largest = float(np.abs(diagonal).max(initial=0.0))
+        self.diagonal = np.maximum(diagonal, max(_LEAST_DIAGONAL * largest, _SMALLEST))
         self.scale = float(np.abs(z).mean()) or 1.0
+        self.rounding = 0.0
+        self.total = float(self.beta.sum())
+        self.earlier: np.ndarray | None = None
         at_start = self._objective(np.flatnonzero(self.beta))
         self.objective = 0.0 if math.isnan(at_start) else at_start
 
@@ -179,7 +198,16 @@ class Iterate:
 
     def update_intercept(self) -> float:
         """Set the intercept that fits the residual of all points; return the largest violation."""
-        self.intercept, violation = extremes(
+        self.intercept, violation = self.extremes()
+        return violation
+
+    def extremes(self) -> tuple[float, float]:
+        """Return the intercept that fits the residual of all points and the largest violation, which
+        is infinite where residuals are not finite.
+        """
+        if not np.isfinite(self.residual).all():
+            return self.intercept, math.inf
+        return extremes(
             self.beta,
             self.residual,
             self.lower,
@@ -188,7 +216,61 @@ class Iterate:
             self.epsilon,
             coupled=self.coupled,
         )[2:]
-        return violation
+
+    def rounding_error(self) -> float:
+        """Estimate the error of a residual that is summed in float64: the roundings of its n products
+        add up as a random walk.
+        """
+        changes = float(np.sqrt(self.beta**2 @ self.diagonal))
+        return float(np.finfo(np.float64).eps) * math.sqrt(self.diagonal.max()) * changes
+
+    def restore_sum(self) -> None:
+        """Subtract from the coefficients what the rounding of steps has added to their sum."""
+        surplus = float(self.beta.sum()) - self.total
+        if self.coupled and abs(surplus) > _SUM_ERROR * float(np.abs(self.beta).sum()):
+            self.subtract(surplus)
+
+    def subtract(self, surplus: float) -> None:
+        """Subtract `surplus` from the sum of the free points, in proportion to their distance from
+        the bound; from all points that can move if the free ones do not suffice.
+        """
+        before = self.beta.copy()
+        end = self.lower if surplus > 0.0 else self.upper
+        distance = np.abs(before - end) * self.free()
+        if distance.sum() <= abs(surplus):
+            distance = np.abs(before - end)
+        self.beta = before - surplus * distance / max(float(distance.sum()), 1e-300)
+        np.clip(self.beta, self.lower, self.upper, out=self.beta)
+        self.update_residual(np.arange(len(self)), before)
+
+    def settle(self) -> None:
+        """Move to the best of the points that were evaluated before a limit, by the primal objective.
+
+        The residual is up to date at all points before and after. See `kbench.solvers.stopped`.
+        """
+        best, point = self._settled(self.beta, self.residual), (self.beta, self.residual)
+        if self.earlier is not None and not np.array_equal(self.earlier, self.beta):
+            support = np.flatnonzero(self.earlier)
+            exact = self.kernel.astype(np.float64)
+            e = self.z - exact.product(support, self.earlier[support])
+            other = self._settled(self.earlier, e)
+            if other.primal < best.primal:
+                best, point = other, (self.earlier, e)
+        self.beta = best.multiple * point[0]
+        self.residual = self.z - best.multiple * (self.z - point[1])
+        self.intercept = best.intercept
+
+    def _settled(self, beta: np.ndarray, residual: np.ndarray) -> Settled:
+        return settle(
+            beta,
+            residual,
+            self.z,
+            self.lower,
+            self.upper,
+            epsilon=self.epsilon,
+            coupled=self.coupled,
+            intercept=self.intercept,
+        )
 
     def true_objective(self) -> float:
         """Return f(b), given that the residual is up to date wherever b is not zero."""

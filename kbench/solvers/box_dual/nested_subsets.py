@@ -91,6 +91,8 @@ class NestedSubsets:
         if not self._in_S.any():
             self._add(order[: sizes[0]])
         self.descent.solve(target if len(sizes) == 1 else loose)
+        if len(sizes) > 1 and not it.budget.exhausted():
+            it.earlier = it.beta.copy()
         for size in sizes[1:]:
             self._remove_idle()
             points = order[:size]
@@ -100,6 +102,7 @@ class NestedSubsets:
             self._solve_level(outside, loose, target if size == n else None)
             if it.budget.exhausted():
                 return
+            it.earlier = it.beta.copy()
 
     def from_here(self, target: float) -> None:
         """Solve from an iterate whose residual is up to date at all points."""

@@ -26,10 +26,12 @@ from kbench.solvers.box_dual.float_order import (
     position_of_sum,
 )
 
-# Least curvature in units of K_ii + K_jj, for points that coincide: 16 eps of float32.
-_FLAT = 1e-6
-# A distance to a bound below this fraction of u - l is a rounding error of float64 and counts as 0:
-# a point that it kept from its bound would violate for ever.
+# Least curvature in units of K_ii + K_jj, for points that coincide: 16 eps of float32, and 4,000 eps
+# of float64, whose values of inner products lose digits by cancellation.
+_FLAT, _FLAT_IN_FLOAT64 = 1e-6, 1e-12
+# A distance to a bound below this fraction of the coefficient (before the step or at the bound) is
+# a rounding error of float64 and counts as 0: a point that it kept from its bound would violate for
+# ever. It must not be relative to u - l, which may be 1e15 times the coefficients.
 _ROUNDING = 1e-14
 
 
@@ -80,7 +82,9 @@ def _steps(
 ):  # fmt: skip
     q = v.shape[0]
     number, integer = K.dtype.type, gain_bits.dtype.type
-    nothing, flat, two, half = number(0), number(_FLAT), number(2), number(0.5)
+    nothing, two, half = number(0), number(2), number(0.5)
+    flattest = _FLAT if gain_bits.itemsize == 4 else _FLAT_IN_FLOAT64
+    flat = number(flattest)
     d = diagonal.astype(K.dtype)
     grow, fall, lift, drop = ends[0], ends[1], ends[2], ends[3]
     most = integer(~(integer(1) << integer(8 * gain_bits.itemsize - 1)))
@@ -116,15 +120,19 @@ def _steps(
             # The violation is below the resolution of this precision.
             break
         total = diagonal[i] + diagonal[j]
-        h = max(total - 2.0 * row_i[j], _FLAT * total)
+        h = max(total - 2.0 * row_i[j], flattest * total)
         x_i, x_j = beta[i], beta[j]
         up, down = distances(x_i, lower[i], upper[i])[0], distances(x_j, lower[j], upper[j])[1]
         move = min(min((highest - (v[j] + drop[j])) / h, up), down)
         # Exactly the bound or 0, not a rounded sum: whether a point is there is tested by equality.
-        rounding_i = _ROUNDING * (upper[i] - lower[i])
-        rounding_j = _ROUNDING * (upper[j] - lower[j])
-        beta[i] = (0.0 if x_i < 0.0 else upper[i]) if up - move <= rounding_i else x_i + move
-        beta[j] = (0.0 if x_j > 0.0 else lower[j]) if down - move <= rounding_j else x_j - move
+        # Where one of the two is moved onto its end, the other moves as far.
+        if up - move <= _ROUNDING * max(abs(x_i), move):
+            move = up
+        ends_j = down - move <= _ROUNDING * max(abs(x_j), move)
+        if ends_j and down <= up:
+            move = down
+        beta[i] = (0.0 if x_i < 0.0 else upper[i]) if move == up else x_i + move
+        beta[j] = (0.0 if x_j > 0.0 else lower[j]) if ends_j else x_j - move
         grow[i], fall[i], lift[i], drop[i] = _ends(beta[i], lower[i], upper[i], epsilon)
         grow[j], fall[j], lift[j], drop[j] = _ends(beta[j], lower[j], upper[j], epsilon)
         row_j, t = K[j], number(move)

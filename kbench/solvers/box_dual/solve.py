@@ -316,6 +316,9 @@ def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) 
     neglected = _NEGLECTED * tol if groups else 0.0
     solve = functools.partial(solve_groups, groups=groups) if groups else solve_whole
     violation, stop_reason = solve(problem, tol=(tol - neglected) / factor, strategy=strategy)
+    if stop_reason in ("max_iter", "max_time"):
+        problem.settle()
+        _, violation = problem.extremes()
     violation = factor * violation + neglected
     if copies is not None:
         iterate.beta = copies.distribute(problem.beta, iterate.lower, iterate.upper)
@@ -324,8 +327,7 @@ def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) 
         kernel.count(problem.kernel.n_entries)
     iterate.objective = iterate.true_objective()
     iterate.report(violation / factor, n)
-    reason = stop_reason if violation > tol else "tol"
-    return _Minimum(violation, reason, max(1, len(groups)))
+    return _Minimum(violation, stop_reason or "tol", max(1, len(groups)))
 
 
 def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -> np.ndarray:

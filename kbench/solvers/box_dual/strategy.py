@@ -87,6 +87,7 @@ def solve_whole(iterate: Iterate, tol: float, strategy: Strategy) -> tuple[float
         iterate.kernel = iterate.kernel.astype(np.float64)
     solver = strategy.solver(iterate)
     if iterate.beta.any():
+        iterate.earlier = iterate.beta.copy()
         iterate.compute_missing_residuals()
         iterate.objective = iterate.true_objective()
         if iterate.update_intercept() > _TARGET * tol:
@@ -147,6 +148,7 @@ def _solve_coupled(
     if not iterate.beta.any():
         _find_intercept(whole, groups, tol, strategy)
     else:
+        whole.earlier = whole.beta.copy()
         whole.compute_missing_residuals()
     whole.objective = whole.true_objective()
     descent = strategy.descent(whole, RowCache(matrix, 0.0, NEVER))
@@ -154,6 +156,7 @@ def _solve_coupled(
         NestedSubsets(whole, descent, strategy.rng, False).from_here(_TARGET * tol)
     result = refine(whole, descent, tol)
     iterate.beta, iterate.residual = whole.beta, whole.residual
+    iterate.earlier = whole.earlier
     iterate.intercept, iterate.residual_error = whole.intercept, whole.residual_error
     iterate.kernel.count(matrix.n_entries)
     return result
@@ -202,21 +205,7 @@ def _find_intercept(
     for subproblem in subproblems:
         subproblem.write_back()
     whole.intercept = iterates[0].intercept
-    _subtract_surplus(whole, h)
-
-
-def _subtract_surplus(iterate: Iterate, surplus: float) -> None:
-    """Subtract `surplus` from the sum of the free points, in proportion to their distance from the
-    bound; from all points that can move if the free ones do not suffice.
-    """
-    before = iterate.beta.copy()
-    end = iterate.lower if surplus > 0.0 else iterate.upper
-    distance = np.abs(before - end) * iterate.free()
-    if distance.sum() <= abs(surplus):
-        distance = np.abs(before - end)
-    iterate.beta = before - surplus * distance / max(float(distance.sum()), 1e-300)
-    np.clip(iterate.beta, iterate.lower, iterate.upper, out=iterate.beta)
-    iterate.update_residual(np.arange(len(iterate)), before)
+    whole.subtract(h)
 
 
 def _min_uses(kernel: KernelMatrix) -> int:

@@ -46,6 +46,7 @@ from kbench.solvers.small.steps import (
     VIOLATION,
     Z,
 )
+from kbench.solvers.stopped import settle
 from kbench.trace import Deadline, Trace
 
 # mypy takes compiled functions for ones without arguments.
@@ -317,15 +318,15 @@ class _Search:
             if self._watched:
                 n_steps = 0 if limits.deadline.passed else min(left, limits.steps_per_call)
             status = descend(*values, limits.tol, n_steps, fresh, report)
-            if status == SOLVED:
+            # NaNs of sums that overflow would stand in the objective.
+            if status == SOLVED and math.isfinite(report[OBJECTIVE]):
                 reason = "tol"
                 break
             left, fresh = left - int(report[STEPS] - before), False
             if status == OUT_OF_STEPS:
                 if left <= 0 or limits.deadline.passed:
                     reason = "max_iter" if left <= 0 else "max_time"
-                    self._exact_residual(np.arange(problem.shape[1]), spans)
-                    account(problem, state, epsilon, report)
+                    self._settle(epsilon, spans, report)
                     break
                 self._show(report)
                 continue
@@ -346,6 +347,19 @@ class _Search:
             problem[EXACT_BETA] = problem[BETA]
         self._show(report)
         return reason
+
+    def _settle(self, epsilon: float, spans: tuple[slice, ...], report: np.ndarray) -> None:
+        """End at a limit: see `kbench.solvers.stopped`."""
+        self._exact_residual(np.arange(self.problem.shape[1]), spans)
+        z, lower, upper, beta, e = (self.problem[row] for row in (Z, LOWER, UPPER, BETA, RESIDUAL))
+        best = settle(beta, e, z, lower, upper, epsilon=epsilon, coupled=True)
+        e[:] = z - best.multiple * (z - e)
+        beta *= best.multiple
+        up = e + np.where(beta < upper, np.where(beta < 0.0, epsilon, -epsilon), -np.inf)
+        down = e + np.where(beta > lower, np.where(beta > 0.0, -epsilon, epsilon), np.inf)
+        objective = epsilon * float(np.abs(beta).sum()) - 0.5 * float(beta @ (z + e))
+        report[VIOLATION], report[INTERCEPT] = max(up.max() - down.min(), 0.0), best.intercept
+        report[OBJECTIVE], report[GAP] = objective, max(best.primal + objective, 0.0)
 
     def _show(self, report: np.ndarray) -> None:
         if self._limits.trace.active:

@@ -60,8 +60,10 @@ _EARLIER = 0.95
 # Rounding of the stored rows may use up this fraction of the tolerance; beyond it the caller has to
 # compute float64 kernel values. A higher value takes more steps, a lower one more such values.
 _CHEAP_ERROR = 0.5
-# Step lengths within this fraction of the distance between the bounds end at the bound itself, so
-# that rounding leaves no point almost at its bound, from where no step would be worth taking.
+# A step that would end within this fraction of the coefficient (before the step or at the bound)
+# from the bound ends at the bound itself, so that rounding leaves no point almost at its bound, from
+# where no step would be worth taking. Not relative to the distance between the bounds, which may be
+# 1e15 times the coefficients.
 _AT_BOUND = 1e-14
 
 # Differences of float32 residuals below this fraction of their size are rounding errors.
@@ -225,7 +227,8 @@ def begin_at(
             e[m] -= x * np.float64(row[m])
 
 
-@njit(**_CALLED)
+# Not under the assumption that there are no NaNs: what it reports decides whether a fit ends.
+@njit(**(_CALLED | {"fastmath": {"contract", "nsz"}}))
 def account(problem, state, epsilon, report):
     """Set VIOLATION, INTERCEPT, OBJECTIVE and GAP of `report` from beta and e; see `descend`.
 
@@ -449,8 +452,14 @@ def descend(
         end_i, end_j = (0.0 if x_i < 0.0 else upper[i]), (0.0 if x_j > 0.0 else lower[j])
         up, down = end_i - x_i, x_j - end_j
         move = smaller(smaller(np.float64(highest - (v[j] + drop[j])) / h_ij, up), down)
-        x_i = end_i if up - move <= _AT_BOUND * (upper[i] - lower[i]) else x_i + move
-        x_j = end_j if down - move <= _AT_BOUND * (upper[j] - lower[j]) else x_j - move
+        # Where one of the two is moved onto its end, the other moves as far.
+        if up - move <= _AT_BOUND * larger(abs(x_i), move):
+            move = up
+        ends_j = down - move <= _AT_BOUND * larger(abs(x_j), move)
+        if ends_j and down <= up:
+            move = down
+        x_i = end_i if move == up else x_i + move
+        x_j = end_j if ends_j else x_j - move
         beta[i], beta[j] = x_i, x_j
         for turn in range(2):
             moved = i if turn == 0 else j
