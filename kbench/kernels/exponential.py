@@ -38,11 +38,21 @@ from kbench.kernels.layout import Layout, Packing
 # all training rows is 0 in float32 and squares are still finite.
 _LARGEST_FEATURE = 1e15
 _FARTHEST = 1e16
+
 # Rows and columns of a temporary block of kernel values between sparse points, 8 MB in float32.
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
 # Bound on the error of float32 values between sparse rows; beyond it float64 is used.
 _SPARSE_ERROR = 1e-5
+
+
+def check_spread(gamma: float, scale: float, widest: float) -> None:
+    """ValueError if features that spread over `widest`, times `scale`, make exponents overflow."""
+    if not scale * widest < _LARGEST_FEATURE:
+        raise ValueError(
+            f"gamma={gamma} is too large for features that spread over {widest:.3g}: "
+            "exponents overflow; scale the features or lower gamma"
+        )
 
 
 @dataclass(frozen=True)
@@ -127,12 +137,7 @@ class Exponential(Kernel):
             X = csr_rows(X)
         layout = Layout.of(X, self.packing)
         if layout is not None:
-            widest = max(layout.spread, layout.gap)
-            if not self._scale * widest < _LARGEST_FEATURE:
-                raise ValueError(
-                    f"gamma={self.gamma} is too large for features that spread over {widest:.3g}: "
-                    "exponents overflow; scale the features or lower gamma"
-                )
+            check_spread(self.gamma, self._scale, max(layout.spread, layout.gap))
         return replace(self, layout=layout)
 
     def prepare(self, X: Any, dtype: np.dtype) -> Any:

@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
+from kbench.kernels.value_range import check_values, limit, refuse
+
 # A tile of 128 x 2048 float32 is 1 MB, so the passes after the product find it in the L2 cache.
 _TILE_ROWS = 128
 _TILE_COLUMNS = 2048
@@ -36,6 +38,10 @@ class Kernel(ABC):
     def bind(self, X: Any) -> Self:
         """Return the same function, prepared to evaluate it accurately near the rows X : (n, d)."""
         return self
+
+    def precision(self, X: Any, dtype: Any) -> np.dtype:
+        """Return `dtype`, or float64 where values that are given for rows X need it."""
+        return np.dtype(dtype)
 
     def rows(self, X: Any) -> Any:
         """Return X as an object whose points can be taken by an index array."""
@@ -92,6 +98,24 @@ class _InnerProductKernel(Kernel):
     """A kernel that is a function of inner products of prepared rows: one GEMM, then in place."""
 
     @abstractmethod
+    def _largest(self, squared_norm: float) -> float:
+        """Bound |inner product| and |value| between rows of at most this squared norm."""
+
+    def _prepared(self, X: Any, factor: float, dtype: np.dtype) -> Any:
+        """Rows X : (n, d) times `factor`, whose kernel values are in the range of `dtype`."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = _rows(X if factor == 1.0 else X * factor, dtype)
+            entries = rows.data if sp.issparse(rows) else rows
+            if entries.size:
+                largest = max(float(entries.max()), -float(entries.min()))
+                # The norms are looked at only where this bound on them is too large.
+                if not self._largest(rows.shape[1] * largest * largest) <= limit(dtype):
+                    value = self._largest(float(squared_norms(rows).max()))
+                    if not value <= limit(dtype):
+                        refuse(self, value, dtype)
+        return rows
+
+    @abstractmethod
     def _finish(self, out: np.ndarray) -> None:
         """Turn inner products into kernel values in place."""
 
@@ -120,10 +144,13 @@ class Linear(_InnerProductKernel):
     """k(x, z) = <x, z>."""
 
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
-        return _rows(X, dtype)
+        return self._prepared(X, 1.0, dtype)
 
     def _finish(self, out: np.ndarray) -> None:
         pass
+
+    def _largest(self, squared_norm: float) -> float:
+        return squared_norm
 
     def _slope(self, largest: float) -> float:
         return largest
@@ -141,7 +168,13 @@ class Polynomial(_InnerProductKernel):
     coef0: float = 0.0
 
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
-        return _rows(X * np.sqrt(self.gamma), dtype)
+        return self._prepared(X, np.sqrt(self.gamma), dtype)
+
+    def _largest(self, squared_norm: float) -> float:
+        try:
+            return float(max(squared_norm, (squared_norm + abs(self.coef0)) ** self.degree))
+        except OverflowError:
+            return math.inf
 
     def _finish(self, out: np.ndarray) -> None:
         out += self.coef0
@@ -167,7 +200,10 @@ class Sigmoid(_InnerProductKernel):
     coef0: float = 0.0
 
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
-        return _rows(X * np.sqrt(self.gamma), dtype)
+        return self._prepared(X, np.sqrt(self.gamma), dtype)
+
+    def _largest(self, squared_norm: float) -> float:
+        return squared_norm + abs(self.coef0)
 
     def _finish(self, out: np.ndarray) -> None:
         out += self.coef0
@@ -191,6 +227,7 @@ class FunctionKernel(Kernel):
 
     def _evaluate_tile(self, A: Any, B: Any, out: np.ndarray) -> None:
         values = np.asarray(self.function(A, B))
+        check_values(self, values, out.dtype)
         if values.shape != out.shape:
             raise ValueError(
                 f"kernel returned shape {values.shape} for blocks of {A.shape[0]} and "
@@ -232,6 +269,13 @@ class _GramRows:
 class Precomputed(Kernel):
     """Rows of X are kernel values against the n training points: (n, n), later (u, n)."""
 
+    def precision(self, X: Any, dtype: Any) -> np.dtype:
+        values = X.values if isinstance(X, _GramRows) else X
+        if values is None or not values.size:
+            return np.dtype(dtype)
+        largest = max(float(values.max()), -float(values.min()))
+        return np.dtype(dtype if largest <= limit(dtype) else np.float64)
+
     def rows(self, X: Any) -> _GramRows:
         return X if isinstance(X, _GramRows) else _GramRows(X, np.arange(X.shape[0]))
 
@@ -241,7 +285,9 @@ class Precomputed(Kernel):
 
     def _evaluate_tile(self, A: _GramRows, B: _GramRows, out: np.ndarray) -> None:
         assert A.values is not None
-        out[...] = A.values[:, B.ids]
+        values = A.values[:, B.ids]
+        check_values(self, values, out.dtype)
+        out[...] = values
 
     def diagonal(self, A: _GramRows) -> np.ndarray:
         assert A.values is not None

@@ -26,6 +26,8 @@ class KernelMatrix:
 
     Attributes
     ----------
+    dtype : float32 or float64
+        As given, or float64 where float32 cannot hold the values of `Precomputed`.
     n_entries : int
         Kernel values computed so far, in any precision (see `astype`).
 
@@ -38,7 +40,7 @@ class KernelMatrix:
 
     def __init__(self, kernel: Kernel, X: Any, dtype: Any = np.float32) -> None:
         self.kernel = kernel.bind(X)
-        self.dtype = np.dtype(dtype)
+        self.dtype = kernel.precision(X, dtype)
         self._counter = np.zeros(1, np.int64)
         self._X = kernel.rows(X)
         self._prepared: Any = None

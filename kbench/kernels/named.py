@@ -59,9 +59,16 @@ def _bandwidth(gamma: float | str, X: Any) -> float:
         return float(gamma)
     if gamma == "auto":
         return 1.0 / X.shape[1]
-    if sp.issparse(X):
-        X = X.astype(np.float64)
-        variance = X.multiply(X).mean() - X.mean() ** 2
-    else:
-        variance = X.var(dtype=np.float64)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if sp.issparse(X):
+            X = X.astype(np.float64)
+            variance = X.multiply(X).mean() - X.mean() ** 2
+        else:
+            variance = X.var(dtype=np.float64)
+        width = float(np.float64(1.0) / (X.shape[1] * variance)) if variance > 0.0 else 1.0
+    if not 0.0 < width < np.inf or np.isnan(variance):
+        raise ValueError(
+            f"gamma='scale' is {width:.2g} for rows of variance {variance:.2g}, beyond the range of "
+            "float64: scale the rows"
+        )
+    return width

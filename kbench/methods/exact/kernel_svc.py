@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions import Precomputed
+from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
 from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
 from kbench.methods.exact.small_machine import (
@@ -312,7 +313,13 @@ class KernelSVC(BoxSVC):
         if small:
             coef0 = None if last is None else last.scaled(data.C)
             limits = Limits(self.tol, self.max_iter, deadline, trace)
-            self._solve_small(data, small, coef0, limits, solution)
+            try:
+                self._solve_small(data, small, coef0, limits, solution)
+            except KernelRangeError:
+                # Its rows are float32.
+                if data.matrix(self.dtype).dtype == np.float32:
+                    raise
+                small = []
         unsolved = sorted(set(range(m)) - {p for p in small if solution.reasons[p] != "precision"})
         if not unsolved:
             return solution, None

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.functions import Precomputed
+from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.quick_checks import QuickChecks
@@ -170,7 +171,12 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
                 len(y), rows, self.cache_size, MOST_POINTS_OF_REGRESSION
             ):
                 limits = Limits(self.tol, self.max_iter, deadline, trace)
-                reason = self._solve_small(X, y, C, kernel, limits)
+                try:
+                    reason = self._solve_small(X, y, C, kernel, limits)
+                except KernelRangeError:
+                    # Its rows are float32; the other engine's need not be.
+                    if KernelMatrix(kernel, X, self.dtype).dtype == np.float32:
+                        raise
             if reason == "precision":
                 matrix = KernelMatrix(kernel, X, self.dtype)
                 reason = self._solve_large(matrix, y, C, deadline, trace)

@@ -202,7 +202,7 @@ class Iterate:
         return violation
 
     def extremes(self) -> tuple[float, float]:
-        """Return the intercept that fits the residual of all points and the largest violation, which
+        """Return the intercept that fits the residual of all points, and the largest violation: it
         is infinite where residuals are not finite.
         """
         if not np.isfinite(self.residual).all():
@@ -218,8 +218,8 @@ class Iterate:
         )[2:]
 
     def rounding_error(self) -> float:
-        """Estimate the error of a residual that is summed in float64: the roundings of its n products
-        add up as a random walk.
+        """Estimate the error of a residual that is summed in float64, where the roundings of its n
+        products add up as a random walk.
         """
         changes = float(np.sqrt(self.beta**2 @ self.diagonal))
         return float(np.finfo(np.float64).eps) * math.sqrt(self.diagonal.max()) * changes
@@ -244,7 +244,7 @@ class Iterate:
         self.update_residual(np.arange(len(self)), before)
 
     def settle(self) -> None:
-        """Move to the best of the points that were evaluated before a limit, by the primal objective.
+        """Move to the point of least primal objective among those evaluated before a limit.
 
         The residual is up to date at all points before and after. See `kbench.solvers.stopped`.
         """

@@ -26,8 +26,8 @@ from kbench.solvers.box_dual.float_order import (
     position_of_sum,
 )
 
-# Least curvature in units of K_ii + K_jj, for points that coincide: 16 eps of float32, and 4,000 eps
-# of float64, whose values of inner products lose digits by cancellation.
+# Least curvature in units of K_ii + K_jj, for points that coincide: 16 eps of float32, and 4,000
+# eps of float64, whose values of inner products lose digits by cancellation.
 _FLAT, _FLAT_IN_FLOAT64 = 1e-6, 1e-12
 # A distance to a bound below this fraction of the coefficient (before the step or at the bound) is
 # a rounding error of float64 and counts as 0: a point that it kept from its bound would violate for

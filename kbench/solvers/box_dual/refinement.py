@@ -17,8 +17,8 @@ violation on the band is that of all points; this is an observed bound, not a pr
 a point grow with the root of its K_ii, and so do the band's widths where these differ. Where all n
 residuals cost little they are all computed in float64.
 
-A violation below the rounding errors of float64 sums (C K_ii above 1e12) cannot be shown: the reason
-of the stop is then "precision".
+A violation below the rounding errors of float64 sums (C K_ii above 1e12) cannot be shown: the
+reason of the stop is then "precision".
 
 Without refinement the true violation exceeds tol on ijcnn1_large_C and cod-rna
 (`scripts/ablate_svm.py`, `refinement`).
@@ -130,8 +130,8 @@ def _correct(
     band: np.ndarray,
     relative: np.ndarray,
 ) -> tuple[float, float]:
-    """Compute the float64 residual on `band`; return the largest |correction| divided by `relative`,
-    and the mean |correction|, at the points that are new there.
+    """Compute the float64 residual on `band`; return the largest |correction| / `relative` and the
+    mean |correction| at the points that are new there.
 
     Points in `true` are brought from `true_beta` to the current coefficients.
     """

@@ -12,7 +12,9 @@ from typing import Protocol
 import numpy as np
 
 from kbench.kernels import KernelMatrix
+from kbench.kernels.exponential import check_spread
 from kbench.kernels.functions import squared_norms
+from kbench.kernels.value_range import check_values
 from kbench.solvers.small.steps import PADDING, POWER_ERROR, POWER_RELATIVE_ERROR
 
 # Up to this many features rows are computed when they are needed; above, one matrix product of
@@ -25,6 +27,8 @@ FEW_FEATURES = 300
 _FEATURES_OF_DIFFERENCES = 100
 # The slope of exp(-r^2 / 2) is at most exp(-1/2).
 _STEEPEST = math.exp(-0.5)
+# The spread of rows is looked at where their values, times the root of gamma, exceed this number.
+_LARGE = 1e12
 # Rows of a block whose exponents are computed together: 256 KB of float32 for 1,000 columns stay in
 # the L2 cache.
 _BLOCK_ROWS = 64
@@ -93,6 +97,10 @@ class GaussianRows:
     def __init__(self, X: np.ndarray, gamma: float) -> None:
         n, d = X.shape
         self._X, self._gamma = X, gamma
+        with np.errstate(over="ignore"):
+            scale = math.sqrt(gamma)
+            if not scale * max(float(X.max()), -float(X.min())) < _LARGE:
+                check_spread(gamma, scale, float(np.ptp(X, axis=0).max()))
         self.diagonal = np.ones(n, np.float32)
         self.n_entries = 0
         self.points: np.ndarray | None = None
@@ -186,6 +194,7 @@ class MatrixRows:
     def __init__(self, kernel: KernelMatrix, order: np.ndarray) -> None:
         self._kernel, self._order = kernel, order
         diagonal = kernel.diagonal()[order]
+        check_values(kernel.kernel, diagonal, np.float32)
         self.diagonal = diagonal.astype(np.float32)
         # float32 rounds by half a unit in the last place.
         self.entry_errors = (0.5 * float(np.finfo(np.float32).eps), 0.0)
@@ -199,7 +208,9 @@ class MatrixRows:
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         points = np.arange(len(self))
-        return self.exact(points[rows], points[columns]).astype(np.float32)
+        values = self.exact(points[rows], points[columns])
+        check_values(self._kernel.kernel, values, np.float32)
+        return values.astype(np.float32)
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         points = self._kernel.points(self._order[columns])

@@ -61,8 +61,8 @@ _EARLIER = 0.95
 # compute float64 kernel values. A higher value takes more steps, a lower one more such values.
 _CHEAP_ERROR = 0.5
 # A step that would end within this fraction of the coefficient (before the step or at the bound)
-# from the bound ends at the bound itself, so that rounding leaves no point almost at its bound, from
-# where no step would be worth taking. Not relative to the distance between the bounds, which may be
+# from the bound ends at the bound itself, so that rounding leaves no point almost at its bound,
+# from where no step would be worth taking. Not relative to the distance between the bounds, which may be
 # 1e15 times the coefficients.
 _AT_BOUND = 1e-14
 
