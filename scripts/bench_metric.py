@@ -39,8 +39,7 @@ from kbench.errors import DataNotFoundError
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods import KernelSVC, TunedKernelRidge, TunedKernelSVC
 from kbench.methods.automatic.rfm import RecursiveFeatureClassifier, RecursiveFeatureRegressor
-from kbench.metric import LearnedMetric, WithMetric
-from kbench.metric import learned as learned_module
+from kbench.metric import LearnedMetric, WithMetric, ridge_problem
 from kbench.metric.gradients import gradient_outer_product
 from kbench.run.execution.processes import PeakMemory
 from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
@@ -300,18 +299,18 @@ def growth() -> None:
 
 
 def widths() -> None:
-    before = dict(learned_module._WIDTH)
+    before = dict(ridge_problem._WIDTH)
     for name in ("kin40k", "protein_regression", "wine", "pendigits"):
         data, task = load(name)
         kind = "regression" if task == "regression" else "classification"
         for kernel in ("matern12", "rbf"):
             errors = []
             for width in (0.25, 0.5, 1.0, 2.0):
-                learned_module._WIDTH[kernel] = width
+                ridge_problem._WIDTH[kernel] = width
                 metric = LearnedMetric(kernel=kernel, task=kind, max_rows=2000, random_state=0)
                 metric.fit(dense(data.X_train), data.y_train)
                 errors.append(min(found["error"] for found in metric.scores_))
-            learned_module._WIDTH[kernel] = before[kernel]
+            ridge_problem._WIDTH[kernel] = before[kernel]
             print(f"{name:20s} {kernel:9s}", *(f"{error:.4f}" for error in errors), flush=True)
 
 

@@ -13,7 +13,7 @@ networks and backpropagation-free machine learning models", Science 383, 2024, A
 2025, choose kernel, ridge and rounds by held-out rows, too.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -32,52 +32,29 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.metric.columns import ColumnMap, code_columns, has_curved_maps
-from kbench.metric.gradients import gradient_outer_product
 from kbench.metric.ridge_problem import Problem, Standardised, Targets
+from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, Candidate, Rounds
 from kbench.trace import Trace
 
 # Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-# Factor by which a width is changed while that lowers the held-out error, and how often at most.
-_WIDTH_STEP, _WIDTH_STEPS = 2.0, 3
-# Rounds end when the held-out error exceeds the lowest one by this factor: during the search, where
-# a round is cheap, and at full size.
-_WORSE, _WORSE_AT_FULL_SIZE = 1.05, 1.0
 # A second kernel is fitted at full size if its error in the search was within this factor of the
 # lowest; 2,000 rows do not rank kernels that are closer.
 _CLOSE = 1.05
 # Rows on which the maps of columns are compared, and by how much one must lower the held-out error
 # of the one before it in the order of their names.
 _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
-# Most features for which "auto" tries a full metric: its eigendecomposition takes O(d^3), a second
-# for 1,000 features.
-_MOST_FULL = 1000
-# Most features that the Laplacian kernel weighs, those with the largest gradients of a Matern
-# machine: its distances are no matrix products, and take 10 times as long for a feature.
-_MOST_L1 = 128
+# Maximal number of features for which "auto" tries a full metric: its eigendecomposition takes
+# O(d^3), a second for 1,000 features.
+_MAX_FULL = 1000
 # Features up to which all of `max_rows` and of `search_rows` are used. Of d > features, the square
 # root of their ratio is: the kernel values of a round then take no longer for more features.
 _WIDE, _WIDE_SEARCH = 256, 1024
-# Most rows that determine means, deviations and quantiles of the columns: 50,000 estimate a mean to
-# half a per cent of the deviation.
+# Maximal number of rows that determine means, deviations and quantiles of the columns: 50,000
+# estimate a mean to half a per cent of the deviation.
 _MAPPED_ROWS = 50_000
-# Most held-out rows: 4,000 estimate an error rate of 10 % to half a point.
-_MOST_HELD_OUT = 4000
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One metric that was tried, with its error on the held-out rows."""
-
-    error: float
-    n_round: int
-    kernel: str
-    structure: str
-    ridge: float
-    gamma: float
-    width: float  # in units of the kernel's usual one
-    root: np.ndarray  # (d, r), M = root root' on standardised features; (d,) of a diagonal M
-    n_rows: int
+# Maximal number of held-out rows: 4,000 estimate an error rate of 10 % to half a point.
+_MAX_HELD_OUT = 4000
 
 
 @dataclass(eq=False, repr=False)
@@ -220,6 +197,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True
         )
         rng = check_random_state(self.random_state)
+        search = Rounds(self.n_rounds, self.gradient_rows, rng)
         targets = Targets.of(y, self._is_classification(y))
         held_out, training = self._rows(X.shape[0], rng)
         sample = X[training[:_MAPPED_ROWS]]
@@ -252,7 +230,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             """The best candidate of each kernel, the lowest error first."""
             best: dict[str, Candidate] = {}
             for kernel, structure in options:
-                for candidate in self._rounds(data, kernel, structure, rng=rng, **how):
+                for candidate in search.metrics(data, kernel, structure, **how):
                     self._note(candidate, scaling, trace)
                     if kernel not in best or candidate.error < best[kernel].error:
                         best[kernel] = candidate
@@ -268,17 +246,17 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         d = self.n_features_in_
         n_search = min(_rows_of(self.search_rows, d, _WIDE_SEARCH), len(training))
         n_all = min(_rows_of(self.max_rows, d, _WIDE), len(training))
-        data = problem(scaling, indicators, n_search, _MOST_HELD_OUT)
-        if "laplacian" in self._kernels() and data.X.shape[1] > _MOST_L1:
-            data = replace(data, steep=self._steepest(data, ridges, rng))
+        data = problem(scaling, indicators, n_search, _MAX_HELD_OUT)
+        if "laplacian" in self._kernels() and data.X.shape[1] > MAX_L1:
+            data = replace(data, steep=search.steepest(data, ridges))
         best, *others = compare(data, self.scaling_, options, ridges=ridges)
         finalists = [best] + [other for other in others[:1] if other.error <= _CLOSE * best.error]
-        for candidate in self._widths(data, best, ridges, rng):
+        for candidate in search.widths(data, best, ridges):
             self._note(candidate, self.scaling_, trace)
             if candidate.error < finalists[0].error:
                 finalists[0] = candidate
         if n_all > n_search:
-            data = problem(scaling, indicators, n_all, _MOST_HELD_OUT, data.steep)
+            data = problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.steep)
             fitted = [
                 compare(
                     data,
@@ -286,7 +264,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     [(finalist.kernel, self._structure_named(finalist.structure))],
                     ridges=(finalist.ridge,),
                     width=finalist.width,
-                    worse=_WORSE_AT_FULL_SIZE,
+                    max_rise=MAX_RISE_AT_FULL_SIZE,
                 )[0]
                 for finalist in finalists
             ]
@@ -330,7 +308,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         def error(name: str, indicators: bool) -> float:
             data = problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
             # The column maps are much the same for both kernels of order 1/2.
-            many = data.X.shape[1] > _MOST_L1 and len(kernels) > 1
+            many = data.X.shape[1] > MAX_L1 and len(kernels) > 1
             quick = [(kernel, "diagonal") for kernel in (kernels[:1] if many else kernels)]
             label = name + ("+indicators" if indicators else "")
             return compare(data, label, quick, ridges=ridges[1::2] or ridges, n_rounds=1)[0].error
@@ -368,7 +346,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if kernel == "laplacian":
             return ("diagonal",)
         if self.structure == "auto":
-            both = 1 < self.n_features_in_ <= _MOST_FULL
+            both = 1 < self.n_features_in_ <= _MAX_FULL
             return ("full", "diagonal") if both else ("diagonal",)
         return (self.structure,)
 
@@ -378,90 +356,10 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _rows(self, n: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """(held-out rows, training rows) in random order."""
         order = rng.permutation(n)
-        n_held_out = min(max(1, round(self.validation_fraction * n)), _MOST_HELD_OUT)
+        n_held_out = min(max(1, round(self.validation_fraction * n)), _MAX_HELD_OUT)
         if n - n_held_out < 1:
             raise ValueError(f"n_samples={n} leaves no row to learn from; at least 2 are needed")
         return order[:n_held_out], order[n_held_out:]
-
-    def _steepest(
-        self, data: Problem, ridges: Sequence[float], rng: np.random.RandomState
-    ) -> np.ndarray:
-        """The features along which a Matern machine changes most; (128,) ints."""
-        d = data.X.shape[1]
-        root = np.full(d, d**-0.5)
-        Z, matrix, _ = data.matrix(root, "matern12", 1.0, rng)
-        coef = data.solve(root, matrix, ridges)[2]
-        gradient_rows = rng.permutation(len(Z))[: self.gradient_rows]
-        squares = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=True)
-        return np.argsort(-squares, kind="stable")[:_MOST_L1]
-
-    def _rounds(
-        self,
-        data: Problem,
-        kernel: str,
-        structure: Any,
-        *,
-        ridges: Sequence[float],
-        rng: np.random.RandomState,
-        width: float = 1.0,
-        n_rounds: int | None = None,
-        worse: float = _WORSE,
-    ) -> Iterator[Candidate]:
-        """The metrics of rounds 0, 1, ..., each with the best of the ridges."""
-        n, d = data.X.shape
-        n_rounds = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
-        diagonal = isinstance(structure, str) and structure == "diagonal"
-        root = np.full(d, d**-0.5) if diagonal else np.eye(d) / np.sqrt(d)
-        if kernel == "laplacian" and data.steep is not None:
-            root = np.zeros(d)
-            root[data.steep] = len(data.steep) ** -0.5
-        gradient_rows = rng.permutation(n)[: self.gradient_rows]
-        name = structure if isinstance(structure, str) else "blocks"
-        lowest, near = np.inf, ridges
-        for n_round in range(n_rounds + 1):
-            Z, matrix, gamma = data.matrix(root, kernel, width, rng)
-            error, ridge, coef = data.solve(root, matrix, near)
-            yield Candidate(error, n_round, kernel, name, ridge, gamma, width, root, n)
-            if n_round == n_rounds or error >= worse * lowest:
-                return
-            lowest = min(lowest, error)
-            # The best ridge of a round is seldom far from that of the round before.
-            place = ridges.index(ridge)
-            near = ridges[max(place - 1, 0) : place + 2]
-            G = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=diagonal)
-            del matrix
-            # Gradients with respect to z = root' x become those with respect to x.
-            if diagonal:
-                metric = np.zeros(d)
-                metric[root > 0.0] = root[root > 0.0] * G * root[root > 0.0]
-            else:
-                metric = _blocks(root @ G @ root.T, structure)
-            total = float(metric.sum() if diagonal else np.trace(metric))
-            if not np.isfinite(total) or total <= 0.0:
-                # A constant function has no gradients: there is nothing to learn.
-                return
-            root = np.sqrt(metric / total) if diagonal else square_root(metric / total)
-
-    def _widths(
-        self,
-        data: Problem,
-        best: Candidate,
-        ridges: Sequence[float],
-        rng: np.random.RandomState,
-    ) -> Iterator[Candidate]:
-        """The best metric with narrower kernels, or wider ones, as long as that helps."""
-        for step in (1.0 / _WIDTH_STEP, _WIDTH_STEP):
-            lowest, width = best.error, best.width
-            for _ in range(_WIDTH_STEPS):
-                width *= step
-                _, matrix, gamma = data.matrix(best.root, best.kernel, width, rng)
-                error, ridge, _ = data.solve(best.root, matrix, ridges)
-                yield replace(best, error=error, ridge=ridge, gamma=gamma, width=width)
-                if error >= lowest:
-                    break
-                lowest = error
-            if lowest < best.error:
-                return
 
     def _set(self, best: Candidate, scaler: Standardised) -> None:
         self.kernel_, self.structure_ = best.kernel, best.structure
@@ -529,9 +427,9 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
 
-def _rows_of(most: int, d: int, wide: int) -> int:
-    """Rows to learn from: `most`, fewer of more than `wide` features."""
-    return most if d <= wide else max(2, round(most * (wide / d) ** 0.5))
+def _rows_of(max_rows: int, d: int, wide: int) -> int:
+    """Rows to learn from: `max_rows`, fewer of more than `wide` features."""
+    return max_rows if d <= wide else max(2, round(max_rows * (wide / d) ** 0.5))
 
 
 def _columns(X: Any, name: str, indicators: bool) -> ColumnMap:
@@ -539,18 +437,3 @@ def _columns(X: Any, name: str, indicators: bool) -> ColumnMap:
         empty = np.empty((0, X.shape[1]))
         return ColumnMap(empty, empty)
     return ColumnMap.of(X, name, indicators=indicators)
-
-
-def _blocks(metric: np.ndarray, structure: Any) -> np.ndarray:
-    """M, or its blocks between features of equal group labels."""
-    if isinstance(structure, str):
-        return metric
-    return np.where(np.equal.outer(structure, structure), metric, 0.0)
-
-
-def square_root(metric: np.ndarray) -> np.ndarray:
-    """(d, r) with root root' = M, columns by falling length, without those that are rounding."""
-    values, vectors = np.linalg.eigh(metric)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    kept = values > np.finfo(np.float32).eps * values[0]
-    return vectors[:, kept] * np.sqrt(values[kept])

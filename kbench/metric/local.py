@@ -17,8 +17,8 @@ import scipy.linalg
 from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import expand
 from kbench.metric.gradients import gradient_outer_product
-from kbench.metric.learned import square_root
 from kbench.metric.ridge_problem import apply_root, bandwidth
+from kbench.metric.rounds import square_root
 from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 
 # Held-out fraction of a cluster, and by how much its mean squared error must fall: two in a hundred
