@@ -1,25 +1,38 @@
-"""Gradient boosting that is tuned on held-out rows within a time budget: a rival for the machines
-without parameters that gets as much time as they take.
+"""Gradient boosting that is tuned within a time budget: a rival that gets as much time as the
+self-tuning kernel machines take.
 
-    fit the defaults to all rows but the held-out ones
-    until the budget is spent, at most n_brackets times:               successive halving
-      draw 9 settings; fit each to a ninth of the rows, trees until the held-out error stalls
-      keep the best 3, fit them to a third of the rows; keep the best 1, fit it to all
-    fit the setting of the lowest held-out error, with as many trees, to all rows
+    fit the defaults to the rows that are not held out
+    until the budget is spent, at most n_brackets times:
+      compare 9 random settings by successive halving (scikit-learn's HalvingRandomSearchCV): all
+      on a ninth of the rows, the best 3 on a third, the best on all
+    fit the setting of the lowest held-out error to all rows
+
+The trees are scikit-learn's HistGradientBoosting; each fit stops adding trees by itself.
 
 K. Jamieson, A. Talwalkar, "Non-stochastic best arm identification and hyperparameter
 optimization", AISTATS 2016 (successive halving); L. Li et al., "Hyperband", JMLR 18, 2018, repeat
-it until a budget is spent. The trees are scikit-learn's HistGradientBoosting.
+it until a budget is spent.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from scipy.stats import loguniform, uniform
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    RegressorMixin,
+    _fit_context,
+    clone,
+    is_classifier,
+)
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.metrics import make_scorer, zero_one_loss
+from sklearn.model_selection import HalvingRandomSearchCV, ShuffleSplit, cross_validate
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -27,38 +40,38 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kbench import class_labels
 from kbench.trace import Deadline, Trace
 
-# Fractions of the rows in a bracket, the settings that are fitted to each, and the fewest rows.
-_RUNGS, _FEWEST_ROWS = ((1 / 9, 9), (1 / 3, 3), (1.0, 1)), 1000
-# Trees (of each class) between two looks at the held-out error, and looks without a new minimum
-# after which no more are added.
-_TREES, _PATIENCE = 50, 2
-# Held-out fraction of the rows, and the most of them: 10,000 estimate an error rate of 10 % to 0.3
-# points.
-_HELD_OUT, _MOST_HELD_OUT = 0.2, 10_000
-# The last fit sees a quarter more rows than the fit whose seconds are known.
-_LAST_FIT = 1.25
-# Weight of the logarithmic loss beside the error rate; it decides between equal rates.
-_TIE_BREAK = 1e-3
+# Settings of a bracket, and the minimal number of rows on which they are compared.
+_SETTINGS, _MIN_ROWS = 9, 1000
+# Fits to all rows that a search with one bracket takes: the defaults, three for the bracket, and
+# two at the end. The trees of each are limited so that they fit into the budget, to 50 at least.
+_FITS, _FIRST_TREES = 6, 50
+# Held-out fraction of the rows, and the maximal number of them: 10,000 estimate an error rate of
+# 10 % to 0.3 points.
+_HELD_OUT, _MAX_HELD_OUT = 0.2, 10_000
+# Rows of the rarest class from which on a fit stops adding trees by itself, by a tenth of its rows
+# with all classes in it: a ninth of the rows then has two rows of each class. With fewer rows the
+# number of trees is drawn like the other parameters; the defaults have scikit-learn's 100.
+_RAREST, _TREES, _DEFAULT_TREES = 200, (25, 50, 100, 200, 400, 800), 100
 
 
-class _Attempt(NamedTuple):
-    """A fitted setting."""
+_SPACE = {
+    "learning_rate": loguniform(0.02, 0.3),
+    "max_leaf_nodes": [8, 16, 32, 64, 128, 256],
+    "min_samples_leaf": [2, 5, 10, 20, 50, 100],
+    "l2_regularization": loguniform(1e-6, 10.0),
+    "max_features": uniform(0.4, 0.6),
+}
 
-    error: float
-    n_rows: int
-    n_trees: int
-    seconds: float
-    setting: dict[str, Any]
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class TunedBoosting(BaseEstimator):
     """Base of the classifier and the regressor.
 
     Parameters
     ----------
     time_budget : float or None, default=20.0
-        Wall seconds of the whole fit. The last fit is begun in time where the first ones allow it;
-        they are not cut off below 50 trees. None is no limit.
+        Wall seconds of the whole fit. Brackets are begun as long as they are expected to end in
+        time; 50 trees of the defaults are always fitted. None is no limit.
     n_brackets : int, default=20
         Most brackets of 9 settings.
     max_iter : int, default=1000
@@ -83,8 +96,14 @@ class TunedBoosting(BaseEstimator):
     Notes
     -----
     A bracket costs about three fits to all rows. With a time budget the result depends on the
-    speed of the machine.
+    speed of the machine. `fit` reports the held-out error to the trace as validation_error for the
+    defaults and for the best setting of each bracket.
     """
+
+    time_budget: float | None = 20.0
+    n_brackets: int = 20
+    max_iter: int = 1000
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict] = {
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
@@ -93,131 +112,71 @@ class TunedBoosting(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        *,
-        time_budget: float | None = 20.0,
-        n_brackets: int = 20,
-        max_iter: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.time_budget = time_budget
-        self.n_brackets = n_brackets
-        self.max_iter = max_iter
-        self.random_state = random_state
-
-    def _search(
-        self,
-        make: Callable[..., Any],
-        error: Callable[[Any, np.ndarray, np.ndarray], float],
-        X: np.ndarray,
-        y: np.ndarray,
-        trace: Trace,
-    ) -> None:
+    def _search(self, model: Any, scoring: Any, X: Any, y: np.ndarray, trace: Trace) -> None:
+        if len(X) < 2:
+            raise ValueError(f"n_samples={len(X)} leaves no row to learn from; 2 are needed")
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31))
         deadline = Deadline(self.time_budget, trace)
-        order = rng.permutation(len(X))
-        n_held_out = min(max(1, round(_HELD_OUT * len(X))), _MOST_HELD_OUT)
-        held_out, training = order[:n_held_out], order[n_held_out:]
-        if not len(training):
-            raise ValueError(f"n_samples={len(X)} leaves no row to learn from; 2 are needed")
-        attempts: list[_Attempt] = []
+        held_out = min(max(1, round(_HELD_OUT * len(X))), _MAX_HELD_OUT)
+        options = {
+            "cv": ShuffleSplit(1, test_size=held_out, random_state=seed),
+            "scoring": scoring,
+            "error_score": "raise",
+        }
+        rarest = np.bincount(y).min() if is_classifier(self) else len(y)
+        stops = bool(rarest >= _RAREST)
+        model.set_params(random_state=seed, early_stopping=stops)
+        default_trees = self.max_iter if stops else min(_DEFAULT_TREES, self.max_iter)
+        trees_drawn = {} if stops else {"max_iter": [min(k, self.max_iter) for k in _TREES]}
 
-        def in_time(seconds: float) -> bool:
-            """Whether the last fit still fits into the budget if we go on for some seconds."""
+        def seconds_left(spent: float) -> float:
             left = deadline.seconds_left()
-            whole = [a.seconds for a in attempts if a.n_rows == len(training)]
-            return left is None or left > seconds + _LAST_FIT * max(whole, default=0.0)
-
-        def grow(setting: dict[str, Any], n_rows: int) -> _Attempt:
-            """Trees of one setting, as long as held-out error and budget allow."""
-            rows = training[:n_rows]
-            model = make(warm_start=True, early_stopping=False, random_state=seed, **setting)
-            start = time.perf_counter() - trace.paused_wall_s
-            best = _Attempt(np.inf, n_rows, 0, 0.0, setting)
-            stalled = 0
-            for n_trees in _counts(self.max_iter):
-                model.set_params(max_iter=n_trees).fit(X[rows], y[rows])
-                seconds = time.perf_counter() - trace.paused_wall_s - start
-                found = error(model, X[held_out], y[held_out])
-                trace(validation_error=found)
-                if found < best.error:
-                    best, stalled = _Attempt(found, n_rows, n_trees, seconds, setting), 0
-                else:
-                    stalled += 1
-                next_seconds = seconds / n_trees * _TREES
-                last = seconds if n_rows == len(training) else 0.0
-                if stalled == _PATIENCE or not in_time(next_seconds + _LAST_FIT * last):
-                    break
-            return best
+            return np.inf if left is None else left - spent
 
         with trace.phase("search"):
-            attempts.append(grow({}, len(training)))
-            self.n_candidates_ = 1
+            model.set_params(max_iter=min(_FIRST_TREES, self.max_iter))
+            begin = time.perf_counter()
+            first = cross_validate(model, X, y, **options)
+            trees = _FIRST_TREES * seconds_left(0.0) / (time.perf_counter() - begin) / _FITS
+            if trees > _FIRST_TREES:
+                model.set_params(max_iter=int(min(trees, default_trees)))
+                first = cross_validate(model, X, y, **options)
+            whole = float(first["fit_time"][0])
+            attempts: list[tuple[float, dict[str, Any]]] = [(-float(first["test_score"][0]), {})]
+            trace(validation_error=attempts[0][0])
+            bracket = 3.0 * whole
             for _ in range(self.n_brackets):
-                settings = [_draw(rng) for _ in range(_RUNGS[0][1])]
-                for fraction, n_kept in _RUNGS:
-                    n_rows = min(max(round(fraction * len(training)), _FEWEST_ROWS), len(training))
-                    rung = []
-                    for setting in settings[:n_kept]:
-                        if not in_time(0.0):
-                            break
-                        rung.append(grow(setting, n_rows))
-                        self.n_candidates_ += fraction == _RUNGS[0][0]
-                    rung.sort(key=lambda attempt: attempt.error)
-                    settings = [attempt.setting for attempt in rung]
-                attempts += rung
-                if not in_time(0.0):
+                if seconds_left(bracket + 2.0 * whole) < 0.0:
                     break
-            best = min(attempts, key=lambda attempt: attempt.error)
+                begin = time.perf_counter()
+                search = HalvingRandomSearchCV(
+                    model,
+                    _SPACE | trees_drawn,
+                    n_candidates=_SETTINGS,
+                    min_resources=min(max(len(X) // _SETTINGS, _MIN_ROWS), len(X)),
+                    refit=False,
+                    random_state=int(rng.randint(2**31)),
+                    **options,
+                ).fit(X, y)
+                bracket = time.perf_counter() - begin
+                whole = max(whole, float(search.cv_results_["mean_fit_time"][search.best_index_]))
+                attempts.append((-float(search.best_score_), search.best_params_))
+                trace(validation_error=attempts[-1][0])
+            self.cv_error_, best = min(attempts, key=lambda attempt: attempt[0])
+            self.n_candidates_ = 1 + _SETTINGS * (len(attempts) - 1)
         with trace.phase("fit"):
-            self.best_params_ = {**best.setting, "max_iter": best.n_trees}
-            self.cv_error_, self.n_iter_ = best.error, best.n_trees
-            model = make(early_stopping=False, random_state=seed, **self.best_params_)
+            model.set_params(**best)
+            if stops:  # a tenth of the rows decides the number of trees for all rows
+                model.set_params(early_stopping=False, max_iter=clone(model).fit(X, y).n_iter_)
+            self.best_params_ = {**best, "max_iter": model.max_iter}
             self.best_estimator_ = model.fit(X, y)
+            self.n_iter_ = self.best_estimator_.n_iter_
         self.timings_ = dict(trace.timings)
 
     def _rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "best_estimator_")
         return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-
-
-def _counts(most: int) -> Iterator[int]:
-    """Numbers of trees at which the held-out error is looked at: 50, 100, ..., most."""
-    yield from range(_TREES, most, _TREES)
-    yield most
-
-
-def _draw(rng: np.random.RandomState) -> dict[str, Any]:
-    """A random setting; all but the fraction of features are drawn on a logarithmic scale."""
-
-    def logarithmic(low: float, high: float) -> float:
-        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
-
-    return {
-        "learning_rate": logarithmic(0.02, 0.3),
-        "max_leaf_nodes": round(logarithmic(8, 256)),
-        "min_samples_leaf": round(logarithmic(2, 100)),
-        "l2_regularization": logarithmic(1e-6, 10.0),
-        "max_features": float(rng.uniform(0.4, 1.0)),
-    }
-
-
-def _classification_error(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    """Fraction of rows in the wrong class, with ties broken by the logarithmic loss."""
-    probabilities = model.predict_proba(X)
-    column = np.minimum(np.searchsorted(model.classes_, y), len(model.classes_) - 1)
-    # A class that no training row has gets no probability.
-    known = model.classes_[column] == y
-    p = np.where(known, probabilities[np.arange(len(y)), column], 0.0)
-    wrong = np.mean(model.classes_[probabilities.argmax(axis=1)] != y)
-    loss = -np.mean(np.log(np.maximum(p, np.finfo(np.float64).tiny)))
-    return float(wrong) + _TIE_BREAK * float(loss)
-
-
-def _squared_error(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    return float(np.mean((model.predict(X) - y) ** 2))
 
 
 class TunedBoostingClassifier(ClassifierMixin, TunedBoosting):
@@ -236,18 +195,13 @@ class TunedBoostingClassifier(ClassifierMixin, TunedBoosting):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
-        """Fit to rows X : (n, d), dense, and labels y : (n,).
-
-        Parameters
-        ----------
-        trace : Trace, optional
-            Receives the held-out error at every 50 trees.
-        """
+        """Fit to rows X : (n, d), dense, and labels y : (n,)."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
         trace = Trace() if trace is None else trace
-        self._search(HistGradientBoostingClassifier, _classification_error, X, index, trace)
+        scoring = make_scorer(zero_one_loss, greater_is_better=False)
+        self._search(HistGradientBoostingClassifier(), scoring, X, index, trace)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -266,17 +220,11 @@ class TunedBoostingRegressor(RegressorMixin, TunedBoosting):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
-        """Fit to rows X : (n, d), dense, and targets y : (n,).
-
-        Parameters
-        ----------
-        trace : Trace, optional
-            Receives the held-out error at every 50 trees.
-        """
+        """Fit to rows X : (n, d), dense, and targets y : (n,)."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
-        y = np.asarray(y, np.float64)
         trace = Trace() if trace is None else trace
-        self._search(HistGradientBoostingRegressor, _squared_error, X, y, trace)
+        model = HistGradientBoostingRegressor()
+        self._search(model, "neg_mean_squared_error", X, np.asarray(y, np.float64), trace)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.model_selection import ShuffleSplit, cross_val_score
 
 from kbench.methods import TunedBoostingClassifier, TunedBoostingRegressor
 from kbench.trace import Trace
@@ -14,19 +15,21 @@ def problem():
     return make_friedman1(600, noise=1.0, random_state=0)
 
 
-def test_without_brackets_the_defaults_stop_at_their_lowest_held_out_error(problem):
+def test_without_brackets_the_defaults_stop_by_themselves_and_learn_from_all_rows(problem):
     X, y = problem
     errors = []
     trace = Trace(lambda _, state: errors.append(state["validation_error"]))
     model = TunedBoostingRegressor(time_budget=None, n_brackets=0, random_state=0)
     model.fit(X, y, trace=trace)
-    assert model.cv_error_ == min(errors)
-    assert model.best_params_ == {"max_iter": 50 * (1 + int(np.argmin(errors)))}
-    assert len(errors) == np.argmin(errors) + 3  # two more looks without a new minimum
+    assert errors == [model.cv_error_]
+    assert model.best_params_ == {"max_iter": model.n_iter_}
     seed = int(np.random.RandomState(0).randint(2**31))
-    same = HistGradientBoostingRegressor(
-        **model.best_params_, early_stopping=False, random_state=seed
-    )
+    defaults = HistGradientBoostingRegressor(random_state=seed, max_iter=1000, early_stopping=True)
+    assert defaults.fit(X, y).n_iter_ == model.n_iter_ < 1000
+    held_out = ShuffleSplit(1, test_size=120, random_state=seed)
+    scores = cross_val_score(defaults, X, y, cv=held_out, scoring="neg_mean_squared_error")
+    assert model.cv_error_ == -scores[0]
+    same = defaults.set_params(early_stopping=False, max_iter=model.n_iter_)
     np.testing.assert_array_equal(model.predict(X), same.fit(X, y).predict(X))
 
 
@@ -45,17 +48,19 @@ def test_the_budget_ends_the_search_but_the_first_trees_are_grown(problem):
     X, y = problem
     model = TunedBoostingRegressor(time_budget=1e-9, random_state=0).fit(X, y)
     assert model.n_candidates_ == 1
-    assert model.best_params_ == {"max_iter": 50}
+    assert model.best_params_ == {"max_iter": model.n_iter_}
+    assert model.n_iter_ <= 50
 
 
-def test_labels_come_back_and_a_class_that_is_held_out_alone_is_an_error_not_a_failure():
+@pytest.mark.parametrize("n_brackets", [0, 1])
+def test_labels_come_back_and_a_class_that_is_held_out_alone_is_an_error_not_a_failure(n_brackets):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     labels = np.array(["low", "middle", "high"])[np.digitize(X[:, 1], [-0.5, 0.5])]
     labels[0] = "once"
-    for seed in range(3):
+    for seed in range(3 - 2 * n_brackets):
         model = TunedBoostingClassifier(
-            time_budget=None, n_brackets=0, max_iter=20, random_state=seed
+            time_budget=None, n_brackets=n_brackets, max_iter=20, random_state=seed
         )
         assert model.fit(X, labels).score(X, labels) > 0.9
         assert model.predict_proba(X).shape == (300, 4)
