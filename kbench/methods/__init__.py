@@ -1,4 +1,8 @@
-"""Kernel machines as scikit-learn estimators, one idea a module.
+"""Kernel machines as scikit-learn estimators, in a room for each family of methods.
+
+Rooms import only rooms below: automatic and diagnostics; stochastic, divide, fast_prediction, hss
+and external; approximate; exact; out_of_core; base (`make lint` checks it). Optimisation that knows
+no estimator is in `kbench.solvers`.
 
 Importing this package is light: an estimator's module is loaded when its name is first used.
 """

@@ -27,7 +27,7 @@ _BOUND = 3.0
 _NORMAL_RANGE = 1.349
 # Most values of an integer column that get an indicator each, and most indicators of all columns:
 # the time of a kernel value grows with them.
-_MOST_VALUES, _MOST_INDICATORS = 40, 500
+_MAX_VALUES, _MAX_INDICATORS = 40, 500
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ def code_columns(X: np.ndarray) -> tuple[tuple[int, np.ndarray], ...]:
         if (X[:100, column] % 1.0 != 0.0).any():
             continue
         values = np.unique(X[:, column])
-        if 2 < len(values) <= _MOST_VALUES and (values % 1.0 == 0.0).all():
+        if 2 < len(values) <= _MAX_VALUES and (values % 1.0 == 0.0).all():
             indicators.append((column, values))
-    too_many = sum(len(values) for _, values in indicators) > _MOST_INDICATORS
+    too_many = sum(len(values) for _, values in indicators) > _MAX_INDICATORS
     return () if too_many else tuple(indicators)
 
 

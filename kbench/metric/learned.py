@@ -61,9 +61,9 @@ _MAX_HELD_OUT = 4000
 class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Learn a metric M from labelled rows; `transform` maps x to M^(1/2) x.
 
-    A machine whose kernel depends on Euclidean distances then works with distances of M: features
-    that matter are stretched, others vanish. The map is linear, so it can stand in front of any
-    machine in a Pipeline.
+    An estimator whose kernel depends on Euclidean distances then works with distances of M:
+    features that matter are stretched, others vanish. The map is linear, so it can stand in front
+    of any estimator in a Pipeline.
 
     Parameters
     ----------
@@ -71,10 +71,10 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         "diagonal" weighs features, "full" also mixes them, labels make M block diagonal. "auto"
         takes of "full" and "diagonal" the one with the lower held-out error.
     kernel : {"auto", "matern12", "rbf", "laplacian", "any"}, default="auto"
-        Kernel of the ridge machines: exp(-gamma r) or exp(-gamma r^2) of the Euclidean distance r,
+        Kernel of the ridge models: exp(-gamma r) or exp(-gamma r^2) of the Euclidean distance r,
         which "auto" compares, or "laplacian", exp(-gamma sum |x_j - z_j|), which has a diagonal
         metric and suits targets that change at thresholds. "any" compares all three. Of more than
-        128 features it weighs those that a Matern machine finds steepest.
+        128 features it weighs those that a Matern model finds steepest.
     scaling : {"standard", "clipped", "quantile", "auto"}, default="standard"
         Map of each column before it is standardised (`kbench.metric.columns`). Only "standard"
         keeps `transform` linear. "auto" compares all, with and without indicators of the values of

@@ -2,7 +2,7 @@
 
     c = (K + ridge I)^-1 Y                           on four fifths of the cluster's rows z
     M = mean of grad f grad f' over some of them,    u = M^(1/2) z
-    keep u if the machine of the same rows u has a lower error on the last fifth
+    keep u if the model of the same rows u has a lower error on the last fifth
 
 The idea of a metric for each leaf is that of D. Beaglehole, D. Holzmuller, A. Radhakrishnan, M.
 Belkin, "xRFM", 2025; there every leaf begins with the identity and has no other choice.

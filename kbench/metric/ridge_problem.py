@@ -1,4 +1,4 @@
-"""Ridge machines of one metric: standardised rows, targets, and held-out errors."""
+"""Ridge models of one metric: standardised rows, targets, and held-out errors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A machine behind a learned metric, as one estimator."""
+"""An estimator behind a learned metric, as one estimator."""
 
 from dataclasses import KW_ONLY, dataclass
 from inspect import signature
@@ -20,16 +20,16 @@ def _has(name: str) -> Any:
 
 @dataclass(eq=False, repr=False)
 class WithMetric(MetaEstimatorMixin, BaseEstimator):
-    """Learn a metric, then fit a machine to the transformed rows.
+    """Learn a metric, then fit an estimator to the transformed rows.
 
-    It differs from `make_pipeline(LearnedMetric(), machine)` in that the machine's phases and
+    It differs from `make_pipeline(LearnedMetric(), model)` in that the model's phases and
     intermediate models are reported to the trace, and that its learnt attributes (`n_support_`,
     `objective_`, ...) are this estimator's.
 
     Parameters
     ----------
     estimator : estimator
-        The machine.
+        Any classifier or regressor.
     metric : LearnedMetric or None, default=None
         None is one with its default parameters.
     random_state : int, RandomState or None, default=None
@@ -38,9 +38,9 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     metric_ : LearnedMetric
-    estimator_ : the fitted machine
+    estimator_ : the fitted model
     timings_ : dict of str to float
-        Seconds of "metric" and of the machine's phases.
+        Seconds of "metric" and of the model's phases.
 
     Examples
     --------
@@ -48,8 +48,8 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> from kbench.metric import WithMetric
     >>> X, y = load_digits(return_X_y=True)
-    >>> machine = WithMetric(KNeighborsClassifier(), random_state=0).fit(X[:1000], y[:1000])
-    >>> machine.score(X[1000:], y[1000:]) > 0.9
+    >>> model = WithMetric(KNeighborsClassifier(), random_state=0).fit(X[:1000], y[:1000])
+    >>> model.score(X[1000:], y[1000:]) > 0.9
     True
     """
 
@@ -65,14 +65,14 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
     random_state: Any = None
 
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None, **fit_params: Any) -> Self:
-        """Fit metric and machine to rows X : (n, d), dense or CSR, and targets y.
+        """Fit metric and model to rows X : (n, d), dense or CSR, and targets y.
 
         Parameters
         ----------
         trace : Trace, optional
-            Receives the metric's held-out errors, and the machine's reports if it takes a trace.
+            Receives the metric's held-out errors, and the model's reports if it takes a trace.
         **fit_params
-            Given to the machine's `fit`.
+            Given to the model's `fit`.
         """
         self._validate_params()
         trace = Trace() if trace is None else trace
@@ -94,7 +94,7 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """Learnt attributes of the machine."""
+        """Learnt attributes of the model."""
         if name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self):
             return getattr(self.estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -114,17 +114,17 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
         return self.metric_.transform(X)
 
     def predict(self, X: Any) -> Any:
-        """Predictions of the machine for rows X : (u, d)."""
+        """Predictions of the model for rows X : (u, d)."""
         return self.estimator_.predict(self._transformed(X))
 
     @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> Any:
-        """Decision values of the machine for rows X : (u, d)."""
+        """Decision values of the model for rows X : (u, d)."""
         return self.estimator_.decision_function(self._transformed(X))
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Class probabilities of the machine for rows X : (u, d)."""
+        """Class probabilities of the model for rows X : (u, d)."""
         return self.estimator_.predict_proba(self._transformed(X))
 
     def score(self, X: Any, y: Any) -> float:

@@ -19,30 +19,14 @@ _CALIBRATION = frozenset(
 )
 
 # Modules whose file name changed, too, when they moved: old name -> present one.
-_RENAMED = {"kbench.solvers.box_dual": "kbench.solvers.box_dual.solve"}
+_RENAMED = {
+    "kbench.approximation.feature_machine": "kbench.approximation.features.feature_map",
+    "kbench.approximation.features.feature_machine": "kbench.approximation.features.feature_map",
+    "kbench.solvers.box_dual": "kbench.solvers.box_dual.solve",
+}
 
 # The only bound method that machines store is the one that assigns rows to clusters.
 _METHODS = frozenset({"assign"})
-
-
-# Classes that stand in another file than that of an older release: package, old file and name ->
-# `module:Class` now.
-_MOVED = {
-    "approximation.feature_machine:FeatureMachine": (
-        "kbench.approximation.features.feature_map:FeatureMachine"
-    ),
-    "solvers.box_dual:BoxDualResult": "kbench.solvers.box_dual.solve:BoxDualResult",
-}
-
-
-def _present_path(path: str) -> str:
-    """Where the class is that an older release wrote as `path`, a `module:Class`."""
-    module, _, name = path.partition(":")
-    parts = module.split(".")
-    moved = _MOVED.get(f"{'.'.join(parts[1:2])}.{parts[-1].lstrip('_')}:{name}")
-    if parts[0] == "kbench" and moved is not None:
-        return moved
-    return f"{_present_module(module)}:{name}"
 
 
 @cache
@@ -89,7 +73,8 @@ def class_at(path: Any) -> type:
     """The class at `module:Class`; a ModelError if it may not be built or does not exist."""
     if not isinstance(path, str) or not may_build(path):
         raise ModelError(f"names the class {str(path)[:80]!r}, which no model may hold")
-    module, _, name = _present_path(path).partition(":")
+    module, _, name = path.partition(":")
+    module = _present_module(module)
     try:
         cls = getattr(importlib.import_module(module), name, None)
     except ImportError as error:

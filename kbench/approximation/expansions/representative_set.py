@@ -19,10 +19,10 @@ from numba import njit
 
 from kbench.kernels import KernelMatrix
 
-# A combination's residual is minimised until it is within max(_PRECISION eps, _LEAST) of its lower
-# bound: a smaller gap takes more steps and decides more rows near eps correctly. Set by hand.
+# A combination's residual is minimised until it is within max(_PRECISION eps, _MIN_GAP) of its
+# lower bound: a smaller gap takes more steps and decides more rows near eps correctly. Set by hand.
 _PRECISION = 0.01
-_LEAST = 1e-9
+_MIN_GAP = 1e-9
 # A row is on the smallest ball if its coefficient in the ball's centre exceeds this; smaller ones
 # are rounding errors of the conditional-gradient steps.
 _COEFFICIENT = 1e-7
@@ -94,7 +94,7 @@ def nearest_combination(gram, size, products, square, mu, limit, tol):
 def _extreme_points(gram, eps):
     """Members : (s,), combinations : (a, s) and residuals : (a,) of the rows of gram : (a, a)."""
     a = len(gram)
-    tol = max(_PRECISION * eps, _LEAST)
+    tol = max(_PRECISION * eps, _MIN_GAP)
     diagonal = np.diag(gram).copy()
     centre = np.zeros(a)
     centre[0] = 1.0

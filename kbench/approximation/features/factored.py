@@ -64,7 +64,7 @@ class RowBasis(Protocol):
 class NormalEquations:
     """W'W and W'Y of G = W L W', summed over rows that are read once.
 
-    They determine the ridge machine of all rows: with the solution t of (S + alpha I) t = R^-T W'Y,
+    They determine the ridge model of all rows: with the solution t of (S + alpha I) t = R^-T W'Y,
     the function is x -> <row of W at x, L R' t>. Memory is that of the sums, whatever the number of
     rows.
 
@@ -91,7 +91,7 @@ class NormalEquations:
             _add_product(W, targets, self.products[s])
 
     def weights(self, alpha: float) -> np.ndarray:
-        """Weights of the columns of W in the ridge machine; (r, m) float64. O(r^3 / 3) time.
+        """Weights of the columns of W in the ridge model; (r, m) float64. O(r^3 / 3) time.
 
         If G + alpha I is not positive definite, the negative eigenvalues of G are replaced by zero,
         with a RuntimeWarning, as `KernelApproximation.solve` does.

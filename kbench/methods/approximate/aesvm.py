@@ -67,14 +67,14 @@ class AESVC(BoxSVC):
         Squared distance of each row from its combination, at most `eps`.
     support_, dual_coef_, intercept_, n_support_, n_iter_, objective_, duality_gap_, violation_, \
 converged_, kernel_entries_, model_bytes_, n_features_in_
-        As in `KernelSVC`, of the machine of the representatives.
+        As in `KernelSVC`, of the model of the representatives.
     timings_ : dict of str to float
         Seconds of "prepare", "select" (the representatives) and "solve".
 
     Notes
     -----
     O(n V) kernel values and O(n V s) time for the selection with s extreme points in a subset, and
-    then an exact machine of M rows. M grows with gamma. Prediction costs O(n_sv d) a row. `fit`
+    then an exact model of M rows. M grows with gamma. Prediction costs O(n_sv d) a row. `fit`
     reports the iterates of the solver to the trace.
 
     References

@@ -34,7 +34,7 @@ from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.penalty import chosen_alpha
 from kbench.methods.base.ridge import (
-    RidgeMachine,
+    RidgeEstimator,
     WeightedRidgeClassifierMixin,
     WeightedRidgeRegressorMixin,
     compared_rows,
@@ -54,11 +54,11 @@ from kbench.trace import Deadline, Trace
 
 
 @dataclass(eq=False, repr=False)
-class _ApproximateRidge(RidgeMachine):
+class _ApproximateRidge(RidgeEstimator):
     """What the regressor and the classifier share."""
 
     _parameter_constraints: ClassVar[dict] = {
-        **RidgeMachine._parameter_constraints,
+        **RidgeEstimator._parameter_constraints,
         "approximation": [HasMethods(["fit", "kernel_matrix"]), None],
         "solver": [StrOptions({"direct", "cg", "pcg"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -256,7 +256,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     -----
     `partial_fit` adds the sums W'W and W'y of its rows to those of earlier chunks and solves again:
     with fixed alpha and features that do not depend on the rows (random features with a number for
-    gamma) the machine is that of a fit to all rows. Otherwise the first chunk determines alpha,
+    gamma) the model is that of a fit to all rows. Otherwise the first chunk determines alpha,
     gamma, landmarks and clusters. `fit` keeps no sums: `partial_fit` after it begins anew, with a
     warning.
 

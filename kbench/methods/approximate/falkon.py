@@ -33,7 +33,7 @@ from kbench.kernels import KernelMatrix
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.ridge import (
     KernelParameter,
-    KernelRidgeMachine,
+    KernelRidgeEstimator,
     RidgeClassifierMixin,
     RidgeRegressorMixin,
     compared_rows,
@@ -49,7 +49,7 @@ _BATCH = 512
 
 
 @dataclass(eq=False, repr=False)
-class FalkonRidge(KernelRidgeMachine):
+class FalkonRidge(KernelRidgeEstimator):
     """Kernel ridge in the span of landmarks; base of the regressor and the classifier.
 
     Parameters
@@ -104,7 +104,7 @@ class FalkonRidge(KernelRidgeMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **KernelRidgeMachine._parameter_constraints,
+        **KernelRidgeEstimator._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],

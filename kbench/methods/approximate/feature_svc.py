@@ -29,7 +29,7 @@ from kbench.trace import Deadline, Trace
 class FeatureSVC(CountedPrediction, OneVsRest):
     """Base class of the estimators; a subclass has `__init__` and `_feature_map`.
 
-    The dual of the linear machine is solved by coordinate descent on float32 features, which all
+    The dual of the linear model is solved by coordinate descent on float32 features, which all
     classes share. Equal rows of one class are replaced by one row with the sum of their weights,
     which is the same problem. If the features exceed `memory_mb`, they are computed again for every
     pass, in blocks that are swept several times each. Rows in chunks are written to disk in such
@@ -150,7 +150,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         deadline: Deadline,
         trace: Trace,
     ) -> LinearDualResult:
-        """Solve the linear dual and set the machine; n is the number of rows, with copies."""
+        """Solve the linear dual and set the model; n is the number of rows, with copies."""
         n_seen = 0
 
         def show(_: float, state: dict[str, Any]) -> None:

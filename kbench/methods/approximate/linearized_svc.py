@@ -2,7 +2,7 @@
 
 With `Nystrom(landmarks="kmeans")` it is LLSVM (Zhang, Lan, Wang and Moerchen, AISTATS 2012); with
 `RandomFourierFeatures` random kitchen sinks (Rahimi and Recht, NIPS 2007); with `Fastfood` the
-machine of Le, Sarlos and Smola (ICML 2013); and with `LandmarkFeatures(landmarks="kmeans")` the
+model of Le, Sarlos and Smola (ICML 2013); and with `LandmarkFeatures(landmarks="kmeans")` the
 network of locally-tuned processing units (Moody and Darken, Neural Computation 1, 1989), whose
 penalty is on the weights of the units and not on the norm of a function.
 """
@@ -22,7 +22,7 @@ class LinearizedSVC(FeatureSVC):
     """Linear support vector machine, without intercept, on the features of a kernel.
 
     1. The feature map is fitted: landmarks are chosen, or frequencies drawn.
-    2. A linear machine is trained on the features z(x): the exact machine of the kernel
+    2. A linear model is trained on the features z(x): the exact model of the kernel
        <z(x), z(x')>.
 
     Parameters

@@ -28,7 +28,7 @@ from kbench.approximation import Machine
 from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.clustering import Centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeMachine, RidgeRegressorMixin
+from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeEstimator, RidgeRegressorMixin
 from kbench.metric import LearnedMetric
 from kbench.metric.local import local_root
 from kbench.metric.ridge_problem import apply_root
@@ -101,7 +101,7 @@ def default_metric() -> LearnedMetric:
 
 
 @dataclass(eq=False, repr=False)
-class RecursiveFeatureMachine(RidgeMachine):
+class RecursiveFeatureMachine(RidgeEstimator):
     """Base of the regressor and the classifier.
 
     Parameters

@@ -34,7 +34,7 @@ class Trained(NamedTuple):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DualSVC(BoxSVC):
-    """Parameters of the machine, `fit`, and the attributes that describe the solution.
+    """Parameters of the model, `fit`, and the attributes that describe the solution.
 
     A subclass implements `_train`.
     """
@@ -71,7 +71,7 @@ class DualSVC(BoxSVC):
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
     ) -> Self:
-        """Train the machine or machines.
+        """Train the model or models.
 
         Parameters
         ----------

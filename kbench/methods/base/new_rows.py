@@ -1,4 +1,4 @@
-"""Input checks of prediction, for estimators whose machine itself rejects non-finite entries."""
+"""Input checks of prediction, for estimators whose model itself rejects non-finite entries."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
 
     A plain float array of the right width takes less than a microsecond. Everything else goes
     through scikit-learn's check, which takes about 100 microseconds: as long as the prediction of
-    thousands of rows by a cheap machine.
+    thousands of rows by a cheap model.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Base of classifiers that consist of binary machines: checks, labels, weights, decisions."""
+"""Base of classifiers that consist of binary models: checks, labels, weights, decisions."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple, Self
@@ -171,7 +171,7 @@ class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
         if self.class_weight is not None:
             by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
             weight = weight * by_class[index]
-        # They belong to the machine that `fit` trained.
+        # They belong to the model that `fit` trained.
         if hasattr(self, "_sigmoids"):
             del self._sigmoids
         return Chunk(X, self._signs(index), weight)

@@ -1,12 +1,12 @@
-"""Probabilities of classes, from decision values of rows that the machine was not fitted to.
+"""Probabilities of classes, from decision values of rows that the model was not fitted to.
 
 J. Platt, "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized
 Likelihood Methods" (Advances in Large Margin Classifiers, 1999): a sigmoid of the decision value,
 fitted to the values of held-out rows. Several classes have one sigmoid each against the rest, and
-their values are divided by their sum; machines for pairs of classes have one for each pair, and
+their values are divided by their sum; models for pairs of classes have one for each pair, and
 the probabilities of the pairs are coupled (`kbench.class_labels.coupled_probabilities`).
 
-The decision values of local machines, as in early DC-SVM, have another scale in each region, so a
+The decision values of local models, as in early DC-SVM, have another scale in each region, so a
 region has sigmoids of its own where its rows show that.
 """
 
@@ -25,12 +25,12 @@ from kbench.trace import Deadline, Trace
 
 _FOLDS = 5  # as in LIBSVM
 # A region has a sigmoid of its own for a class if at least this many of its rows are in the class
-# and this many are not, and if the log-likelihood rises by more than `_LEAST_GAIN` nats, the
+# and this many are not, and if the log-likelihood rises by more than `_MIN_GAIN` nats, the
 # penalty of Akaike's criterion for two parameters. Log loss of held-out rows, and with one sigmoid
 # for all: early DC-SVM (16 clusters of 6,000 rows) covtype .4635 (.4938), ijcnn1 .0788 (.0793),
 # letter .4619 (.4402); DC-Pred++ (16 leaves) .6201 (.6890), .1046 (.1025), 2.41 (3.10).
 _REGION_ROWS = 10
-_LEAST_GAIN = 2.0
+_MIN_GAIN = 2.0
 
 
 class Probabilities:
@@ -44,7 +44,7 @@ class Probabilities:
     _sigmoids: np.ndarray  # (regions, m, 2)
 
     def _regions(self, X: Any) -> np.ndarray | None:
-        """Number of the local machine that decides about each checked row; None if one does."""
+        """Number of the local model that decides about each checked row; None if one does."""
         return None
 
     @property
@@ -111,7 +111,7 @@ class Probabilities:
         deadline: Deadline | None,
         parameters: dict[str, Any],
     ) -> np.ndarray:
-        """Decision values of `rows` by machines of other rows; (n, m), 0 elsewhere."""
+        """Decision values of `rows` by models of other rows; (n, m), 0 elsewhere."""
         from sklearn.model_selection import StratifiedKFold  # takes 40 ms to import
 
         sizes = np.bincount(index[rows], minlength=len(self.classes_))
@@ -151,7 +151,7 @@ class Probabilities:
         """Probabilities of the classes at rows X : (u, d); (u, n_classes).
 
         Sigmoids of the decision values, of several classes divided by their sum, or coupled where
-        the machine has a decision function for each pair of classes.
+        the model has a decision function for each pair of classes.
         """
         return self._probabilities(X)
 
@@ -215,7 +215,7 @@ def fitted_sigmoids(
         for q in np.flatnonzero(np.minimum(counts, len(rows) - counts) >= _REGION_ROWS).tolist():
             local = fitted(rows, q)
             gain = log_likelihood(local, rows, q) - log_likelihood(common[q], rows, q)
-            if gain > _LEAST_GAIN:
+            if gain > _MIN_GAIN:
                 sigmoids[region, q] = local
     return sigmoids
 

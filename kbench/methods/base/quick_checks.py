@@ -15,7 +15,7 @@ from kbench.chunked import FLOATS
 
 # Sets of parameters that have passed the check, of all estimators; 0.5 KB each.
 _passed: set[tuple] = set()
-_MOST_PASSED = 1000
+_MAX_PASSED = 1000
 
 
 class QuickChecks(BaseEstimator):
@@ -34,7 +34,7 @@ class QuickChecks(BaseEstimator):
             super()._validate_params()
             return
         super()._validate_params()
-        if len(_passed) < _MOST_PASSED:
+        if len(_passed) < _MAX_PASSED:
             _passed.add(key)
 
     def _checked_rows_and_targets(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:

@@ -35,7 +35,7 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 
 
-class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
+class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
     """Base class of the ridge estimators; a subclass has `__init__` and `_solve`.
 
     Attributes
@@ -117,11 +117,11 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
         return tags
 
 
-class KernelRidgeMachine(RidgeMachine):
+class KernelRidgeEstimator(RidgeEstimator):
     """Base class of the ridge estimators that have the parameters of a kernel themselves."""
 
     _parameter_constraints: ClassVar[dict] = {
-        **RidgeMachine._parameter_constraints,
+        **RidgeEstimator._parameter_constraints,
         "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
@@ -226,7 +226,7 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
         trace = Trace() if trace is None else trace
-        # Machines that are solved directly have no limit.
+        # Models that are solved directly have no limit.
         deadline = Deadline(self.max_time, trace) if hasattr(self, "max_time") else None
         self._fit(X, class_labels.signs(index, len(self.classes_)), trace, sample_weight)
         self._calibrate(X, y, sample_weight, trace, deadline)
@@ -249,7 +249,7 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
 
 
 class WeightedRidgeRegressorMixin(RidgeRegressorMixin):
-    """`RidgeRegressorMixin` for machines that take weights of rows."""
+    """`RidgeRegressorMixin` for models that take weights of rows."""
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -270,7 +270,7 @@ class WeightedRidgeRegressorMixin(RidgeRegressorMixin):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WeightedRidgeClassifierMixin(RidgeClassifierMixin):
-    """`RidgeClassifierMixin` for machines that take weights of rows."""
+    """`RidgeClassifierMixin` for models that take weights of rows."""
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(

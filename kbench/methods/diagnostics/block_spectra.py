@@ -14,11 +14,11 @@ from sklearn.utils._param_validation import Interval
 from kbench.approximation import BKA, Machine
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.composition import fresh_part
-from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeMachine
+from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeEstimator
 from kbench.trace import Trace
 
 
-class BlockSpectra(RidgeClassifierMixin, RidgeMachine):
+class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
     """Kernel ridge regression on the diagonal blocks, with the spectra of all blocks.
 
     With G_st the kernel values between clusters s and t, n_s x n_t, the rank of each block is
@@ -78,7 +78,7 @@ class BlockSpectra(RidgeClassifierMixin, RidgeMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **RidgeMachine._parameter_constraints,
+        **RidgeEstimator._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "approximation": [BKA, None],
         "rank_tol": [Interval(Real, 0, 1, closed="left")],

@@ -17,12 +17,12 @@ from kbench.trace import Trace
 # Kernel values between groups of support vectors may be left out if that changes the objective by
 # less than this multiple of sum a. Far below every tolerance of the solvers; set by hand.
 _NEGLECTED = 1e-9
-# Parameters that a diagnostic passes on to the machines it compares.
+# Parameters that a diagnostic passes on to the models it compares.
 _MACHINE_PARAMETERS = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
 
 
 class TwoClassDiagnostic(BoxSVC):
-    """Base class of the diagnostics, which predict with a fitted machine."""
+    """Base class of the diagnostics, which predict with a fitted model."""
 
     _parameter_constraints: ClassVar[dict] = {
         name: BoxSVC._parameter_constraints[name] for name in _MACHINE_PARAMETERS
@@ -62,11 +62,11 @@ class TwoClassDiagnostic(BoxSVC):
         """Set the fitted attributes of the class."""
 
     def _machine_parameters(self) -> dict[str, Any]:
-        """Parameters with which every compared machine is fitted."""
+        """Parameters with which every compared model is fitted."""
         return {"dtype": self.dtype, **{name: getattr(self, name) for name in _MACHINE_PARAMETERS}}
 
     def _take_over(self, model: BoxSVC) -> None:
-        """Copy the fitted attributes of a machine, so that this estimator predicts with it."""
+        """Copy the fitted attributes of a model, so that this estimator predicts with it."""
         learnt = {k: v for k, v in vars(model).items() if k.endswith("_") or k == "_machine"}
         self.__dict__.update(learnt)
 
@@ -77,7 +77,7 @@ class TwoClassDiagnostic(BoxSVC):
 
 
 def exact_svc(*, cache_mb: float, **parameters: Any) -> KernelSVC:
-    """The exact machine without intercept; `cache_mb` is `cache_size` of `KernelSVC`."""
+    """The exact model without intercept; `cache_mb` is `cache_size` of `KernelSVC`."""
     return KernelSVC(fit_intercept=False, cache_size=cache_mb, **parameters)
 
 

@@ -26,7 +26,7 @@ _BATCH = 1024
 
 @dataclass(eq=False, repr=False)
 class DivisionBound(TwoClassDiagnostic):
-    """The exact machine, and the loss in the objective of dividing its problem into clusters.
+    """The exact model, and the loss in the objective of dividing its problem into clusters.
 
     For each number of clusters k, with the clusters' solutions abar, the exact solution a* and the
     kernel between clusters D = sum over pairs (i, j) of different clusters of |k(x_i, x_j)|,
@@ -63,7 +63,7 @@ class DivisionBound(TwoClassDiagnostic):
     Notes
     -----
     O(n^2 d) time for the kernel matrix, of which a block of rows is in memory, and the cost of the
-    exact machine. Two classes only. `fit` reports n_clusters, bound and loss to the trace for each
+    exact model. Two classes only. `fit` reports n_clusters, bound and loss to the trace for each
     number of clusters.
 
     Examples

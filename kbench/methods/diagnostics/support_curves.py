@@ -1,4 +1,4 @@
-"""Diagnostic: how the support vectors of a solver converge to those of the exact machine.
+"""Diagnostic: how the support vectors of a solver converge to those of the exact model.
 
 Figures 2 and 3 of Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector
 Machines" (ICML 2014).
@@ -43,7 +43,7 @@ def _exact(random_state: Any, **options: Any) -> BoxSVC:
 
 
 class _ShrinkingSVC(KernelSVC):
-    """The exact machine by single-coordinate descent with LIBSVM's shrinking."""
+    """The exact model by single-coordinate descent with LIBSVM's shrinking."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         self._trace = trace
@@ -78,7 +78,7 @@ _SOLVERS = {
 
 @dataclass(eq=False, repr=False)
 class SupportCurves(TwoClassDiagnostic):
-    """A solver's machine, and the precision and recall of its support vectors after each step.
+    """A solver's model, and the precision and recall of its support vectors after each step.
 
     With S the support vectors of the current solution (for a solver with shrinking: the rows that
     it has not removed at zero) and S* those of a reference solved to `reference_tol`, the trace
@@ -113,7 +113,7 @@ class SupportCurves(TwoClassDiagnostic):
 
     Notes
     -----
-    Costs as much as both machines, and O(n_sv^2 d) for the objective after each step, unless the
+    Costs as much as both models, and O(n_sv^2 d) for the objective after each step, unless the
     solver reports it. Two classes only. `fit` reports precision, recall, objective,
     objective_error, n_support, solver_s and, if the solver divides the rows, n_parts to the trace.
 

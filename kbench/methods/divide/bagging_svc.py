@@ -25,9 +25,9 @@ from kbench.trace import Deadline, Trace
 class BaggingSVC(DualSVC):
     """Majority vote of `n_estimators` kernel machines of n / `n_estimators` random rows each.
 
-    The baseline of the DC-SVM paper for early prediction: the same number of machines of the same
-    number of rows, but of random rows, and all machines are evaluated. The rows of each machine are
-    drawn without replacement, independently of the other machines.
+    The baseline of the DC-SVM paper for early prediction: the same number of models of the same
+    number of rows, but of random rows, and all models are evaluated. The rows of each model are
+    drawn without replacement, independently of the other models.
 
     Parameters
     ----------
@@ -38,23 +38,23 @@ class BaggingSVC(DualSVC):
 max_iter, max_time, dtype, \
 shrinking
         As in `KernelSVC`, which calls `cache_mb` `cache_size`;
-        `max_iter` limits each binary problem of each machine.
+        `max_iter` limits each binary problem of each model.
     random_state : int, RandomState or None, default=None
         Seed of the samples.
     n_jobs : int or None, default=None
-        Number of machines trained in parallel through joblib; None is 1 unless a joblib backend
+        Number of models trained in parallel through joblib; None is 1 unless a joblib backend
         sets another number. The result does not depend on it.
 
     Attributes
     ----------
     classes_ : (n_classes,)
     support_ : (n_sv,) ints
-        Support vectors of at least one machine.
+        Support vectors of at least one model.
     n_support_ : (n_classes,) ints
     samples_ : list of (ceil(n / n_estimators),) ints
-        Rows of each machine.
+        Rows of each model.
     n_iter_, objective_, violation_, converged_
-        As in `KernelSVC`, over all machines (`objective_` is the sum).
+        As in `KernelSVC`, over all models (`objective_` is the sum).
     kernel_entries_ : int
     timings_ : dict of str to float
         Seconds of "prepare" and "train".
@@ -63,13 +63,13 @@ shrinking
 
     Notes
     -----
-    Training takes about 1 / n_estimators of the kernel values of the exact machine. Prediction
-    costs O(d) for each support vector of each machine. `decision_function` is the mean of the votes
+    Training takes about 1 / n_estimators of the kernel values of the exact model. Prediction
+    costs O(d) for each support vector of each model. `decision_function` is the mean of the votes
     -1 and 1; with several classes, the fraction of the votes for each class. There is no
-    `dual_coef_`, because each machine has coefficients of its own.
+    `dual_coef_`, because each model has coefficients of its own.
 
-    Each machine sees n / n_estimators rows. Of few rows in all, 500 for each machine can give less
-    accuracy than a linear machine of all rows (covtype: 4,000 rows, 72 % against 74 %).
+    Each model sees n / n_estimators rows. Of few rows in all, 500 for each model can give less
+    accuracy than a linear model of all rows (covtype: 4,000 rows, 72 % against 74 %).
 
     References
     ----------
@@ -131,7 +131,7 @@ shrinking
 
 @dataclass(eq=False, repr=False)
 class Vote:
-    """Fraction of the machines that decide for each class; for two classes, the mean of -1 and 1.
+    """Fraction of the models that decide for each class; for two classes, the mean of -1 and 1.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ shrinking
 
     Notes
     -----
-    The cost of exact machines of n / n_parts rows and of the merged support vectors; the last
+    The cost of exact models of n / n_parts rows and of the merged support vectors; the last
     merges dominate if there are many support vectors. A round of feedback computes n n_sv float64
     kernel values to find the violating rows, and solves each part with such rows together with all
     n_sv support vectors. Several classes use the same parts: a row is kept while it is a support
@@ -158,7 +158,7 @@ shrinking
 
 
 def _violates(problem: Problem, part: Part, tol: float) -> np.ndarray:
-    """Which rows violate the KKT conditions of the part's machine by more than tol; (n,) bool."""
+    """Which rows violate the KKT conditions of the part's model by more than tol; (n,) bool."""
     alpha = _everywhere(problem, [part])
     kernel = problem.kernel.astype(np.float64)
     values = kernel.product(part.rows, (alpha * problem.Y)[part.rows])

@@ -1,4 +1,4 @@
-"""Divide-and-conquer kernel ridge regression: the mean of exact machines of random subsets.
+"""Divide-and-conquer kernel ridge regression: the mean of exact models of random subsets.
 
 Zhang, Duchi and Wainwright, "Divide and Conquer Kernel Ridge Regression" (COLT 2013).
 """
@@ -20,7 +20,7 @@ from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.penalty import ALPHA_ROWS, chosen_alpha
 from kbench.methods.base.ridge import (
     KernelParameter,
-    KernelRidgeMachine,
+    KernelRidgeEstimator,
     RidgeClassifierMixin,
     RidgeRegressorMixin,
     encoded_sample,
@@ -37,12 +37,12 @@ from kbench.trace import Deadline, Trace
 # Points of each subset if there are more subsets than points.
 _FEW_POINTS = 10
 # Subsets that are not set, at most.
-_MOST_PARTS = 10
+_MAX_PARTS = 10
 
 
 @dataclass(eq=False, repr=False)
-class DCRidge(KernelRidgeMachine):
-    """Mean of kernel ridge machines on random subsets; base class of regressor and classifier.
+class DCRidge(KernelRidgeEstimator):
+    """Mean of kernel ridge models on random subsets; base class of regressor and classifier.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class DCRidge(KernelRidgeMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **KernelRidgeMachine._parameter_constraints,
+        **KernelRidgeEstimator._parameter_constraints,
         "n_parts": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -148,7 +148,7 @@ class DCRidge(KernelRidgeMachine):
 
     def _parts(self, n: int) -> list[np.ndarray]:
         """The rows of each subset, in random order."""
-        n_parts = number_of_groups(self.n_parts, n, _MOST_PARTS)
+        n_parts = number_of_groups(self.n_parts, n, _MAX_PARTS)
         if n_parts > n:
             n_parts = max(1, n // _FEW_POINTS)
             warnings.warn(

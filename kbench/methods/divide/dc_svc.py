@@ -38,7 +38,7 @@ from kbench.trace import Deadline, Trace
 # A level is not trained if one of its clusters has more than this fraction of the points: it would
 # cost nearly as much as the whole problem, which follows anyway.
 _UNDIVIDED = 2 / 3
-# Points for each cluster if there are more clusters than points. Machines of one point ignore C.
+# Points for each cluster if there are more clusters than points. Models of one point ignore C.
 _FEW_POINTS = 10
 
 
@@ -75,7 +75,7 @@ class DCSVC(DualSVC):
         conquer: solve the dual of all points, with the known gradient of the refined points.
 
     Otherwise the decision function is that of the cluster of a new point ("early"), or a
-    combination of all local machines.
+    combination of all local models.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ class DCSVC(DualSVC):
         reduced, with a warning, to one cluster for ten points.
     combine : {"early", "naive", "bcm", "exact"}, default="early"
         "early", equation 11: sum_{i in V_c} y_i alpha_i k(x_i, x) for the cluster c of x. "naive",
-        equation 10: the sum over all i. "bcm": Bayesian committee machine of the local machines
-        (see `kbench.prediction.committee`). "exact": the machine of `KernelSVC` without intercept,
-        started from the local machines.
+        equation 10: the sum over all i. "bcm": Bayesian committee machine of the local models
+        (see `kbench.prediction.committee`). "exact": the model of `KernelSVC` without intercept,
+        started from the local models.
     partition : {"kmeans", "kernel_kmeans", "ghitta", "random"} or None, default=None
         "kmeans": in input space, on the sample; the default except with combine="exact".
         "kernel_kmeans": two-step kernel k-means, as in the paper, for any kernel. If gamma is so
@@ -112,7 +112,7 @@ class DCSVC(DualSVC):
         5 * n_samples / (clusters of the finest level) sampled points are not divided, and "exact"
         ends after refining.
     tol : float or None, default=None
-        Tolerance of the solver, as in `KernelSVC`: 0.1 for local machines, which are approximate
+        Tolerance of the solver, as in `KernelSVC`: 0.1 for local models, which are approximate
         anyway, and 0.001 with combine="exact".
     level_tol : float or None, default=None
         With combine="exact", the tolerance of all solves but the last: 0.1, because they only
@@ -154,7 +154,7 @@ max_iter, max_time, dtype, shrinking
     With combine="early" and partition "kmeans", `fit` also takes `ChunkedRows` (`kbench.chunked`),
     which may be larger than memory. They are divided by a tree of k-means with `n_clusters` leaves
     and `branching` children a node, grown on max(n_samples, 50 n_clusters) sampled rows, and
-    written to disk in the order of its leaves. The machine of a leaf is then, to the bit, that of
+    written to disk in the order of its leaves. The model of a leaf is then, to the bit, that of
     this class with n_clusters=1 fitted to the rows of the leaf, so that `n_levels` and `branching`
     divide each cluster further before it is solved as a whole. A cluster whose training does not
     fit into the rows' `memory_mb` becomes several, with a warning and a line in `notes_`.
@@ -163,7 +163,7 @@ max_iter, max_time, dtype, shrinking
     "divide" and "train". `fit` reports clusters_done and n_clusters to the trace after each
     cluster.
 
-    Training takes about 1/k of the kernel values of the exact machine, and O(n n_samples (d + k))
+    Training takes about 1/k of the kernel values of the exact model, and O(n n_samples (d + k))
     for the assignments. Early prediction costs O(n_sv d / k) a row, and O(n_samples d) or O(k d)
     for the assignment, depending on `partition`; "naive" and "exact" cost O(n_sv d), "bcm"
     O(n_sv d + sum_c s_c^2) for clusters of s_c support vectors. `fit` reports alpha (n, m),
@@ -398,7 +398,7 @@ max_iter, max_time, dtype, shrinking
     def _combined(
         self, problem: Problem, centres: KernelCentres | Centroids | None, alpha: np.ndarray
     ) -> Any:
-        """The decision function that `combine` makes of the local machines."""
+        """The decision function that `combine` makes of the local models."""
         if self.combine in ("naive", "exact"):
             return self._expansion(problem)(alpha)
         coef = alpha * problem.Y
@@ -424,12 +424,12 @@ max_iter, max_time, dtype, shrinking
 
 
 class EarlyMachine(LocalMachines):
-    """Equation 11: the machine of the cluster whose centre is nearest.
+    """Equation 11: the model of the cluster whose centre is nearest.
 
     Attributes
     ----------
     nbytes : int
-        Bytes of the centres and of all machines.
+        Bytes of the centres and of all models.
     """
 
     def __init__(

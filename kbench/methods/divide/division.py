@@ -95,9 +95,9 @@ def nested_divisions(
     """
     centres, labels = divide(problem, partition, sizes[-1], sample, rng)
     divisions: list[Division] = [(centres, labels)]
-    least_points = -(-5 * len(sample) // sizes[0])
+    min_points = -(-5 * len(sample) // sizes[0])
     for _ in sizes[1:]:
-        labels = _subdivide(problem, partition, branching, labels, sample, least_points, rng)
+        labels = _subdivide(problem, partition, branching, labels, sample, min_points, rng)
         divisions.insert(0, (None, labels))
     return divisions
 
@@ -108,7 +108,7 @@ def _subdivide(
     branching: int,
     labels: np.ndarray,
     sample: np.ndarray,
-    least_points: int,
+    min_points: int,
     rng: np.random.RandomState,
 ) -> np.ndarray:
     """Divide each cluster of `labels` : (n,) with enough sampled points; (n,) ints 0 .. k - 1."""
@@ -118,7 +118,7 @@ def _subdivide(
     n_clusters = 0
     for _, rows in group_rows(labels):
         sampled_rows = rng.permutation(np.flatnonzero(sampled[rows]))
-        if len(sampled_rows) < least_points:
+        if len(sampled_rows) < min_points:
             inner = np.zeros(len(rows), np.intp)
         else:
             _, inner = PARTITIONS[partition](problem, rows, branching, sampled_rows, rng)

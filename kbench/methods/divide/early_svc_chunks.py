@@ -13,11 +13,11 @@ from kbench.chunked import ChunkedRows
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.box_svc import Problem, warn_of_limits
 from kbench.methods.base.dual_svc import DualSVC
-from kbench.methods.base.sizes import MOST_GROUPS
+from kbench.methods.base.sizes import MAX_GROUPS
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.out_of_core.out_of_core import (
     divide_rows,
-    most_rows,
+    max_cluster_rows,
     packed_machine,
     sample_size,
     train_clusters,
@@ -27,7 +27,7 @@ from kbench.trace import Deadline, Trace
 
 
 class ClusterRecord(NamedTuple):
-    """The machine of a cluster and how its training ended."""
+    """The model of a cluster and how its training ended."""
 
     machine: Any  # a KernelExpansion
     n_support: np.ndarray  # (q,) support vectors of each class
@@ -109,7 +109,7 @@ def fit_chunks(
     """
     rng = check_random_state(model.random_state)
     # Rows that do not fit into memory are more than 500 for each of the most clusters.
-    k = settings["n_clusters"] or MOST_GROUPS
+    k = settings["n_clusters"] or MAX_GROUPS
     with trace.phase("survey"):
         seed = rng.randint(2**31)
         targets = ClassTargets()
@@ -130,7 +130,7 @@ def fit_chunks(
         C * targets.weights(model.class_weight),
         seed,
     )
-    most = most_rows(rows)
+    most = max_cluster_rows(rows)
     identity = {
         "rows": survey.checksum if rows.scratch is not None else "",
         "seed": seed,

@@ -13,7 +13,7 @@ from kbench.kernels import KernelMatrix
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.ridge import (
     KernelParameter,
-    KernelRidgeMachine,
+    KernelRidgeEstimator,
     WeightedRidgeClassifierMixin,
     WeightedRidgeRegressorMixin,
     warn_unconverged,
@@ -24,7 +24,7 @@ from kbench.trace import Deadline, Trace
 
 
 @dataclass(eq=False, repr=False)
-class ExactRidge(KernelRidgeMachine):
+class ExactRidge(KernelRidgeEstimator):
     """Kernel ridge on the kernel matrix itself; base class of regressor and classifier.
 
     Parameters
@@ -74,7 +74,7 @@ class ExactRidge(KernelRidgeMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **KernelRidgeMachine._parameter_constraints,
+        **KernelRidgeEstimator._parameter_constraints,
         "solver": [StrOptions({"cholesky", "pcg"})],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],

@@ -169,9 +169,9 @@ class KernelSVC(BoxSVC):
     >>> from sklearn.preprocessing import MinMaxScaler
     >>> from kbench.methods import KernelSVC
     >>> X, y = load_digits(return_X_y=True)
-    >>> machine = make_pipeline(MinMaxScaler(), KernelSVC())
+    >>> model = make_pipeline(MinMaxScaler(), KernelSVC())
     >>> grid = {"kernelsvc__C": [1.0, 10.0], "kernelsvc__gamma": ["scale", 0.1]}
-    >>> search = GridSearchCV(machine, grid, cv=3).fit(X[:1000], y[:1000])
+    >>> search = GridSearchCV(model, grid, cv=3).fit(X[:1000], y[:1000])
     >>> search.score(X[1000:], y[1000:]) > 0.95
     True
     """
@@ -408,7 +408,7 @@ class KernelSVC(BoxSVC):
         return None if last is None else last.start(problem, pairs, key, self.tol)
 
     def _set_solution(self, data: Data, solution: Solution, matrix: KernelMatrix | None) -> None:
-        """Set the attributes that describe the solution, and the machine that predicts."""
+        """Set the attributes that describe the solution, and the model that predicts."""
         support = np.flatnonzero(solution.coef.any(axis=0))
         support = support[np.argsort(data.labels[support], kind="stable")]
         self.support_, self.dual_coef_ = support, np.ascontiguousarray(solution.coef[:, support])

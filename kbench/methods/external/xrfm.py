@@ -37,7 +37,7 @@ class _XRFM(BaseEstimator):
     Attributes
     ----------
     model_ : xrfm.xRFM
-        The fitted machine, with the package's default kernel, bandwidth, ridge and rounds, on the
+        The fitted model, with the package's default kernel, bandwidth, ridge and rounds, on the
         processor.
     n_features_in_ : int
 

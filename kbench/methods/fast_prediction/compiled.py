@@ -1,4 +1,4 @@
-"""Prediction of single rows without checks, for estimators on packed local machines."""
+"""Prediction of single rows without checks, for estimators on packed local models."""
 
 from collections.abc import Callable
 from typing import Any

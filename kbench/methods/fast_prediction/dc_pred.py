@@ -44,11 +44,11 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         3. landmarks: weighted k-means of the leaf's rows, with weights a_i^2;
         4. columns cb(x) of landmarks and pseudo landmarks, features phi(x) = cb(x) R with the
            best R (Algorithm 1, `kbench.approximation.landmarks.pseudo_landmarks`); train a linear
-           machine on them by dual coordinate descent.
+           model on them by dual coordinate descent.
 
-    A new row goes down the tree and is evaluated by the machine of its leaf, at the cost of the
+    A new row goes down the tree and is evaluated by the model of its leaf, at the cost of the
     distances in the tree, `n_landmarks` kernel values and the pseudo landmarks. A leaf with one
-    class is constant; a leaf with at most `n_landmarks` support vectors keeps its exact machine.
+    class is constant; a leaf with at most `n_landmarks` support vectors keeps its exact model.
     More than two classes are one-vs-rest and share tree, landmarks and columns.
 
     Parameters
@@ -65,7 +65,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         as many as leave 4 training rows of the leaf for each column: with fewer rows the products
         overfit. The paper samples p products and does not say how many.
     landmarks : {"weighted", "kmeans", "support"}, default="weighted"
-        "kmeans" omits the weights; "support" keeps the exact machine of each leaf.
+        "kmeans" omits the weights; "support" keeps the exact model of each leaf.
     C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
     branching : int, default=4
@@ -75,13 +75,13 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     error_rows : int, default=0
         Rows of a leaf on which the error of the approximation is measured, for `kernel_error_`.
     tol : float, default=1e-3
-        Tolerance of the exact machines, as in `KernelSVC`.
+        Tolerance of the exact models, as in `KernelSVC`.
     linear_tol : float, default=0.1
-        Tolerance of the linear machines, as in `LLSVM`.
+        Tolerance of the linear models, as in `LLSVM`.
     max_iter : int, default=1000
-        Largest number of passes of the linear machines.
+        Largest number of passes of the linear models.
     max_time : float or None, default=None
-        As in `KernelSVC`, for the exact and the linear machines of all leaves together.
+        As in `KernelSVC`, for the exact and the linear models of all leaves together.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
     probability : bool, default=False
@@ -103,14 +103,14 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     n_leaves_, n_landmarks_ : int
         Number of leaves, and of the landmarks of all leaves.
     n_iter_ : int
-        Coordinate steps of the exact machines and passes of the linear ones.
+        Coordinate steps of the exact models and passes of the linear ones.
     converged_ : bool
     kernel_entries_ : int
     kernel_error_ : float
         Relative Frobenius error of the approximate kernel within leaves. Absent if error_rows is
         0 or no leaf is approximated.
     n_parameters_, model_bytes_ : int
-        Numbers that describe the machine, and bytes that prediction keeps.
+        Numbers that describe the model, and bytes that prediction keeps.
     prediction_flops_ : float
         Mean cost of predicting a training row, in units of a linear model's prediction; an
         exponential counts as ten multiplications.
@@ -123,11 +123,11 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
 
     Notes
     -----
-    Training takes about 1 / K of the kernel values of the exact machine, and O(n (m + p)^2) time
+    Training takes about 1 / K of the kernel values of the exact model, and O(n (m + p)^2) time
     for the factors. Prediction takes O(d b log_b K + m d + p) time a row, in float32.
 
     A leaf sees n / K rows through a small number of landmarks. With leaves of 500 rows of many
-    features that can be a point less accurate than a linear machine of all rows (a9a: 4,000 rows,
+    features that can be a point less accurate than a linear model of all rows (a9a: 4,000 rows,
     82.4 % against 83.5 %).
 
     References
@@ -186,7 +186,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Raises
         ------
         ValueError
-            Fewer than two classes, a `target_cost` below that of the smallest machine, or features
+            Fewer than two classes, a `target_cost` below that of the smallest model, or features
             whose squared distances leave the range of float32.
         """
         trace = Trace() if trace is None else trace
@@ -305,7 +305,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
 
     Notes
     -----
-    O(n_leaf^3) time and 8 n_leaf^2 bytes for the exact machine of a leaf. Prediction costs as much
+    O(n_leaf^3) time and 8 n_leaf^2 bytes for the exact model of a leaf. Prediction costs as much
     as that of `DCPredClassifier`.
 
     References
@@ -350,7 +350,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         ------
         ValueError
             A leaf whose kernel matrix exceeds `memory_mb`, a `target_cost` below that of the
-            smallest machine, or features whose squared distances leave the range of float32.
+            smallest model, or features whose squared distances leave the range of float32.
         """
         trace = Trace() if trace is None else trace
         if self.target_cost is not None:

@@ -1,4 +1,4 @@
-"""Local machines with trained landmarks, widths and coefficients in the leaves of a decision tree.
+"""Local models with trained landmarks, widths and coefficients in the leaves of a decision tree.
 
 A variant of DC-Pred++ (Hsieh, Si and Dhillon, NIPS 2014) of our own: leaves are axis-aligned boxes
 instead of k-means cells, which is faster, and landmarks are trained by gradients instead of fitted
@@ -46,7 +46,7 @@ _NOISE = 0.5
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
-    """Squared-hinge machines on trained Gaussian landmarks in the leaves of a decision tree.
+    """Squared-hinge models on trained Gaussian landmarks in the leaves of a decision tree.
 
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;
         2. solve the dual of the support vector machine of each leaf (or of all rows) for a;
@@ -77,22 +77,22 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     min_rows : int, default=30
         Least number of rows of a leaf.
     target : {"leaf", "global", "labels"}, default="leaf"
-        Targets of the training: values of the exact machine of the leaf or of all rows, or the
+        Targets of the training: values of the exact model of the leaf or of all rows, or the
         labels (without step 2, and with unweighted k-means).
     n_synthetic : float, default=0.0
         Number of synthetic rows of a leaf, as a multiple of its rows: rows of the leaf plus normal
-        noise of half the standard deviation of each feature, with values of the machine of all
+        noise of half the standard deviation of each feature, with values of the model of all
         rows as targets. Requires target="global".
     epochs : int, default=20
         Passes over a leaf of 400 rows or more; up to 200 over smaller leaves.
     max_time : float or None, default=None
-        As in `KernelSVC`. It ends the exact machines, and is checked before a leaf is trained: the
+        As in `KernelSVC`. It ends the exact models, and is checked before a leaf is trained: the
         landmarks of later leaves stay as k-means and ridge regression give them.
     C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
-        Of the exact machines, and initial width of the landmarks.
+        Of the exact models, and initial width of the landmarks.
     tol : float, default=0.05
-        Tolerance of the exact machines, as in `KernelSVC`.
+        Tolerance of the exact models, as in `KernelSVC`.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
     probability : bool, default=False
@@ -115,13 +115,13 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         Training rows of each leaf.
     n_leaves_, n_landmarks_ : int
     kernel_entries_ : int
-        Kernel values that the exact machines took.
+        Kernel values that the exact models took.
     n_parameters_, model_bytes_ : int
     prediction_flops_ : float
         Mean cost of predicting a training row, in units of a linear model's prediction; an
         exponential counts as ten multiplications.
     timings_ : dict of str to float
-        Seconds of "prepare", "cluster" (the tree), "exact" (the machine of all rows), "train",
+        Seconds of "prepare", "cluster" (the tree), "exact" (the model of all rows), "train",
         and of "choose" with `target_cost`.
     sizes_, cost_, choices_
         With `target_cost`: the chosen parameters, their measured cost, and (parameters, cost,
@@ -130,11 +130,11 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
 
     Notes
     -----
-    O(n d log n log K) time for the tree, 1 / K of the exact machine's kernel values, and
+    O(n d log n log K) time for the tree, 1 / K of the exact model's kernel values, and
     O(epochs n m f) for the training. Prediction in float32: O(depth + m f) a row.
 
     A leaf sees n / K rows, and `n_features` of their features: of few rows of many features a
-    linear machine of all can be one or two points more accurate (a9a: 4,000 rows, 81.5 % against
+    linear model of all can be one or two points more accurate (a9a: 4,000 rows, 81.5 % against
     83.5 %). n_features=None takes all features.
 
     Without target="global", probability, target_cost and max_time, `fit` also takes `ChunkedRows`
@@ -203,7 +203,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         ------
         ValueError
             A parameter is out of range, there are fewer than two classes, n_synthetic without
-            target="global", a `target_cost` below that of the smallest machine, or features whose
+            target="global", a `target_cost` below that of the smallest model, or features whose
             squared distances leave the range of float32.
         """
         if self.n_synthetic and self.target != "global":
@@ -311,7 +311,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
 
 
 class _Teacher(NamedTuple):
-    """An exact machine, and its values and coefficients at some of the training rows."""
+    """An exact model, and its values and coefficients at some of the training rows."""
 
     machine: KernelExpansion
     values: np.ndarray  # (n, m)
@@ -397,7 +397,7 @@ def _train_leaf(
     X, Y, C = X[kept], Y[kept], C[kept]
     mixed = Y.min(axis=0) < Y.max(axis=0)
     if teacher is not None and len(Y) >= LANES:
-        # The machine of all rows may change its sign in a leaf whose rows have one class.
+        # The model of all rows may change its sign in a leaf whose rows have one class.
         mixed[:] = True
     constant = np.where(mixed, 0.0, Y[0])
     if not mixed.any():

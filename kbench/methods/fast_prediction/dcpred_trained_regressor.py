@@ -117,7 +117,7 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
         Raises
         ------
         ValueError
-            A parameter is out of range, a `target_cost` below that of the smallest machine, or
+            A parameter is out of range, a `target_cost` below that of the smallest model, or
             features whose squared distances leave the range of float32.
         """
         trace = Trace() if trace is None else trace
@@ -210,7 +210,7 @@ def _train_leaf(
     seed: int,
     max_time: float | None,
 ) -> tuple[LandmarkMachine, bool]:
-    """The machine of a leaf with rows X : (n, d) float32, and whether it was trained in time."""
+    """The model of a leaf with rows X : (n, d) float32, and whether it was trained in time."""
     if np.ptp(y) == 0.0:
         return LandmarkMachine(y[:1]), True
     deadline = Deadline(max_time, Trace())
@@ -245,7 +245,7 @@ class _LeafTrainer:
 
 
 def _rescaled(machine: LandmarkMachine, mean: float, scale: float) -> LandmarkMachine:
-    """The machine of scale f + mean for the machine of f."""
+    """The model of scale f + mean for the model of f."""
     coef = None if machine.coef is None else scale * machine.coef
     constant = scale * np.asarray(machine.constant, np.float64) + mean
     return LandmarkMachine(constant, machine.landmarks, machine.gammas, coef, machine.features)

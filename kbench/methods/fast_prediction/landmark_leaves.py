@@ -1,4 +1,4 @@
-"""Common part of the two DC-Pred++ estimators: parameters, tree, Algorithm 1, packed machine.
+"""Common part of the two DC-Pred++ estimators: parameters, tree, Algorithm 1, packed model.
 
 Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2014), Algorithm 2.
 """
@@ -44,14 +44,14 @@ from kbench.trace import Deadline, Trace
 # products, 89.0 with 4 rows a column, 86.7 with 8; four loses .4 point at most to all of them on
 # usps, a9a, ijcnn1 and letter, 16 up to 7.6 (`scripts/bench_fast_prediction.py --products`).
 _ROWS_PER_COLUMN = 4
-# Rows for each leaf if there are more leaves than rows. Machines of one row ignore C.
+# Rows for each leaf if there are more leaves than rows. Models of one row ignore C.
 _FEW_POINTS = 10
 # Numbers of landmarks of a leaf that are tried for a `target_cost`.
 _LANDMARKS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
 
 
 class LeafResult(NamedTuple):
-    """The machine of a leaf, and the work and the errors of its training."""
+    """The model of a leaf, and the work and the errors of its training."""
 
     machine: LandmarkMachine
     n_iter: int
@@ -65,7 +65,7 @@ class LeafResult(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LandmarkLeaves(CompiledRows, TargetCost, ABC):
-    """Base of the estimators: their parameters as fields of a dataclass, and the machine."""
+    """Base of the estimators: their parameters as fields of a dataclass, and the model."""
 
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
@@ -160,7 +160,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         trace: Trace,
         deadline: Deadline | None = None,
     ) -> bool:
-        """Grow the tree, train each leaf and pack the machine; whether all were trained in time.
+        """Grow the tree, train each leaf and pack the model; whether all were trained in time.
 
         targets : arrays (n, ...), whose rows are passed to the leaf of each row.
         """
@@ -249,7 +249,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
 
 
 def expansion(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarray) -> Any:
-    """The exact machine of a leaf: its landmarks are the rows with non-zero coef : (n, m)."""
+    """The exact model of a leaf: its landmarks are the rows with non-zero coef : (n, m)."""
     kept = np.flatnonzero(coef.any(axis=1))
     if not len(kept):
         return LandmarkMachine(constant)
@@ -257,7 +257,7 @@ def expansion(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarra
 
 
 def approximation(columns: PseudoLandmarks, coef: np.ndarray, constant: np.ndarray) -> Any:
-    """The machine of a leaf with coefficients coef : (n_columns, m)."""
+    """The model of a leaf with coefficients coef : (n_columns, m)."""
     gammas = np.full(len(columns.landmarks), columns.gamma)
     return LandmarkMachine(
         constant, columns.landmarks, gammas, coef, None, columns.pairs, columns.spans
@@ -279,7 +279,7 @@ def _train_leaf(
 
 
 def _moved(machine: LandmarkMachine, offset: np.ndarray | None) -> LandmarkMachine:
-    """The machine for rows minus `offset`."""
+    """The model for rows minus `offset`."""
     if offset is None or machine.landmarks is None:
         return machine
     return replace(machine, landmarks=machine.landmarks - offset)

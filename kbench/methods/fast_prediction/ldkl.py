@@ -1,4 +1,4 @@
-"""Local deep kernel learning: a tree of hyperplanes with a gated linear machine in each node."""
+"""Local deep kernel learning: a tree of hyperplanes with a gated linear model in each node."""
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
@@ -19,15 +19,15 @@ from kbench.solvers.stochastic.local_tree import train_tree, tree_sizes
 from kbench.trace import Deadline, Trace
 
 # The vectors of the tree are multiplied by the scale of the rows and stored in float32.
-_LEAST_SCALE = 1e-30
+_MIN_SCALE = 1e-30
 # Largest number of passes over the rows, whatever `max_iter` is: on 30 rows its default would make
 # 2,700.
-_MOST_PASSES = 300
+_MAX_PASSES = 300
 
 
 @dataclass(eq=False, repr=False)
 class LDKLClassifier(OneVsRest):
-    """Hinge-loss machine on a trained tree of local linear machines (LDKL).
+    """Hinge-loss model on a trained tree of local linear models (LDKL).
 
     In a complete tree of depth T, with vectors w and p in each node and q in each inner node,
 
@@ -71,7 +71,7 @@ class LDKLClassifier(OneVsRest):
         node k are 2 k + 1 and 2 k + 2, and q of leaves is 0.
     n_iter_ : int
     n_parameters_, model_bytes_ : int
-        Numbers that describe the machine, and bytes that prediction keeps.
+        Numbers that describe the model, and bytes that prediction keeps.
     prediction_flops_ : float
         Cost of predicting a row, in units of a linear model's prediction; tanh counts as ten
         multiplications.
@@ -142,7 +142,7 @@ class LDKLClassifier(OneVsRest):
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             mean, scale = _centre_and_scale(targets.X)
-            if not _LEAST_SCALE < scale < 1.0 / _LEAST_SCALE:
+            if not _MIN_SCALE < scale < 1.0 / _MIN_SCALE:
                 raise ValueError(
                     f"the features of X have a mean standard deviation of {1.0 / scale:.3g}, and "
                     "vectors for it leave the range of float32; scale the features"
@@ -152,7 +152,7 @@ class LDKLClassifier(OneVsRest):
             penalties = np.repeat([self.lambda_w, self.lambda_p, self.lambda_q], nodes)[:n_vectors]
         n = len(targets.C)
         batch_size = self.batch_size or max(1, int(np.sqrt(n)))
-        max_iter = min(self.max_iter, _MOST_PASSES * -(-n // batch_size))
+        max_iter = min(self.max_iter, _MAX_PASSES * -(-n // batch_size))
         weights = (targets.C / targets.C.mean()).astype(np.float32)
         with trace.phase("train"):
             trained = [

@@ -25,7 +25,7 @@ from kbench.trace import Deadline, Trace
 class ReducedSetSVC(BoxSVC):
     """C-support vector classifier with intercept and Gaussian kernel, reduced to few centres.
 
-    The exact machine w = sum_i a_i phi(x_i) is approximated by sum_j b_j phi(z_j): each point z_j
+    The exact model w = sum_i a_i phi(x_i) is approximated by sum_j b_j phi(z_j): each point z_j
     is an approximate pre-image of the residual of w, after which all b_j are fitted again
     (`kbench.approximation.expansions.reduced_set`). More than two classes are one-vs-rest, with
     `n_components` points for each class.
@@ -48,7 +48,7 @@ class ReducedSetSVC(BoxSVC):
     max_iter : int, default=-1
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-        Parameters of the exact machine from `C` on as in `KernelSVC`.
+        Parameters of the exact model from `C` on as in `KernelSVC`.
     random_state : int, RandomState or None, default=None
         Draws the starts of the searches.
 
@@ -57,7 +57,7 @@ class ReducedSetSVC(BoxSVC):
     classes_ : (n_classes,)
     support_, dual_coef_, intercept_, n_support_, n_iter_, objective_, duality_gap_, violation_, \
 converged_, n_features_in_
-        As in `KernelSVC`, of the exact machine.
+        As in `KernelSVC`, of the exact model.
     points_ : (r, d)
         Points of all problems.
     coef_ : (m, r)
@@ -67,13 +67,13 @@ converged_, n_features_in_
     n_parameters_, model_bytes_ : int
         Numbers and bytes that prediction keeps.
     kernel_entries_ : int
-        Kernel values that the exact machine took.
+        Kernel values that the exact model took.
     timings_ : dict of str to float
         Seconds of "prepare", "solve" and "reduce".
 
     Notes
     -----
-    O(r t (s + r) d) time after the exact machine, for s support vectors and t evaluations for each
+    O(r t (s + r) d) time after the exact model, for s support vectors and t evaluations for each
     point. Prediction costs O(r d) a row. `fit` keeps the support vectors as a dense array, and
     reports the iterates of the solver to the trace.
 

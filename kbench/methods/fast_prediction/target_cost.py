@@ -1,7 +1,7 @@
-"""Choice of the sizes of local landmark machines for a given cost of prediction, by measurement.
+"""Choice of the sizes of local landmark models for a given cost of prediction, by measurement.
 
-The cost of a prediction depends on the sizes alone. So machines with arbitrary landmarks behind a
-real router are timed against a linear model; the largest machines of each kind within the budget
+The cost of a prediction depends on the sizes alone. So models with arbitrary landmarks behind a
+real router are timed against a linear model; the largest models of each kind within the budget
 are trained on four fifths of the rows; and the one with the best score on the last fifth is trained
 on all rows.
 """
@@ -23,7 +23,7 @@ from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
 
 _HELD_OUT = 5  # one row in five is held out for validation
-_SAMPLE = 10_000  # rows from which the machines that are timed are made
+_SAMPLE = 10_000  # rows from which the models that are timed are made
 # Numbers of leaves that are tried, if leaves have at least 40 rows on average.
 _LEAVES, _ROWS_OF_A_LEAF = (1, 4, 16, 32, 64, 256, 1024), 40
 
@@ -50,7 +50,7 @@ class TargetCost(BaseEstimator):
 
     @abstractmethod
     def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
-        """Lists of candidate parameters, one for each kind of machine, from small to large."""
+        """Lists of candidate parameters, one for each kind of model, from small to large."""
 
     @abstractmethod
     def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:

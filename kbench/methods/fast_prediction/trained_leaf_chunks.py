@@ -1,8 +1,8 @@
 """Trained landmarks on rows that are larger than memory.
 
-The tree is grown on a sample. Then, as for the other divided machines (`out_of_core`), one pass
+The tree is grown on a sample. Then, as for the other divided models (`out_of_core`), one pass
 writes the rows to disk in the order of the leaves, and each leaf is trained from its rows alone.
-Unlike theirs, the machines of all leaves stay in memory: they are small.
+Unlike theirs, the models of all leaves stay in memory: they are small.
 """
 
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from kbench.trace import Trace
 
 
 class LeafRecord(NamedTuple):
-    """The machine of a leaf."""
+    """The model of a leaf."""
 
     machine: dict[str, np.ndarray | None]  # fields of a LandmarkMachine
     kernel_entries: int = 0

@@ -1,4 +1,4 @@
-"""Common part of the estimators with trained landmarks: parameters, training of a leaf, machine."""
+"""Common part of the estimators with trained landmarks: parameters, training of a leaf, model."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
-from kbench.methods.base.sizes import MOST_GROUPS, number_of_groups
+from kbench.methods.base.sizes import MAX_GROUPS, number_of_groups
 from kbench.methods.base.survey import Survey, Targets
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
@@ -67,7 +67,7 @@ _DEVIATIONS = 3.0
 
 @dataclass(eq=False, repr=False)
 class TrainedLeaves(CompiledRows, TargetCost, ABC):
-    """Base of the estimators: their parameters as fields of a dataclass, and the machine."""
+    """Base of the estimators: their parameters as fields of a dataclass, and the model."""
 
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
@@ -164,7 +164,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         with trace.phase("survey"):
             # Tree and leaves get the random numbers that they get in memory.
             seed = check_random_state(self.random_state).randint(2**31)
-            size = sample_size(_SAMPLE, self.n_leaves or MOST_GROUPS)
+            size = sample_size(_SAMPLE, self.n_leaves or MAX_GROUPS)
             survey = Survey(rows, targets, size, seed)
         rng = check_random_state(self.random_state)
         with trace.phase("cluster"):
@@ -236,7 +236,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         offset: np.ndarray | None,
         trace: Trace,
     ) -> None:
-        """Set the machine and the attributes that describe it; `sizes` are the leaves' rows."""
+        """Set the model and the attributes that describe it; `sizes` are the leaves' rows."""
         with trace.phase("prepare"):
             # Every leaf has rows, because the tree was grown on them.
             self._machine = LocalLandmarks(tree, machines, n_features, offset=offset)

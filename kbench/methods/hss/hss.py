@@ -112,7 +112,7 @@ class CompressedKernel:
             estimator.matrix_, estimator._compressed = self.matrix, self
 
 
-class Machine(NamedTuple):
+class HSSModel(NamedTuple):
     """A prediction function with the bytes and numbers that it keeps."""
 
     function: Callable[[Any], np.ndarray]  # X : (u, d) -> (u, m) float64
@@ -120,15 +120,15 @@ class Machine(NamedTuple):
     n_parameters: int
 
 
-def hss_machine(matrix: HSSMatrix, coef: np.ndarray, predict_with: str) -> Machine:
+def hss_model(matrix: HSSMatrix, coef: np.ndarray, predict_with: str) -> HSSModel:
     """The functions sum_j coef_j k(x, x_j), coef : (n, m), exact or through the tree."""
     d = matrix.n_features_in_
     if predict_with == "compressed":
         local = matrix.machine(coef)
-        return Machine(local, local.nbytes, local.n_centres * (d + coef.shape[1]))
+        return HSSModel(local, local.nbytes, local.n_centres * (d + coef.shape[1]))
     ordered = coef[matrix.tree_.permutation]
     places = np.flatnonzero(ordered.any(axis=1))
     values = ordered[places]
     dtype = prediction_dtype(matrix.ordered_kernel_, values)
     expansion = KernelExpansion(matrix.ordered_kernel_, places, values, dtype)
-    return Machine(expansion, expansion.nbytes, len(places) * (d + coef.shape[1]))
+    return HSSModel(expansion, expansion.nbytes, len(places) * (d + coef.shape[1]))

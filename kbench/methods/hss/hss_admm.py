@@ -24,7 +24,7 @@ from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY
-from kbench.methods.hss.hss import CompressedKernel, hss_machine
+from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.methods.hss.hss_dual import DualSolution, solve_dual
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
@@ -58,7 +58,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         a warning.
     max_iter : int, default=10
         As in the paper, whose C is 1. On the command line it is 100 where C is chosen by "loo",
-        whose values are up to 128: ten iterations can then be less accurate than a linear machine.
+        whose values are up to 128: ten iterations can then be less accurate than a linear model.
     tol : float or None, default=None
         Largest residual at which iterations stop, see `solve_admm`. None runs exactly `max_iter`
         iterations, as the paper does.
@@ -73,7 +73,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         `tol` of the exact solver, as in `KernelSVC`.
     validation_fraction : float, default=0.2
         Fraction of the rows, stratified by class, that are held out to choose among several C.
-        The final machine is fitted to all rows.
+        The final model is fitted to all rows.
     predict_with : {"exact", "compressed"}, default="exact"
         "compressed" evaluates the decision function through the tree (`HSSMatrix.machine`).
     class_weight : dict, "balanced" or None, default=None
@@ -228,7 +228,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         compressed, solution = self._solve(targets.X, targets.Y, bounds, deadline, trace)
         matrix = compressed.matrix
         with trace.phase("prepare"):
-            machine = hss_machine(matrix, _flat(solution.coef), self.predict_with)
+            machine = hss_model(matrix, _flat(solution.coef), self.predict_with)
         self._machine = machine.function
         self._intercepts, self._chosen = solution.intercept, chosen
         self.path_ = "C", values
@@ -316,7 +316,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
             stratify=labels,
         )
         compressed, solution = self._solve(X[fitted], Y[fitted], bounds[fitted], deadline, Trace())
-        machine = hss_machine(compressed.matrix, _flat(solution.coef), self.predict_with)
+        machine = hss_model(compressed.matrix, _flat(solution.coef), self.predict_with)
         values = machine.function(X[held]).reshape(len(held), *solution.intercept.shape)
         return np.mean(_winners(values + solution.intercept) == labels[held][:, None], axis=0)
 
@@ -335,7 +335,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         )
 
     def _decide_all(self, X: Any) -> np.ndarray:
-        """Values of the m machines for each of p values of C; (u, p, m)."""
+        """Values of the m models for each of p values of C; (u, p, m)."""
         return self._machine(X).reshape(X.shape[0], *self._intercepts.shape) + self._intercepts
 
     def _decide(self, X: Any) -> np.ndarray:

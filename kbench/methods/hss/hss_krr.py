@@ -20,7 +20,7 @@ from kbench.approximation import HSSMatrix
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
-from kbench.methods.hss.hss import CompressedKernel, hss_machine
+from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers.ridge.kernel_ridge import inverse, shifted_cholesky, solve_kernel_ridge
@@ -31,7 +31,7 @@ from kbench.trace import Trace
 # kin40k, protein and of the unit square, one thread; only their ratio matters.
 _ROW_S, _RANK_S, _CUBE_S, _EXACT_S = 5e-5, 2e-7, 1.5e-10, 3.3e-12
 # Rows up to which the kernel matrix and its factor are stored: 4 GiB of float32 for both.
-_MOST_EXACT = 23_170
+_MAX_EXACT_ROWS = 23_170
 # Tolerance of the exact solution, as in `KernelRidge`, and a limit on its iterations.
 _TOL, _MAX_ITER = 1e-8, 200
 
@@ -187,7 +187,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
             factor = compressed.factorise(self.alpha_, "float64")
             coef = factor.solve(targets)
         with trace.phase("prepare"):
-            machine = hss_machine(matrix, coef, self.predict_with)
+            machine = hss_model(matrix, coef, self.predict_with)
         self._machine = machine.function
         self.model_bytes_, self.n_parameters_ = machine.nbytes, machine.n_parameters
         self.kernel_entries_ = matrix.kernel_entries_
@@ -234,7 +234,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         seconds = _ROW_S * n + _RANK_S * n * rank + _CUBE_S * rank**3
         faster = _EXACT_S * n**3 < seconds
         limit = np.inf if matrix.memory_mb is None else matrix.memory_mb * 2**20
-        if faster and (n > _MOST_EXACT or 4.0 * n**2 > limit):
+        if faster and (n > _MAX_EXACT_ROWS or 4.0 * n**2 > limit):
             warnings.warn(
                 f"the kernel matrix of {n} rows hardly compresses (rank {rank:.0f} between halves "
                 f"of {n // 2} rows), and an exact one takes too much memory; FalkonRegressor or "

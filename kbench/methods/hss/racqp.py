@@ -87,7 +87,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     converged_ : bool
     kernel_entries_ : int
     n_parameters_, model_bytes_ : int
-        Numbers that prediction needs, and bytes of the machine.
+        Numbers that prediction needs, and bytes of the model.
     timings_ : dict of str to float
         Seconds of "prepare", "solve".
     n_features_in_ : int

@@ -5,11 +5,11 @@ Kernel Support Vector Machines", ICML 2014, early prediction), in three steps:
 
     survey   one pass: number of rows and classes, a random sample, a checksum
     divide   a tree of k-means on the sample; one pass writes the rows in the order of their leaves
-    train    the machine of each leaf, from its rows alone; it is appended to a file
+    train    the model of each leaf, from its rows alone; it is appended to a file
 
 Memory is that of a block of rows, of the sample and of the clusters that are being trained. All
 files lie in one folder, whose name is a hash of the rows and of the parameters: the rows in the
-order of their clusters, and the machines that are ready. A fit that was interrupted finds both
+order of their clusters, and the models that are ready. A fit that was interrupted finds both
 again.
 """
 
@@ -54,7 +54,7 @@ _CLUSTER = 1 / 2
 _VECTORS = 100
 
 
-# Clusters that a task trains, at most: sending a task and its machines costs about 8 ms of the
+# Clusters that a task trains, at most: sending a task and its models costs about 8 ms of the
 # process that collects them, and training a cluster of 4,000 rows 45 ms. There are as many tasks at
 # least, so that a process that is lost, and the last task, cost little.
 _TOGETHER, _TASKS = 8, 64
@@ -64,13 +64,13 @@ _KEPT_S = 7 * 24 * 3600.0
 
 
 class Trainer(Protocol):
-    """Trains the machine of a cluster; it is sent to other processes.
+    """Trains the model of a cluster; it is sent to other processes.
 
     Attributes
     ----------
     record : type
         The class of what it returns: a NamedTuple whose field `machine` is a KernelExpansion or
-        another machine that a model file may hold. The other fields say how the training ended.
+        another model that a model file may hold. The other fields say how the training ended.
     """
 
     record: ClassVar[type]
@@ -162,7 +162,7 @@ def _remove_abandoned(folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def most_rows(rows: ChunkedRows) -> int:
+def max_cluster_rows(rows: ChunkedRows) -> int:
     """Rows of the largest cluster that is trained as a whole."""
     row = 2 * rows.n_features * rows.dtype.itemsize + _VECTORS
     return max(1, int(_CLUSTER * rows.memory_mb * 2**20 / row))
@@ -290,14 +290,14 @@ def train_clusters(
     trace: Trace,
     n_jobs: int | None = None,
 ) -> tuple[PackedRecords, list[Any], list[str]]:
-    """Train the clusters whose machines are not in the file `path` yet.
+    """Train the clusters whose models are not in the file `path` yet.
 
     Returns
     -------
     packed : PackedRecords
         Of all clusters, in the file.
     records : list of `trainer.record`, by cluster
-        Without the machines.
+        Without the models.
     notes : list of str
         A line, if an interrupted fit had trained some of the clusters.
     """
@@ -335,6 +335,6 @@ def _train(trainer: Trainer, places: list[Place], clusters: list[int]) -> list[t
 def packed_machine(
     tree: KMeansTree, records: PackedRecords, n_centres: np.ndarray, n_outputs: int
 ) -> PackedLocalMachines:
-    """Early prediction: a row is evaluated by the machine of its leaf."""
+    """Early prediction: a row is evaluated by the model of its leaf."""
     machines = PackedMachines(records, n_centres)
     return PackedLocalMachines(tree.assign, machines, n_outputs, float(tree.distances().mean()))

@@ -1,10 +1,10 @@
-"""Ridge machines on rows that are larger than memory.
+"""Ridge models on rows that are larger than memory.
 
-Three forms, by what the machine needs of the rows:
+Three forms, by what the model needs of the rows:
 
     normal equations   random features, Nystrom kinds and MEKA: W'W and W'Y, summed in one pass
-    clusters           BKA: an exact machine for each cluster, from its rows on disk
-    subsets            DC-KRR: an exact machine for each random subset, from its rows on disk
+    clusters           BKA: an exact model for each cluster, from its rows on disk
+    subsets            DC-KRR: an exact model for each random subset, from its rows on disk
 
 The rows are read once before, for the sample on which features, landmarks and clusters are chosen.
 """
@@ -47,7 +47,7 @@ _MATRICES = 1 / 2
 def fit_normal_equations(
     basis: Any, rows: ChunkedRows, targets: Targets, alpha: float, trace: Trace
 ) -> Machine:
-    """The ridge machine of all rows on the columns of a `RowBasis`. One pass, O(n k (d + k))."""
+    """The ridge model of all rows on the columns of a `RowBasis`. One pass, O(n k (d + k))."""
     equations = NormalEquations(basis, targets.n_outputs)
     n_seen = 0
     with trace.phase("features"):
@@ -69,7 +69,7 @@ def _batches(rows: ChunkedRows, targets: Targets) -> Iterator[tuple[Any, np.ndar
 
 
 class RidgeRecord(NamedTuple):
-    """The exact ridge machine of some rows."""
+    """The exact ridge model of some rows."""
 
     machine: KernelExpansion
     n_rows: int
@@ -85,7 +85,7 @@ class RidgeRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockTrainer:
-    """The machine of a diagonal block: that of BKA with one cluster, fitted to its rows."""
+    """The model of a diagonal block: that of BKA with one cluster, fitted to its rows."""
 
     kernel: Kernel
     dtype: str
@@ -97,7 +97,7 @@ class BlockTrainer:
     def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> RidgeRecord:
         Y, n = self.targets.matrix(targets), len(targets)
         kernel = KernelMatrix(self.kernel, X, self.dtype)
-        # The centre is not used: the machine is taken out of its cluster.
+        # The centre is not used: the model is taken out of its cluster.
         centre = Centroids(np.zeros((1, X.shape[1])))
         matrix = BlockDiagonalKernel([kernel], [np.arange(n)], centre)
         coef = matrix.solve(Y, self.alpha)
@@ -108,7 +108,7 @@ class BlockTrainer:
 
 @dataclass(frozen=True)
 class SubsetTrainer:
-    """The exact machine of a random subset, divided by the number of subsets."""
+    """The exact model of a random subset, divided by the number of subsets."""
 
     kernel: Kernel
     dtype: str
@@ -152,8 +152,8 @@ def fit_clusters(
     seed: int,
     trace: Trace,
 ) -> ClusterFit:
-    """The exact ridge machines of the leaves of a tree of k-means with `part.n_clusters` leaves."""
-    most = most_rows(rows)
+    """The exact ridge models of the leaves of a tree of k-means with `part.n_clusters` leaves."""
+    most = max_cluster_rows(rows)
     # Two levels of about as many branches each: a row costs two short searches.
     branching = max(2, int(np.ceil(np.sqrt(part.n_clusters))))
     identity = _identity(trainer, rows, survey, {**part.get_params(), "seed": seed}, most)
@@ -177,7 +177,7 @@ def fit_subsets(
     trace: Trace,
     n_jobs: int | None,
 ) -> ClusterFit:
-    """The mean of the exact ridge machines of subsets; `parts` are the numbers of their rows."""
+    """The mean of the exact ridge models of subsets; `parts` are the numbers of their rows."""
     subset = np.empty(survey.n, np.int32)
     for number, members in enumerate(parts):
         subset[members] = number
@@ -207,7 +207,7 @@ def cluster_sample(n_clusters: int) -> int:
     return sample_size(SAMPLE, n_clusters)
 
 
-def most_rows(rows: ChunkedRows) -> int:
+def max_cluster_rows(rows: ChunkedRows) -> int:
     """Rows of the largest subset whose kernel matrix, and its factor in float64, fit."""
     return max(1, int(np.sqrt(_MATRICES * rows.memory_mb * 2**20 / 12)))
 

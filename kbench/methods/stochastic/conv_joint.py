@@ -134,7 +134,7 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
             Images, each channel a plane of pixels.
         y : (n,) labels
         trace : Trace, optional
-            Receives the mean loss of the batch, the number of rows seen and the machine after
+            Receives the mean loss of the batch, the number of rows seen and the model after
             each step, and the phases.
 
         Returns

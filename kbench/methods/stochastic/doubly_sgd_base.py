@@ -1,4 +1,4 @@
-"""Parameters, fit and prediction of the machines by doubly stochastic gradients.
+"""Parameters, fit and prediction of the models by doubly stochastic gradients.
 
 Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly Stochastic Gradients"
 (NIPS 2014); the descent is `kbench.solvers.stochastic.doubly_stochastic`.
@@ -139,7 +139,7 @@ class DoublySGD(BaseEstimator):
             Weights of the rows in the loss, divided by their mean. The bandwidth and the map of
             the rows do not depend on them.
         trace : Trace, optional
-            Receives the mean loss of the batch, the number of rows seen and the machine after
+            Receives the mean loss of the batch, the number of rows seen and the model after
             each step, and the phases.
 
         Returns

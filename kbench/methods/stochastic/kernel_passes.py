@@ -19,7 +19,7 @@ from kbench.trace import Deadline, Trace
 
 
 class KernelPasses(CountedPrediction, MeanLoss):
-    """Base of the machines f = sum_i coef_i k(x_i, .); a subclass has `_step`."""
+    """Base of the models f = sum_i coef_i k(x_i, .); a subclass has `_step`."""
 
     _parameter_constraints: ClassVar[dict] = {
         **MeanLoss._parameter_constraints,
@@ -141,7 +141,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         return coef
 
     def _set_machine(self, matrix: KernelMatrix, coef: np.ndarray) -> None:
-        """Set the machine to that with coefficients coef : (n, m)."""
+        """Set the model to that with coefficients coef : (n, m)."""
         self.support_ = np.flatnonzero(coef.any(axis=1))
         self.dual_coef_ = np.ascontiguousarray(coef[self.support_].T)
         dtype = prediction_dtype(matrix, coef[self.support_])

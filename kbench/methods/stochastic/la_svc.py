@@ -58,7 +58,7 @@ class LaSVC(DualSVC):
     """Kernel machine that visits the rows one by one, then solves the dual on its expansion.
 
     Each visit is followed by a step on the most violating pair of the expansion or, without
-    intercept, on its most violating coordinate. More passes come closer to the exact machine: a row
+    intercept, on its most violating coordinate. More passes come closer to the exact model: a row
     that was removed from the expansion can return in the next pass only.
 
     Parameters
@@ -162,7 +162,7 @@ max_iter, max_time, dtype
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Visit the rows of one chunk of a stream once, in order, without the final solve.
 
-        The machine goes on from the coefficients and gradients of its expansion, also after `fit`.
+        The model goes on from the coefficients and gradients of its expansion, also after `fit`.
         The first chunk determines gamma="scale" and "auto". `epochs`, `max_iter` and `max_time` do
         not apply, and there is no ConvergenceWarning: `violation_` is that of the expansion.
 

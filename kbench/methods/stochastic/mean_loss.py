@@ -39,14 +39,14 @@ class MeanLoss(OneVsRest):
 # in five passes over 4,000 rows are too long: errors of Pegasos on 2,000 other training rows with
 # 315, 1,260 and 3,150 steps are 17.1, 15.9, 15.6 % (a9a; LinearSVC 15.4), 32.3, 25.0, 25.0
 # (covtype; 25.7), 25.7, 19.5, 18.5 (letter; 32.1), 7.6, 5.6, 5.1 (cod-rna; 6.2).
-_LEAST_STEPS = 2000
+_MIN_STEPS = 2000
 
 
-def passes(n: int, batch_size: int, n_epochs: int | None, least: int) -> int:
-    """Passes over n rows: `n_epochs`, or at least `least` and as many as have 2,000 batches."""
+def passes(n: int, batch_size: int, n_epochs: int | None, min_passes: int) -> int:
+    """Passes over n rows: `n_epochs`, or `min_passes` and as many as have 2,000 batches."""
     if n_epochs is not None:
         return n_epochs
-    return max(least, -(-_LEAST_STEPS // -(-n // batch_size)))
+    return max(min_passes, -(-_MIN_STEPS // -(-n // batch_size)))
 
 
 def random_batches(

@@ -36,7 +36,7 @@ _EPOCHS = 5
 
 @dataclass(eq=False, repr=False)
 class PegasosClassifier(MeanLoss, FeatureSVC):
-    """Linear machine on features of a kernel by projected subgradient steps on batches.
+    """Linear model on features of a kernel by projected subgradient steps on batches.
 
     Minimises nu/2 ||w||^2 + mean hinge loss, without intercept; more than two classes are
     one-vs-rest.
@@ -127,7 +127,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         y : (n,) labels
         sample_weight : (n,), optional
         trace : Trace, optional
-            Receives the number of rows seen and the machine after each batch, and the phases.
+            Receives the number of rows seen and the model after each batch, and the phases.
 
         Returns
         -------

@@ -24,7 +24,7 @@ _STREAM_ROWS = 512
 
 @dataclass(eq=False, repr=False)
 class SDCAClassifier(MeanLoss, FeatureSVC):
-    """Linear machine on features of a kernel by dual coordinate ascent, pass by pass.
+    """Linear model on features of a kernel by dual coordinate ascent, pass by pass.
 
     Minimises nu/2 ||w||^2 + mean loss, without intercept; more than two classes are one-vs-rest.
 
@@ -62,7 +62,7 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
     Each step uses the result of the steps before it. Unlike the parallel steps of a batch in the
     paper, which are scaled by the batch size, they cannot overshoot. O(n r (d + 1)) time for a pass
     with r features. 256 random features of several hundred columns approximate the kernel poorly:
-    with 2,000 rows of w8a the accuracy is 95.7 %, that of a linear machine of 3,000 rows 98.2 %.
+    with 2,000 rows of w8a the accuracy is 95.7 %, that of a linear model of 3,000 rows 98.2 %.
 
     Examples
     --------

@@ -1,1 +1,5 @@
-"""Stochastic gradients: doubly stochastic descent, Adam, and what is trained with it."""
+"""Stochastic gradients: doubly stochastic descent, Adam, and what is trained with it.
+
+Losses and their gradients are here, too. Passes over rows that update one dual variable at a time
+are in `linear` and `kbench.methods.stochastic`.
+"""
