@@ -148,6 +148,57 @@ class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
             self.C_ = C
         return X, index, np.multiply.outer(weight, C)
 
+    def _signs(self, index: np.ndarray) -> np.ndarray:
+        """Y of the binary problems for classes index : (n,); (n, m)."""
+        return class_labels.signs(index, len(self.classes_))
+
+    def _count_by_class(self, Y: np.ndarray) -> np.ndarray:
+        """Rows of each class among rows of targets Y : (s, m); (n_classes,)."""
+        positive = Y > 0
+        if len(self.classes_) == 2:
+            positive = np.hstack([~positive, positive])
+        return positive.sum(axis=0)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class StreamClassifier(OneVsRest):
+    """Base of the classifiers that also learn from a stream; a subclass has `_learn`."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one chunk of a stream, once over its rows, in order.
+
+        The class says what the first chunk determines for the whole stream.
+
+        Parameters
+        ----------
+        X : (b, d) array or CSR
+        y : (b,) labels
+        classes : (n_classes,)
+            All classes of the stream; needed with the first chunk.
+        sample_weight : (b,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            See `fit`; or no classes with the first chunk, or other classes or features than before,
+            or a parameter that needs all rows.
+        """
+        self._learn(self._chunk(X, y, classes, sample_weight))
+        return self
+
+    @abstractmethod
+    def _learn(self, chunk: Chunk) -> None:
+        """Change the model by the rows of a chunk."""
+
     def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Chunk:
         """Check a chunk of a stream; the first one sets the classes and the number of features.
 
@@ -175,19 +226,3 @@ class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
         if hasattr(self, "_sigmoids"):
             del self._sigmoids
         return Chunk(X, self._signs(index), weight)
-
-    def _signs(self, index: np.ndarray) -> np.ndarray:
-        """Y of the binary problems for classes index : (n,); (n, m)."""
-        return class_labels.signs(index, len(self.classes_))
-
-    def _count_by_class(self, Y: np.ndarray) -> np.ndarray:
-        """Rows of each class among rows of targets Y : (s, m); (n_classes,)."""
-        positive = Y > 0
-        if len(self.classes_) == 2:
-            positive = np.hstack([~positive, positive])
-        return positive.sum(axis=0)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -61,7 +61,8 @@ class KernelSDCA(KernelPasses):
     The steps of a batch are taken one after the other, with the kernel matrix of the batch, so that
     the batch size changes only the speed. O(n^2 d) time for a pass, O(n (d + m)) memory. `fit`
     passes over the rows in another random order each time, and reports the number of rows seen and
-    the model to the trace after each batch.
+    the model to the trace after each batch. With `partial_fit` the first chunk determines
+    gamma="scale" and "auto", and time grows with the expansion.
 
     Examples
     --------

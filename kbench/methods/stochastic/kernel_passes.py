@@ -2,16 +2,15 @@
 
 from abc import abstractmethod
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.new_rows import appended
-from kbench.methods.base.one_vs_rest import Targets
+from kbench.methods.base.one_vs_rest import Chunk, Targets
 from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
@@ -82,30 +81,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         self.kernel_entries_ = matrix.n_entries
         self.support_vectors_, self.n_seen_ = targets.X[self.support_], n
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Take the steps of one chunk of a stream, batch by batch, in order.
-
-        The first chunk determines gamma="scale" and "auto". Time grows with the expansion.
-
-        Parameters
-        ----------
-        X : (b, d) array or CSR
-        y : (b,) labels
-        classes : (n_classes,)
-            All classes of the stream; needed with the first chunk.
-        sample_weight : (b,), optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            See `fit`; or no classes with the first chunk, or other classes or features than before.
-        """
-        chunk = self._chunk(X, y, classes, sample_weight)
+    def _learn(self, chunk: Chunk) -> None:
         b, m = chunk.Y.shape
         if hasattr(self, "dual_coef_"):
             kernel, t, before = self._kernel, self.n_iter_, self.n_seen_
@@ -134,7 +110,6 @@ class KernelPasses(CountedPrediction, MeanLoss):
         self.support_ = np.concatenate([positions, before + np.arange(b)])[self.support_]
         self.n_iter_, self.n_seen_ = t, n
         self.model_bytes_ = self._machine.nbytes
-        return self
 
     def _carried(self, coef: np.ndarray, before: int, n: int) -> np.ndarray:
         """Coefficients of `before` rows when a stream has grown to n rows."""

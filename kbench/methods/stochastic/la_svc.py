@@ -7,10 +7,9 @@ Bordes, Ertekin, Weston and Bottou, "Fast Kernel Classifiers with Online and Act
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
@@ -19,6 +18,7 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods.base.box_svc import Problem
 from kbench.methods.base.dual_svc import DualSVC, Trained
 from kbench.methods.base.new_rows import appended
+from kbench.methods.base.one_vs_rest import Chunk, StreamClassifier
 from kbench.methods.base.parts import Part
 from kbench.solvers import BoxDualResult
 from kbench.solvers.incremental.lasvm import solve_online, visit_chunk
@@ -54,7 +54,7 @@ class Held(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class LaSVC(DualSVC):
+class LaSVC(StreamClassifier, DualSVC):
     """Kernel machine that visits the rows one by one, then solves the dual on its expansion.
 
     Each visit is followed by a step on the most violating pair of the expansion or, without
@@ -99,6 +99,12 @@ max_iter, max_time, dtype
     O(n n_sv d) time for each pass; `cache_mb` and O(n d) memory. Several classes are one-vs-rest
     problems, each with its own order and expansion. `fit` reports n_support and n_visited to the
     trace as rows are visited.
+
+    `partial_fit` visits the rows of a chunk once, in order, without the final solve, in O(b n_sv d)
+    time for b rows, and goes on from the coefficients and gradients of the expansion, also after
+    `fit`; rows of later chunks meet only the rows that are in it. The first chunk determines
+    gamma="scale" and "auto". `epochs`, `max_iter` and `max_time` do not apply, and there is no
+    ConvergenceWarning: `violation_` is that of the expansion.
 
     References
     ----------
@@ -158,42 +164,16 @@ max_iter, max_time, dtype
         check_is_fitted(self, "_held")
         return self._held.X[self._held.alpha.any(axis=1)]
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Visit the rows of one chunk of a stream once, in order, without the final solve.
-
-        The model goes on from the coefficients and gradients of its expansion, also after `fit`.
-        The first chunk determines gamma="scale" and "auto". `epochs`, `max_iter` and `max_time` do
-        not apply, and there is no ConvergenceWarning: `violation_` is that of the expansion.
-
-        Parameters
-        ----------
-        X : (b, d) array or CSR
-        y : (b,) labels
-        classes : (n_classes,)
-            All classes of the stream; needed with the first chunk.
-        sample_weight : (b,), optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            See `fit`; or no classes with the first chunk, or other classes or features than before,
-            kernel="precomputed" or C="loo".
-
-        Notes
-        -----
-        O(b n_sv d) time. Rows of later chunks meet only the rows that are in the expansion.
-        """
+    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Chunk:
         if self.kernel == "precomputed":
             raise ValueError("partial_fit needs rows, not kernel='precomputed'")
         if isinstance(self.C, str):
             raise ValueError(f"C={self.C!r} needs all rows, which a stream does not have")
-        chunk = self._chunk(X, y, classes, sample_weight)
+        return super()._chunk(X, y, classes, sample_weight)
+
+    def _learn(self, chunk: Chunk) -> None:
         b, m = chunk.Y.shape
+        assert not isinstance(self.C, str)
         C = self.C * chunk.weight
         if hasattr(self, "_held"):
             held, before, n_iter = self._held, self.n_seen_, self.n_iter_
@@ -231,4 +211,3 @@ max_iter, max_time, dtype
         self._held, self.n_seen_ = Held.of(problem, positions, results), before + b
         self.kernel_entries_ = entries + problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
-        return self

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.limits import MAX_TIME
-from kbench.methods.base.one_vs_rest import OneVsRest, Targets
+from kbench.methods.base.one_vs_rest import StreamClassifier, Targets
 from kbench.methods.base.survey import Survey
 
 # Constraints of the parameters of passes over batches.
@@ -19,7 +19,7 @@ PASSES: dict[str, list[Any]] = {
 }
 
 
-class MeanLoss(OneVsRest):
+class MeanLoss(StreamClassifier):
     """Base of classifiers with the parameter nu in place of C."""
 
     _parameter_constraints: ClassVar[dict] = {"nu": [Interval(Real, 0, None, closed="neither")]}

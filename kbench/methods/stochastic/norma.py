@@ -65,7 +65,8 @@ class NORMA(KernelPasses):
     -----
     O(n^2 d) time for a pass, O(n (d + m)) memory, O(s d) to predict a row.
     `fit` passes over the rows `n_epochs` times, each time in another random order, and reports the
-    number of rows seen and the model to the trace after each batch.
+    number of rows seen and the model to the trace after each batch. With `partial_fit` the first
+    chunk determines gamma="scale" and "auto", and time grows with the expansion.
 
     Examples
     --------

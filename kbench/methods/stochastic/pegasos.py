@@ -21,6 +21,7 @@ from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.chunk_scores import rows_in_chunks
+from kbench.methods.base.one_vs_rest import Chunk
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.methods.stochastic.sdca import SDCAClassifier
@@ -77,7 +78,9 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
 
     Notes
     -----
-    O(n r (d + m)) time for r features and a pass; features of one batch in memory.
+    O(n r (d + m)) time for r features and a pass; features of one batch in memory. `partial_fit`
+    takes a step on each batch of a chunk; the first chunk determines the features: width and
+    landmarks.
 
     Examples
     --------
@@ -225,30 +228,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
             norms = np.sqrt(self.nu) * np.linalg.norm(coef, axis=0)
             coef /= np.maximum(norms, 1.0)
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Take a step on each batch of one chunk of a stream, in order.
-
-        The first chunk determines the features: width and landmarks.
-
-        Parameters
-        ----------
-        X : (b, d) array or CSR
-        y : (b,) labels
-        classes : (n_classes,)
-            All classes of the stream; needed with the first chunk.
-        sample_weight : (b,), optional
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            See `fit`; or no classes with the first chunk, or other classes or features than before.
-        """
-        chunk = self._chunk(X, y, classes, sample_weight)
+    def _learn(self, chunk: Chunk) -> None:
         coef, t = self._begin_or_go_on(chunk), getattr(self, "n_iter_", 0)
         for batch in np.array_split(np.arange(len(chunk.Y)), -(-len(chunk.Y) // self.batch_size)):
             t += 1
@@ -256,4 +236,3 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         self._set_machine(coef)
         self.n_seen_ = getattr(self, "n_seen_", 0) + len(chunk.Y)
         self.n_iter_ = t
-        return self
