@@ -21,7 +21,7 @@ PLUGIN = Path(__file__).parent / "example_plugin"
 @pytest.fixture
 def any_number_of_cases(monkeypatch):
     """A claim of a paper may hold however few of its cases have rows."""
-    monkeypatch.setattr("kbench.papers.claims.decision._LEAST_ANSWERED", 0.0)
+    monkeypatch.setattr("kbench.papers.claims.decision._MIN_ANSWERED", 0.0)
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from report_rows import failed, make_row
 from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entries import entry, filled
 from kbench.papers.cells.entry import Cell
-from kbench.papers.cells.runs import identity, phase_seconds
+from kbench.papers.cells.readings import phase_seconds
+from kbench.papers.cells.runs import identity
 from kbench.papers.cells.sheets import remarks
 from kbench.papers.printed.layout import paper
 

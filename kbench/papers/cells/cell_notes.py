@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from kbench.papers.cells.runs import Match, column, of_wall_seconds
+from kbench.papers.cells.readings import column, of_wall_seconds
+from kbench.papers.cells.runs import Match
 from kbench.papers.printed.causes import SCORE_COLUMNS
 from kbench.papers.printed.layout import Columns, Selector, Table
 from kbench.papers.printed.numbers import printed
@@ -17,7 +18,7 @@ _TIMED = ("fit_", "predict_", "prediction_cost")
 
 # Seconds of the runs of a cell that differ by more than this factor are told. Set by hand: seeds
 # of one setting differ by a tenth, and a run that something disturbed unseen by several times.
-_MOST_APART = 2.0
+_MAX_APART = 2.0
 
 
 def ended_as(line: Line) -> str:
@@ -64,7 +65,7 @@ def clocks(
         notes.append(f"{where}: other processes disturbed {beside}, whose seconds may be too many")
     for name in timed:
         values = [value for row in line.ok if (value := column(row, name)) is not None]
-        if values and max(values) > _MOST_APART * min(values):
+        if values and max(values) > _MAX_APART * min(values):
             apart = f"from {min(values):.3g} to {max(values):.3g}"
             notes.append(f"{where}: {QUANTITIES[name].title} of {len(values)} runs are {apart}")
     return tuple(notes)

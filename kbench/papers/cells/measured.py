@@ -12,7 +12,8 @@ from kbench.papers.cells.entry import (
     quantity_of,
 )
 from kbench.papers.cells.growth import MAX_RESIDUAL, MIN_SIZES, exponent, largest_residual_factor
-from kbench.papers.cells.runs import Match, least_seconds, numbers_per_row
+from kbench.papers.cells.readings import least_seconds
+from kbench.papers.cells.runs import Match, numbers_per_row
 from kbench.papers.printed.causes import Place, cause_of, compared, differs, is_score
 from kbench.papers.printed.layout import Columns, CurveValue, Growth, paper
 from kbench.report.comparisons.cells import title

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from kbench.papers.cells.readings import SECONDS, column, of_wall_seconds, training_seconds
 from kbench.papers.printed.layout import Choice, Columns, CurveValue, Selector
 from kbench.report.comparisons.tables import (
     Comparison,
@@ -22,7 +23,7 @@ from kbench.report.comparisons.tables import (
     measured,
     method_version,
 )
-from kbench.run.results.stopped import least_fit_s, limit, stopped_at, time_limit, trained
+from kbench.run.results.stopped import limit, stopped_at, time_limit
 
 T = TypeVar("T")
 
@@ -30,32 +31,31 @@ Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
 Curves = Mapping[Identity, Mapping[str, Curve]]
 
-# The abscissa of curves, where another name than that of a curve is asked for.
-SECONDS = "seconds"
-
 # Experiments of kbench's own studies, and those that try a cause of a difference (`causes.yaml`):
 # their rows never fill a cell or a line of a paper.
 _STUDIES = {"tables", "tuned", "defaults", "reference"}
 _TRIED_CAUSE = "cause_"
 
-# Largest difference of logarithms at which a point of a curve counts as the wanted one: a factor of
-# 1.5, because levels have somewhat fewer clusters than the paper if some are empty. Set by hand.
-_NEAR = math.log(1.5)
+# Largest difference of logarithms between the place of a point on a curve and the wanted place: a
+# factor of 1.5, because levels have fewer clusters than the paper's if some are empty. Set by hand.
+_MAX_LOG_RATIO = math.log(1.5)
 
-# The columns whose quotients of equal runs say by how much times of a machine may be off.
+# Columns of times. Quotients between equal runs tell how far those of a machine may be off.
 TRAINING = "fit_s"
 SECONDS_OF_PREDICTION = "predict_s"
 PREDICTION = frozenset({SECONDS_OF_PREDICTION, "prediction_cost", "prediction_cost_loop"})
-# Training seconds below which equal runs tell little of the machine's speed. Set by hand.
-_LEAST_S = 0.5
-# Runs that began within as many seconds count as of one hour.
+# Shorter training (seconds) is left out of the drift, because it says little about the machine's
+# speed. Set by hand.
+_MIN_TRAINING_S = 0.5
+# Runs that began within this number of seconds count as runs of one hour.
 _HOUR_S = 3600.0
-# By how much training seconds of one hour, those of several hours, and times of predictions, which
-# are shorter, may always be off, also where few runs or none were made twice. The exact solver's
-# ten runs of `dcsvm_idea`, each made three times within 15 minutes, took up to 1.25 times as many
-# seconds. 24 runs of DC-SVM that were made anew three hours later on the same idle machine had
-# taken up to 1.51 times as many, 46 of LDKL and MEKA a day later on an equal one 1.0 to 1.88 times.
-_LEAST_FACTOR, _LEAST_APART, _LEAST_OF_PREDICTION = 1.25, 2.0, 2.0
+# Least factors by which times are taken to be off, also if no runs were made twice: training seconds
+# within one hour, training seconds of several hours, and times of predictions, which are
+# shorter. Smaller factors decide more claims, and some of them wrongly. Measured: the exact solver's
+# ten runs of `dcsvm_idea`, each made three times within 15 minutes, differed by up to 1.25; 24 runs
+# of DC-SVM repeated three hours later on the same idle machine by up to 1.51; 46 runs of LDKL and
+# MEKA repeated a day later on an equal machine by 1.0 to 1.88.
+_MIN_DRIFT, _MIN_DRIFT_APART, _MIN_DRIFT_OF_PREDICTION = 1.25, 2.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Runs:
         self._drifts: dict[tuple[Machine, str, bool], Drift] = {}
         self.machines = sorted(
             {machine for machine, _, _ in self._rows},
-            key=lambda one: (one.environment, one.threads, one.jobs or 0),
+            key=lambda machine: (machine.environment, machine.threads, machine.jobs or 0),
         )
 
     def find(
@@ -123,14 +123,14 @@ class Runs:
         choices: Sequence[Choice],
         experiments: Container[str] = (),
     ) -> Match | None:
-        """The line of the first data set with ok runs, else of the first one with any runs.
+        """The line of the first data set that has ok runs, else of the first that has any runs.
 
         Lines with rows of `experiments` come before all others. If the selector names a memory, the
-        line that keeps the most similar one counts. Otherwise a layout is meant to leave one line
+        line with the most similar memory counts. Otherwise a layout should leave one line
         (`Match.others` is 0, which a test asserts of the reference rows); among several
         `preference` decides.
         """
-        failed = None
+        first_failed = None
         for choice in choices:
             pairs = self.lines(machine, wanted, choice, experiments)
             if not pairs:
@@ -142,8 +142,8 @@ class Runs:
             match = Match(line, problem, machine, choice, len(pairs) - 1)
             if line.ok:
                 return match
-            failed = failed or match
-        return failed
+            first_failed = first_failed or match
+        return first_failed
 
     def lines(
         self,
@@ -154,7 +154,11 @@ class Runs:
     ) -> list[tuple[Line, Problem]]:
         """All lines of one data set that match a selector, of rows that `_asked_first` leaves."""
         rows = _asked_first(experiments, self.matching(machine, wanted, choice))
-        return [(line, one.problem) for one in comparisons(rows) for line in one.lines]
+        return [
+            (line, comparison.problem)
+            for comparison in comparisons(rows)
+            for line in comparison.lines
+        ]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
         """Values of several curves at their common times, from the first row that has all.
@@ -175,8 +179,8 @@ class Runs:
                     else dict(zip(*curves[name], strict=True))
                     for name in names
                 ]
-                times = [t for t in values[-1] if all(t in one for one in values)]
-                return [tuple(one[t] for one in values) for t in times]
+                times = [t for t in values[-1] if all(t in curve for curve in values)]
+                return [tuple(curve[t] for curve in values) for t in times]
         return []
 
     def over(self, row: Row, x: str, y: str) -> list[tuple[float, float]]:
@@ -187,19 +191,22 @@ class Runs:
     def meetings(
         self, wanted: Mapping[str, Selector], experiments: Container[str] = ()
     ) -> list[tuple[Comparison, list[tuple[str, Line]]]]:
-        """Comparisons of the rows that match any selector, lines with their selectors' names.
+        """Comparisons of the rows that match a selector, their lines with the selectors' names.
 
-        Of the rows that `_asked_first` leaves; those of studies are left out.
+        Rows of studies, and rows that `_asked_first` drops, do not take part.
         """
 
         def names(row: Row) -> list[str]:
-            return [name for name, one in wanted.items() if self._matches(row, one, {})]
+            return [name for name, selector in wanted.items() if self._matches(row, selector, {})]
 
-        matching = [[row for row in own if names(row)] for own in self._rows.values()]
-        rows = [row for own in matching for row in _asked_first(experiments, own)]
+        matching = [[row for row in rows if names(row)] for rows in self._rows.values()]
+        left = [row for rows in matching for row in _asked_first(experiments, rows)]
         return [
-            (one, [(name, line) for line in one.lines for name in names(line.rows[0])])
-            for one in comparisons(rows)
+            (
+                comparison,
+                [(name, line) for line in comparison.lines for name in names(line.rows[0])],
+            )
+            for comparison in comparisons(left)
         ]
 
     def value(
@@ -223,36 +230,35 @@ class Runs:
         return [value for value in values if value is not None]
 
     def drift(self, machine: Machine, times: str, *, apart: bool) -> Drift:
-        """By how much a column of times may be off, of runs of several hours or of one.
+        """The factor by which a column of times may be off between runs of a machine.
 
-        The factor is the largest quotient of the values of two ok runs of one code that are equal
-        but for their limits, and on two classes for `multi_class`, which changes nothing there; if
-        not `apart`, of two runs that began within an hour. It is at least `_LEAST_APART` or
-        `_LEAST_FACTOR`, of predictions `_LEAST_OF_PREDICTION`. Training under half a second, and
-        runs that other processes disturbed, are left out.
+        It is the largest quotient of the values of two equal ok runs of one commit; unless `apart`,
+        of two that began within an hour; and at least the constants above. Equal runs may differ in
+        their limits and, on two classes, in `multi_class`, which has no effect there. Short
+        training, and runs that other processes disturbed, are left out.
         """
         if (machine, times, apart) not in self._drifts:
-            equal: defaultdict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
+            by_run: defaultdict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
             names = ("dataset", "variant", "method", "data_sha256", "seed", "commit")
-            counted = _LEAST_S if times == TRAINING else 0.0
+            min_seconds = _MIN_TRAINING_S if times == TRAINING else 0.0
             for (where, _, _), rows in self._rows.items():
                 for row in rows if where == machine else ():
                     quiet = row["status"] == "ok" and not contended(row)
                     value = measured(row, times) if quiet else None
-                    if value is not None and value > counted:
+                    if value is not None and value > min_seconds:
                         params = self._params[identity(row)]
                         if row["n_classes"] == 2:
                             params = {**params, "multi_class": None}
                         settings = json.dumps(params, sort_keys=True)
                         of_run = (*(row.get(name) for name in names), settings)
-                        equal[of_run].append((began(row), value))
-            least = _LEAST_APART if apart else _LEAST_FACTOR
-            found = [Drift(_LEAST_OF_PREDICTION if times in PREDICTION else least)]
-            for (dataset, _, method, *_), same in equal.items():
+                        by_run[of_run].append((began(row), value))
+            min_factor = _MIN_DRIFT_APART if apart else _MIN_DRIFT
+            drifts = [Drift(_MIN_DRIFT_OF_PREDICTION if times in PREDICTION else min_factor)]
+            for (dataset, _, method, *_), same in by_run.items():
                 for (first, a), (second, b) in itertools.combinations(same, 2):
                     if apart or abs(first - second) <= _HOUR_S:
-                        found.append(Drift(max(a, b) / min(a, b), f"{method} on {dataset}"))
-            self._drifts[machine, times, apart] = max(found)
+                        drifts.append(Drift(max(a, b) / min(a, b), f"{method} on {dataset}"))
+            self._drifts[machine, times, apart] = max(drifts)
         return self._drifts[machine, times, apart]
 
     def at_limit(
@@ -260,8 +266,9 @@ class Runs:
     ) -> bool:
         """Whether the failed runs of a line had the largest limit of any of these experiments.
 
-        Rows on the same data count; all of them where the experiments have none. A run that was
-        stopped at another limit than that of its wall seconds or its memory had not.
+        Limits are those of the experiments' rows on the same data, or of all rows if there are
+        none. The answer is no for a run that was stopped at any other limit than that of its wall
+        seconds or its memory.
         """
         if not line.failures.keys() <= {"timeout", "memory"}:
             return False
@@ -294,11 +301,12 @@ class Runs:
         return of_kernel and self._has(row, params)
 
     def _has(self, row: Row, params: Mapping[str, Any]) -> bool:
-        own = self._params[identity(row)]
+        actual = self._params[identity(row)]
         return all(
-            name in own
+            name in actual
             and any(
-                _equal(own[name], one) for one in (value if isinstance(value, list) else [value])
+                _equal(actual[name], accepted)
+                for accepted in (value if isinstance(value, list) else [value])
             )
             for name, value in params.items()
         )
@@ -308,10 +316,10 @@ class Runs:
     ) -> float | None:
         if isinstance(measure, CurveValue):
             return self._on_curve(row, measure, {} if measure.pick == "end" else at)
-        parts = [column(row, name) for name in measure.of]
-        if not parts or any(part is None for part in parts):
+        addends = [column(row, name) for name in measure.of]
+        if not addends or any(addend is None for addend in addends):
             return None
-        value = math.fsum(part for part in parts if part is not None) * measure.factor
+        value = math.fsum(addend for addend in addends if addend is not None) * measure.factor
         if measure.per is not None:
             divisor = column(row, measure.per)
             return value / divisor if divisor else None
@@ -331,58 +339,27 @@ class Runs:
         near = [
             (distance, value)
             for *place, value in points
-            if (distance := _distance(place, list(at.values()))) < _NEAR
+            if (distance := _distance(place, list(at.values()))) < _MAX_LOG_RATIO
         ]
         nearest = min((distance for distance, _ in near), default=0.0)
-        there = [value for distance, value in near if distance == nearest]
-        if not there:
+        nearby = [value for distance, value in near if distance == nearest]
+        if not nearby:
             return None
-        return math.fsum(there) if measure.pick == "sum" else there[-1]
-
-
-def training_seconds(line: Line) -> list[float]:
-    """The training seconds of all runs, also of those that were stopped later, in their prediction.
-
-    None of them if a run was stopped in its training, or had several threads, of which a stopped
-    run's message tells CPU seconds alone. Runs that failed otherwise are left out, and those
-    without seconds, such as wall seconds that other processes disturbed.
-    """
-    stopped = [row for row in line.rows if row["status"] == "timeout"]
-    if not all(row["threads"] == 1 and trained(row) for row in stopped):
-        return []
-    seconds = [measured(row, "fit_s") for row in line.ok] + [least_fit_s(row) for row in stopped]
-    return [one for one in seconds if one is not None]
-
-
-def mean_of(line: Line, column: str) -> tuple[float, float | None] | None:
-    """Mean and deviation of a column over the ok seeds, of training over all `training_seconds`."""
-    return mean_sd(training_seconds(line)) if column == "fit_s" else line.mean_sd(column)
-
-
-def least_seconds(line: Line) -> float | None:
-    """What the mean training seconds of a line with stopped runs are at least.
-
-    None if no run was stopped in its training, or if nothing is known of the seconds of one.
-    """
-    if "timeout" not in line.failures or training_seconds(line):
-        return None
-    seconds = [
-        measured(row, "fit_s") if row["status"] == "ok" else least_fit_s(row) for row in line.rows
-    ]
-    known = [one for one in seconds if one is not None]
-    return math.fsum(known) / len(known) if len(known) == len(seconds) else None
+        return math.fsum(nearby) if measure.pick == "sum" else nearby[-1]
 
 
 def _asked_first(experiments: Container[str], rows: Sequence[Row]) -> list[Row]:
-    """The rows, but of several of one run, made with several limits, those asked for alone."""
-    of_run: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    """The rows, without those of other commands that repeat a run of `experiments`.
+
+    One run may have several rows, made with several limits.
+    """
+    by_run: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        of_run[row["method"], row["params"], row["data_sha256"], row["seed"]].append(row)
-    return [
-        row
-        for same in of_run.values()
-        for row in [one for one in same if asked_by(experiments, one)] or same
-    ]
+        by_run[row["method"], row["params"], row["data_sha256"], row["seed"]].append(row)
+    kept = []
+    for same in by_run.values():
+        kept += [row for row in same if asked_by(experiments, row)] or same
+    return kept
 
 
 def made_by(experiments: Container[str], line: Line) -> bool:
@@ -414,16 +391,13 @@ def _nearest(
     """The line whose numbers per row are the most similar, by their ratio; None without any."""
     if memory is None:
         return None
-    kept = [(numbers_per_row(*pair), pair) for pair in pairs]
-    ratios = [(abs(math.log(one / memory)), pair) for one, pair in kept if one]
-    return min(ratios, key=lambda one: one[0], default=(0.0, None))[1]
+    numbers = [(numbers_per_row(*pair), pair) for pair in pairs]
+    distances = [(abs(math.log(kept / memory)), pair) for kept, pair in numbers if kept]
+    return min(distances, key=lambda item: item[0], default=(0.0, None))[1]
 
 
 def most_first(of_machines: Iterable[T], n_measured: Callable[[T], int]) -> list[T]:
-    """What a report makes once for each machine: that with most measured values comes first.
-
-    Machines without any are left out.
-    """
+    """The items, one for each machine, that have measured values; those with most come first."""
     return sorted(filter(n_measured, of_machines), key=n_measured, reverse=True)
 
 
@@ -442,11 +416,6 @@ def fills_cells(row: Row) -> bool:
     names = asking(row)
     studies = [name in _STUDIES or name.startswith(_TRIED_CAUSE) for name in names]
     return not names or not all(studies)
-
-
-def of_wall_seconds(curve: str) -> bool:
-    """Whether the values of a curve are wall seconds, which other processes disturb."""
-    return curve == SECONDS or curve.endswith("_s")
 
 
 def identity(row: Row) -> Identity:
@@ -468,21 +437,6 @@ def preference(line: Line) -> tuple[Any, ...]:
     return bool(line.ok), version_of(line), len(line.ok), newest, line.address
 
 
-def column(row: Row, name: str) -> float | None:
-    """A measured column of a row, or with `phases.x` the seconds of a phase."""
-    phase = name.partition(".")[2]
-    return phase_seconds(row, phase) if phase else measured(row, name)
-
-
-def phase_seconds(row: Row, phase: str) -> float | None:
-    """CPU seconds of runs on one thread, wall seconds of others that nothing disturbed."""
-    if row["threads"] == 1:
-        seconds = row.get("phases_cpu")
-    else:
-        seconds = None if contended(row) else row["phases"]
-    return float(seconds[phase]) if seconds and phase in seconds else None
-
-
 def _distance(place: Sequence[float], wanted: Sequence[float]) -> float:
     """The largest absolute logarithm of the ratios between two places."""
     return max(
@@ -491,10 +445,10 @@ def _distance(place: Sequence[float], wanted: Sequence[float]) -> float:
     )
 
 
-def _equal(own: Any, wanted: Any) -> bool:
+def _equal(actual: Any, wanted: Any) -> bool:
     numbers = (int, float)
-    if isinstance(own, numbers) and isinstance(wanted, numbers):
-        return isinstance(own, bool) == isinstance(wanted, bool) and math.isclose(
-            own, wanted, rel_tol=1e-9
+    if isinstance(actual, numbers) and isinstance(wanted, numbers):
+        return isinstance(actual, bool) == isinstance(wanted, bool) and math.isclose(
+            actual, wanted, rel_tol=1e-9
         )
-    return bool(own == wanted)
+    return bool(actual == wanted)

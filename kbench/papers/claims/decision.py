@@ -31,16 +31,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kbench.papers.cells.runs import (
-    SECONDS_OF_PREDICTION,
-    TRAINING,
-    Drift,
-    Runs,
-    of_one_hour,
-)
+from kbench.papers.cells.runs import SECONDS_OF_PREDICTION, TRAINING, Drift, Runs, of_one_hour
 from kbench.papers.claims.stated import Claim, Interval
 from kbench.papers.claims.terms import UNKNOWN, Term, terms_of
-from kbench.papers.printed.causes import MOST_RELATIVE
+from kbench.papers.printed.causes import MAX_RELATIVE
 from kbench.report.comparisons.tables import Machine
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
@@ -52,10 +46,10 @@ UNDECIDED, NOT_MEASURABLE, OUTSIDE = "undecided", "not measurable here", "outsid
 _CHANCE_ROWS = 5
 # The factor by which two values of RMSE or of a kernel error may differ and count as equal: that of
 # a measured and a printed one.
-_CHANCE_QUOTIENT = 1.0 + MOST_RELATIVE
+_CHANCE_QUOTIENT = 1.0 + MAX_RELATIVE
 # The share of the cases of a claim that rows must answer, if it is to hold: `_confirmed` and the
 # legend call it half. Set by hand.
-_LEAST_ANSWERED = 0.5
+_MIN_ANSWERED = 0.5
 # Outcomes with a figure, the best first.
 _DECIDED = (HOLDS, WEAKER, FAILS)
 
@@ -248,7 +242,7 @@ def _confirmed(found: Verdict) -> Verdict:
     if found.outcome not in (*_DECIDED, NOT_AS_STATED):
         return found
     why = ""
-    few = found.answered < _LEAST_ANSWERED * found.asked
+    few = found.answered < _MIN_ANSWERED * found.asked
     refuted = found.outcome in (FAILS, NOT_AS_STATED)
     if few and (not refuted or claim.case is not None):
         why = f"rows answer {found.answered} of {found.asked} cases, fewer than half"

@@ -58,18 +58,18 @@ VERDICT_COLUMNS += [
 ]
 
 # Characters that the five columns beside the claim take; the last two are merged into the others if
-# fewer than _LEAST_CLAIM characters remain for the claim.
+# fewer than _MIN_CLAIM characters remain for the claim.
 _BESIDE = 94
-_LEAST_CLAIM = 26
+_MIN_CLAIM = 26
 
 # A figure is printed with at most as many decimals, if fewer would put it beyond a bound.
-_MOST_DECIMALS = 6
+_MAX_DECIMALS = 6
 
 
 def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]:
     """A sheet for each paper; texts are broken so that lines have at most `width` characters."""
     by_paper: dict[str, Sheet] = {}
-    wide = width is None or width >= _BESIDE + _LEAST_CLAIM
+    wide = width is None or width >= _BESIDE + _MIN_CLAIM
     header = (
         ["verdict", "claim", "rows say", "paper", "where"]
         if wide
@@ -261,6 +261,6 @@ def _figure(one: Verdict, value: float | None) -> str:
         printed = round(factor * value, decimals) / factor
         return any(bound.takes(printed) != bound.takes(value) for bound in bounds)
 
-    while decimals < _MOST_DECIMALS and crossed():
+    while decimals < _MAX_DECIMALS and crossed():
         decimals += 1
     return f"{factor * value:.{decimals}f} {unit}".rstrip()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from kbench.papers.cells.runs import of_wall_seconds
+from kbench.papers.cells.readings import of_wall_seconds
 from kbench.papers.printed.layout import (
     Selector,
     experiments_of,

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from kbench.papers.cells.runs import Runs, column, least_seconds, mean_of
+from kbench.papers.cells.readings import column, least_seconds, mean_of
+from kbench.papers.cells.runs import Runs
 from kbench.papers.figures.figure import Axis, Figure, Panel, PanelLine
 from kbench.papers.figures.selection import (
     Chosen,

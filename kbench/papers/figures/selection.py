@@ -9,15 +9,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kbench.papers.cells.runs import (
-    TRAINING,
-    Runs,
-    made_by,
-    of_one_hour,
-    of_wall_seconds,
-    preference,
-    version_of,
-)
+from kbench.papers.cells.readings import of_wall_seconds
+from kbench.papers.cells.runs import TRAINING, Runs, made_by, of_one_hour, preference, version_of
 from kbench.papers.figures.figure import Figure, Panel, PanelLine
 from kbench.papers.printed.layout import Choice
 from kbench.report.comparisons.tables import Line, Machine, Problem, Row, began, contended

@@ -17,7 +17,7 @@ from kbench.report.comparisons.quantities import SCORES, Quantity
 
 # Half a point covers rounding and the spread of seeds, but not of errors that are hardly larger
 # themselves: of these a quarter counts. 5 % covers the spread of kernel errors over seeds.
-MOST_POINTS, MOST_OF_ERROR, MOST_RELATIVE = 0.5, 0.25, 0.05
+MAX_POINTS, MAX_OF_ERROR, MAX_RELATIVE = 0.5, 0.25, 0.05
 
 UNEXPLAINED = "open"
 KINDS = {
@@ -127,17 +127,17 @@ def differs(given: Printed, value: float, quantity: Quantity) -> bool:
     number = given.number or 0.0
     own = value * quantity.factor
     if quantity.column == "error":
-        return abs(own - number) > min(MOST_POINTS, MOST_OF_ERROR * number)
+        return abs(own - number) > min(MAX_POINTS, MAX_OF_ERROR * number)
     if quantity.title.endswith("%"):
-        return abs(own - number) > MOST_POINTS
-    return abs(own - number) > MOST_RELATIVE * abs(number)
+        return abs(own - number) > MAX_POINTS
+    return abs(own - number) > MAX_RELATIVE * abs(number)
 
 
 def thresholds() -> str:
     """By how much a score must differ, in words."""
     return (
-        f"{MOST_POINTS:g} points of accuracy or error, {100 * MOST_OF_ERROR:g} % of an error below"
-        f" {MOST_POINTS / MOST_OF_ERROR:g} %, or {100 * MOST_RELATIVE:g} % of any other score"
+        f"{MAX_POINTS:g} points of accuracy or error, {100 * MAX_OF_ERROR:g} % of an error below"
+        f" {MAX_POINTS / MAX_OF_ERROR:g} %, or {100 * MAX_RELATIVE:g} % of any other score"
     )
 
 

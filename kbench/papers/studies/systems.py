@@ -21,7 +21,8 @@ from functools import cache
 from typing import Any
 
 from kbench.papers.cells.cell_notes import clocks, ended_as, limits
-from kbench.papers.cells.runs import Runs, mean_of, phase_seconds, those_of
+from kbench.papers.cells.readings import mean_of, phase_seconds
+from kbench.papers.cells.runs import Runs, those_of
 from kbench.papers.printed.layout import Selector, experiments_of, load, paper, selector
 from kbench.report.comparisons.cells import describe_machine, title
 from kbench.report.comparisons.quantities import Quantity, decimals_for, quantity

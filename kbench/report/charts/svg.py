@@ -22,7 +22,7 @@ from kbench.report.safe import printable
 LETTER, LINE = 6.4, 14.0
 
 # Least number of ticks of an axis.
-_LEAST_TICKS = 3
+_MIN_TICKS = 3
 _TOP, _RIGHT, _BOTTOM = 14, 16, 44  # margins around the axes, units of the view box
 _SHADES = 64  # grey levels of an image
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -84,13 +84,13 @@ class Axis:
             return list(enumerate(self.names))
         if self.log:
             for steps in ((1,), (1, 2, 5)):
-                if len(powers := self._powers(steps)) >= _LEAST_TICKS:
+                if len(powers := self._powers(steps)) >= _MIN_TICKS:
                     every = math.ceil(len(powers) / 7)
                     return [(value, number(value)) for value in powers[::every]]
         for about in (4, 6, 9, 14):
             step = _round_up((self.high - self.low) / about)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-            if last - first + 1 >= _LEAST_TICKS:
+            if last - first + 1 >= _MIN_TICKS:
                 break
         decimals = max(0, -math.floor(math.log10(step) + 1e-9))
         values = [k * step for k in range(first, last + 1)]

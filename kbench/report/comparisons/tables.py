@@ -20,10 +20,10 @@ Row = Mapping[str, Any]
 REPEATS = "repeats"
 
 # A run is contended if other processes kept more processors busy than this during its fit.
-_MOST_OTHER_CPUS = 0.2
+_MAX_OTHER_CPUS = 0.2
 # Rows without that count: a fit on one thread is contended if its wall seconds are more than this
 # multiple of its CPU seconds.
-_MOST_WALL_PER_CPU = 1.5
+_MAX_WALL_PER_CPU = 1.5
 
 # Seconds as compared -> the columns with CPU and with wall seconds.
 _CLOCKS = {
@@ -199,11 +199,11 @@ def contended(row: Row) -> bool:
     """Whether other processes disturbed a run, so that its wall seconds do not count."""
     others = row.get("other_cpus")
     if others is not None:
-        return bool(others > _MOST_OTHER_CPUS)
+        return bool(others > _MAX_OTHER_CPUS)
     wall, cpu = row["fit_wall_s"], row["fit_cpu_s"]
     if row["threads"] != 1 or wall is None or cpu is None:
         return False
-    return bool(wall > _MOST_WALL_PER_CPU * cpu)
+    return bool(wall > _MAX_WALL_PER_CPU * cpu)
 
 
 def mean_sd(values: Sequence[float]) -> tuple[float, float | None] | None:

@@ -33,7 +33,7 @@ from kbench.run.results.rows import WITHOUT_OUTCOME
 CLOSE = 0.01
 # Below six data sets no two methods differ at the 5 % level whatever their ranks are: in a sign
 # test five wins out of five have p = 0.06. A bootstrap interval would suggest otherwise.
-_LEAST_SETS = 6
+_MIN_SETS = 6
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def sheet(ranking: Ranking) -> Sheet:
     header += ["fit front", "predict front"]
     rows = []
     for one in ranking.standings:
-        limits = f"{one.rank.low:.1f} to {one.rank.high:.1f}" if n >= _LEAST_SETS else ""
+        limits = f"{one.rank.low:.1f} to {one.rank.high:.1f}" if n >= _MIN_SETS else ""
         reached = [ratio for ratio in one.ratios if math.isfinite(ratio)]
         middle = float(np.median(reached)) if reached else 0.0
         times = f"{middle:.{decimals_for(middle, 3)}f}" if reached else ""
@@ -133,8 +133,8 @@ def sheet(ranking: Ranking) -> Sheet:
         "Fronts: sets where no other setting is better in score and fit time, or prediction cost.",
         "Ranks are of a method's best setting by test score, which flatters methods with many.",
     ]
-    if n < _LEAST_SETS:
-        notes.append(f"No intervals: fewer than {_LEAST_SETS} data sets show no difference at 5 %.")
+    if n < _MIN_SETS:
+        notes.append(f"No intervals: fewer than {_MIN_SETS} data sets show no difference at 5 %.")
     return Sheet(f"Rankings: {ranking.task}, {n} data sets", 1, header, rows, notes)
 
 

@@ -1,0 +1,62 @@
+"""Values read from rows: columns, seconds of phases, and training seconds of stopped runs."""
+
+import math
+
+from kbench.report.comparisons.tables import Line, Row, contended, mean_sd, measured
+from kbench.run.results.stopped import least_fit_s, trained
+
+# The abscissa of curves, where another name than that of a curve is asked for.
+SECONDS = "seconds"
+
+
+def training_seconds(line: Line) -> list[float]:
+    """The training seconds of all runs, also of those that were stopped later, while predicting.
+
+    Empty if a run was stopped while training, or was stopped and had several threads, because its
+    message tells CPU seconds only. Runs that failed otherwise, and runs without seconds, such as
+    disturbed wall seconds, are left out.
+    """
+    stopped = [row for row in line.rows if row["status"] == "timeout"]
+    if not all(row["threads"] == 1 and trained(row) for row in stopped):
+        return []
+    seconds = [measured(row, "fit_s") for row in line.ok] + [least_fit_s(row) for row in stopped]
+    return [value for value in seconds if value is not None]
+
+
+def mean_of(line: Line, column: str) -> tuple[float, float | None] | None:
+    """Mean and deviation of a column over the ok seeds, of training over all `training_seconds`."""
+    return mean_sd(training_seconds(line)) if column == "fit_s" else line.mean_sd(column)
+
+
+def least_seconds(line: Line) -> float | None:
+    """A lower bound of the mean training seconds of a line with stopped runs.
+
+    None if no run was stopped while training, or if nothing is known of the seconds of one.
+    """
+    if "timeout" not in line.failures or training_seconds(line):
+        return None
+    seconds = [
+        measured(row, "fit_s") if row["status"] == "ok" else least_fit_s(row) for row in line.rows
+    ]
+    known = [value for value in seconds if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(seconds) else None
+
+
+def column(row: Row, name: str) -> float | None:
+    """A measured column of a row, or with `phases.x` the seconds of a phase."""
+    phase = name.partition(".")[2]
+    return phase_seconds(row, phase) if phase else measured(row, name)
+
+
+def phase_seconds(row: Row, phase: str) -> float | None:
+    """CPU seconds of runs on one thread, wall seconds of others that nothing disturbed."""
+    if row["threads"] == 1:
+        seconds = row.get("phases_cpu")
+    else:
+        seconds = None if contended(row) else row["phases"]
+    return float(seconds[phase]) if seconds and phase in seconds else None
+
+
+def of_wall_seconds(curve: str) -> bool:
+    """Whether the values of a curve are wall seconds, which other processes disturb."""
+    return curve == SECONDS or curve.endswith("_s")
