@@ -52,21 +52,24 @@ def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
     """A line for each paper's figures, and one for all: panels and lines with data, and drawn."""
     header = ["paper", "figures", "panels", "no data", "with data", "drawn"]
     header += ["lines", "drawn", "ended", "%"]
-    names = list(dict.fromkeys(one.figure.paper for one in drawings))
+    names = list(dict.fromkeys(drawing.figure.paper for drawing in drawings))
     groups = {paper(name).title: [d for d in drawings if d.figure.paper == name] for name in names}
     if len(groups) > 1:
         groups["all"] = list(drawings)
     rows, alone = [], []
     for name, group in groups.items():
-        panels = sum(len(one.figure.panels) for one in group)
+        panels = sum(len(drawing.figure.panels) for drawing in group)
         absent = sum(
-            panel.data in paper(one.figure.paper).absent
-            for one in group
-            for panel in one.figure.panels
+            panel.data in paper(drawing.figure.paper).absent
+            for drawing in group
+            for panel in drawing.figure.panels
         )
-        lines, drawn = sum(one.wanted for one in group), sum(one.drawn for one in group)
-        ended = sum(one.ended for one in group)
-        charts = sum(len(one.charts) for one in group)
+        lines, drawn = (
+            sum(drawing.wanted for drawing in group),
+            sum(drawing.drawn for drawing in group),
+        )
+        ended = sum(drawing.ended for drawing in group)
+        charts = sum(len(drawing.charts) for drawing in group)
         counts = (len(group), panels, absent, panels - absent, charts, lines, drawn, ended)
         share = percentage(drawn + ended, lines)
         rows.append([name, *(f"{n:,}" for n in counts), share])
@@ -121,5 +124,5 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
     return Sheet("Differences from the printed scores", 1, header, rows, [note])
 
 
-def _columns(one: Coverage) -> tuple[int | str, ...]:
-    return one.measured, one.ended, one.failed, one.missing, one.share, one.sizes
+def _columns(count: Coverage) -> tuple[int | str, ...]:
+    return count.measured, count.ended, count.failed, count.missing, count.share, count.sizes

@@ -73,24 +73,24 @@ def claims_view(verdicts: Sequence[Verdict]) -> View:
     head = [header("verdict", kind="word"), header("what the paper says", kind="word")]
     head += [header("what the rows say", kind="word"), header("where", kind="word")]
     items = []
-    for number, one in enumerate(verdicts):
-        says = one.claim
+    for number, verdict in enumerate(verdicts):
+        says = verdict.claim
         where = words(f"{paper(says.paper).title}, {says.where}")
         tables = tables_of(says)
         links = ", ".join(element("a", words(of.number), href=f"#{of.id}") for of in tables)
-        kind = f"badge {_OUTCOMES.get(one.outcome, '')}"
-        badge = element("span", words(one.outcome), class_=kind)
+        kind = f"badge {_OUTCOMES.get(verdict.outcome, '')}"
+        badge = element("span", words(verdict.outcome), class_=kind)
         cells = (
             row_header(badge, "word")
             + element("td", words(claimed(says)), class_="long", id=claim_id(number))
-            + cell(f"{sentence(one)} {refutation(one)}", "long")
+            + cell(f"{sentence(verdict)} {refutation(verdict)}", "long")
             + element("td", where + element("div", links, class_="links"), class_="long")
         )
         facets = {
             "paper": [paper(says.paper).title],
-            "set": sorted({name.partition(" (")[0] for name in one.data}),
+            "set": sorted({name.partition(" (")[0] for name in verdict.data}),
             "method": sorted(methods_of(says)),
-            "verdict": [one.outcome],
+            "verdict": [verdict.outcome],
         }
         items.append(Item(cells, facets))
     return View("claims", "Claims", head, items, element("p", words(_CLAIMS), class_="about"))
@@ -111,14 +111,14 @@ def tables_view(
     head = [header("table"), header("caption", kind="word"), header("cells"), header("measured")]
     head += [header("ended otherwise"), header("no data")]
     outcomes: dict[str, list[str]] = {}
-    for one in verdicts:
-        for of in tables_of(one.claim):
-            outcomes.setdefault(of.id, []).append(one.outcome)
+    for verdict in verdicts:
+        for of in tables_of(verdict.claim):
+            outcomes.setdefault(of.id, []).append(verdict.outcome)
     items = []
-    for _, group in itertools.groupby(filled, key=lambda one: one.table.id):
+    for _, group in itertools.groupby(filled, key=lambda form: form.table.id):
         members = list(group)
         of = members[0].table
-        detail = "".join(_table(one, environments, store) for one in members)
+        detail = "".join(_table(form, environments, store) for form in members)
         name = f"{paper(of.paper).title} {of.number}"
         count = coverage(members)
         cells = (
@@ -126,11 +126,11 @@ def tables_view(
             + cell(of.caption, "long")
             + "".join(map(cell, _counts(count)))
         )
-        matches = [e.match for one in members for g in one.groups for e in g.entries if e.match]
+        matches = [e.match for form in members for g in form.groups for e in g.entries if e.match]
         facets = {
             "paper": [paper(of.paper).title],
-            "set": sorted({one.problem.dataset for one in matches}),
-            "method": sorted({one.line.method for one in matches}),
+            "set": sorted({match.problem.dataset for match in matches}),
+            "method": sorted({match.line.method for match in matches}),
             "verdict": outcomes.get(of.id, []),
         }
         items.append(Item(cells, facets, of.id, detail, f"{name}: {of.caption}"))
@@ -142,14 +142,14 @@ def figures_view(drawings: Sequence[Drawing]) -> View:
     """Every figure with its charts."""
     head = [header("figure"), header("caption", kind="word"), header("panels with rows")]
     items = []
-    for one in drawings:
-        of = one.figure
+    for drawing in drawings:
+        of = drawing.figure
         cells = row_header(element("a", words(of.title), href=f"#{of.name}"))
-        cells += cell(of.caption, "long") + cell(f"{len(one.charts)} of {len(of.panels)}")
+        cells += cell(of.caption, "long") + cell(f"{len(drawing.charts)} of {len(of.panels)}")
         wanted = [line[0] for panel in of.panels for line in panel.lines.values()]
         methods = {name for selector in wanted for name in selector.methods}
         facets = {"paper": [paper(of.paper).title], "method": sorted(methods)}
-        detail = article(figure(one.charts, one.legend, of.caption, one.remarks))
+        detail = article(figure(drawing.charts, drawing.legend, of.caption, drawing.remarks))
         items.append(Item(cells, facets, of.name, detail, f"{of.title}: {of.caption}"))
     return View("figures", "Figures", head, items)
 
@@ -180,7 +180,7 @@ def studies_view(
 
 def summary(filled: Sequence[Filled], verdicts: Sequence[Verdict]) -> str:
     """Number of measured cells, and of claims by outcome."""
-    outcomes = Counter(one.outcome for one in verdicts)
+    outcomes = Counter(verdict.outcome for verdict in verdicts)
     order = (HOLDS, WEAKER, NOT_AS_STATED, FAILS, UNDECIDED, NOT_RUN, NOT_MEASURABLE, OUTSIDE)
     counts = ", ".join(f"{name} {outcomes[name]}" for name in order)
     return f"{coverage(filled)} · {len(verdicts)} claims ({counts})"
@@ -221,8 +221,8 @@ def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> 
         columns = ", ".join(dict.fromkeys(group.column for group in groups if group.column))
         label = f"{sheets.heading(filled)}: {columns}" if columns else sheets.heading(filled)
         pieces.append(table(label, head, body, spans=spans))
-    said = [*below, *sheets.remarks(filled, environments)]
-    return article(element("div", "".join(pieces), class_="pieces") + notes(said))
+    lines = [*below, *sheets.remarks(filled, environments)]
+    return article(element("div", "".join(pieces), class_="pieces") + notes(lines))
 
 
 def _pieces(groups: Sequence[Group]) -> list[list[int]]:
@@ -245,19 +245,23 @@ def _pieces(groups: Sequence[Group]) -> list[list[int]]:
     return pieces
 
 
-def _cells(group: Group, one: Entry, marks: Mapping[str, str], store: RowStore, place: str) -> str:
+def _cells(
+    group: Group, entry: Entry, marks: Mapping[str, str], store: RowStore, place: str
+) -> str:
     """The printed and the measured value, the latter with a link to its runs."""
-    given, measured = group.words(one)
-    first = element("td", words(given) + _marks(sheets.said_of_paper(one), marks), class_="paper")
+    in_paper, measured = group.words(entry)
+    first = element(
+        "td", words(in_paper) + _marks(sheets.said_of_paper(entry), marks), class_="paper"
+    )
     if not _measured(group):
         return first
-    small = _marks(one.notes, marks)
-    if one.match is None or not measured:
+    small = _marks(entry.notes, marks)
+    if entry.match is None or not measured:
         return first + element("td", words(measured) + small, class_="absent")
     # The same runs fill several cells; the address of each is its own.
-    link = element("a", words(measured), href=f"#run-{one.match.line.address}-{place}")
-    kind = "" if one.value is not None else "st"
-    places = store.places(one.rows)
+    link = element("a", words(measured), href=f"#run-{entry.match.line.address}-{place}")
+    kind = "" if entry.value is not None else "st"
+    places = store.places(entry.rows)
     return first + element("td", link + small, class_=kind, data_r=places)
 
 
@@ -265,9 +269,9 @@ def _measured(group: Group) -> bool:
     return any(entry.measured for entry in group.entries)
 
 
-def _marks(said: Sequence[str], marks: Mapping[str, str]) -> str:
+def _marks(notes: Sequence[str], marks: Mapping[str, str]) -> str:
     """The marks of a cell's notes."""
-    return element("small", " ".join(f"[{marks[one]}]" for one in said)) if said else ""
+    return element("small", " ".join(f"[{marks[note]}]" for note in notes)) if notes else ""
 
 
 def _head(groups: Sequence[Group]) -> tuple[str, list[list[str]]]:

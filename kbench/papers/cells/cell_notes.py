@@ -33,15 +33,15 @@ def limits(line: Line, problem: Problem, least: float | None = None) -> tuple[st
 
     least : what the mean seconds of all runs, of which some are ok, are at least.
     """
-    said = dict.fromkeys(
+    messages = dict.fromkeys(
         without_seconds(str(row.get("message") or "").partition("\n")[0])
         for row in line.rows
         if row["status"] != "ok"
     )
-    notes = [one for one in said if one]
+    notes = [message for message in messages if message]
     if line.ok and least is not None:
         notes.append(f"the mean of all {len(line.rows)} runs is at least {least:.3g} s")
-    return tuple(f"{line.method} on {title(problem)}: {one}" for one in notes)
+    return tuple(f"{line.method} on {title(problem)}: {message}" for message in notes)
 
 
 def clocks(
@@ -80,8 +80,8 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     n, features, total = problem.n_train, problem.n_features, _total(problem)
     names = {"n_train": "training rows", "n_features": "features"}
     # A table of kernel errors is of the training rows alone, however many the paper has.
-    measures = [one for one in table.measures.values() if isinstance(one, Columns)]
-    scores = {name for one in measures for name in one.of if name in SCORE_COLUMNS}
+    measures = [measure for measure in table.measures.values() if isinstance(measure, Columns)]
+    scores = {name for measure in measures for name in measure.of if name in SCORE_COLUMNS}
     on_training = scores == {"kernel_error"}
     alone = "n" in sizes and _rounds_to(n, sizes["n"]) and not _rounds_to(total, sizes["n"])
     trained = on_training or alone
@@ -131,7 +131,7 @@ def share_of_rows(table: Table, data: str, problem: Problem) -> float | None:
     """
     sizes = _sizes(table, data)
     counted = {"n_train": problem.n_train, "n": _total(problem)}
-    name = next((one for one in counted if one in sizes), None)
+    name = next((name for name in counted if name in sizes), None)
     if name is None:
         return None
     ours, of = counted[name], sizes[name]
@@ -142,8 +142,8 @@ def share_of_rows(table: Table, data: str, problem: Problem) -> float | None:
 def settings(table: Table, column: str, line: Line) -> str:
     """Settings of the runs that differ from those that the paper states; empty if none does."""
     of = stated(table, column, line.method)
-    said = departures(of, line) if of is not None else []
-    return f"{line.method}: {'; '.join(said)}" if said else ""
+    texts = departures(of, line) if of is not None else []
+    return f"{line.method}: {'; '.join(texts)}" if texts else ""
 
 
 def _total(problem: Problem) -> int | None:
@@ -152,10 +152,10 @@ def _total(problem: Problem) -> int | None:
     return None if n is None or test is None else n + test
 
 
-def _rounds_to(mine: int | None, size: tuple[float, float]) -> bool:
+def _rounds_to(ours: int | None, size: tuple[float, float]) -> bool:
     """Whether a number is the printed one, (number, what it is rounded to)."""
     number, step = size
-    return mine is not None and abs(mine - number) < max(step, 1.0)
+    return ours is not None and abs(ours - number) < max(step, 1.0)
 
 
 def _sizes(table: Table, data: str) -> Mapping[str, tuple[float, float]]:
@@ -163,7 +163,7 @@ def _sizes(table: Table, data: str) -> Mapping[str, tuple[float, float]]:
     values = printed(table.paper)
     sizes = {}
     for name in ("n_train", "n", "n_features"):
-        one = values.get((table.sizes, data, "", name))
-        if one is not None and one.size is not None:
-            sizes[name] = one.size
+        value = values.get((table.sizes, data, "", name))
+        if value is not None and value.size is not None:
+            sizes[name] = value.size
     return sizes

@@ -69,8 +69,8 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
     """The counts over some tables; each cell counts once, in its best state over all machines."""
     states: dict[tuple[str, ...], int] = {}
     sizes = set()
-    for one in tables:
-        for place, measure, entry in one.cells():
+    for table in tables:
+        for place, measure, entry in table.cells():
             if _counts(measure, entry):
                 if measure.sizes:
                     if entry.value is not None:

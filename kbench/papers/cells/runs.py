@@ -49,12 +49,12 @@ PREDICTION = frozenset({SECONDS_OF_PREDICTION, "prediction_cost", "prediction_co
 _MIN_TRAINING_S = 0.5
 # Runs that began within this number of seconds count as runs of one hour.
 _HOUR_S = 3600.0
-# Least factors by which times are taken to be off, also if no runs were made twice: training seconds
-# within one hour, training seconds of several hours, and times of predictions, which are
-# shorter. Smaller factors decide more claims, and some of them wrongly. Measured: the exact solver's
-# ten runs of `dcsvm_idea`, each made three times within 15 minutes, differed by up to 1.25; 24 runs
-# of DC-SVM repeated three hours later on the same idle machine by up to 1.51; 46 runs of LDKL and
-# MEKA repeated a day later on an equal machine by 1.0 to 1.88.
+# Least factors by which times are taken to be off, also if no runs were made twice: training
+# seconds within one hour, training seconds of several hours, and times of predictions, which are
+# shorter. Smaller factors decide more claims, and some of them wrongly. Measured: the exact
+# solver's ten runs of `dcsvm_idea`, each made three times within 15 minutes, differed by up to
+# 1.25; 24 runs of DC-SVM repeated three hours later on the same idle machine by up to 1.51; 46 runs
+# of LDKL and MEKA repeated a day later on an equal machine by 1.0 to 1.88.
 _MIN_DRIFT, _MIN_DRIFT_APART, _MIN_DRIFT_OF_PREDICTION = 1.25, 2.0, 2.0
 
 

@@ -38,8 +38,8 @@ def sheets(
         for group in filled.groups
     ]
     header, *rows = map(list, zip(["", *filled.rows], *texts, strict=True))
-    whole = Sheet(heading(filled), 1, header, rows, [*notes, *remarks(filled, environments)])
-    return narrowed(whole, width, [group.column for group in filled.groups])
+    sheet = Sheet(heading(filled), 1, header, rows, [*notes, *remarks(filled, environments)])
+    return narrowed(sheet, width, [group.column for group in filled.groups])
 
 
 def narrowed(sheet: Sheet, width: int | None, groups: Sequence[str]) -> list[Sheet]:
@@ -64,15 +64,15 @@ def narrowed(sheet: Sheet, width: int | None, groups: Sequence[str]) -> list[She
             pieces[-1] += block
         else:
             pieces.append(list(block))
-    narrow = []
+    made = []
     for number, piece in enumerate(pieces):
         name = f"{sheet.name} ({number + 1} of {len(pieces)})" if len(pieces) > 1 else sheet.name
         header, *rows = map(
             list, zip(*(columns[j] for j in (0, *(i + 1 for i in piece))), strict=True)
         )
-        narrow.append(Sheet(name, 1, header, rows))
-    narrow[-1].notes.extend(sheet.notes)
-    return narrow
+        made.append(Sheet(name, 1, header, rows))
+    made[-1].notes.extend(sheet.notes)
+    return made
 
 
 def heading(filled: Filled) -> str:
@@ -82,52 +82,54 @@ def heading(filled: Filled) -> str:
 def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     """Remarks below a table: its own notes, the machines, the command that makes missing rows."""
     table = filled.table
-    said = list(table.notes)
+    lines = list(table.notes)
     if table.why:
-        return [*said, f"Not measured: {table.why}."]
+        return [*lines, f"Not measured: {table.why}."]
     count = coverage([filled])
     if filled.machine is not None:
         machine = describe_machine(filled.machine, environments)
-        said.append(f"{count}, on {machine}; the paper: {filled.paper.machine}.")
-    entries = [one for group in filled.groups for one in group.entries]
+        lines.append(f"{count}, on {machine}; the paper: {filled.paper.machine}.")
+    entries = [entry for group in filled.groups for entry in group.entries]
     foreign = sum(
-        one.printed is not None
-        and one.match is not None
-        and not made_by(table.experiments, one.match.line)
+        entry.printed is not None
+        and entry.match is not None
+        and not made_by(table.experiments, entry.match.line)
         for group in filled.groups
         if not group.measure.sizes
-        for one in group.entries
+        for entry in group.entries
     )
-    said += _seeds(filled)
+    lines += _seeds(filled)
     if foreign:
-        said.append(f"{foreign} cells are of rows that the table's own experiment did not make.")
-    if differing := [one.cause for one in entries if one.cause is not None]:
-        scores = sum(one.compared for one in entries)
+        lines.append(f"{foreign} cells are of rows that the table's own experiment did not make.")
+    if differing := [entry.cause for entry in entries if entry.cause is not None]:
+        scores = sum(entry.compared for entry in entries)
         unexplained = sum(cause.kind == UNEXPLAINED for cause in differing)
-        said.append(
+        lines.append(
             f"{len(differing)} of {scores} measured scores differ from the printed ones by more"
             f" than {thresholds()}, which their notes are about; {unexplained} of them are not"
             " explained."
         )
-    unlike = sum(one.status == OTHER_MEMORY and one.printed is not None for one in entries)
-    if unlike:
-        said.append(f"{unlike:,} cells have no run near the paper's memory.")
-    if missing := count.missing - unlike:
+    n_other_memory = sum(
+        entry.status == OTHER_MEMORY and entry.printed is not None for entry in entries
+    )
+    if n_other_memory:
+        lines.append(f"{n_other_memory:,} cells have no run near the paper's memory.")
+    if missing := count.missing - n_other_memory:
         which = "no rows" if filled.machine is None else f"no rows for {missing:,} of them"
-        said.append(f'{which}: run "kbench -m {table.run}"')
+        lines.append(f'{which}: run "kbench -m {table.run}"')
     elif filled.machine is None and count.absent:
-        said.append(f'{ABSENT}; with it, run "kbench -m {table.run}"')
-    return said
+        lines.append(f'{ABSENT}; with it, run "kbench -m {table.run}"')
+    return lines
 
 
 def _seeds(filled: Filled) -> list[str]:
     """Of how many runs, each with its own seed, the cells read from runs are the means."""
     counts = Counter(
-        one.n
+        entry.n
         for group in filled.groups
         if not group.measure.sizes
-        for one in group.entries
-        if one.n
+        for entry in group.entries
+        if entry.n
     )
     if not counts.keys() - {1}:
         return []
@@ -141,7 +143,7 @@ def _seeds(filled: Filled) -> list[str]:
 def footnotes(filled: Filled) -> tuple[dict[str, str], list[str]]:
     """Note -> its mark, and the notes behind their marks."""
     notes = dict.fromkeys(
-        note for group in filled.groups for one in group.entries for note in said(one)
+        note for group in filled.groups for entry in group.entries for note in said(entry)
     )
     marks = {note: _letter(i) for i, note in enumerate(notes)}
     return marks, [f"[{mark}] {note}" for note, mark in marks.items()]
@@ -154,13 +156,13 @@ def said(entry: Entry) -> list[str]:
 
 def said_of_paper(entry: Entry) -> list[str]:
     """The notes on the printed value."""
-    given = entry.printed
-    own = []
-    if given is not None and given.note and given.note != "computed":
-        own.append(f"paper: {given.note}")
-    if given is not None and given.status == "read off":
-        own.append("paper: read off a plot")
-    return own
+    in_paper = entry.printed
+    notes = []
+    if in_paper is not None and in_paper.note and in_paper.note != "computed":
+        notes.append(f"paper: {in_paper.note}")
+    if in_paper is not None and in_paper.status == "read off":
+        notes.append("paper: read off a plot")
+    return notes
 
 
 def cell_records(tables: Iterable[Filled]) -> list[dict[str, Any]]:
@@ -210,10 +212,10 @@ def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, An
 
 
 def _text(words: tuple[str, str], entry: Entry, marks: Mapping[str, str]) -> str:
-    given, measured = words
-    if not given and not measured:
+    in_paper, measured = words
+    if not in_paper and not measured:
         return ""
-    both = f"{given or '–'} | {measured or '–'}" if measured or entry.match else given
+    both = f"{in_paper or '–'} | {measured or '–'}" if measured or entry.match else in_paper
     noted = " ".join(f"[{marks[note]}]" for note in said(entry))
     return f"{both} {noted}".rstrip()
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from kbench.papers.printed.layout import PAPERS, load, paper
+from kbench.papers.printed.layout import all_tables, load
 from kbench.papers.printed.numbers import Printed
 from kbench.report.comparisons.quantities import SCORES, Quantity
 
@@ -104,12 +104,14 @@ def causes() -> tuple[Cause, ...]:
     ValueError
         A cause has no kind that is known, or names a table that does not exist.
     """
-    known = {table.id for name in PAPERS for table in paper(name).tables.values()}
-    found = tuple(Cause(**one | {"tables": tuple(one["tables"])}) for one in load("causes.yaml"))
-    for one in found:
-        if one.kind not in KINDS or not set(one.tables) <= known:
-            raise ValueError(f"causes.yaml: the kind or a table of this cause: {one.why}")
-    return found
+    known = {table.id for table in all_tables()}
+    listed = tuple(
+        Cause(**cause | {"tables": tuple(cause["tables"])}) for cause in load("causes.yaml")
+    )
+    for cause in listed:
+        if cause.kind not in KINDS or not set(cause.tables) <= known:
+            raise ValueError(f"causes.yaml: the kind or a table of this cause: {cause.why}")
+    return listed
 
 
 def is_score(quantity: Quantity) -> bool:
@@ -117,20 +119,20 @@ def is_score(quantity: Quantity) -> bool:
     return quantity.title.endswith("%") or quantity.column in _RELATIVE
 
 
-def compared(given: Printed | None, quantity: Quantity) -> bool:
+def compared(in_paper: Printed | None, quantity: Quantity) -> bool:
     """Whether a cell is a score of which the paper prints a number."""
-    return given is not None and given.number is not None and is_score(quantity)
+    return in_paper is not None and in_paper.number is not None and is_score(quantity)
 
 
 def differs(given: Printed, value: float, quantity: Quantity) -> bool:
     """Whether a measured score, in the row's unit, is far from the printed one."""
     number = given.number or 0.0
-    own = value * quantity.factor
+    measured = value * quantity.factor
     if quantity.column == "error":
-        return abs(own - number) > min(MAX_POINTS, MAX_OF_ERROR * number)
+        return abs(measured - number) > min(MAX_POINTS, MAX_OF_ERROR * number)
     if quantity.title.endswith("%"):
-        return abs(own - number) > MAX_POINTS
-    return abs(own - number) > MAX_RELATIVE * abs(number)
+        return abs(measured - number) > MAX_POINTS
+    return abs(measured - number) > MAX_RELATIVE * abs(number)
 
 
 def thresholds() -> str:
@@ -143,5 +145,5 @@ def thresholds() -> str:
 
 def cause_of(place: Place, *, larger: bool) -> Cause:
     """The first cause of a difference; one that says so if none is known."""
-    known = (one for one in causes() if one.explains(place, larger=larger))
+    known = (cause for cause in causes() if cause.explains(place, larger=larger))
     return next(known, Cause(UNEXPLAINED, _NO_CAUSE, "", (place.table,)))

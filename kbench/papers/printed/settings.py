@@ -70,25 +70,25 @@ def all_stated() -> tuple[Stated, ...]:
     TypeError, ValueError
         A key does not exist, or a reason is about a parameter of which the entry says nothing.
     """
-    found = tuple(
-        Stated(**one | {"methods": tuple(one["methods"])}) for one in load("settings.yaml")
+    listed = tuple(
+        Stated(**entry | {"methods": tuple(entry["methods"])}) for entry in load("settings.yaml")
     )
-    for one in found:
-        if unknown := sorted(set(one.why).difference(*one.sources.values())):
-            raise ValueError(f"settings.yaml: {one.methods[0]} does not state {unknown[0]}")
-    return found
+    for entry in listed:
+        if unknown := sorted(set(entry.why).difference(*entry.sources.values())):
+            raise ValueError(f"settings.yaml: {entry.methods[0]} does not state {unknown[0]}")
+    return listed
 
 
 def stated(table: Table, column: str, method: str) -> Stated | None:
     """What a paper says about a method in a column of a table; None if nothing is recorded."""
     return next(
         (
-            one
-            for one in all_stated()
-            if one.paper == table.paper
-            and method in one.methods
-            and re.fullmatch(one.tables, table.name)
-            and re.fullmatch(one.columns, column)
+            entry
+            for entry in all_stated()
+            if entry.paper == table.paper
+            and method in entry.methods
+            and re.fullmatch(entry.tables, table.name)
+            and re.fullmatch(entry.columns, column)
         ),
         None,
     )
@@ -100,21 +100,21 @@ def departures(of: Stated, line: Line) -> list[str]:
     A parameter that the rows do not have is that of an older version, which had no such choice.
     """
     columns = {name: value for row in line.ok for name, value in row.items() if value is not None}
-    own = {**columns, **line.params}
-    said = []
+    actual = {**columns, **line.params}
+    texts = []
     for source, settings in of.sources.items():
         for name, value in settings.items():
             accepted = value if isinstance(value, list) else [value]
-            if name in own and own[name] not in accepted:
-                theirs = " or ".join(map(_spelt, accepted))
+            if name in actual and actual[name] not in accepted:
+                papers = " or ".join(map(_spelt, accepted))
                 why = of.why.get(name, _UNEXPLAINED)
-                said.append(f"{name} {_spelt(own[name])} ({source}: {theirs}) - {why}")
-    said += [
-        f"{name} {_spelt(own[name])} (the paper states none) - {why}"
+                texts.append(f"{name} {_spelt(actual[name])} ({source}: {papers}) - {why}")
+    texts += [
+        f"{name} {_spelt(actual[name])} (the paper states none) - {why}"
         for name, why in of.unnamed.items()
-        if name in own
+        if name in actual
     ]
-    return said + ([of.always] if of.always else [])
+    return texts + ([of.always] if of.always else [])
 
 
 def _spelt(value: Any) -> str:

@@ -51,41 +51,41 @@ def budgets() -> tuple[Budgets, ...]:
     )
 
 
-def sheet(one: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
+def sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     """The lines that have runs, by data set."""
-    columns = (one.score.title, one.cost.title, "setting")
-    header = ["", *(f"≤ {limit:g}×, {name}" for limit in one.limits for name in columns)]
+    columns = (budget.score.title, budget.cost.title, "setting")
+    header = ["", *(f"≤ {limit:g}×, {name}" for limit in budget.limits for name in columns)]
     header.append("settings")
     machines: dict[Machine, int] = {}
     rows = []
     for machine in runs.machines:
-        for name in one.data:
-            for label, wanted in one.lines.items():
-                problem, lines = _lines(one, runs, machine, wanted, name)
+        for name in budget.data:
+            for label, wanted in budget.lines.items():
+                problem, lines = _lines(budget, runs, machine, wanted, name)
                 if problem is None:
                     continue
                 mark = machines.setdefault(machine, len(machines) + 1)
-                cells = [cell for limit in one.limits for cell in _within(limit, lines, one)]
+                cells = [cell for limit in budget.limits for cell in _within(limit, lines, budget)]
                 rows.append([f"{title(problem)}: {label} [{mark}]", *cells, str(len(lines))])
-    said = f"{one.cost.title} counts in products Xw of as many rows with a vector."
+    unit = f"{budget.cost.title} counts in products Xw of as many rows with a vector."
     notes = [
-        f"{said} Of the settings, counted in the last column, the best on the test rows is shown."
+        f"{unit} Of the settings, counted in the last column, the best on the test rows is shown."
     ]
     notes += [f"[{mark}] {describe_machine(m, environments)}" for m, mark in machines.items()]
     if not rows:
-        notes = [f'No rows: run "kbench -m {one.run}"']
-    return Sheet(f"{one.name}: what a budget for predictions buys", 1, header, rows, notes)
+        notes = [f'No rows: run "kbench -m {budget.run}"']
+    return Sheet(f"{budget.name}: what a budget for predictions buys", 1, header, rows, notes)
 
 
 def _lines(
-    one: Budgets, runs: Runs, machine: Machine, wanted: Selector, name: str
+    budget: Budgets, runs: Runs, machine: Machine, wanted: Selector, name: str
 ) -> tuple[Problem | None, list[Line]]:
     """The ok lines of the first data set with any, among those that stand for the paper's.
 
     Lines of the table's experiments where there are any, otherwise of any command.
     """
-    experiments = experiments_of(one.run)
-    for choice in paper(one.paper).data[name]:
+    experiments = experiments_of(budget.run)
+    for choice in paper(budget.paper).data[name]:
         ok = [pair for pair in runs.lines(machine, wanted, choice, experiments) if pair[0].ok]
         if ok:
             shown = those_of(experiments, ok)
@@ -93,17 +93,17 @@ def _lines(
     return None, []
 
 
-def _within(limit: float, lines: Sequence[Line], one: Budgets) -> list[str]:
+def _within(limit: float, lines: Sequence[Line], budget: Budgets) -> list[str]:
     """Score, cost and setting of the best line within the limit; if none is, the least cost."""
     measured = []
     for line in lines:
-        cost, score = line.mean_sd(one.cost.column), line.mean_sd(one.score.column)
+        cost, score = line.mean_sd(budget.cost.column), line.mean_sd(budget.score.column)
         if cost is not None and score is not None:
             measured.append((cost[0], score[0], line))
     if not measured:
         return ["", "", ""]
     within = [point for point in measured if point[0] <= limit]
     if not within:
-        return ["–", f"from {one.cost.text(min(point[0] for point in measured))}", ""]
-    paid, reached, line = max(within, key=lambda point: (one.score.sign * point[1], -point[0]))
-    return [one.score.text(reached), one.cost.text(paid), line.setting]
+        return ["–", f"from {budget.cost.text(min(point[0] for point in measured))}", ""]
+    paid, reached, line = max(within, key=lambda point: (budget.score.sign * point[1], -point[0]))
+    return [budget.score.text(reached), budget.cost.text(paid), line.setting]

@@ -84,30 +84,30 @@ def systems() -> tuple[System, ...]:
     """All systems, in the order of the file."""
     return tuple(
         System(
-            one["name"],
-            one["run"],
+            entry["name"],
+            entry["run"],
             {
-                label: selector(**one.get("where", {})) & selector(**spelt)
-                for label, spelt in one["steps"].items()
+                label: selector(**entry.get("where", {})) & selector(**spelt)
+                for label, spelt in entry["steps"].items()
             },
-            one["same"],
-            quantity(one["cost"]),
-            quantity(one["score"]),
-            {label: _spelt(part) for label, part in one["parts"].items()},
-            one.get("own", ()),
-            one.get("without", ()),
-            one.get("notes", ()),
+            entry["same"],
+            quantity(entry["cost"]),
+            quantity(entry["score"]),
+            {label: _spelt(part) for label, part in entry["parts"].items()},
+            entry.get("own", ()),
+            entry.get("without", ()),
+            entry.get("notes", ()),
         )
-        for one in load("systems.yaml")
+        for entry in load("systems.yaml")
     )
 
 
-def _spelt(part: Sequence[str] | Mapping[str, Sequence[str]]) -> Part:
+def _spelt(spelt: Sequence[str] | Mapping[str, Sequence[str]]) -> Part:
     """A part as the file spells it: two steps, or `steps`, and `phases` of each."""
-    if not isinstance(part, Mapping):
-        before, after = part
+    if not isinstance(spelt, Mapping):
+        before, after = spelt
         return Part(before, after)
-    (before, after), (first, second) = part["steps"], part["phases"]
+    (before, after), (first, second) = spelt["steps"], spelt["phases"]
     return Part(before, after, (first, second))
 
 
@@ -219,9 +219,9 @@ def _meetings(
 
 def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
     """The settings of a line: one for each C of a fit; none if the method lacks a parameter."""
-    own = [line.params.get(name) for name in system.same]
-    spread = [one if isinstance(one, list) else [one] for one in own]
-    return [] if None in own else list(itertools.product(*spread))
+    values = [line.params.get(name) for name in system.same]
+    spread = [value if isinstance(value, list) else [value] for value in values]
+    return [] if None in values else list(itertools.product(*spread))
 
 
 def _own(system: System) -> set[tuple[str, str | None, tuple[Any, ...]]]:
