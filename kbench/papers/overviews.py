@@ -92,9 +92,9 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
     """
     counts: dict[Cause, dict[str, int]] = {}
     seen: set[tuple[str, ...]] = set()
-    for one in tables:
-        name = f"{one.paper.title} {one.table.number}"
-        for place, _, entry in one.cells():
+    for cause in tables:
+        name = f"{cause.paper.title} {cause.table.number}"
+        for place, _, entry in cause.cells():
             if not entry.compared or place in seen:
                 continue
             seen.add(place)
@@ -102,20 +102,20 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
                 of = counts.setdefault(entry.cause, {})
                 of[name] = of.get(name, 0) + 1
     order = sorted(
-        counts, key=lambda one: (list(KINDS).index(one.kind), -sum(counts[one].values()))
+        counts, key=lambda cause: (list(KINDS).index(cause.kind), -sum(counts[cause].values()))
     )
     rows = [
         [
-            KINDS[one.kind],
-            str(sum(counts[one].values())),
-            ", ".join(f"{name} ({n})" for name, n in counts[one].items()),
-            one.why,
-            one.shown,
+            KINDS[cause.kind],
+            str(sum(counts[cause].values())),
+            ", ".join(f"{name} ({n})" for name, n in counts[cause].items()),
+            cause.why,
+            cause.shown,
         ]
-        for one in order
+        for cause in order
     ]
-    total = sum(sum(one.values()) for one in counts.values())
-    unexplained = sum(sum(of.values()) for one, of in counts.items() if one.kind == UNEXPLAINED)
+    total = sum(sum(cause.values()) for cause in counts.values())
+    unexplained = sum(sum(of.values()) for cause, of in counts.items() if cause.kind == UNEXPLAINED)
     note = (
         f"{total} of {len(seen)} measured scores differ from the printed ones by more than"
         f" {thresholds()}; {unexplained} of them are not explained."

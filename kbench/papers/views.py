@@ -189,9 +189,10 @@ def summary(filled: Sequence[Filled], verdicts: Sequence[Verdict]) -> str:
 def papers_of(tables: Sequence[Table]) -> dict[str, list[str]]:
     """Data set -> the papers whose tables it stands in."""
     papers: dict[str, list[str]] = {}
-    for of in {one.paper: paper(one.paper) for one in tables}.values():
-        for choice in {choice.dataset for choices in of.data.values() for choice in choices}:
-            papers.setdefault(choice, []).append(of.title)
+    for name in dict.fromkeys(of.paper for of in tables):
+        choices = {choice.dataset for several in paper(name).data.values() for choice in several}
+        for dataset in choices:
+            papers.setdefault(dataset, []).append(paper(name).title)
     return papers
 
 
@@ -278,8 +279,8 @@ def _head(groups: Sequence[Group]) -> tuple[str, list[list[str]]]:
     """Columns, below them measures, below them the paper's and the measured values."""
     corner = '<th scope="col"><span class="hidden">row</span></th>'
     spans, columns, measures, leaves = ["<colgroup></colgroup>"], [corner], [corner], [corner]
-    for column, of in itertools.groupby(groups, key=lambda one: one.column):
-        members, width = list(of), 0
+    for column, members_of_column in itertools.groupby(groups, key=lambda group: group.column):
+        members, width = list(members_of_column), 0
         for group in members:
             sides = ("paper", "kbench") if _measured(group) else ("paper",)
             measures.append(spanning(group.header.removeprefix(column).strip(), len(sides)))

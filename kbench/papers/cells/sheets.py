@@ -34,7 +34,7 @@ def sheets(
     """The table, cut into pieces of at most `width` characters, notes below the last."""
     marks, notes = footnotes(filled)
     texts = [
-        [group.header, *(_text(group.words(one), one, marks) for one in group.entries)]
+        [group.header, *(_text(group.words(entry), entry, marks) for entry in group.entries)]
         for group in filled.groups
     ]
     header, *rows = map(list, zip(["", *filled.rows], *texts, strict=True))

@@ -123,52 +123,59 @@ def verdict(claim: Claim, runs: Runs) -> Verdict:
     verdicts = [_verdict(claim, runs, machine) for machine in machines]
     best = max(
         verdicts,
-        key=lambda one: (
-            one.answered,
-            len(one.keys),
-            one.figure is not None,
-            one.outcome in (UNDECIDED, NOT_AS_STATED),
-            one.own,
-            _DECIDED.index(one.outcome) if one.outcome in _DECIDED else -1,
+        key=lambda candidate: (
+            candidate.answered,
+            len(candidate.keys),
+            candidate.figure is not None,
+            candidate.outcome in (UNDECIDED, NOT_AS_STATED),
+            candidate.own,
+            _DECIDED.index(candidate.outcome) if candidate.outcome in _DECIDED else -1,
         ),
     )
-    others = [one for one in verdicts if one.answered and one.outcome != best.outcome]
+    others = [
+        candidate
+        for candidate in verdicts
+        if candidate.answered and candidate.outcome != best.outcome
+    ]
     return replace(best, elsewhere="; ".join(map(_elsewhere, others)))
 
 
-def _elsewhere(one: Verdict) -> str:
+def _elsewhere(verdict: Verdict) -> str:
     """What the rows of a machine say that does not count."""
-    assert one.machine is not None
-    figure = one.why if one.figure is None else _figure_in_words(one)
-    return f"environment {one.machine.environment}{_cases(one)}: {one.outcome}, {figure}"
+    assert verdict.machine is not None
+    figure = verdict.why if verdict.figure is None else _figure_in_words(verdict)
+    return (
+        f"environment {verdict.machine.environment}{_cases(verdict)}: {verdict.outcome}, {figure}"
+    )
 
 
-def _cases(one: Verdict) -> str:
+def _cases(verdict: Verdict) -> str:
     """How many of how many repetitions rows answer, where there are several."""
-    return f" in {one.answered} of {one.asked} cases" if one.asked > 1 else ""
+    return f" in {verdict.answered} of {verdict.asked} cases" if verdict.asked > 1 else ""
 
 
-def _figure_in_words(one: Verdict) -> str:
+def _figure_in_words(verdict: Verdict) -> str:
     """The figure, as a bound if it is one, with its unit."""
-    assert one.figure is not None
-    return f"{one.bounded} {_range(one.claim, (one.figure, one.figure), one.unit)}".strip()
+    assert verdict.figure is not None
+    text = _range(verdict.claim, (verdict.figure, verdict.figure), verdict.unit)
+    return f"{verdict.bounded} {text}".strip()
 
 
 def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     """The verdict by the rows of one machine."""
     answers = [terms_of(claim, names, runs, machine) for names in claim.each]
-    possible = [_possible(claim.kind, [_known(claim, term) for term in one]) for one in answers]
-    stated = [_possible(claim.kind, [term.printed for term in one]) for one in answers]
+    possible = [_possible(claim.kind, [_known(claim, term) for term in terms]) for terms in answers]
+    in_paper = [_possible(claim.kind, [term.printed for term in terms]) for terms in answers]
     drifts = [_drift(terms, runs, machine) for terms in answers]
     pairs = zip(possible, answers, drifts, strict=True)
-    off = [_off(claim, one, terms, drift.factor) for one, terms, drift in pairs]
+    shifted = [_off(claim, interval, terms, drift.factor) for interval, terms, drift in pairs]
     figures = _summary(claim, possible)
-    answered = [one for one, value in zip(answers, possible, strict=True) if value is not None]
-    used = [term for one in answered for term in one]
-    found = Verdict(
+    answered = [terms for terms, value in zip(answers, possible, strict=True) if value is not None]
+    used = [term for terms in answered for term in terms]
+    verdict = Verdict(
         claim=claim,
         outcome=UNDECIDED,
-        printed=_decided(claim, _summary(claim, stated))[1],
+        printed=_decided(claim, _summary(claim, in_paper))[1],
         unit=_unit(claim, answers[0][0].unit),
         answered=len(answered),
         asked=len(answers),
@@ -179,90 +186,90 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         machine=machine,
     )
     if figures is None:
-        return _unanswered(found, [term for one in answers for term in one])
+        return _unanswered(verdict, [term for terms in answers for term in terms])
     outcome, figure, bounded = _decided(claim, figures)
     if figure is None:
-        left = _range(claim, figures, found.unit)
-        why = f"runs that failed leave it open: {left}{_cases(found)}"
-        return _confirmed(_open(found, why, figures))
-    found = replace(found, outcome=outcome, figure=figure, bounded=bounded)
+        left = _range(claim, figures, verdict.unit)
+        why = f"runs that failed leave it open: {left}{_cases(verdict)}"
+        return _confirmed(_open(verdict, why, figures))
+    verdict = replace(verdict, outcome=outcome, figure=figure, bounded=bounded)
     if claim.case is None:
         at_end = [value is not None and figure in value for value in possible]
-        terms = next(one for one, is_worst in zip(answers, at_end, strict=True) if is_worst)
+        terms = next(terms for terms, is_worst in zip(answers, at_end, strict=True) if is_worst)
         worst = terms[0].data if len(answered) > 1 else ""
-        found = replace(found, worst=worst, counts=tuple(term.runs for term in terms))
-    place = _deciding(claim, off, drifts)
+        verdict = replace(verdict, worst=worst, counts=tuple(term.runs for term in terms))
+    place = _deciding(claim, shifted, drifts)
     data = answers[place][0].data if claim.case is None else ""
-    wider = _summary(claim, off) or figures
-    found = _within_noise(found, figures, wider, drifts[place], data)
-    return _confirmed(found)
+    wider = _summary(claim, shifted) or figures
+    verdict = _within_noise(verdict, figures, wider, drifts[place], data)
+    return _confirmed(verdict)
 
 
-def _unanswered(found: Verdict, terms: Sequence[Term]) -> Verdict:
+def _unanswered(verdict: Verdict, terms: Sequence[Term]) -> Verdict:
     """The verdict without an answer: what is missing, first what a run would change."""
     missing = [term for term in terms if term.measured is None]
     if not missing:
-        return replace(found, why="what it is divided by is zero")
+        return replace(verdict, why="what it is divided by is zero")
     lacking = min(missing, key=lambda term: (not term.matched, term.absent))
     if lacking.matched:
-        return replace(found, why=lacking.why)
-    return replace(found, outcome=NOT_MEASURABLE if lacking.absent else NOT_RUN, why=lacking.why)
+        return replace(verdict, why=lacking.why)
+    return replace(verdict, outcome=NOT_MEASURABLE if lacking.absent else NOT_RUN, why=lacking.why)
 
 
 def _within_noise(
-    found: Verdict, figures: Interval, wider: Interval, drift: Drift, data: str
+    verdict: Verdict, figures: Interval, wider: Interval, drift: Drift, data: str
 ) -> Verdict:
     """The verdict if what it says must stay true with times or shares that are off.
 
     `drift` is that of the worst answer then, which is of `data`.
     """
-    claim = found.claim
+    claim = verdict.claim
     assert claim.weaker is not None
-    if _decided(claim, wider)[0] == found.outcome:
-        return found
-    unit = found.unit
+    if _decided(claim, wider)[0] == verdict.outcome:
+        return verdict
+    unit = verdict.unit
     if drift.factor > 1.0:
         seen = f"of {drift.seen_of} were" if drift.seen_of else "may be"
-        there = f" on {data}" if found.worst not in ("", data) else ""
+        there = f" on {data}" if verdict.worst not in ("", data) else ""
         why = f"times{there} are off by {drift.factor:.3g} ×, as those of equal runs {seen}"
     elif claim.kind == "ratio":
         why = f"errors are off by {_CHANCE_QUOTIENT:.3g} ×"
     else:
         why = f"chance decides {_CHANCE_ROWS} test rows"
-    said = f"{_range(claim, wider, unit)} if {why}"
-    if found.outcome != FAILS and claim.weaker.takes_all(wider):
-        return replace(found, outcome=WEAKER, noise=said)
-    where = f" on {found.worst}, {found.answered} of {found.asked}" if found.worst else ""
-    return _open(found, f"{_range(claim, figures, unit)}{where}, {said}", wider)
+    text = f"{_range(claim, wider, unit)} if {why}"
+    if verdict.outcome != FAILS and claim.weaker.takes_all(wider):
+        return replace(verdict, outcome=WEAKER, noise=text)
+    where = f" on {verdict.worst}, {verdict.answered} of {verdict.asked}" if verdict.worst else ""
+    return _open(verdict, f"{_range(claim, figures, unit)}{where}, {text}", wider)
 
 
-def _confirmed(found: Verdict) -> Verdict:
+def _confirmed(verdict: Verdict) -> Verdict:
     """The verdict; a claim with unequal inputs or few answers is not confirmed."""
-    claim = found.claim
-    if found.outcome not in (*_DECIDED, NOT_AS_STATED):
-        return found
+    claim = verdict.claim
+    if verdict.outcome not in (*_DECIDED, NOT_AS_STATED):
+        return verdict
     why = ""
-    few = found.answered < _MIN_ANSWERED * found.asked
-    refuted = found.outcome in (FAILS, NOT_AS_STATED)
+    few = verdict.answered < _MIN_ANSWERED * verdict.asked
+    refuted = verdict.outcome in (FAILS, NOT_AS_STATED)
     if few and (not refuted or claim.case is not None):
-        why = f"rows answer {found.answered} of {found.asked} cases, fewer than half"
+        why = f"rows answer {verdict.answered} of {verdict.asked} cases, fewer than half"
     elif claim.unequal and not refuted:
         why = f"the inputs are not equal, {claim.unequal}"
     if not why:
-        return found
-    if found.figure is None:
-        return _open(found, f"{why}; {found.why}")
-    where = f" on {found.worst}" if found.worst else ""
-    return _open(found, f"{why}; the figure would be {_figure_in_words(found)}{where}")
+        return verdict
+    if verdict.figure is None:
+        return _open(verdict, f"{why}; {verdict.why}")
+    where = f" on {verdict.worst}" if verdict.worst else ""
+    return _open(verdict, f"{why}; the figure would be {_figure_in_words(verdict)}{where}")
 
 
-def _open(found: Verdict, why: str, figures: Interval | None = None) -> Verdict:
+def _open(verdict: Verdict, why: str, figures: Interval | None = None) -> Verdict:
     """The verdict without its figure, which `why` tells; `figures` are what it might be."""
-    assert found.claim.holds is not None
-    refuted = figures is not None and found.claim.holds.takes_none(figures)
+    assert verdict.claim.holds is not None
+    refuted = figures is not None and verdict.claim.holds.takes_none(figures)
     outcome = NOT_AS_STATED if refuted else UNDECIDED
     return replace(
-        found, outcome=outcome, why=why, figure=None, bounded="", worst="", counts=(), noise=""
+        verdict, outcome=outcome, why=why, figure=None, bounded="", worst="", counts=(), noise=""
     )
 
 
@@ -311,7 +318,7 @@ def _drift(terms: Sequence[Term], runs: Runs, machine: Machine | None) -> Drift:
 def _deciding(claim: Claim, off: Sequence[Interval | None], drifts: Sequence[Drift]) -> int:
     """Which repetition is the worst if times are off; of a fraction that whose are off most."""
     assert claim.holds is not None
-    known = {place: one for place, one in enumerate(off) if one is not None}
+    known = {place: figures for place, figures in enumerate(off) if figures is not None}
     if claim.case is not None:
         return max(known, key=lambda place: drifts[place])
     if claim.holds.sign == ">=":
@@ -349,7 +356,7 @@ def _range(claim: Claim, figures: Interval, unit: str) -> str:
     factor, unit = (1.0, unit) if claim.case is None else (100.0, "%")
     if figures[0] == figures[1]:
         return f"{factor * figures[0]:.3g} {unit}".strip()
-    low, high = (f"{factor * one:.3g}" for one in figures)
+    low, high = (f"{factor * end:.3g}" for end in figures)
     if math.isinf(figures[1]):
         words = "any value" if figures[0] in (0.0, -math.inf) else f"at least {low} {unit}"
     else:
@@ -369,7 +376,7 @@ def _unit(claim: Claim, unit: str) -> str:
 
 def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | None:
     """The worst answer, or the fraction of the answers within `case`; None without answers."""
-    known = [one for one in answers if one is not None]
+    known = [figures for figures in answers if figures is not None]
     if not known or claim.holds is None:
         return None
     if claim.case is not None:

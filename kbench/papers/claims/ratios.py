@@ -71,16 +71,18 @@ def _claims(
 ) -> list[Dot]:
     """Claims whose figures are compared by a ratio (fractions, too), or those by a difference."""
     dots = []
-    for number, one in enumerate(verdicts):
-        if one.figure is None or one.printed is None:
+    for number, verdict in enumerate(verdicts):
+        if verdict.figure is None or verdict.printed is None:
             continue
-        is_ratio = one.claim.kind in ("ratio", "value") or one.claim.case is not None
-        if is_ratio != relative or (is_ratio and min(one.figure, one.printed) <= 0.0):
+        is_ratio = verdict.claim.kind in ("ratio", "value") or verdict.claim.case is not None
+        if is_ratio != relative or (is_ratio and min(verdict.figure, verdict.printed) <= 0.0):
             continue
-        value = one.figure / one.printed if is_ratio else one.figure - one.printed
-        name = paper(one.claim.paper).title
-        tooltip = f"{one.claim.says} Verdict: {one.outcome}."
-        dots.append(Dot(f"{name} claims", value, f"claim {one.outcome}", tooltip, claim_id(number)))
+        value = verdict.figure / verdict.printed if is_ratio else verdict.figure - verdict.printed
+        name = paper(verdict.claim.paper).title
+        tooltip = f"{verdict.claim.says} Verdict: {verdict.outcome}."
+        dots.append(
+            Dot(f"{name} claims", value, f"claim {verdict.outcome}", tooltip, claim_id(number))
+        )
     return dots
 
 
@@ -90,9 +92,9 @@ def _tables(filled: Iterable[Filled]) -> list[Dot]:
     Sizes, memory, ranks and orders of growth are neither.
     """
     dots = []
-    for one in filled:
+    for form in filled:
         values: dict[str, list[float]] = {"seconds": [], "scores": []}
-        for group in one.groups:
+        for group in form.groups:
             quantity = quantity_of(group.measure)
             if not group.measure.reads:
                 continue
@@ -108,11 +110,11 @@ def _tables(filled: Iterable[Filled]) -> list[Dot]:
                     values["seconds" if timed else "scores"].append(measured / printed)
         for kind, ratios in values.items():
             if ratios:
-                name = f"{one.paper.title} {one.table.number}"
+                name = f"{form.paper.title} {form.table.number}"
                 middle = statistics.median(ratios)
                 tooltip = f"{name}, {kind}: median {middle:.3g} of {len(ratios)} cells"
-                line = f"{one.paper.title} tables"
-                dots.append(Dot(line, middle, f"table, {kind}", tooltip, one.table.id))
+                line = f"{form.paper.title} tables"
+                dots.append(Dot(line, middle, f"table, {kind}", tooltip, form.table.id))
     return dots
 
 

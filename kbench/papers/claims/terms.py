@@ -147,37 +147,39 @@ def _best_of(values: Sequence[Interval], sign: int) -> Interval | None:
 def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) -> Term:
     """The term of one cell, on one of the data sets that stand for the paper's."""
     table = cell.table
-    one = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
+    entry_of_cell = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
     quantity = quantity_of(cell.measure)
-    stated, unit = None, "%" if quantity.title.endswith("%") else ""
-    if one.printed is not None:
-        unit = "s" if one.printed.unit in SECONDS_IN else one.printed.unit
-        stated = _scaled(one.printed.interval, SECONDS_IN.get(one.printed.unit, 1.0))
-    match = one.match
+    in_paper, unit = None, "%" if quantity.title.endswith("%") else ""
+    if entry_of_cell.printed is not None:
+        unit = "s" if entry_of_cell.printed.unit in SECONDS_IN else entry_of_cell.printed.unit
+        in_paper = _scaled(
+            entry_of_cell.printed.interval, SECONDS_IN.get(entry_of_cell.printed.unit, 1.0)
+        )
+    match = entry_of_cell.match
     if match is None:
         missing = f'no rows: "kbench -m {table.run}"'
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
-        return Term(printed=stated, sign=quantity.sign, why=why, absent=cell.absent, unit=unit)
+        return Term(printed=in_paper, sign=quantity.sign, why=why, absent=cell.absent, unit=unit)
     where = title(match.problem)
-    why, measured = "", None if one.least is None else (one.least, math.inf)
-    if one.value is not None:
-        measured = one.value, one.value
+    why, measured = "", None if entry_of_cell.least is None else (entry_of_cell.least, math.inf)
+    if entry_of_cell.value is not None:
+        measured = entry_of_cell.value, entry_of_cell.value
     else:
-        why = f"{match.line.method} on {where}: {one.status or 'no value'}"
+        why = f"{match.line.method} on {where}: {entry_of_cell.status or 'no value'}"
     return Term(
-        printed=stated,
+        printed=in_paper,
         measured=_scaled(measured, quantity.factor),
         sign=quantity.sign,
         why=why,
         matched=True,
         data=where,
         unit=unit,
-        keys=tuple(row["key"] for row in one.rows),
-        runs=one.n or sum(row["status"] == "ok" for row in one.rows),
+        keys=tuple(row["key"] for row in entry_of_cell.rows),
+        runs=entry_of_cell.n or sum(row["status"] == "ok" for row in entry_of_cell.rows),
         own=made_by(table.experiments, match.line),
-        starts=tuple(map(began, one.rows)),
+        starts=tuple(map(began, entry_of_cell.rows)),
         times=_times(cell.measure, cell),
-        short=_short(cell.measure, one.value),
+        short=_short(cell.measure, entry_of_cell.value),
         inexact=isinstance(cell.measure, Columns) and _INEXACT.issuperset(cell.measure.of),
         row=_row(cell.measure, match.problem.n_test) * quantity.factor,
         share=share_of_rows(table, cell.data, match.problem),
@@ -186,15 +188,17 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
 
 def _row(measure: Measure, n_test: int | None) -> float:
     """What one test row counts for, of accuracies and errors."""
-    of = measure.of if isinstance(measure, Columns) else ()
+    columns = measure.of if isinstance(measure, Columns) else ()
     if isinstance(measure, CurveValue):
-        of = (measure.curve,)
-    return 1.0 / n_test if n_test and of and {"accuracy", "error"}.issuperset(of) else 0.0
+        columns = (measure.curve,)
+    return 1.0 / n_test if n_test and columns and {"accuracy", "error"}.issuperset(columns) else 0.0
 
 
 def _short(measure: Measure, seconds: float | None) -> bool:
     """Whether a measure is of phases that take less than `_SHORT_S`."""
-    phases = isinstance(measure, Columns) and all(one.startswith("phases.") for one in measure.of)
+    phases = isinstance(measure, Columns) and all(
+        column.startswith("phases.") for column in measure.of
+    )
     return phases and seconds is not None and seconds < _SHORT_S
 
 

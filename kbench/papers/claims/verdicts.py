@@ -75,87 +75,89 @@ def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]
         if wide
         else ["verdict", "claim", "rows say"]
     )
-    for one in verdicts:
-        name = _heading(one)
+    for verdict in verdicts:
+        name = _heading(verdict)
         sheet = by_paper.setdefault(name, Sheet(name, len(header), header, []))
-        says = f"{claimed(one.claim)} {refutation(one)}"
-        texts = [says, _said(one), _figure(one, one.printed), one.claim.where]
+        says = f"{claimed(verdict.claim)} {refutation(verdict)}"
+        texts = [says, _said(verdict), _figure(verdict, verdict.printed), verdict.claim.where]
         if width is None:
-            rows = [[one.outcome, *texts]]
+            rows = [[verdict.outcome, *texts]]
         else:
             columns = _wide(texts, width) if wide else _narrow(texts, width)
-            rows = list(map(list, itertools.zip_longest([one.outcome], *columns, fillvalue="")))
+            rows = list(map(list, itertools.zip_longest([verdict.outcome], *columns, fillvalue="")))
         sheet.rows.extend(rows)
     for name, sheet in by_paper.items():
-        sheet.notes.extend(_machines([one for one in verdicts if _heading(one) == name]))
+        sheet.notes.extend(
+            _machines([verdict for verdict in verdicts if _heading(verdict) == name])
+        )
     listed = list(by_paper.values())
     if listed:
         listed[-1].notes.append(LEGEND)
     return listed
 
 
-def _heading(one: Verdict) -> str:
-    return f"{paper(one.claim.paper).title}: claims"
+def _heading(verdict: Verdict) -> str:
+    return f"{paper(verdict.claim.paper).title}: claims"
 
 
 def _machines(verdicts: Sequence[Verdict]) -> list[str]:
     """How many claims the rows of each machine decide, as one note if there are any."""
     counts = Counter(
-        f"environment {one.machine.environment}, {one.machine.threads} thread"
-        + ("s" if one.machine.threads > 1 else "")
-        for one in verdicts
-        if one.machine is not None and one.figure is not None
+        f"environment {verdict.machine.environment}, {verdict.machine.threads} thread"
+        + ("s" if verdict.machine.threads > 1 else "")
+        for verdict in verdicts
+        if verdict.machine is not None and verdict.figure is not None
     )
     decided = "; ".join(f"{name}: {n}" for name, n in counts.items())
     return [f"Claims that the rows of a machine decide: {decided}."] if counts else []
 
 
 def _wide(texts: Sequence[str], width: int) -> list[list[str]]:
-    says, said, printed, where = texts
+    says, rows_say, printed, where = texts
     return [
         textwrap.wrap(says, width - _BESIDE),
-        textwrap.wrap(said, 32),
+        textwrap.wrap(rows_say, 32),
         [printed],
         textwrap.wrap(where, 20),
     ]
 
 
 def _narrow(texts: Sequence[str], width: int) -> list[list[str]]:
-    says, said, printed, where = texts
-    given = f"{said}; paper: {printed}" if printed else said
+    says, rows_say, printed, where = texts
+    both = f"{rows_say}; paper: {printed}" if printed else rows_say
     half = (width - 23) // 2
-    return [textwrap.wrap(f"{says} ({where})", half), textwrap.wrap(given, half)]
+    return [textwrap.wrap(f"{says} ({where})", half), textwrap.wrap(both, half)]
 
 
 def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """One record for each claim, nothing rounded."""
     return [
         {
-            "paper": one.claim.paper,
-            "where": one.claim.where,
-            "claim": one.claim.says,
-            "verdict": one.outcome,
-            "figure": one.figure,
-            "printed": one.printed,
-            "unit": one.unit,
-            "answered": one.answered,
-            "asked": one.asked,
-            "bounded": one.bounded,
-            "worst": one.worst,
-            "why": one.why,
-            "wording": one.claim.wording,
-            "quote": one.claim.quote,
-            "quantity": one.claim.quantity,
-            "refuted": refutation(one),
-            "data": "; ".join(one.data),
-            "shares": "; ".join(f"{name}={share}" for name, share in one.shares.items()),
-            "runs": " ".join(map(str, one.counts)),
-            "environment": one.machine and one.machine.environment,
-            "threads": one.machine and one.machine.threads,
-            "elsewhere": one.elsewhere,
-            "keys": " ".join(one.keys),
+            "paper": verdict.claim.paper,
+            "where": verdict.claim.where,
+            "claim": verdict.claim.says,
+            "verdict": verdict.outcome,
+            "figure": verdict.figure,
+            "printed": verdict.printed,
+            "unit": verdict.unit,
+            "answered": verdict.answered,
+            "asked": verdict.asked,
+            "bounded": verdict.bounded,
+            "worst": verdict.worst,
+            "why": verdict.why,
+            "wording": verdict.claim.wording,
+            "quote": verdict.claim.quote,
+            "quantity": verdict.claim.quantity,
+            "refuted": refutation(verdict),
+            "data": "; ".join(verdict.data),
+            "shares": "; ".join(f"{name}={share}" for name, share in verdict.shares.items()),
+            "runs": " ".join(map(str, verdict.counts)),
+            "environment": verdict.machine and verdict.machine.environment,
+            "threads": verdict.machine and verdict.machine.threads,
+            "elsewhere": verdict.elsewhere,
+            "keys": " ".join(verdict.keys),
         }
-        for one in verdicts
+        for verdict in verdicts
     ]
 
 
@@ -166,96 +168,100 @@ def claimed(claim: Claim) -> str:
     return f"{claim.says} (Our question, not the paper's.)" if claim.ours else claim.says
 
 
-def refutation(one: Verdict) -> str:
+def refutation(verdict: Verdict) -> str:
     """What the figure is, and with which figures a claim holds, holds weaker or is refuted."""
-    holds, weaker = one.claim.holds, one.claim.weaker
+    holds, weaker = verdict.claim.holds, verdict.claim.weaker
     if holds is None or weaker is None:
         return "No run can refute it."
-    every = " on every data set or setting" if one.asked > 1 and one.claim.case is None else ""
-    limit, looser = _limit(one, holds), _limit(one, weaker)
+    every = (
+        " on every data set or setting" if verdict.asked > 1 and verdict.claim.case is None else ""
+    )
+    limit, looser = _limit(verdict, holds), _limit(verdict, weaker)
     return (
-        f"The figure: {one.claim.quantity}. The claim holds if it is {limit}{every}, holds weaker"
-        f" if {looser}, and is refuted otherwise."
+        f"The figure: {verdict.claim.quantity}. The claim holds if it is {limit}{every}, holds"
+        f" weaker if {looser}, and is refuted otherwise."
     )
 
 
-def sentence(one: Verdict) -> str:
+def sentence(verdict: Verdict) -> str:
     """A verdict in one or two plain sentences, with its bound and the paper's own figure."""
-    if one.figure is None or one.claim.holds is None or one.claim.weaker is None:
-        begin = {
+    if verdict.figure is None or verdict.claim.holds is None or verdict.claim.weaker is None:
+        beginnings = {
             OUTSIDE: "No run can tell",
             UNDECIDED: "Not decided",
             NOT_AS_STATED: "Not true as stated, but open whether in a weaker form",
         }
-        said = f"{begin.get(one.outcome, 'Not measured')}: {one.why}."
-        return f"{said} Other machines: {one.elsewhere}." if one.elsewhere else said
-    where = f" on {_place(one, one.worst)}" if one.worst else ""
-    figure, asked, least = (
-        _amount(one, one.figure),
-        _limit(one, one.claim.holds),
-        _limit(one, one.claim.weaker),
+        text = f"{beginnings.get(verdict.outcome, 'Not measured')}: {verdict.why}."
+        return f"{text} Other machines: {verdict.elsewhere}." if verdict.elsewhere else text
+    where = f" on {_place(verdict, verdict.worst)}" if verdict.worst else ""
+    figure, bound, looser = (
+        _amount(verdict, verdict.figure),
+        _limit(verdict, verdict.claim.holds),
+        _limit(verdict, verdict.claim.weaker),
     )
-    said = {
-        HOLDS: f"It holds: {figure}{where}, where {asked} is asked.",
-        WEAKER: f"It holds in a weaker form: {figure}{where}; {asked} is asked, {least} is met.",
-        FAILS: f"It fails: {figure}{where}, where {asked} is asked, or {least} in a weaker form.",
-    }[one.outcome]
-    if one.noise:
-        said += f" It is {one.noise}."
-    if one.asked > 1:
-        said += f" Rows answer {one.answered} of {one.asked} cases."
-    if one.printed is not None:
-        said += f" The paper prints {_amount(one, one.printed)}."
-    if one.machine is not None:
-        said += f" The rows are of environment {one.machine.environment}."
-    if one.elsewhere:
-        said += f" Other machines: {one.elsewhere}."
-    return said
+    text = {
+        HOLDS: f"It holds: {figure}{where}, where {bound} is asked.",
+        WEAKER: f"It holds in a weaker form: {figure}{where}; {bound} is asked, {looser} is met.",
+        FAILS: f"It fails: {figure}{where}, where {bound} is asked, or {looser} in a weaker form.",
+    }[verdict.outcome]
+    if verdict.noise:
+        text += f" It is {verdict.noise}."
+    if verdict.asked > 1:
+        text += f" Rows answer {verdict.answered} of {verdict.asked} cases."
+    if verdict.printed is not None:
+        text += f" The paper prints {_amount(verdict, verdict.printed)}."
+    if verdict.machine is not None:
+        text += f" The rows are of environment {verdict.machine.environment}."
+    if verdict.elsewhere:
+        text += f" Other machines: {verdict.elsewhere}."
+    return text
 
 
-def _limit(one: Verdict, bound: Bound) -> str:
-    fraction = one.claim.case is not None
-    number = f"{100 * bound.limit:g} % of the cases" if fraction else f"{bound.limit:g} {one.unit}"
+def _limit(verdict: Verdict, bound: Bound) -> str:
+    fraction = verdict.claim.case is not None
+    number = (
+        f"{100 * bound.limit:g} % of the cases" if fraction else f"{bound.limit:g} {verdict.unit}"
+    )
     return f"{'at least' if bound.sign == '>=' else 'at most'} {number.strip()}"
 
 
-def _amount(one: Verdict, value: float) -> str:
+def _amount(verdict: Verdict, value: float) -> str:
     """A figure with its unit; a fraction is the percentage of cases in which the claim is true."""
-    text = _figure(one, value)
-    if value == one.figure and one.bounded:
-        text = f"{one.bounded} {text}"
-    return f"{text} of the cases" if one.claim.case is not None else text
+    text = _figure(verdict, value)
+    if value == verdict.figure and verdict.bounded:
+        text = f"{verdict.bounded} {text}"
+    return f"{text} of the cases" if verdict.claim.case is not None else text
 
 
-def _said(one: Verdict) -> str:
+def _said(verdict: Verdict) -> str:
     """The figure, its data set and all data sets that answer; or why there is no figure."""
-    elsewhere = f"; {one.elsewhere}" if one.elsewhere else ""
-    if one.figure is None:
-        return one.why + elsewhere
-    parts = [f"{one.bounded} {_figure(one, one.figure)}".strip()]
-    if one.worst:
-        parts[0] += f" on {_place(one, one.worst)}"
-    if one.asked > 1:
-        parts.append(f"{one.answered} of {one.asked}")
-    names = [_place(one, name) for name in one.data if name != one.worst]
-    said = ", ".join(parts) + (f" ({', '.join(names)})" if names else "")
-    return (f"{said}; {one.noise}" if one.noise else said) + elsewhere
+    elsewhere = f"; {verdict.elsewhere}" if verdict.elsewhere else ""
+    if verdict.figure is None:
+        return verdict.why + elsewhere
+    texts = [f"{verdict.bounded} {_figure(verdict, verdict.figure)}".strip()]
+    if verdict.worst:
+        texts[0] += f" on {_place(verdict, verdict.worst)}"
+    if verdict.asked > 1:
+        texts.append(f"{verdict.answered} of {verdict.asked}")
+    names = [_place(verdict, name) for name in verdict.data if name != verdict.worst]
+    said = ", ".join(texts) + (f" ({', '.join(names)})" if names else "")
+    return (f"{said}; {verdict.noise}" if verdict.noise else said) + elsewhere
 
 
-def _place(one: Verdict, data: str) -> str:
+def _place(verdict: Verdict, data: str) -> str:
     """A data set, with its share of the paper's rows if it has more or fewer."""
-    share = f"{100 * one.shares.get(data, 1.0):.3g}"
+    share = f"{100 * verdict.shares.get(data, 1.0):.3g}"
     return data if share == "100" else f"{data} [{share} %]"
 
 
-def _figure(one: Verdict, value: float | None) -> str:
+def _figure(verdict: Verdict, value: float | None) -> str:
     """The value with its unit; a fraction in per cent."""
     if value is None:
         return ""
-    factor, decimals, unit = 1.0, decimals_for(value, 3), one.unit
-    if one.claim.case is not None:
+    factor, decimals, unit = 1.0, decimals_for(value, 3), verdict.unit
+    if verdict.claim.case is not None:
         factor, decimals, unit = 100.0, 0, "%"
-    bounds = [bound for bound in (one.claim.holds, one.claim.weaker) if bound is not None]
+    bounds = [bound for bound in (verdict.claim.holds, verdict.claim.weaker) if bound is not None]
 
     def crossed() -> bool:
         printed = round(factor * value, decimals) / factor
