@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if argv is None:
             streams.open_standard_streams()
+            streams.require_files()
             signals.stop_on_signals()
         if sys.platform == "win32":
             raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")

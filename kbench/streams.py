@@ -6,8 +6,15 @@ A daemon closes them, a terminal may know no letters but ASCII, a disk may be fu
 import errno
 import io
 import os
+import resource
 import sys
 from typing import Any, TextIO
+
+from kbench.errors import ConfigError
+
+# Files that a command, its fork server and a worker open at a time: 20, and as many again for what
+# a method opens.
+_MIN_FILES = 40
 
 
 class _Tolerant(io.FileIO):
@@ -47,6 +54,17 @@ def open_standard_streams() -> None:
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.stderr = standard_error()
+
+
+def require_files() -> None:
+    """Raise a ConfigError if the shell allows fewer open files than a command needs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < _MIN_FILES <= hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_MIN_FILES, hard))
+    elif soft != resource.RLIM_INFINITY and soft < _MIN_FILES:
+        raise ConfigError(
+            f"this shell allows {soft} open files, kbench needs {_MIN_FILES}: `ulimit -n 256`"
+        )
 
 
 def drop_output() -> None:

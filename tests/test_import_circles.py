@@ -19,7 +19,6 @@ TO_BREAK = (
         " approximation.features.feature_map approximation.landmarks.landmarks"
     ),
     "methods._early_svc_probe methods.early_svc_scale",
-    "run.execution.cluster run.execution.preload run.execution.worker",
 )
 
 

@@ -2,7 +2,8 @@
 
 Prints for every method and data set how many runs there are and how many have a row already (in
 this environment and with this number of threads), which tuned files apply, what was dropped and
-why, and which data are absent. Nothing is downloaded and nothing runs.
+why, and which data are absent. The parameters are checked as before a run. Nothing is
+downloaded and nothing runs.
 `kbench plan ... show=runs` prints one command per run.
 """
 
@@ -15,16 +16,24 @@ from kbench.config import composer
 
 def main(argv: Sequence[str]) -> int:
     """Print the plan; exit code 0."""
-    from kbench.run.execution.runner import finished_here, split
-    from kbench.run.planning.plan import make_plan
+    from kbench.run.execution.preload import worker_sandbox
 
     overrides, multirun, _ = flags(argv)
     shown = [word for word in overrides if word.startswith("show=")]
     overrides = [word for word in overrides if word not in shown]
     show = one_of("show", shown[-1][5:], ["summary", "runs"]) if shown else "summary"
+    sandbox = worker_sandbox(overrides)
+
+    from kbench.run.execution.runner import check_methods, finished_here, split
+    from kbench.run.planning.plan import make_plan
+
     with composer() as hydra:
         plan = make_plan(hydra, overrides, multirun=multirun)
-    todo, done = split(plan, finished_here(plan))
+    finished = finished_here(plan)
+    todo, done = split(plan, finished)
+    if todo or plan.absent:
+        plan.without_repeats(check_methods(sandbox, plan))
+        todo, done = split(plan, finished)
     if show == "runs":
         for run in todo:
             print(run.command)

@@ -41,8 +41,9 @@ def main(argv: Sequence[str]) -> int:
         finished = finished_here(plan)
         todo, _ = split(plan, finished)
         if todo or plan.absent:
-            check_methods(sandbox, plan)
+            idle = check_methods(sandbox, plan)
             plan = make_plan(hydra, overrides, multirun=multirun, obtain=obtain_in(sandbox))
+            plan.without_repeats(idle)
     if not plan.runs:
         if plan.absent:
             raise ConfigError("; ".join(plan.absent.values()))

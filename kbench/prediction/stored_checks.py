@@ -51,8 +51,8 @@ def check_object(made: Any) -> None:
         except AttributeError as error:
             name = type(made).__qualname__
             raise ModelError(
-                f"the stored {name} lacks {error.name!r}: another version of kbench wrote it, or it "
-                "was changed; fit the model again"
+                f"the stored {name} lacks {error.name!r}: another version of kbench wrote it, or "
+                "somebody changed it; fit the model again"
             ) from None
         except (TypeError, ValueError, IndexError, OverflowError) as error:
             name = type(made).__qualname__

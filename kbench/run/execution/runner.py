@@ -31,7 +31,7 @@ from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.worker import work
 from kbench.run.planning import registry
 from kbench.run.planning.command import canonical
-from kbench.run.planning.plan import Obtain, Plan, Run
+from kbench.run.planning.plan import Idle, Obtain, Plan, Run
 from kbench.run.planning.source import source_sha256
 from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder
@@ -132,11 +132,16 @@ def obtain_in(sandbox: Sandbox) -> Obtain:
     return functools.partial(prepare_guarded, sandbox=sandbox)
 
 
-def check_methods(sandbox: Sandbox, plan: Plan) -> None:
+def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
     """Build every estimator of the plan once, in a worker, before any data are loaded.
 
     A worker that is killed while it does so is started once more. If that does not help, the runs
     go on and each reports in its row what is wrong.
+
+    Returns
+    -------
+    Idle
+        For `Plan.without_repeats`.
 
     Raises
     ------
@@ -154,14 +159,22 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> None:
     outcome = sandbox.call(_check, list(pairs.values()), limits)
     if outcome.status == "error":
         raise ConfigError(outcome.message.splitlines()[0])
+    found = (outcome.result.get("row") or {}).get("idle", [])
+    return {(target, kernel): frozenset(names) for target, kernel, names in found}
 
 
 def _check(
     pairs: list[tuple[str, Mapping[str, Any]]], send: Callable[[dict[str, Any]], None]
 ) -> None:
-    wrong = registry.check(pairs)
-    status = "error" if wrong else "ok"
-    send({"event": "result", "status": status, "message": wrong[0] if wrong else ""})
+    if wrong := registry.check(pairs):
+        return send({"event": "result", "status": "error", "message": wrong[0]})
+    kernels = {(target, params.get("kernel")) for target, params in pairs}
+    idle = [
+        (target, kernel, sorted(registry.idle_parameters(target, kernel)))
+        for target, kernel in sorted(kernels, key=str)
+        if isinstance(kernel, str)
+    ]
+    return send({"event": "result", "status": "ok", "row": {"idle": idle}})
 
 
 @dataclass

@@ -311,12 +311,14 @@ def _costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str,
 
     n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
     row_s = prediction_s(estimator.predict, data.X_test, predict_s)
-    costs = {"prediction_cost": row_s / linear_prediction_s(data.X_test, n_outputs)}
+    units = {"prediction_cost": linear_prediction_s(data.X_test, n_outputs)}
     if not task.estimator.startswith("sklearn."):
         from kbench.run.execution.row_loop import row_loop_s
 
-        costs["prediction_cost_loop"] = row_s / row_loop_s(data.X_test, n_outputs)
-    return costs
+        units["prediction_cost_loop"] = row_loop_s(data.X_test, n_outputs)
+    # Under a limit of CPU seconds (ulimit -t) the clock of Linux may stand still for milliseconds:
+    # a unit of no length measures nothing.
+    return {name: row_s / unit_s for name, unit_s in units.items() if unit_s > 0}
 
 
 def _path(task: str, estimator: Any, data: Any) -> list[dict[str, Any]]:

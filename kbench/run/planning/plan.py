@@ -9,7 +9,7 @@ threads or order.
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ from kbench.run.planning.tuned_files import NONE, Tuned, find_tuned, set_of, tun
 
 # (config of a data set, settings) -> folder of its prepared arrays
 Obtain = Callable[[Mapping[str, Any], Settings], Path]
+
+# (target, kernel) -> parameters that change nothing with this kernel
+Idle = Mapping[tuple[str, str], frozenset[str]]
 
 # Part of every key; raised when runs of the same config would have another outcome than before.
 KEY_VERSION = 2
@@ -123,6 +126,23 @@ class Plan:
         if what not in subjects:
             subjects.append(what)
 
+    def without_repeats(self, idle: Idle) -> None:
+        """Keep the first of the runs that differ only in parameters that change nothing."""
+        kept: dict[str, Run] = {}
+        for run in self.runs:
+            names = idle.get((run.estimator, str(run.params.get("kernel"))), frozenset())
+            params = {name: value for name, value in run.params.items() if name not in names}
+            same = [run.method, run.estimator, run.dataset_config, run.seed, asdict(run.limits)]
+            first = kept.setdefault(canonical([*same, params]), run)
+            for name in sorted(names & set(run.params)):
+                if first.params[name] != run.params[name]:
+                    reason = (
+                        f"changes nothing in {run.method} with kernel={run.params['kernel']}: one "
+                        "run for all its values"
+                    )
+                    self.drop(name, reason)
+        self.runs = list(kept.values())
+
     def task(self, run: Run) -> Task:
         """The task of a run whose data have been prepared, for a worker."""
         return Task(
@@ -179,7 +199,7 @@ def make_plan(
             method, dataset, here = pair.method, pair.dataset, [*pair.overrides, *chosen]
             here = [*tuned_by(of, method, dataset, chosen), *here]
             config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
-            config["grid"] = {**(config["grid"] or {}), **pair.grid}
+            config["grid"] = {**(config["grid"] or {}), **pair.grid_in(config.get("plan") or {})}
             if plan is None:
                 plan = Plan(settings(config))
             if recipe.get("tune") and experiment not in plan.searches:

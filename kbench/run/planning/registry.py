@@ -305,3 +305,40 @@ def _hint_at_lists(line: str, runs: list[tuple[str, Mapping[str, Any]]]) -> str:
                 values = ",".join(map(str, value))
                 return f" For one run for each value write -m method.{name}={values}"
     return ""
+
+
+def idle_parameters(target: str, kernel: str) -> frozenset[str]:
+    """Parameters of kernels that change nothing with this one, as gamma with a linear kernel.
+
+    Empty for estimators of other packages, and for kernels that only one estimator knows.
+    """
+    package = target.partition(".")[0]
+    if package == "kbench":
+        return _idle_here(kernel)
+    if package not in ("sklearn", "sklearnex"):
+        return frozenset()
+    from sklearn.metrics.pairwise import KERNEL_PARAMS
+
+    known = {name for names in KERNEL_PARAMS.values() for name in names}
+    if kernel not in {*KERNEL_PARAMS, "precomputed"}:
+        return frozenset()
+    return frozenset(known - set(KERNEL_PARAMS.get(kernel, ())))
+
+
+def _idle_here(kernel: str) -> frozenset[str]:
+    """Of our own kernels, which are equal if they have the same values everywhere."""
+    import numpy as np
+
+    make_kernel = importlib.import_module("kbench.kernels").make_kernel
+    X = np.eye(2)
+    names = [
+        name
+        for name, parameter in inspect.signature(make_kernel).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    ]
+    ones = dict.fromkeys(names, 1)
+    try:
+        made = make_kernel(kernel, X, **ones)
+        return frozenset(n for n in names if make_kernel(kernel, X, **ones | {n: 2}) == made)
+    except ValueError:
+        return frozenset()

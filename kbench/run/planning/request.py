@@ -110,6 +110,12 @@ class Pair:
     dataset: str
     overrides: list[str]  # of the data set's keys
     grid: dict[str, list[Any]]  # of the method's parameters
+    place: int = 0  # of the method in the experiment's list
+
+    def grid_in(self, recipe: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """The grid of the pair in its own composition, where `${use:...}` is the data set's."""
+        entries = recipe.get("methods")
+        return _lists(_entry("method", entries[self.place])[1]) if entries else self.grid
 
 
 def pairs(request: Request, experiment: str | None, recipe: Mapping[str, Any]) -> Iterator[Pair]:
@@ -119,28 +125,31 @@ def pairs(request: Request, experiment: str | None, recipe: Mapping[str, Any]) -
     `lasvm: {epochs: [1, 2, 5]}` sweeps that method's parameter, `census: {variant: half}` sets a
     key of the data set.
     """
-    lists: list[list[tuple[str, dict[str, Any]]]] = []
+    lists: list[list[tuple[int, str, dict[str, Any]]]] = []
     for kind, asked, default in (
         ("method", request.methods, []),
         ("dataset", request.datasets, ["digits"]),
     ):
         if recipe.get(f"{kind}s") is None:
-            lists.append([(name, {}) for name in asked or default])
+            lists.append([(0, name, {}) for name in asked or default])
             continue
-        offered = [_entry(kind, entry) for entry in recipe[f"{kind}s"]]
-        kept = [entry for entry in offered if asked is None or entry[0] in asked]
+        offered = [(i, *_entry(kind, entry)) for i, entry in enumerate(recipe[f"{kind}s"])]
+        kept = [entry for entry in offered if asked is None or entry[1] in asked]
         if not kept:
             raise ConfigError(
                 f"experiment {experiment} has no {kind} {', '.join(asked or [])}; "
-                f"it has {', '.join(dict.fromkeys(name for name, _ in offered))}"
+                f"it has {', '.join(dict.fromkeys(name for _, name, _ in offered))}"
             )
         lists.append(kept)
     methods, datasets = lists
-    for dataset, keys in datasets:
+    for _, dataset, keys in datasets:
         overrides = [f"dataset.{key}={hydra_value(value)}" for key, value in keys.items()]
-        for method, params in methods:
-            grid = {k: v if isinstance(v, list) else [v] for k, v in params.items()}
-            yield Pair(method, dataset, overrides, grid)
+        for place, method, params in methods:
+            yield Pair(method, dataset, overrides, _lists(params), place)
+
+
+def _lists(params: Mapping[str, Any]) -> dict[str, list[Any]]:
+    return {k: v if isinstance(v, list) else [v] for k, v in params.items()}
 
 
 def _entry(kind: str, entry: Any) -> tuple[str, dict[str, Any]]:
