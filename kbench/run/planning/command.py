@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -70,11 +71,16 @@ def hydra_value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(hydra_value(v) for v in value) + "]"
     if isinstance(value, str):
-        if value and all(c.isalnum() or c in "_-./" for c in value) and not _reads_as_other(value):
+        if re.fullmatch(r"[A-Za-z0-9_./-]+", value) and not _reads_as_other(value):
             return value
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{escaped}'"
+        # Between quotes a backslash is one only before a quote, and there it is written twice.
+        return "'" + re.sub(r"(\\*)('|\Z)", _escaped, value) + "'"
     return repr(value)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    backslashes, quote = match.groups()
+    return 2 * backslashes + ("\\'" if quote else "")
 
 
 def _reads_as_other(text: str) -> bool:

@@ -5,6 +5,8 @@ Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names
     <key>-<environment>-<threads>.parquet   the row of a run's first attempt
     <key>-<environment>-<threads>-<n>.parquet   and of its n-th one, n > 1
     merged-<hex>.parquet                    rows that `merge` compacted
+    0-columns/columns.parquet               no rows, all columns: programs that take the columns of
+                                            the first file find those that older rows lack
     _curves/ _environments/ _logs/          parts of a row that are not scalars
     _models/<key>.npz                       fitted models of runs with keep_model=true, of the last
                                             attempt
@@ -46,6 +48,8 @@ __all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "schema"]
 
 MODELS = "_models"
 TRIALS = "_tune"
+# Sorts before the names of all files of rows, which begin with a key or a word.
+COLUMNS = "0-columns/columns.parquet"
 
 _OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
 _OUTCOME = ["status", "message", "source_sha256", "model"]
@@ -88,6 +92,7 @@ class ResultsFolder:
         self.warnings: list[str] = []
         self._merged: dict[str, list[dict[str, Any]]] = {}  # key -> its rows in merged files
         self._merges_read: set[str] = set()
+        self._has_columns = False
 
     @property
     def _reference(self) -> Path:
@@ -129,6 +134,7 @@ class ResultsFolder:
         if earlier is not None and earlier >= (row.get("started_at") or _OLDEST):
             later = earlier + timedelta(microseconds=1)
             table = rows.to_table({**row, "started_at": later})
+        self._write_columns()
         curve_file = self.path / "_curves" / name
         if curves:
             _write_parquet(_curve_table(row, curves), curve_file)
@@ -139,6 +145,20 @@ class ResultsFolder:
             except OSError as exc:
                 raise KbenchError(f"cannot remove {curve_file}: {exc.strerror}") from exc
         return self.path / name
+
+    def _write_columns(self) -> None:
+        """Write the file of all columns, unless it is there with at least those of this version."""
+        if self._has_columns:
+            return
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.path / COLUMNS
+        with contextlib.suppress(OSError, pa.ArrowException):
+            self._has_columns = set(schema().names) <= set(pq.read_schema(path).names)
+        if not self._has_columns:
+            _write_parquet(schema().empty_table(), path)
+            self._has_columns = True
 
     def model_path(self, key: str) -> Path:
         """The file of the fitted model of a run."""

@@ -1,0 +1,70 @@
+"""The command of a row, and `kbench debug`, whatever characters paths and parameters hold."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbench.commands.debugging import overrides_of
+from kbench.config import composer
+from kbench.run.planning.command import hydra_value
+from kbench.run.results.folder import ResultsFolder
+
+KBENCH = Path(sys.executable).with_name("kbench")
+SPECIAL = "é\\'\"#%=,[]{}():;~&*? \t\n|<>!`@^+-.0a"
+TEXTS = st.text(st.sampled_from(SPECIAL) | st.characters(exclude_categories=["Cs", "Cc"]))
+
+
+@pytest.fixture(scope="module")
+def hydra():
+    with composer() as made:
+        yield made
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS.filter(lambda text: "${" not in text))
+def test_a_text_comes_back_from_the_command_line(hydra, text):
+    (word,) = shlex.split(shlex.join([f"method.name={hydra_value(text)}"]))
+    assert hydra.value("method.name", word.partition("=")[2]) == text
+
+
+@settings(max_examples=30, deadline=None)
+@given(path=TEXTS.filter(lambda text: text and "$" not in text), value=TEXTS)
+def test_debug_composes_what_the_row_says(hydra, path, value):
+    words = ["kbench", "method=svc", "dataset=file", f"dataset.path={hydra_value(path)}"]
+    columns = f"++dataset.source.columns.target={hydra_value(path)}"
+    row = {
+        "key": "0" * 32,
+        "method": "svc",
+        "dataset": "file",
+        "seed": 0,
+        "params": '{"C": 1}',
+        "command": shlex.join([*words, columns, "dataset.task=binary"]),
+    }
+    overrides, ignored = overrides_of(row)
+    config = hydra.compose(overrides)
+    assert config["dataset"]["path"] == path
+    assert config["method"]["C"] == 1
+    assert ignored == [columns]  # a row may not say how files are read
+
+
+@pytest.mark.parametrize("name", ["é", "a\\b", 'it\'s "#1" 50%, a=b [x]', "two\nlines"])
+def test_the_command_of_a_row_and_debug_run_again(tmp_path, name):
+    lines = [f"{i % 2} 1:{i} 2:{i % 7}" for i in range(1, 41)]
+    (tmp_path / f"{name}.libsvm").write_text("\n".join(lines) + "\n")
+    path = f"dataset.path={hydra_value(f'{name}.libsvm')}"
+
+    def run(*words):
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    run(KBENCH, "method=knn", path, "results_dir=r")
+    (row,) = ResultsFolder(tmp_path / "r").read(reference=False).to_dict("records")
+    run("bash", "-c", f"{row['command'].replace('kbench', str(KBENCH), 1)} results_dir=again")
+    again = ResultsFolder(tmp_path / "again").read(reference=False)
+    assert list(again["key"]) == [row["key"]]
+    run(KBENCH, "debug", row["key"], "results_dir=r")
