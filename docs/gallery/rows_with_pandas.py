@@ -11,14 +11,15 @@ import subprocess
 import tempfile
 
 import matplotlib.pyplot as plt
-import pandas as pd
+
+import kbench
 
 folder = tempfile.mkdtemp()
 os.environ["NO_COLOR"] = "1"
 methods = "svc,kernel_svc,dcsvm_early,knn,linear_svc,random_forest,dummy"
 command = ["kbench", "-m", f"method={methods}", "dataset=digits", "seed=0,1"]
 subprocess.run([*command, f"results_dir={folder}"], check=True, capture_output=True)
-rows = pd.read_parquet(folder)
+rows = kbench.read_rows(folder)
 print(rows.groupby("method")[["accuracy", "fit_cpu_s", "predict_cpu_s"]].mean())
 
 # %%

@@ -20,15 +20,20 @@ from kbench.commands.arguments import flags, one_of, read
 from kbench.config import Limits, composer, options
 from kbench.errors import ConfigError
 
-# Keys of a data set that a row's command may set. `source` is not among them, because it holds
-# addresses to download from.
+# Keys of a data set, or groups of them, that a row's command may set. Of `source` only what says
+# how a file is read: it holds addresses to download from as well.
 _DATASET_KEYS = (
+    "chunks",
     "first_test",
     "first_train",
     "holdout",
+    "missing",
     "path",
     "scale",
     "scale_over",
+    "source.arrays",
+    "source.columns",
+    "source.format",
     "split",
     "storage",
     "target",
@@ -105,7 +110,8 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         if group in ("method", "dataset", "seed", "tuned") and (not rest or group == "method"):
             continue
         known = {"dataset": _DATASET_KEYS, "limits": [f.name for f in fields(Limits)]}
-        if rest.partition(".")[0] in known.get(group, ()) and "${" not in word:
+        allowed = any(f"{rest}.".startswith(f"{name}.") for name in known.get(group, ()))
+        if allowed and "${" not in word:
             words.append(word)
         else:
             ignored.append(word)

@@ -20,6 +20,7 @@ from kbench.report.comparisons.quantities import COSTS, quantity
 from kbench.report.comparisons.reading import (
     frame,
     read_content,
+    read_rows,
     records,
     require_count,
     require_names,
@@ -48,6 +49,7 @@ __all__ = [
     "make_comparison",
     "make_papers",
     "make_report",
+    "read_rows",
     "write_report",
 ]
 

@@ -65,6 +65,53 @@ def read_content(folder: "ResultsFolder", *, reference: bool = True) -> Content:
     return Content(run_records(rows), curves, folder.environments(), skipped)
 
 
+def read_rows(results_dir: str | Path = "results", *, reference: bool = False) -> "pd.DataFrame":
+    """The rows of a results folder, one for each run, failed runs too, as a data frame.
+
+    Parameters
+    ----------
+    results_dir : the folder.
+    reference : whether rows that come with kbench are among them, with "reference" in the column
+        `origin`; a row of the user's own replaces that of the same run.
+
+    Returns
+    -------
+    DataFrame
+        Every column of docs/results.md, also those that rows of an older kbench lack, which are
+        null. Of a run with several attempts it has the medians that reports show; `attempt` is the
+        newest. Sorted by method, data set and seed.
+
+    Raises
+    ------
+    ConfigError
+        There is no such folder.
+
+    Warns
+    -----
+    UserWarning
+        For each file that was skipped, with the reason.
+
+    Examples
+    --------
+    >>> import kbench
+    >>> rows = kbench.read_rows("results")  # doctest: +SKIP
+    >>> rows.groupby("method")["accuracy"].mean()  # doctest: +SKIP
+    """
+    import warnings
+
+    from kbench.run.results.folder import ResultsFolder
+
+    folder = ResultsFolder(results_dir)
+    if not folder.path.is_dir():
+        raise ConfigError(f"there is no folder {results_dir}")
+    found = folder.read(reference=reference)
+    for line in folder.warnings:
+        warnings.warn(printable(line), stacklevel=2)
+    runs = combined(records(found))
+    resolved = type(found)(runs, columns=found.columns).astype(found.dtypes.to_dict())
+    return resolved.sort_values(["method", "dataset", "seed"], ignore_index=True)
+
+
 def require_folder(folder: Any) -> None:
     """Raise a ConfigError if it is a path, for example."""
     if not hasattr(folder, "read_curves"):

@@ -16,7 +16,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,9 @@ WARMUP_ROWS = 256
 _RELIABILITY_ROWS = 20_000
 # Points of a curve that are kept: 10,000 points of two numbers make 160 kB of a results file.
 MAX_CURVE_POINTS = 10_000
+# Warnings that the message of a row has, and the characters of each; the log has all.
+_SHOWN_WARNINGS = 3
+_WARNING_CHARS = 200
 # Seconds between two reports of a fit in progress; the live line shows one a second.
 REPORT_EVERY_S = 0.5
 
@@ -284,14 +287,16 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         "phases_cpu": dict(trace.cpu_timings) or None,
         **_costs(task, estimator, data, predict_cpu_s if COUNTS_CPU else predict_wall_s),
         "peak_bytes": peak.bytes,
-        **_learnt(estimator, converged=not warned),
+        **_learnt(estimator, converged=warned.converged),
         **_kept_model(task, estimator, data),
     }
+    notes = [warned.note(), row.get("message")]
     if rows is not None:
         # Pages of mapped files are in the resident memory, but the system can reclaim them: the
         # guard's peak, without them, is that of the row.
         del row["peak_bytes"]
-        notes = [rows.note, *getattr(estimator, "notes_", ()), row.get("message")]
+        notes = [rows.note, *getattr(estimator, "notes_", ()), *notes]
+    if any(notes):
         row["message"] = "; ".join(note for note in notes if note)
     tables = [
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
@@ -449,22 +454,44 @@ def _arrays(X: Any) -> tuple[np.ndarray, ...]:
     return (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
 
 
-@contextlib.contextmanager
-def _warnings() -> Any:
-    """Print warnings to the log, one line each; yields the list of convergence warnings."""
-    from sklearn.exceptions import ConvergenceWarning
+@dataclass
+class _Warned:
+    """Warnings of a fit and its predictions that tell the user something of the result.
 
-    unconverged: list[str] = []
+    texts : each once, in order. converged : False if one was a ConvergenceWarning.
+    """
+
+    texts: list[str] = field(default_factory=list)
+    converged: bool = True
+
+    def add(self, message: Any, category: type[Warning]) -> None:
+        from sklearn.exceptions import ConvergenceWarning
+
+        self.converged &= not issubclass(category, ConvergenceWarning)
+        text = one_line(message, _WARNING_CHARS)
+        if issubclass(category, (UserWarning, RuntimeWarning)) and text not in self.texts:
+            self.texts.append(text)
+
+    def note(self) -> str | None:
+        """For the message of the row; None without warnings."""
+        more = len(self.texts) - _SHOWN_WARNINGS
+        shown = self.texts[:_SHOWN_WARNINGS] + ([f"and {more} more warnings"] if more > 0 else [])
+        return "; ".join(shown) or None
+
+
+@contextlib.contextmanager
+def _warnings() -> Iterator[_Warned]:
+    """Print warnings to the log, one line each, and collect them."""
+    warned = _Warned()
     with warnings.catch_warnings():
         warnings.simplefilter("default")
 
         def note(message: Any, category: Any, *_: Any, **__: Any) -> None:
-            if issubclass(category, ConvergenceWarning):
-                unconverged.append(str(message))
+            warned.add(message, category)
             print(f"{category.__name__}: {message}", file=sys.stderr)
 
         warnings.showwarning = note
-        yield unconverged
+        yield warned
 
 
 def _is_number(value: Any) -> bool:

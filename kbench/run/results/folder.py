@@ -369,6 +369,10 @@ class ResultsFolder:
         """Every row of the files in `folder`, including rows that a newer one replaces."""
         import pyarrow as pa
 
+        if any(folder.glob(f"{CLAIMED}*")):
+            from kbench.run.results.merge import finish
+
+            finish(folder)
         content = read_parquet_files(folder, columns)
         self.warnings = content.skipped
         wanted = schema() if columns is None else pa.schema([schema().field(c) for c in columns])

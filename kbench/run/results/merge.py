@@ -101,6 +101,31 @@ def merge(folder: Path) -> MergeReport:
     return MergeReport(path, len(newest), len(sources), replaced, skipped)
 
 
+def finish(folder: Path) -> None:
+    """Do what a merge that was killed had left to do.
+
+    Programs such as pandas do not see the files that it had renamed, so every reader calls this.
+    Nothing happens while a merge is at work, or where the folder cannot be written.
+    """
+    errors = (OSError, KbenchError, rows.ForeignFileError)
+    with contextlib.suppress(*errors), _lock_if_free(folder):
+        content = read_parquet_files(folder, wanted=lambda name: not name.startswith(CLAIMED))
+        _, tables, _ = _rows(content.files)
+        held = {row for table in tables for row in _identities(table)}
+        left = read_parquet_files(folder, wanted=lambda name: name.startswith(CLAIMED))
+        for file in left.files:
+            if not set(_identities(rows.conform(file.table))) <= held:
+                with contextlib.suppress(FileExistsError):  # a newer row is there
+                    os.link(file.path, folder / file.path.name.split("-", 2)[2])
+            file.path.unlink()
+
+
+def _identities(table: pa.Table) -> Iterator[tuple[object, ...]]:
+    """What tells each row of a table from all others."""
+    columns = [table[name].to_pylist() for name in (*rows.IDENTITY, "started_at")]
+    return zip(*columns, strict=True)
+
+
 def _rows(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table], list[str]]:
     sources, tables, skipped = [], [], []
     for file in files:
@@ -140,6 +165,14 @@ def _delete_if_unchanged(source: ParquetFile) -> None:
         except OSError:
             return
     claimed.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _lock_if_free(folder: Path) -> Iterator[None]:
+    """The lock of merges; an OSError if one is at work."""
+    with (folder / ".merge.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
 
 
 @contextlib.contextmanager

@@ -137,6 +137,22 @@ def test_killed_merge_loses_nothing(tmp_path):
     assert not list(tmp_path.glob(".claimed-*"))
 
 
+@pytest.mark.parametrize("merged", [True, False])
+def test_a_reader_finishes_what_a_killed_merge_has_begun(tmp_path, merged):
+    """A renamed file, whose row is in the merged file or not; pandas does not see the name."""
+    write_rows(tmp_path, range(3))
+    (first, *_) = sorted(tmp_path.glob("*.parquet"))
+    content = first.read_bytes()
+    if merged:
+        merge(tmp_path)
+    else:
+        first.unlink()
+    (tmp_path / f".claimed-0a1b2c3d-{first.name}").write_bytes(content)
+    assert sorted(ResultsFolder(tmp_path).read()["seed"]) == [0, 1, 2]
+    assert not list(tmp_path.glob(".claimed-*"))
+    assert seeds(tmp_path) == [0, 1, 2]
+
+
 class Killed(BaseException):
     """Ends a merge where a SIGKILL would."""
 
