@@ -41,6 +41,7 @@ def test_every_misdeed_gets_its_status_and_the_sweep_goes_on(here):
     assert found.loc["nothing", "accuracy"] > 0
     assert bool(found.loc["does_not_converge", "converged"]) is False
     assert found.loc["does_not_converge", "n_iter"] == 5
+    assert found.loc["does_not_converge", "message"] in done.stderr
     assert found["fit_wall_s"].notna().equals(found["status"] == "ok")
     assert not any(marker in " ".join(p.cmdline()) for p in workers(here))
     failed = {name for name, status in MISDEEDS.items() if status != "ok"}
