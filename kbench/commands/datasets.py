@@ -134,4 +134,6 @@ def _prepare(config: dict[str, Any], child: _Child, *, download: bool, all_: boo
         f"{name}: ok, {data.X_train.shape[0]} + {data.X_test.shape[0]} rows, "
         f"{data.X_train.shape[1]} features, {kind} {data.X_train.dtype}, {data.sha256[:12]}"
     )
+    for note in data.notes:
+        print(f"  {note}")
     return True

@@ -60,6 +60,8 @@ def main(argv: Sequence[str]) -> int:
         )
         scores = apply_model(stored.estimator, preparation, rows, out, proba=proba)
     print(f"{stored.about.get('method', 'model')} {path.stem[:12]}: {rows.n} rows, {out}")
+    for note in rows.notes:
+        print(f"  {note}")
     for name, value in scores.items():
         if value is not None:
             print(f"  {name:18} {value:.6g}")

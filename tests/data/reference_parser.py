@@ -2,14 +2,24 @@
 
 import re
 from itertools import pairwise
+from typing import NamedTuple
 
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 LINE = re.compile(
-    rf"[ \t]*(?:(?P<label>{NUMBER})(?P<qid>[ \t]+qid:\d+)?"
-    rf"(?P<pairs>(?:[ \t]+\d{{1,18}}:{NUMBER})*)[ \t]*)?(?:#.*)?",
+    rf"[ \t]*(?:(?P<label>{NUMBER})(?:[ \t]+qid:(?P<qid>\d{{1,18}}))?"
+    rf"(?P<pairs>(?:[ \t]+[+]?\d{{1,18}}:[ \t]*{NUMBER})*)[ \t]*)?(?:#.*)?",
     re.ASCII | re.DOTALL,
 )
+PAIR = re.compile(rf"[+]?(\d+):[ \t]*({NUMBER})", re.ASCII)
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
+
+
+class Row(NamedTuple):
+    """group : the row's qid, -1 without one. pairs : (index as in the text, value)."""
+
+    label: float
+    group: int
+    pairs: list[tuple[int, float]]
 
 
 class Rejected(Exception):
@@ -20,9 +30,10 @@ class Rejected(Exception):
         self.line = line
 
 
-def parse(content: bytes, *, n_features: int | None = None) -> list[tuple[float, list]]:
-    """Rows as (label, [(index from 1, value as float), ...]); raises Rejected."""
-    limit = 100_000_000 if n_features is None else n_features
+def parse(content: bytes, *, n_features: int | None = None, zero_based: bool = False) -> list[Row]:
+    """The rows; raises Rejected."""
+    first = 0 if zero_based else 1
+    limit = (100_000_000 if n_features is None else n_features) - 1 + first
     rows = []
     text = content.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
     for number, line in enumerate(text.split("\n"), start=1):
@@ -32,8 +43,8 @@ def parse(content: bytes, *, n_features: int | None = None) -> list[tuple[float,
         if found["label"] is None:
             continue
         label = float(found["label"])
-        pairs = [(int(i), float(v)) for i, v in (p.split(":") for p in found["pairs"].split())]
-        indices = [0, *(i for i, _ in pairs)]
+        pairs = [(int(i), float(v)) for i, v in PAIR.findall(found["pairs"])]
+        indices = [first - 1, *(i for i, _ in pairs)]
         sizes = [abs(v) < FLOAT32_OVERFLOW for _, v in pairs]
         if (
             abs(label) == float("inf")
@@ -42,7 +53,7 @@ def parse(content: bytes, *, n_features: int | None = None) -> list[tuple[float,
             or not all(sizes)
         ):
             raise Rejected(number)
-        rows.append((label, pairs))
+        rows.append(Row(label, int(found["qid"] or -1), pairs))
     if not rows:
         raise Rejected(0)
     return rows

@@ -8,6 +8,8 @@ import yaml
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 BASE = yaml.safe_load((CONFIGS / "config.yaml").read_text())["dataset"] | {"task": None}
+# Most tests compare targets with the files; `test_a_regression_is_learnt_in_another_unit` does not.
+AS_FILED = {"target": {"scale": "none"}}
 
 
 def shipped(name, **over):
@@ -26,12 +28,13 @@ def merge(base, over):
 
 def user_file(path, **over):
     """`dataset=file dataset.path=...`."""
-    return shipped("file", path=str(path), **{"task": "binary", **over})
+    return shipped("file", **merge({"path": str(path), "task": "binary", **AS_FILED}, over))
 
 
 def named(**over):
     """A made-up named data set of two files, `toy` and `toy.t`."""
     config = {
+        **AS_FILED,
         "name": "toy",
         "task": "binary",
         "source": {

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from kbench.chunked import Block, ChunkedRows
-from kbench.data.chunks.stream import pieces, read_options, require_readable, width_of
+from kbench.data.chunks.stream import (
+    pieces,
+    read_options,
+    require_readable,
+    surveyed,
+    width_of,
+)
 from kbench.data.sources import generators
 
 # LIBSVM rows of up to this many columns become dense rows, as `storage: auto` has it.
@@ -20,13 +26,14 @@ def chunked_files(
     n_features: int | None = None,
     columns: Mapping[str, Any] | None = None,
     task: str = "binary",
+    zero_based: bool | str = "auto",
     **options: Any,
 ) -> ChunkedRows:
     """Rows of files, which are read again at every pass.
 
     Parameters
     ----------
-    *paths, format, n_features, columns, task
+    *paths, format, n_features, columns, task, zero_based
         As in `kbench.data.chunks`. LIBSVM files without `n_features` are read once more, for the
         number of columns; with it a fit reads the files twice, to survey the rows and to sort them.
     **options
@@ -44,10 +51,12 @@ def chunked_files(
     """
     files = [Path(path) for path in paths]
     require_readable(format, files)
-    known = read_options(n_features, columns, task)
-    if n_features is None or format != "libsvm":
+    known = read_options(n_features, columns, task, zero_based)
+    if format != "libsvm":
         n_features = width_of(format, files, known)
-        known["n_features"] = n_features
+    elif n_features is None:
+        known = surveyed(files, known)
+        n_features = int(known["n_features"])
     dense = n_features <= _DENSE_COLUMNS
 
     def read(rows: int) -> Iterator[Block]:

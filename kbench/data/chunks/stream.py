@@ -17,11 +17,13 @@ import numpy as np
 
 from kbench.config import nearest
 from kbench.data.configs.keys import KEYS
-from kbench.data.formats import row_of
+from kbench.data.formats import require_present, row_of
 from kbench.errors import ConfigError
 
 Chunks = Iterator[tuple[Any, np.ndarray]]
 Pieces = Iterator[tuple[Any, np.ndarray, str]]
+
+_NOTHING_MISSING = {"missing": "error", "missing_target": "error"}
 
 
 def chunks(
@@ -31,6 +33,7 @@ def chunks(
     n_features: int | None = None,
     columns: Mapping[str, Any] | None = None,
     task: str = "binary",
+    zero_based: bool | str = "auto",
 ) -> Chunks:
     """Read a file in chunks of `rows` rows, with memory of a few chunks.
 
@@ -51,11 +54,14 @@ def chunks(
     task : {"binary", "multiclass", "regression"}
         csv: targets of a regression have to be numbers; others may be texts, which become their
         index in sorted order.
+    zero_based : bool or "auto"
+        libsvm: whether indices start at 0. "auto" finds out where the files are read twice, and
+        otherwise takes them to start at 1.
 
     Yields
     ------
     X : ndarray or csr_matrix, shape (rows, d)
-        float32, for npy the type of the file. CSR for LIBSVM text and if there are categories.
+        float64, for npy the type of the file. CSR for LIBSVM text and if there are categories.
     y : ndarray of float64, shape (rows,)
         As in the file.
 
@@ -73,12 +79,14 @@ def chunks(
     """
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ConfigError(f"rows is {rows!r}, should be a whole number from 1")
-    options = read_options(n_features, columns, task)
+    options = read_options(n_features, columns, task, zero_based)
     blocks = pieces(format, [Path(path) for path in paths], rows, options)
     return _regrouped(((X, y) for X, y, _ in blocks), rows)
 
 
-def read_options(n_features: Any, columns: Any, task: Any) -> dict[str, Any]:
+def read_options(
+    n_features: Any, columns: Any, task: Any, zero_based: Any = "auto"
+) -> dict[str, Any]:
     """These arguments of `chunks`, checked as the keys of a config are."""
     columns = {} if columns is None else columns
     if not isinstance(columns, Mapping):
@@ -88,7 +96,7 @@ def read_options(n_features: Any, columns: Any, task: Any) -> dict[str, Any]:
         if name not in known:
             hint = nearest(str(name), known) or f"; there are {', '.join(known)}"
             raise ConfigError(f"columns has no key {name!r}{hint}")
-    values = {"n_features": n_features, "task": task}
+    values = {"n_features": n_features, "task": task, "source.zero_based": zero_based}
     values |= {f"source.columns.{name}": value for name, value in columns.items()}
     for path, value in values.items():
         wrong = None if value is None else KEYS[path].check(value)
@@ -96,7 +104,12 @@ def read_options(n_features: Any, columns: Any, task: Any) -> dict[str, Any]:
             raise ConfigError(
                 f"{path.removeprefix('source.')} is {value!r}, should be {wrong or 'a task'}"
             )
-    return {"n_features": n_features, "columns": columns, "task": task}
+    return {
+        "n_features": n_features,
+        "columns": columns,
+        "task": task,
+        "zero_based": zero_based,
+    }
 
 
 def pieces(
@@ -126,23 +139,32 @@ def width_of(format: str, paths: list[Path], options: Mapping[str, Any]) -> int:
     if format != "libsvm":
         X, _, _ = next(pieces(format, paths, 1, options))
         return int(X.shape[1])
+    return surveyed(paths, options)["n_features"]
+
+
+def surveyed(paths: list[Path], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with the number of columns of LIBSVM files, and with their first index."""
     from kbench.data.formats import libsvm
 
-    width = 1
+    known = None if options["zero_based"] == "auto" else bool(options["zero_based"])
+    least, width = 1, 0
     for path in paths:
-        for rows_of_piece in libsvm.pieces(path):
-            width = max(width, rows_of_piece.n_features)
-    return width
+        for rows in libsvm.pieces(path, zero_based=known):
+            least = min(least, int(rows.indices.min(initial=1)))
+            width = max(width, rows.largest_index)
+    zero_based = least == 0 if known is None else known
+    width = max(1, width - (known is None and not zero_based))
+    return {**options, "n_features": width, "zero_based": zero_based}
 
 
 def _libsvm(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
     from kbench.data.formats import libsvm
 
-    width = options["n_features"]
-    if width is None:
-        width = width_of("libsvm", paths, options)
+    if options["n_features"] is None:
+        options = surveyed(paths, options)
+    form = {"n_features": options["n_features"], "zero_based": options["zero_based"] is True}
     for path in paths:
-        for k, rows_of_piece in enumerate(libsvm.pieces(path, n_features=width), start=1):
+        for k, rows_of_piece in enumerate(libsvm.pieces(path, **form), start=1):
             yield rows_of_piece.to_csr(), rows_of_piece.labels, f"{path}, chunk {k}"
 
 
@@ -155,8 +177,8 @@ def _npy(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
         arrays.require_numbers(array, path, name)
     for begin in range(0, y.size, rows):
         part = slice(begin, begin + rows)
-        arrays.require_finite(X[part], row_of(paths[0], begin, rows))
-        arrays.require_finite_targets(y[part], row_of(paths[1], begin, rows))
+        arrays.require_numbers_in(X[part], row_of(paths[0], begin, rows), {})
+        require_present(y[part], row_of(paths[1], begin, rows), _NOTHING_MISSING)
         place = f"{paths[0]}, rows from {begin + 1} on"
         yield np.array(X[part]), y[part].astype(np.float64), place
 
@@ -164,8 +186,7 @@ def _npy(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
 def _csv(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
     from kbench.data.formats.csv_text import tables
 
-    text_target = options["task"] != "regression"
-    return _tables(partial(tables, text_target=text_target), paths, options)
+    return _tables(tables, paths, options)
 
 
 def _parquet(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
@@ -177,16 +198,20 @@ def _parquet(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces
 def _tables(
     tables: Callable[..., Iterator[Any]], paths: list[Path], options: Mapping[str, Any]
 ) -> Pieces:
-    from kbench.data.formats.table import Coding
+    from kbench.data.formats.coding import Coding
+    from kbench.data.formats.table import Options
 
-    coding = Coding(options["columns"])
+    how = Options(
+        options["columns"], source=_NOTHING_MISSING, text_target=options["task"] != "regression"
+    )
+    coding = Coding(how)
     for path in paths:
-        for table in tables(path, options["columns"]):
+        for table in tables(path, how):
             coding.learn(table, training=True)
             if coding.only_numbers:
                 break
     for path in paths:
-        for k, table in enumerate(tables(path, options["columns"]), start=1):
+        for k, table in enumerate(tables(path, how), start=1):
             coding.learn(table, training=False)  # refuses a file with other columns
             part = coding.part([table])
             yield part.X, part.y, f"{path}, chunk {k}"

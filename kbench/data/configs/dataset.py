@@ -19,7 +19,10 @@ from kbench.errors import ConfigError
 
 _KNOWN = frozenset(KEYS)
 _WITHOUT_INFLUENCE = frozenset(
-    ("about", "homepage", "licence", "use", "variants", "source", "path", "test_path", "chunks")
+    (
+        *("about", "homepage", "licence", "use", "variants", "source", "path", "test_path"),
+        *("chunks", "assumed"),
+    )
 )
 
 
@@ -92,7 +95,11 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
         return value
 
     kept = {k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE}
+    if isinstance(config.get("target"), Mapping):
+        kept["target"] = {**config["target"], "scale": target_scale(config)}
     source = config.get("source") or {}
+    if source.get("zero_based") not in (None, "auto"):
+        kept["source"] = {"zero_based": source["zero_based"]}
     if source.get("format") not in (None, "libsvm"):
         kept["source"] = {k: source[k] for k in ("format", "columns", "arrays") if source.get(k)}
         if source.get("kind") == "file" and "columns" in kept["source"]:
@@ -100,6 +107,14 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
             columns = source["columns"].items()
             kept["source"]["columns"] = {k: v for k, v in columns if v not in ([], "error")}
     return without_nulls(kept)
+
+
+def target_scale(config: Mapping[str, Any]) -> str:
+    """`target.scale` of a config; if it is null: fit for numbers, none for labels."""
+    target = config.get("target") or {}
+    if target.get("scale") is not None:
+        return str(target["scale"])
+    return "fit" if config.get("task") == "regression" and not target.get("positive") else "none"
 
 
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,6 +226,10 @@ def _check_together(config: Mapping[str, Any]) -> None:
     if task == "regression" and any(named) and not all(named):
         raise ConfigError(
             "dataset.target has one of positive and negative, a regression on 1 and 0 takes both"
+        )
+    if split.get("group") and split.get("kind") != "random":
+        raise ConfigError(
+            f"dataset.split.group is true, but dataset.split.kind is {split.get('kind')}: random"
         )
     if task != "regression" and target.get("scale", "none") not in (None, "none"):
         raise ConfigError(f"dataset.target.scale is for regression, dataset.task is {task}")

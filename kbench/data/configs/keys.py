@@ -103,13 +103,22 @@ def _range(value: Any) -> str | None:
 
 
 def _column(value: Any) -> str | None:
-    place = isinstance(value, int) and not isinstance(value, bool) and value != 0
-    return None if place or not _text(value) else "a column's name, or its place from 1 (-1: last)"
+    # A name such as 2020, 1e3 or yes arrives as a number or truth value.
+    named = isinstance(value, (int, float)) or not _text(value)
+    return None if named else "a column's name, or its place from 1 (-1: last)"
 
 
 def _columns(value: Any) -> str | None:
     good = isinstance(value, list) and not any(_column(v) for v in value)
     return None if good else "a list of columns: names, or places from 1 (-1 is the last)"
+
+
+def _columns_or_auto(value: Any) -> str | None:
+    return None if value == "auto" or not _columns(value) else f"auto, or {_columns(0)}"
+
+
+def _zero_based(value: Any) -> str | None:
+    return None if value == "auto" or isinstance(value, bool) else "auto, true or false"
 
 
 class Key(NamedTuple):
@@ -143,7 +152,14 @@ KEYS: dict[str, Key] = {
         "csv: character between fields; by default the most frequent one of the first line",
     ),
     "source.columns.header": Key(
-        _boolean, "csv: whether the first line names the columns; by default if it has no number"
+        _boolean,
+        "csv: whether the first line names the columns; by default if it has no number, counts from"
+        " 0, or holds a text above numbers",
+    ),
+    "source.columns.decimal": Key(
+        _one_of("point", "comma"),
+        "csv: character before the decimals of numbers such as `1.234,5` or `$1,234.50`, of which"
+        " the other one separates thousands; by default what such numbers in the file show",
     ),
     "source.columns.names": Key(
         _texts, "csv: names of the columns in order; by default those of the header, or 1, 2, ..."
@@ -151,14 +167,26 @@ KEYS: dict[str, Key] = {
     "source.columns.target": Key(
         _column, "csv, parquet, arff: the target, by name or by place from 1; -1, the last, if null"
     ),
+    "source.columns.group": Key(
+        _column,
+        "csv, parquet, arff: a column whose equal values, such as those of one person, stay on one"
+        " side of a random split; no feature",
+    ),
     "source.columns.categorical": Key(
-        _columns, "csv, parquet, arff: columns of categories; each becomes one feature a category"
+        _columns_or_auto,
+        "csv, parquet, arff: columns of categories; each becomes one feature a category | auto:"
+        " every column of texts; categories of fewer than 5 rows share a feature, and unknown ones"
+        " have zeros",
     ),
     "source.columns.drop": Key(_columns, "csv, parquet, arff: columns to leave out"),
     "source.columns.unknown": Key(
         _one_of("error", "ignore"),
         "csv, parquet, arff: a category that the training file lacks is an error | ignore: all its"
         " features are 0",
+    ),
+    "source.zero_based": Key(
+        _zero_based,
+        "libsvm: whether indices start at 0; auto: if any file of the set has an index 0",
     ),
     "source.arrays.X": Key(_text, "npz, mat: name of the features; X if null"),
     "source.arrays.y": Key(_text, "npz, mat: name of the targets; y if null"),
@@ -218,10 +246,18 @@ KEYS: dict[str, Key] = {
         "binary: labels of class -1, rows with others are left out; else all that are not positive",
     ),
     "target.scale": Key(
-        _one_of("none", "max", "unit", "standard"),
-        "regression: none | max:"
-        " divided by the largest magnitude | unit: to [0, 1] | standard; as the"
-        " training rows have it",
+        _one_of("fit", "none", "max", "unit", "standard"),
+        "regression: fit, if null and there are no labels: mean 0 and variance 1 for the method"
+        " alone, scores are in the unit of the files | none | max: divided by the largest magnitude"
+        " | unit: to [0, 1] | standard: as fit, scores too; as the training rows have it",
+    ),
+    "target.missing": Key(
+        _one_of("drop", "error"), "a row without a target is left out, if null too | an error"
+    ),
+    "missing": Key(
+        _one_of("error", "mean", "median", "indicator", "drop"),
+        "a missing number is an error, if null too | filled with the mean or median of the column's"
+        " training rows | the mean, and a feature says where | drop: the row is left out",
     ),
     "scale": Key(
         _one_of(*SCALES),
@@ -245,6 +281,11 @@ KEYS: dict[str, Key] = {
         "random: of numpy.random.RandomState(seed).permutation(n), whose first n_train rows train",
     ),
     "split.stratified": Key(_boolean, "random: keep the proportions of the classes"),
+    "split.group": Key(
+        _boolean,
+        "random: whether rows of one group (source.columns.group, qid of LIBSVM text) stay on one"
+        " side; true if null",
+    ),
     "first_train": Key(
         _integer_from(1), "number of training rows kept, from the first, after split and scaling"
     ),
@@ -270,6 +311,7 @@ KEYS: dict[str, Key] = {
         " their arrays take more than half of limits.memory_mb",
     ),
     "variant": Key(_name, "which of `variants` to use"),
+    "assumed": Key(_columns, "file: which of these keys follow from the file; set by kbench"),
 }
 """Every key of a data set's config except the free ones: `use.<use>.<parameter>` (kernel and
 method parameters by use, with `from`: the table they come from) and `variants.<name>.<key>`."""

@@ -1,8 +1,9 @@
 """What a user's own file says about itself: its format, the data set's name and the task.
 
 So `dataset=file dataset.path=my.csv dataset.source.columns.target=y` is enough; what the user types
-wins. The task follows from the targets of the first rows, by the rule of `task_of`. A path may be
-`openml:NUMBER`; its task has to be given.
+wins. The format follows from the suffix, or from the first lines of a text whose suffix names no
+format; the task from the targets of the first rows, by the rule of `task_of`. What the suffix does
+not say is listed under `assumed`, so that the run can name it.
 """
 
 import re
@@ -15,14 +16,17 @@ import numpy as np
 
 from kbench.data import formats
 from kbench.data.sources import guarded
+from kbench.data.sources.content import text_pieces
 from kbench.data.sources.folders import SUFFIXES as COMPRESSED
-from kbench.data.sources.folders import is_file, is_mirror, mirrored_name
+from kbench.data.sources.folders import absent, expanded, is_file, is_mirror, mirrored_name
 from kbench.errors import DataError, DataNotFoundError
 
 DEFAULT_NAME = "file"
 """Name in `configs/dataset/file.yaml`, which stands for no name."""
 
-# Suffixes of tables and arrays that are not read. Any other unknown suffix means LIBSVM text.
+_SNIFFED_BYTES = 1 << 14  # bytes of whole lines that show the format of a text
+
+# Suffixes of tables and arrays that are not read. Any other unknown suffix means text.
 _NOT_READ = {
     *(".json", ".jsonl", ".xls", ".xlsx", ".ods", ".feather", ".arrow", ".orc", ".pkl", ".pickle"),
     *(".h5", ".hdf5", ".npy", ".rds", ".rdata", ".sav", ".dta", ".sas7bdat"),
@@ -51,7 +55,8 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     path = config.get("path")
     if source.get("kind") != "file" or not isinstance(path, str):
         return dict(config)
-    place = Path(mirrored_name(path) if is_mirror(path) else path).expanduser()
+    assumed = list(config.get("assumed") or [])
+    place = expanded(mirrored_name(path) if is_mirror(path) else path)
     bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
     if source.get("format") is None:
         if bare.suffix.lower() in _NOT_READ:
@@ -59,7 +64,10 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
                 f"dataset.path={path}: kbench does not read {bare.suffix} files; pandas can write "
                 "the table as Parquet (to_parquet), NumPy two arrays as savez(FILE, X=X, y=y)"
             )
-        source["format"] = formats.SUFFIXES.get(bare.suffix.lower(), "libsvm")
+        source["format"] = formats.SUFFIXES.get(bare.suffix.lower())
+        if source["format"] is None:
+            source["format"] = "csv" if is_file(place) and _is_table(place) else "libsvm"
+            assumed += ["format"] if source["format"] == "csv" else []
     completed = {**config, "source": source}
     if config.get("name") == DEFAULT_NAME:
         is_format = bare.suffix in formats.SUFFIXES or bare.suffix[1:] in formats.FORMATS
@@ -69,9 +77,26 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     if config.get("task") is None and known and not known.pieces:
         if is_file(place):
             completed["task"] = task_of(source["format"], {"all": [place]}, source)
+            assumed.append("task")
         elif not is_mirror(path):
-            raise DataNotFoundError(f"dataset.path: there is no file {place}")
-    return completed
+            raise DataNotFoundError(f"dataset.path: {absent(place)}")
+    return {**completed, "assumed": assumed} if assumed else completed
+
+
+def _is_table(path: Path) -> bool:
+    """Whether the first lines of a text have several fields and no `index:value`."""
+    try:
+        head = next((text for _, text, _ in text_pieces(path)), b"")
+    except DataError:  # its reader says what is wrong
+        return False
+    lines = head[:_SNIFFED_BYTES].removeprefix(b"\xef\xbb\xbf").split(b"\n")[:-1]
+    if b"\0" in head[:_SNIFFED_BYTES]:
+        return False
+    rows = [line for line in lines if line.strip() and not line.startswith(b"#")]
+    pairs = any(re.search(rb"[ \t][0-9]+:[ \t]*[-+.0-9]|[ \t]qid:", line) for line in rows)
+    fields = re.compile(rb"[^\s,;|][ \t]*[,;|\t ][ \t]*[^\s]")
+    several = [line for line in rows if fields.search(line.strip())]
+    return bool(rows) and not pairs and len(several) > len(rows) // 2
 
 
 def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any]) -> str:
@@ -109,21 +134,26 @@ def _targets(
 ) -> Iterator[np.ndarray]:
     """Targets piece by piece: float64, or texts."""
     paths = [path for files in parts.values() for path in files]
+    source = {**source, "missing": "allowed", "missing_target": "drop"}  # only targets matter here
     if name == "libsvm":
         from kbench.data.formats import libsvm
 
         for path in paths:
-            for rows in libsvm.pieces(path):
+            for rows in libsvm.pieces(path, zero_based=None):
                 yield rows.labels
         return
     if name == "csv":
         from kbench.data.formats.csv_text import tables
+        from kbench.data.formats.number_text import is_missing
+        from kbench.data.formats.table import Options
 
+        options = Options(source.get("columns") or {}, source=source)
         for path in paths:
-            for table in tables(path, source.get("columns") or {}, text_target=True):
+            for table in tables(path, options):
                 assert table.target is not None
                 column = table.columns[table.target]
-                yield _as_numbers(np.array(column.categories, dtype=object)[column.values])
+                texts = np.array(column.categories, dtype=object)[column.values]
+                yield _as_numbers(texts[[not is_missing(text) for text in texts]])
         return
     with tempfile.TemporaryDirectory() as folder:
         request = (name, parts, {**source, "format": name}, "multiclass", None)
@@ -131,13 +161,13 @@ def _targets(
         found_parts = read(*request, Path(folder) / "arrays")
         for part in found_parts.values():
             labels = part.labels
-            y = np.array(part.y)
+            y = np.array(part.y)[np.isfinite(part.y)]
             yield y if labels is None else np.array(labels, dtype=object)[y.astype(np.intp)]
 
 
 def _as_numbers(texts: np.ndarray) -> np.ndarray:
-    """float64 if every text but the empty one is a number, else the texts."""
-    values = {text: formats.number(text) for text in set(texts.tolist()) - {""}}
+    """float64 if every text is a number, else the texts."""
+    values = {text: formats.number(text) for text in set(texts.tolist())}
     if any(value is None for value in values.values()):
         return texts
-    return np.array([values[text] for text in texts if text], dtype=np.float64)
+    return np.array([values[text] for text in texts], dtype=np.float64)

@@ -14,7 +14,7 @@ from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
@@ -74,7 +74,7 @@ SUFFIXES = {
 }
 """Formats that the suffix of a user's file stands for; any other file is LIBSVM text."""
 
-DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " "}
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
 """Delimiters of CSV text by their names in a config; `space` is any run of spaces and tabs."""
 
 
@@ -85,8 +85,9 @@ class Part:
     Attributes
     ----------
     X : ndarray or csr_matrix, shape (n, d)
+        Numbers in float64, or in the type of the file's arrays; a missing one is NaN.
     y : ndarray of float64, shape (n,)
-        Targets. If the file's targets are texts: indices into `labels`.
+        Targets. If the file's targets are texts: indices into `labels`. A missing one is NaN.
     labels : tuple of str or None
         The texts, sorted, the same for all parts.
     where : callable or None
@@ -94,6 +95,10 @@ class Part:
         has read and checked.
     layout : Layout or None
         Of a table.
+    groups : ndarray of int64 or None, shape (n,)
+        Rows with equal numbers stay on one side of a random split.
+    notes : tuple of str
+        What the reader assumed or left out, one sentence each, the same for all parts.
     """
 
     X: Any
@@ -101,6 +106,8 @@ class Part:
     labels: tuple[str, ...] | None
     where: Callable[[int], str] | None
     layout: "Layout | None" = None
+    groups: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Layout(TypedDict):
@@ -112,10 +119,16 @@ class Layout(TypedDict):
     columns : dict of str to list of str
         The feature columns, in order, with the categories of each; an empty list for numbers.
     target : str
+    rare : dict of str to list of str
+        Categories that share one feature, the last one of their column.
+    group : str or None
+        The column of the groups of rows, which is no feature.
     """
 
     columns: dict[str, list[str]]
     target: str
+    rare: NotRequired[dict[str, list[str]]]
+    group: NotRequired[str | None]
 
 
 def read(
@@ -135,7 +148,9 @@ def read(
     parts : mapping of str to list of Path
         Files of train and test, or all, in the order of the config.
     source : mapping
-        `source` of the config: `columns` and `arrays` say how to interpret the files.
+        `source` of the config: `columns` and `arrays` say how to interpret the files. Beside it
+        `missing` and `missing_target`, "error" or anything else, say whether a missing number and a
+        missing target are refused or become NaN.
     task : str
         Targets of a regression must be numbers; those of other tasks may be texts.
     target_range : pair of float or None
@@ -162,6 +177,34 @@ def read(
 def features_file(folder: Path, part: str) -> Path:
     """The .npy file of the dense features of a part, where a reader or its caller keeps them."""
     return folder / f"{part}.X.npy"
+
+
+MISSING_REMEDY = (
+    "dataset.missing=mean, median or indicator fills such values, dataset.missing=drop leaves the "
+    "rows out"
+)
+MISSING_TARGET_REMEDY = "dataset.target.missing=drop leaves such rows out"
+
+
+def require_present(
+    y: np.ndarray, where: Callable[[int], str], source: Mapping[str, Any], name: str = ""
+) -> None:
+    """Refuse a missing target if `source.missing_target` is "error", and an infinite one always.
+
+    y : (n,), NaN where the target is missing; name : of the target's column.
+    """
+    shown = f" {name!r}" if name else ""
+    infinite = np.flatnonzero(np.isinf(y))
+    if infinite.size:
+        row = int(infinite[0])
+        raise DataError(f"{where(row)}: target{shown} is {y[row]}, should be a finite number")
+    if source.get("missing_target") != "error":
+        return
+    missing = np.flatnonzero(np.isnan(y))
+    if missing.size:
+        raise DataError(
+            f"{where(int(missing[0]))}: target{shown} is missing; {MISSING_TARGET_REMEDY}"
+        )
 
 
 def require_targets(

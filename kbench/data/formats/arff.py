@@ -1,8 +1,7 @@
 """Reader of ARFF tables (Weka, OpenML): nominal attributes are categories, the others numbers.
 
 https://waikato.github.io/weka-wiki/formats_and_processing/arff_stable/. Dense rows only. Attributes
-of type date, string and relational are refused unless they are dropped. A missing number is an
-error; a missing category, `?`, is a category of its own.
+of type date, string and relational are refused unless they are dropped, or named as categories.
 """
 
 import csv
@@ -15,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from kbench.data.formats import Part, listed, number, printable
-from kbench.data.formats.table import Column, Table, chosen, read_tables, require_finite, target_of
+from kbench.data.formats.coding import read_tables
+from kbench.data.formats.table import Column, Options, Table, require_numbers, roles_of
 from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
 
@@ -34,7 +34,7 @@ def read(
     return read_tables(parts, source, folder, _tables)
 
 
-def _tables(path: Path, options: Mapping[str, Any]) -> Iterator[Table]:
+def _tables(path: Path, options: Options) -> Iterator[Table]:
     """The file in pieces of about `PieceSizes.text` bytes."""
     attributes: dict[str, frozenset[str] | None] = {}
     reader, n = None, 0
@@ -66,7 +66,7 @@ def _header(
     lines: Iterator[tuple[int, str]],
     path: Path,
     attributes: dict[str, frozenset[str] | None],
-    options: Mapping[str, Any],
+    options: Options,
 ) -> "_Reader | None":
     """Add the attributes that the lines declare; the reader of the rows once @data is met.
 
@@ -87,20 +87,25 @@ def _header(
         name = next(match[k] for k in ("single", "double", "bare") if match[k] is not None)
         if name in attributes:
             raise DataError(f"{path}:{place}: two attributes {name!r}, should have different names")
-        attributes[name] = _categories(name, match["type"], f"{path}:{place}", options, path)
+        attributes[name] = _categories(name, match["type"], f"{path}:{place}", options)
     return None
 
 
-def _categories(
-    name: str, kind: str, place: str, options: Mapping[str, Any], path: Path
-) -> frozenset[str] | None:
+def _categories(name: str, kind: str, place: str, options: Options) -> frozenset[str] | None:
+    """The categories of an attribute; None for numbers and for texts of any kind."""
     if kind.startswith("{"):
         return frozenset(_fields(kind[1:-1], place))
-    if kind.split()[0].lower() in _NUMERIC or name in (options.get("drop") or []):
+    word = kind.split()[0].lower()
+    named = options.columns.get("categorical") or []
+    if word == "string" and (options.auto or name in named):
+        options.texts.add(name)
+        return None
+    if word in _NUMERIC or name in (options.columns.get("drop") or []):
         return None
     raise DataError(
         f"{place}: attribute {name!r} is of type {printable(kind, 40)!r}, should be numeric, real, "
-        "integer or {categories}; dataset.source.columns.drop leaves it out"
+        f"integer or {{categories}}; dataset.source.columns.drop={[name]} leaves it out"
+        + (", categorical=auto makes features of texts" if word == "string" else "")
     )
 
 
@@ -128,16 +133,15 @@ class _Reader:
         path: Path,
         place: int,
         attributes: Mapping[str, frozenset[str] | None],
-        options: Mapping[str, Any],
+        options: Options,
     ) -> None:
         names = list(attributes)
         if len(names) < 2:
             raise DataError(f"{path}:{place}: {len(names)} attributes, should be two at least")
-        self._path, self._attributes = path, attributes
-        self._target = target_of(names, options, path)
-        dropped = set(chosen(names, options, "drop", path)) - {self._target}
-        self._kept = [(k, name) for k, name in enumerate(names) if name not in dropped]
-        self._as_text = set(chosen(names, options, "categorical", path)) - {self._target}
+        self._path, self._attributes, self._options = path, attributes, options
+        self._roles = roles_of(names, options, path)
+        self._kept = [(k, n) for k, n in enumerate(names) if n not in self._roles.dropped]
+        self._as_text = self._roles.texts | {self._roles.group}
 
     def table(self, lines: Iterator[tuple[int, str]]) -> Table | None:
         """The rows of the lines; None if there are none."""
@@ -157,18 +161,21 @@ class _Reader:
             return None
         where_row = partial(_where, self._path, np.array(numbers))
         arrays = {name: self._column(name, values) for name, values in columns.items()}
-        require_finite(arrays, where_row)
-        return Table(self._path, arrays, self._target, len(numbers), where_row)
+        require_numbers(arrays, self._roles.target, self._options, where_row)
+        roles = self._roles
+        return Table(self._path, arrays, roles.target, roles.group, len(numbers), where_row)
 
     def _value(self, name: str, field: str, where: str) -> float | str:
         categories = self._attributes[name]
         if categories is not None:
             if field in categories or field == "?":
-                return field
+                return "" if field == "?" and field not in categories else field
             raise DataError(
                 f"{where}: attribute {name!r} is {printable(field, 60)!r}, should be one of "
                 f"{listed(sorted(categories))}"
             )
+        if name in self._as_text:
+            return "" if field == "?" else field
         value = float("nan") if field == "?" else number(field)
         if value is None:
             raise DataError(
@@ -178,12 +185,9 @@ class _Reader:
 
     def _column(self, name: str, values: list[Any]) -> Column:
         if self._attributes[name] is not None or name in self._as_text:
-            texts = [v if isinstance(v, str) else f"{v:g}" for v in values]
-            index = {text: k for k, text in enumerate(sorted(set(texts)))}
-            return Column(np.array([index[text] for text in texts], dtype=np.int32), tuple(index))
-        with np.errstate(over="ignore"):  # becomes infinity, which is refused with its place
-            dtype = np.float64 if name == self._target else np.float32
-            return Column(np.array(values).astype(dtype))
+            index = {text: k for k, text in enumerate(sorted(set(values)))}
+            return Column(np.array([index[text] for text in values], dtype=np.int32), tuple(index))
+        return Column(np.array(values, dtype=np.float64))
 
 
 def _where(path: Path, numbers: np.ndarray, row: int) -> str:

@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import FLOAT32_OVERFLOW, Part, listed, parsing, row_of
+from kbench.data.formats import (
+    FLOAT32_OVERFLOW,
+    MISSING_REMEDY,
+    Part,
+    listed,
+    parsing,
+    require_present,
+    row_of,
+)
 from kbench.data.formats.molecules import sorted_triangle
 from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
@@ -34,19 +42,19 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
             arrays = _mat(paths[0], names) if source["format"] == "mat" else _npz(paths[0])
         if part == "all" and "X_train" in arrays:
             for own in ("train", "test"):
-                rows_by_part[own] = _part(arrays, (f"X_{own}", f"y_{own}"), options, paths)
+                rows_by_part[own] = _part(arrays, (f"X_{own}", f"y_{own}"), source, paths)
             continue
         if "known" in source and names[1] not in arrays and names[0] in arrays:
             # Rows for a trained model need no targets.
             arrays = arrays | {names[1]: np.zeros(arrays[names[0]].shape[:1])}
-        rows_by_part[part] = _part(arrays, names, options, paths)
+        rows_by_part[part] = _part(arrays, names, source, paths)
     return rows_by_part
 
 
 def _part(
     arrays: Mapping[str, Any],
     names: tuple[str, str],
-    options: Mapping[str, Any],
+    source: Mapping[str, Any],
     paths: list[Path],
 ) -> Part:
     """Features and targets from the arrays `names`; paths : the file of X, then that of y."""
@@ -65,12 +73,13 @@ def _part(
     if not isinstance(y, np.ndarray):  # a sparse vector
         y = y.toarray() if min(y.shape) == 1 else np.empty((0, 0))
     y = np.ravel(y)
-    if X.ndim == 3 and options.get("matrices") == "sorted_triangle" and X.shape[1] == X.shape[2]:
+    matrices = (source.get("arrays") or {}).get("matrices")
+    if X.ndim == 3 and matrices == "sorted_triangle" and X.shape[1] == X.shape[2]:
         X = sorted_triangle(X.astype(np.float64))
     require_shapes(X, y, paths, names)
-    require_finite_targets(y, row_of(paths[-1]))
+    require_present(y, row_of(paths[-1]), source)
     for begin in range(0, X.shape[0], _CHECKED_ROWS):
-        require_finite(X[begin : begin + _CHECKED_ROWS], row_of(paths[0], begin))
+        require_numbers_in(X[begin : begin + _CHECKED_ROWS], row_of(paths[0], begin), source)
     return Part(X, y.astype(np.float64), None, row_of(paths[-1]))
 
 
@@ -105,25 +114,27 @@ def require_shapes(X: Any, y: np.ndarray, paths: list[Path], names: tuple[str, s
         )
 
 
-def require_finite(X: Any, where: Callable[[int], str]) -> None:
-    """Refuse rows with a number that is infinite or missing in float32; X : (rows, d)."""
+def require_numbers_in(X: Any, where: Callable[[int], str], source: Mapping[str, Any]) -> None:
+    """Refuse numbers that are infinite in float32, and missing ones unless they may be missing.
+
+    X : (rows, d); source : as of `kbench.data.formats.read`.
+    """
     values = X if isinstance(X, np.ndarray) else X.data
     if values.dtype.kind != "f" or not values.size:
         return
     if -FLOAT32_OVERFLOW < float(values.min()) <= float(values.max()) < FLOAT32_OVERFLOW:
         return
-    dense = X if isinstance(X, np.ndarray) else X.toarray()
-    row, column = np.argwhere(~(np.abs(dense.astype(np.float64)) < FLOAT32_OVERFLOW))[0]
+    allowed = source.get("missing", "error") != "error"
+    dense = (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64)
+    odd = np.argwhere(~(np.abs(dense) < FLOAT32_OVERFLOW) & ~(np.isnan(dense) & allowed))
+    if not odd.size:
+        return
+    row, column = odd[0]
+    value = dense[row, column]
+    remedy = f"; {MISSING_REMEDY}" if np.isnan(value) else ""
     raise DataError(
-        f"{where(int(row))}: column {column + 1} is {dense[row, column]}, should be a finite number"
+        f"{where(int(row))}: column {column + 1} is {value:g}, should be a finite number{remedy}"
     )
-
-
-def require_finite_targets(y: np.ndarray, where: Callable[[int], str]) -> None:
-    """Refuse a target that is missing or infinite; y : (rows,)."""
-    odd = np.flatnonzero(~np.isfinite(y))
-    if odd.size:
-        raise DataError(f"{where(int(odd[0]))}: target {y[odd[0]]}, should be a finite number")
 
 
 def npy(path: Path) -> np.ndarray:

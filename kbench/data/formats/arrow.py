@@ -1,6 +1,5 @@
-"""Columns of an Arrow table as arrays: numbers become float32, texts become categories."""
+"""Columns of an Arrow table as arrays: numbers become float64, texts become categories."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +9,20 @@ from kbench.data.formats.table import Column
 from kbench.errors import DataError
 
 
-def columns(
-    table: Any, target: str | None, path: Path, where: Callable[[int], str]
-) -> dict[str, Column]:
-    """The columns of a `pyarrow.Table`; a missing number is NaN.
+def columns(table: Any, path: Path) -> dict[str, Column]:
+    """The columns of a `pyarrow.Table`; a missing number is NaN, a missing text empty.
 
     Parameters
     ----------
     table : pyarrow.Table
         Its columns are numbers, booleans, texts or dictionaries of texts.
-    target : str or None
-        Name of the column whose numbers are kept in float64.
     path : Path
         The file, for errors.
-    where : callable
-        Maps a row number from 0 to its place in the file, for errors.
 
     Raises
     ------
     DataError
-        A column has another type, or a text is missing.
+        A column has another type.
     """
     import pyarrow as pa
     from pyarrow import types
@@ -38,31 +31,34 @@ def columns(
     for name in table.column_names:
         column = table.column(name)
         kind = column.type
-        if types.is_string(kind) or types.is_large_string(kind):
-            column = column.dictionary_encode()
+        if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+            column = column.cast(pa.string()).dictionary_encode()
         elif types.is_boolean(kind):
             column = column.cast(pa.int8())
+        elif types.is_null(kind) or types.is_decimal(kind):
+            column = column.cast(pa.float64())
         if types.is_dictionary(column.type):
-            arrays[name] = _categories(column, name, where)
+            arrays[name] = _categories(column)
         elif types.is_floating(column.type) or types.is_integer(column.type):
-            values = column.to_numpy()
-            arrays[name] = Column(values.astype(np.float64 if name == target else np.float32))
+            arrays[name] = Column(column.to_numpy().astype(np.float64, copy=False))
         else:
             raise DataError(
                 f"{path}: column {name!r} is of type {kind}, should be numbers or texts; "
-                "dataset.source.columns.drop leaves it out"
+                f"dataset.source.columns.drop={[name]} leaves it out"
             )
     return arrays
 
 
-def _categories(column: Any, name: str, where: Callable[[int], str]) -> Column:
+def _categories(column: Any) -> Column:
     whole = column.unify_dictionaries().combine_chunks()
-    if whole.null_count:
-        row = int(np.flatnonzero(whole.is_null().to_numpy(zero_copy_only=False))[0])
-        raise DataError(f"{where(row)}: column {name!r} is missing, should be a text")
     texts = [str(text).strip() for text in whole.dictionary.to_pylist()]
+    if whole.null_count:
+        whole, missing = whole, len(texts)
+        texts.append("")
+        codes = whole.indices.fill_null(missing).to_numpy(zero_copy_only=False)
+    else:
+        codes = whole.indices.to_numpy(zero_copy_only=False)
     categories = tuple(dict.fromkeys(texts))
     place = {text: k for k, text in enumerate(categories)}
     lookup = np.array([place[text] for text in texts], dtype=np.int32)
-    codes = whole.indices.to_numpy()
     return Column(lookup[codes] if lookup.size else codes.astype(np.int32), categories)

@@ -1,55 +1,46 @@
-"""Reader of tables in text: comma, semicolon, tab or white space between the fields of a line.
+"""Reader of tables in text: comma, semicolon, tab, bar or white space between the fields.
 
-pyarrow parses. If it refuses a piece of the file, the piece is read again line by line, so that the
-error names the line, the field and what would be right. White space around texts is removed. If a
-file does not name its columns, they are called `1`, `2`, ...
+pyarrow parses. If it refuses a piece of the file, the piece is looked through record by record:
+numbers as people write them are then read as such, and anything else is an error that names the
+line, the field and what would be right. White space around texts is removed. If a file does not
+name its columns, they are called `1`, `2`, ...
 """
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import DELIMITERS, FLOAT32_OVERFLOW, Part, number, printable
+from kbench.data.formats import Part, number, printable
 from kbench.data.formats.arrow import columns
-from kbench.data.formats.table import Table, chosen, read_tables, target_of
-from kbench.data.sources.content import text_pieces
+from kbench.data.formats.coding import read_tables
+from kbench.data.formats.csv_form import (
+    Form,
+    delimiter_of,
+    fields_of,
+    form_of,
+    not_utf8,
+    note_decorated,
+    quoted_pattern,
+    records,
+)
+from kbench.data.formats.number_text import (
+    NULL_TEXTS,
+    decimal_of,
+    decorated,
+    is_missing,
+    plain_or_decorated,
+)
+from kbench.data.formats.table import Column, Options, Table, require_numbers
+from kbench.data.sources.content import MAX_LINE_BYTES, text_pieces
 from kbench.errors import DataError
 
 _BLOCK_BYTES = 4 << 20  # least block that pyarrow parses at a time
-_MAX_COLUMNS = 1_000_000
-"""Columns from which on a first line is taken for damage: each costs about 1 KiB of memory."""
+_HEAD_BYTES = 1 << 16  # bytes of whole lines in which the form of a file is found
 _BOM = b"\xef\xbb\xbf"
-
-
-class _Form(NamedTuple):
-    """Layout of a file.
-
-    Attributes
-    ----------
-    delimiter : str
-    names : list of str
-    skip : int
-        Lines before the first row.
-    target : str or None
-    texts : frozenset of str
-        Names of the categorical columns.
-    dropped : frozenset of str
-    text_target : bool
-        Whether the target is read as text.
-    """
-
-    delimiter: str
-    names: list[str]
-    skip: int
-    target: str | None
-    texts: frozenset[str]
-    dropped: frozenset[str]
-    text_target: bool
 
 
 def read(
@@ -62,153 +53,236 @@ def read(
     O(bytes) time. Memory as of `read_tables`: a piece, or with categories 4 bytes per field and the
     result.
     """
-    return read_tables(parts, source, folder, partial(tables, text_target=task != "regression"))
+    return read_tables(parts, source, folder, tables, text_target=task != "regression")
 
 
-def tables(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Iterator[Table]:
+def tables(path: Path, options: Options) -> Iterator[Table]:
     """Read a file piece by piece, plain or compressed; O(`PieceSizes.text`) memory.
 
-    Parameters
-    ----------
-    path : Path
-    options : mapping
-        `source.columns` of a config.
-    text_target : bool
-        Whether the target is read as text.
+    With `categorical: auto` the file is read twice, first for its columns of texts.
     """
-    form, n = None, 0
-    for line, text, _ in text_pieces(path):
-        if line == 1:
-            text = text.removeprefix(_BOM)
-        _require_line_ends(text, path, line)
-        if not text.strip():
-            continue
-        if form is None:
-            form = _form(text, options, path, text_target=text_target, line=line)
-        skip = max(0, form.skip - line + 1)
-        if skip and next(_lines(text, line, after=form.skip), None) is None:
-            continue  # this piece holds only the header
-        table = _table(text, form, path, line=line, skip=skip)
-        n += table.n
-        yield table
+    head = _head(path)
+    if not head.strip():
+        raise DataError(f"{path}: no rows")
+    delimiter = delimiter_of(head, options.columns.get("delimiter"))
+    pattern = quoted_pattern(delimiter)
+    if options.auto and options.known is None:
+        form = form_of(head, delimiter, options, path)
+        for line, text in _pieces(path, pattern):
+            _read_piece(text, line, form, path, options)
+    form, n = form_of(head, delimiter, options, path), 0
+    for line, text in _pieces(path, pattern):
+        table = _read_piece(text, line, form, path, options)
+        if table is not None and table.n:
+            n += table.n
+            yield table
     if not n:
         raise DataError(f"{path}: no rows")
 
 
-def _table(text: bytes, form: _Form, path: Path, *, line: int, skip: int) -> Table:
-    """The rows of whole lines, the first of which is number `line` of the file."""
+def _head(path: Path) -> bytes:
+    """The first lines of a file, in which its form is found; all lines if they are few."""
+    head = b""
+    for _, text, _ in text_pieces(path):
+        head += text
+        if len(head) >= _HEAD_BYTES and head.strip():
+            break
+    return head.removeprefix(_BOM)
+
+
+def _pieces(path: Path, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The text in pieces of whole records, each with the number of its first line."""
+    rest, begin = b"", 1
+    for line, piece, last in text_pieces(path):
+        text = rest + (piece.removeprefix(_BOM) if line == 1 else piece)
+        begin = begin if rest else line
+        cut = len(text)
+        if b'"' in text and not last:
+            opened = next((m.start() for m in pattern.finditer(text) if not m[1]), None)
+            if opened is not None:
+                cut = text.rfind(b"\n", 0, opened) + 1
+        if len(text) - cut > MAX_LINE_BYTES:
+            raise DataError(
+                f"{path}:{begin + text.count(10, 0, cut)}: a quote that begins here does not end "
+                f"within {MAX_LINE_BYTES >> 20} MiB, should be closed"
+            )
+        rest = text[cut:]
+        _require_line_ends(text[:cut], path, begin, pattern)
+        if cut:
+            yield begin, text[:cut]
+        begin += text.count(b"\n", 0, cut)
+
+
+def _where(path: Path, pattern: re.Pattern[bytes], begin: int, row: int) -> str:
+    """`file:line` of a row, the first being on line `begin`; reads the file again."""
+    for line, text in _pieces(path, pattern):
+        if line + text.count(b"\n") < begin:
+            continue
+        for place, _ in records(text, line, pattern):
+            if place >= begin:
+                if row == 0:
+                    return f"{path}:{place}"
+                row -= 1
+    raise IndexError(row)
+
+
+def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options) -> Table | None:
+    """The rows of whole records, the first of which is on line `line`; None if there are none."""
+    if line < form.begin:
+        skipped = text.split(b"\n", form.begin - line)
+        text = skipped[-1] if len(skipped) > form.begin - line else b""
+        line = form.begin
+    if not text.strip():
+        return None
+    content = _squeezed(text) if form.delimiter == " " else text
+    while True:
+        table = _parsed(content, form)
+        if table is None:
+            _adapt(content, line, form, path, options)
+            continue
+        where = partial(_where, path, quoted_pattern(form.delimiter), line)
+        arrays = columns(table, path)
+        for name in form.decorated & set(arrays):
+            arrays[name] = _converted(arrays[name], form, name)
+        require_numbers(arrays, form.roles.target, options, where)
+        return Table(path, arrays, form.roles.target, form.roles.group, table.num_rows, where)
+
+
+def _parsed(content: bytes, form: Form) -> Any:
+    """The text as a pyarrow table; None if it is not of the form."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    content = _squeezed(text) if form.delimiter == " " else text
     kind = pa.dictionary(pa.int32(), pa.string())
-    types = {name: kind if name in form.texts else pa.float32() for name in form.names}
-    if form.target is not None:
-        types[form.target] = kind if form.text_target else pa.float64()
+    types = {
+        name: kind if form.is_text(name) or name in form.decorated else pa.float64()
+        for name in form.names
+    }
     try:
-        table = arrow_csv.read_csv(
+        return arrow_csv.read_csv(
             pa.BufferReader(content),
             read_options=arrow_csv.ReadOptions(
                 use_threads=False,
                 block_size=max(_BLOCK_BYTES, len(content)),  # a row has to lie within a block
-                skip_rows=skip,
                 column_names=form.names,
             ),
-            parse_options=arrow_csv.ParseOptions(delimiter=form.delimiter),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=form.delimiter, newlines_in_values=b'"' in content
+            ),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=types,
-                include_columns=[name for name in form.names if name not in form.dropped],
+                include_columns=[name for name in form.names if name not in form.roles.dropped],
+                null_values=NULL_TEXTS,
                 strings_can_be_null=False,
             ),
         )
-    except pa.ArrowException as error:
-        reason = printable(str(error))
-        raise _diagnosed(content, form, path, line) or DataError(f"{path}: {reason}") from None
-    where = partial(_where, path, line, line + skip - 1)
-    arrays = columns(table, form.target, path, where)
-    numbers = (c.values for c in arrays.values() if c.categories is None)
-    if not all(np.isfinite(values).all() for values in numbers):
-        raise _diagnosed(content, form, path, line) or DataError(f"{path}: a number is missing")
-    return Table(path, arrays, form.target, table.num_rows, where)
+    except pa.ArrowException:
+        return None
 
 
-def _form(
-    content: bytes, options: Mapping[str, Any], path: Path, *, text_target: bool, line: int
-) -> _Form:
-    """The layout, from the config and from the first line that is not empty."""
-    place, raw = next(_lines(content, line))
-    try:
-        first = raw.decode()
-    except UnicodeDecodeError:
-        raise _not_utf8(path, place) from None
-    named = options.get("delimiter")
-    delimiter = DELIMITERS[named] if named else _guess(first)
-    if first.count(delimiter) >= _MAX_COLUMNS:
-        raise DataError(
-            f"{path}:{place}: {first.count(delimiter) + 1} fields between delimiters "
-            f"{delimiter!r}, should be {_MAX_COLUMNS} at most"
-        )
-    fields = _fields(first, delimiter)
-    names = list(options.get("names") or [])
-    header = options.get("header")
-    if header is None:
-        header = not names and not any(number(field) is not None for field in fields)
-    shown = f"{len(fields)} field{'s' * (len(fields) > 1)} between delimiters {delimiter!r}"
-    if len(fields) < 2:
-        raise DataError(
-            f"{path}:{place}: {shown}, should be two at least; set dataset.source.columns."
-            f"delimiter to one of {', '.join(DELIMITERS)}"
-        )
-    if names and len(names) != len(fields):
-        raise DataError(f"{path}:{place}: {shown}, dataset.source.columns.names has {len(names)}")
-    if not names:
-        names = fields if header else [str(k) for k in range(1, len(fields) + 1)]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(
-            f"{path}:{place}: two columns {twice!r}; name them by dataset.source.columns.names, "
-            "or set dataset.source.columns.header=false if this line is a row"
-        )
-    target = target_of(names, options, path)
-    dropped = frozenset(chosen(names, options, "drop", path)) - {target}
-    texts = frozenset(chosen(names, options, "categorical", path)) - dropped - {target}
-    skip = place if header else place - 1
-    return _Form(delimiter, names, skip, target, texts, dropped, text_target)
+def _converted(column: Column, form: Form, name: str) -> Column:
+    """Decorated numbers as numbers, or as plain texts where the target is read as text."""
+    assert column.categories is not None
+    if name == form.roles.target and form.text_target:
+        values = [plain_or_decorated(text, form.decimal) for text in column.categories]
+        pairs = zip(column.categories, values, strict=True)
+        texts = [text if value is None else repr(value) for text, value in pairs]
+        distinct = list(dict.fromkeys(texts))
+        place = {text: k for k, text in enumerate(distinct)}
+        lookup = np.array([place[text] for text in texts], dtype=np.int32)
+        return Column(lookup[column.values], tuple(distinct))
+    numbers = [
+        np.nan if is_missing(text, numeric=True) else plain_or_decorated(text, form.decimal)
+        for text in column.categories
+    ]
+    return Column(np.array(numbers, dtype=np.float64)[column.values])
 
 
-def _guess(line: str) -> str:
-    """The most frequent delimiter of a line; white space only if it has no other."""
-    most = max((",", ";", "\t"), key=line.count)
-    return most if most in line else " "
+def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) -> None:
+    """Change the form so that it fits text that pyarrow has refused.
+
+    Raises
+    ------
+    DataError
+        The first record that no form fits.
+    """
+    before = (len(form.decorated), form.roles.texts)
+    for place, raw in records(content, line, quoted_pattern(form.delimiter)):
+        try:
+            record = raw.decode()
+        except UnicodeDecodeError:
+            raise not_utf8(path, place) from None
+        fields = fields_of(record, form.delimiter)
+        if len(fields) != len(form.names):
+            s = "s" * (len(fields) != 1)
+            raise DataError(
+                f"{path}:{place}: {len(fields)} field{s} between delimiters {form.delimiter!r}, "
+                f"should be {len(form.names)}"
+            )
+        for name, text in zip(form.names, fields, strict=True):
+            _adapt_column(form, name, text, f"{path}:{place}", options)
+    if before == (len(form.decorated), form.roles.texts):
+        quotes = quoted_pattern(form.delimiter).finditer(content)
+        quote = next((match for match in quotes if not match[1]), None)
+        if quote is not None:
+            place = line + content.count(b"\n", 0, quote.start())
+            raise DataError(
+                f"{path}:{place}: a quote that begins here does not end, should be closed"
+            )
+        raise DataError(f"{path}:{line}: pyarrow cannot read the rows from this line on as CSV")
 
 
-def _fields(line: str, delimiter: str) -> list[str]:
-    if delimiter == " ":
-        return line.split()
-    try:
-        fields = next(csv.reader([line], delimiter=delimiter))
-    except csv.Error:  # a field of more than 131,072 characters
-        fields = line.split(delimiter)
-    return [field.strip() for field in fields]
+def _adapt_column(form: Form, name: str, text: str, where: str, options: Options) -> None:
+    """Adapt the form to a field, or refuse the field."""
+    if form.is_text(name):
+        return
+    if is_missing(text, numeric=True):
+        if text not in NULL_TEXTS:
+            form.decorated.add(name)
+        return
+    if name in form.decorated:
+        if plain_or_decorated(text, form.decimal) is not None:
+            return
+    elif number(text) is not None:
+        return
+    else:
+        if not form.decorated and options.columns.get("decimal") is None:
+            form.decimal = decimal_of([text], form.delimiter)
+        if decorated(text, form.decimal) is not None:
+            note_decorated(form, name, text, options)
+            return
+    target = name == form.roles.target
+    if options.auto and options.known is None and not target:
+        options.texts.add(name)
+        form.roles = form.roles._replace(texts=form.roles.texts | {name})
+        form.decorated.discard(name)
+        return
+    shown = repr(printable(text, 60))
+    if target:
+        raise DataError(f"{where}: target {name!r} is {shown}, should be a number")
+    pair = re.fullmatch(r"\d+:\S+", text)
+    remedy = (
+        "dataset.source.format=libsvm reads index:value"
+        if pair
+        else "dataset.source.columns.categorical=auto makes features of the texts of a column, "
+        "dataset.source.columns.drop leaves it out"
+    )
+    raise DataError(f"{where}: column {name!r} is {shown}, should be a number; {remedy}")
 
 
-def _lines(content: bytes, number: int, *, after: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not empty, with their numbers in the file, from number `after` + 1."""
-    for k, line in enumerate(content.split(b"\n"), start=number):
-        if k > after and line.strip():
-            yield k, line.removesuffix(b"\r")
-
-
-def _require_line_ends(content: bytes, path: Path, number: int) -> None:
+def _require_line_ends(content: bytes, path: Path, line: int, pattern: re.Pattern[bytes]) -> None:
     """Refuse a single carriage return, which some programs take for the end of a line."""
     if content.count(b"\r") == content.count(b"\r\n"):
         return
-    place = re.search(rb"\r(?!\n)", content)
-    assert place is not None
-    raise DataError(
-        f"{path}:{content.count(10, 0, place.start()) + number}: a carriage return within the line,"
-        " lines should end in LF or CR LF"
-    )
+    unquoted = content
+    if b'"' in content:
+        unquoted = pattern.sub(lambda match: match[0].replace(b"\r", b"\0"), content)
+    place = re.search(rb"\r(?!\n)", unquoted)
+    if place is not None:
+        raise DataError(
+            f"{path}:{content.count(10, 0, place.start()) + line}: a carriage return within the "
+            "line, lines should end in LF or CR LF"
+        )
 
 
 def _squeezed(content: bytes) -> bytes:
@@ -216,52 +290,3 @@ def _squeezed(content: bytes) -> bytes:
     content = re.sub(rb"[ \t]+", b" ", content)
     content = content.replace(b"\n ", b"\n").replace(b" \r\n", b"\n").replace(b" \n", b"\n")
     return content.removeprefix(b" ").removesuffix(b" ")
-
-
-def _where(path: Path, line: int, after: int, row: int) -> str:
-    """`file:line` of a row of the piece that begins at line `line`; reads the file again."""
-    piece = next(text for number, text, _ in text_pieces(path) if number == line)
-    numbers = (number for number, _ in _lines(piece, line, after=after))
-    return f"{path}:{next(n for k, n in enumerate(numbers) if k == row)}"
-
-
-def _diagnosed(content: bytes, form: _Form, path: Path, line: int) -> DataError | None:
-    """The first line that cannot be read, and why."""
-    for place, raw in _lines(content, line, after=form.skip):
-        try:
-            fields = _fields(raw.decode(), form.delimiter)
-        except UnicodeDecodeError:
-            return _not_utf8(path, place)
-        if len(fields) != len(form.names):
-            s = "s" * (len(fields) != 1)
-            return DataError(
-                f"{path}:{place}: {len(fields)} field{s} between delimiters {form.delimiter!r}, "
-                f"should be {len(form.names)}"
-            )
-        for name, field in zip(form.names, fields, strict=True):
-            reason = _wrong(name, field, form)
-            if reason is not None:
-                return DataError(f"{path}:{place}: {reason}")
-    return None
-
-
-def _not_utf8(path: Path, place: int) -> DataError:
-    return DataError(f"{path}:{place}: not UTF-8 text; convert the file")
-
-
-def _wrong(name: str, field: str, form: _Form) -> str | None:
-    """What is wrong with a field, or None."""
-    if name in form.dropped or name in form.texts or (name == form.target and form.text_target):
-        return None
-    what = f"target {name!r}" if name == form.target else f"column {name!r}"
-    value = number(field)
-    if value is None:
-        shown = repr(printable(field, 60)) if field else "empty"
-        more = "" if name == form.target else ", or named in dataset.source.columns.categorical"
-        return f"{what} is {shown}, should be a number{more}"
-    limit = float("inf") if name == form.target else FLOAT32_OVERFLOW
-    return (
-        None
-        if abs(value) < limit
-        else f"{what} is {printable(field, 60)}, should be a finite number"
-    )

@@ -1,17 +1,18 @@
 """Reader of LIBSVM text (`label index:value index:value ... # comment`), strict and fast.
 
-The format is that of LIBSVM and svmlight: one row per line, indices from 1 upwards and increasing,
-an optional `qid:n` after the label, comments from `#` to the end of the line, LF or CRLF, empty
-lines anywhere. Compiled code passes twice over the bytes: the first pass counts colons and line
+The format is that of LIBSVM and svmlight: one row per line, increasing indices from 1 (or from 0,
+see `zero_based`), an optional `qid:n` after the label, comments from `#` to the end of the line, LF
+or CRLF, empty lines anywhere. As in LIBSVM's own reader blanks may follow a colon and an index may
+have a plus sign. Compiled code passes twice over the bytes: the first pass counts colons and line
 ends, which bounds the sizes of the CSR arrays; the second fills them and checks every byte. For
 text that it does not accept it returns the position; `kbench.data.formats.libsvm_diagnosis` says
 what is wrong.
 
-Precision. Values are float32: mantissas of up to 18 significant digits (further ones are cut) times
-a power of ten in float64, rounded once more. Where the text has at most 15 digits and an exponent
-within +-22 the result is `float32(float(text))` to the bit; elsewhere it may be the float32 next to
-it, if the text lies within 1e-15 (relative) of the middle between the two. Labels are float64 and
-equal `float(text)` always.
+Precision. Values are float64: mantissas of up to 18 significant digits (further ones are cut) times
+a power of ten. Where the text has at most 15 digits and an exponent within +-22 the result is
+`float(text)` to the bit; elsewhere its relative error is at most 1e-15. Labels equal `float(text)`
+always. A magnitude that rounds to infinity in float32 is refused, because prepared rows are
+float32.
 """
 
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ MAX_INDEX = 100_000_000
 _LF, _CR, _TAB, _SPACE, _HASH, _COLON = (ord(c) for c in "\n\r\t #:")
 _ZERO, _POINT, _PLUS, _MINUS, _LOWER_E, _UPPER_E = (ord(c) for c in "0.+-eE")
 _Q, _I, _D = (ord(c) for c in "qid")
+NO_GROUP = -1
+"""Stands for the `qid` of a row that has none."""
 # Outcomes of parsing a number, as compiled code returns them.
 _EXACT, _ROUNDED, _MALFORMED = 0, 1, 2
 
@@ -49,18 +52,21 @@ class LibsvmRows:
     indptr : ndarray of int64, shape (n + 1,)
     indices : ndarray of int32, shape (nnz,)
         Columns from 0, increasing within a row.
-    values : ndarray of float32, shape (nnz,)
+    values : ndarray of float64, shape (nnz,)
         Zeros that the file states are kept.
+    groups : ndarray of int64, shape (n,)
+        The `qid` of each row, NO_GROUP where there is none.
     n_features : int
-        Number of columns: the largest index in the file, or the caller's `n_features`.
+        Number of columns: those up to the largest index in the file, or the caller's `n_features`.
     largest_index : int
-        In the file, from 1.
+        Of the columns in the file, counted from 1; 0 if no row has a value.
     """
 
     labels: np.ndarray
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray
+    groups: np.ndarray
     n_features: int
     largest_index: int
 
@@ -76,7 +82,11 @@ class LibsvmRows:
 
 
 def parse(
-    content: bytes | bytearray | np.ndarray, *, name: str, n_features: int | None = None
+    content: bytes | bytearray | np.ndarray,
+    *,
+    name: str,
+    n_features: int | None = None,
+    zero_based: bool | None = False,
 ) -> LibsvmRows:
     """Read LIBSVM text that is in memory.
 
@@ -88,6 +98,9 @@ def parse(
         Name of the file in errors.
     n_features : int, optional
         Number of columns of the result; a larger index is an error. By default the largest index.
+    zero_based : bool or None
+        Whether the first column has index 0 in the file. None if it is not known yet: the result
+        then has one more column at the front, for index 0.
 
     Returns
     -------
@@ -101,15 +114,17 @@ def parse(
 
     Notes
     -----
-    O(bytes) time. Memory: the text, 8 bytes per value and 24 bytes per row.
+    O(bytes) time. Memory: the text, 12 bytes per value and 32 bytes per row.
     """
     text = content if isinstance(content, np.ndarray) else np.frombuffer(content, dtype=np.uint8)
-    rows = _parsed(text, name, n_features, line=1, last=True)
+    rows = _parsed(text, name, n_features, zero_based=zero_based, line=1, last=True)
     _require_rows(rows.labels.size, bool(text.size), name)
     return rows
 
 
-def pieces(path: Path, *, n_features: int | None = None) -> Iterator[LibsvmRows]:
+def pieces(
+    path: Path, *, n_features: int | None = None, zero_based: bool | None = False
+) -> Iterator[LibsvmRows]:
     """Read a LIBSVM file, plain or compressed, piece by piece; memory does not grow with the file.
 
     Parameters
@@ -117,6 +132,8 @@ def pieces(path: Path, *, n_features: int | None = None) -> Iterator[LibsvmRows]
     path : Path
     n_features : int, optional
         Number of columns of every piece; by default the largest index so far.
+    zero_based : bool or None
+        As of `parse`.
 
     Yields
     ------
@@ -132,7 +149,7 @@ def pieces(path: Path, *, n_features: int | None = None) -> Iterator[LibsvmRows]
     for line, text, last in text_pieces(path):
         empty = False
         content = np.frombuffer(text, dtype=np.uint8)
-        rows = _parsed(content, str(path), n_features, line=line, last=last)
+        rows = _parsed(content, str(path), n_features, zero_based=zero_based, line=line, last=last)
         n += rows.labels.size
         largest = max(largest, rows.largest_index)
         if rows.labels.size:
@@ -159,7 +176,13 @@ def _require_rows(n: int, has_text: bool, name: str) -> None:
 
 
 def _parsed(
-    text: np.ndarray, name: str, n_features: int | None, *, line: int, last: bool
+    text: np.ndarray,
+    name: str,
+    n_features: int | None,
+    *,
+    zero_based: bool | None,
+    line: int,
+    last: bool,
 ) -> LibsvmRows:
     """The rows of whole lines; `line` is the number of the first one, `last` ends the file."""
     if text.size == 0 or text[-1] != _LF:
@@ -172,9 +195,13 @@ def _parsed(
     label_at = np.empty(lines, dtype=np.int64)
     indptr = np.empty(lines + 1, dtype=np.int64)
     indices = np.empty(colons, dtype=np.int32)
-    values = np.empty(colons, dtype=np.float32)
+    values = np.empty(colons)
+    groups = np.full(lines, NO_GROUP, dtype=np.int64)
     start = 3 if line == 1 and bytes(text[:3]) == b"\xef\xbb\xbf" else 0
-    n, nnz, largest, wrong_at = _fill(text, start, limit, labels, label_at, indptr, indices, values)
+    first = 1 if zero_based is False else 0
+    limit -= zero_based is True
+    arrays = (labels, label_at, indptr, indices, values, groups)
+    n, nnz, largest, wrong_at = _fill(text, start, first, limit, *arrays)
     for row in np.flatnonzero(label_at[:n] >= 0):
         labels[row] = _float_at(text, label_at[row])
         if np.isinf(labels[row]):
@@ -183,7 +210,14 @@ def _parsed(
     if wrong_at >= 0:
         raise DataError(
             diagnose(
-                text, wrong_at, name=name, n_features=n_features, limit=limit, line=line, last=last
+                text,
+                wrong_at,
+                name=name,
+                n_features=n_features,
+                first=first,
+                limit=limit,
+                line=line,
+                last=last,
             )
         )
     return LibsvmRows(
@@ -191,8 +225,9 @@ def _parsed(
         indptr[: n + 1],
         indices[:nnz],
         values[:nnz],
-        largest if n_features is None else n_features,
-        largest,
+        groups[:n],
+        largest + 1 - first if n_features is None else n_features + (zero_based is None),
+        largest + 1 - first,
     )
 
 
@@ -312,28 +347,31 @@ def _line_end(text, at):
 
 
 @numba.njit(cache=True, nogil=True)
-def _qid_end(text, start):
-    """Position after the `qid:digits` that begins at `start`; `start` if there is none."""
+def _qid(text, start):
+    """The number of the `qid:digits` at `start` and the position after it; `start` if none is."""
     if not (text[start + 1] == _I and text[start + 2] == _D and text[start + 3] == _COLON):
-        return start
+        return np.int64(0), start
     at = start + 4
+    number = np.int64(0)
     while 0 <= np.int64(text[at]) - _ZERO <= 9:
+        number = number * 10 + np.int64(text[at]) - _ZERO
         at += 1
-    return at if at > start + 4 and _ends_token(text[at]) else start
+    ends = 0 < at - (start + 4) <= 18 and _ends_token(text[at])
+    return number, at if ends else start
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill(text, start, limit, labels, label_at, indptr, indices, values):
+def _fill(text, start, lowest, limit, labels, label_at, indptr, indices, values, groups):
     """Fill the arrays; returns rows, values, largest index, and the position of what is wrong.
 
-    The position is -1 if all text is accepted. `label_at` holds -1, or the position of a label that
-    needs Python's float for an exact float64. `text` ends in a line feed, so that no loop over
-    digits or blanks can leave it.
+    `lowest` and `limit` are the least and the largest index allowed. The position is -1 if all text
+    is accepted. `label_at` holds -1, or the position of a label that needs Python's float for an
+    exact float64. `text` ends in a line feed, so that no loop over digits or blanks can leave it.
     """
     at = start
     row = 0
     nnz = 0
-    largest = np.int64(0)
+    largest = np.int64(lowest - 1)
     indptr[0] = 0
     while at < text.size:
         while text[at] in (_SPACE, _TAB):
@@ -354,7 +392,7 @@ def _fill(text, start, limit, labels, label_at, indptr, indices, values):
         label_at[row] = -1 if state == _EXACT else begin
         row += 1
 
-        previous = np.int64(0)
+        previous = np.int64(lowest - 1)
         first = True
         while True:
             byte = text[at]
@@ -366,6 +404,11 @@ def _fill(text, start, limit, labels, label_at, indptr, indices, values):
             begin = at
             index = np.int64(0)
             digit = np.int64(byte) - _ZERO
+            if byte == _PLUS:
+                at += 1
+                digit = np.int64(text[at]) - _ZERO
+                if not 0 <= digit <= 9:
+                    return row, nnz, largest, begin
             while 0 <= digit <= 9:
                 index = index * 10 + digit
                 at += 1
@@ -378,7 +421,7 @@ def _fill(text, start, limit, labels, label_at, indptr, indices, values):
                     at = _line_end(text, at)
                     break
                 if first and byte == _Q:
-                    at = _qid_end(text, at)
+                    groups[row - 1], at = _qid(text, at)
                     first = False
                     if at > begin:
                         continue
@@ -386,6 +429,8 @@ def _fill(text, start, limit, labels, label_at, indptr, indices, values):
             if text[at] != _COLON or at - begin > 18 or index <= previous or index > limit:
                 return row, nnz, largest, begin
             at += 1
+            while text[at] == _SPACE or text[at] == _TAB:
+                at += 1
 
             # One digit, then short decimals, then every number. The first two cases are most of
             # all files; written out here they are 1.5 to 3 times faster than as calls of _number.
@@ -424,7 +469,7 @@ def _fill(text, start, limit, labels, label_at, indptr, indices, values):
                     if not abs(value) < _FLOAT32_OVERFLOW:
                         return row, nnz, largest, begin
                     values[nnz] = value
-            indices[nnz] = index - 1
+            indices[nnz] = index - lowest
             nnz += 1
             previous = index
             first = False

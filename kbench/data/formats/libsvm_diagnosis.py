@@ -9,7 +9,7 @@ import numpy as np
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
-_QID = re.compile(rb"qid:[0-9]+")
+_QID = re.compile(rb"qid:[0-9]{1,18}")
 _TEXT_CONTROLS = frozenset(b"\t\n\r")
 # The largest finite float32.
 _LARGEST_FLOAT32 = 3.4028235e38
@@ -21,6 +21,7 @@ def diagnose(
     *,
     name: str,
     n_features: int | None,
+    first: int,
     limit: int,
     line: int = 1,
     last: bool = True,
@@ -35,8 +36,8 @@ def diagnose(
         Position of the text that the reader did not accept.
     n_features : int or None
         Number of features that the caller expects.
-    limit : int
-        Largest index that the reader accepts.
+    first, limit : int
+        Least and largest index that the reader accepts.
     line : int
         Number of the text's first line in the file.
     last : bool
@@ -61,37 +62,53 @@ def diagnose(
             f"{where}binary data (byte 0x{junk:02x}), should be LIBSVM text, plain or compressed "
             "by gzip, bzip2, xz or zip"
         )
-    return where + _describe(line_bytes, n_features=n_features, limit=limit, last=last)
+    return where + _describe(line_bytes, n_features=n_features, first=first, limit=limit, last=last)
 
 
-def _describe(line: bytes, *, n_features: int | None, limit: int, last: bool) -> str:
+def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, last: bool) -> str:
     if line.startswith(b"\xef\xbb\xbf"):
         line = line[3:]
     body = line.removesuffix(b"\r").partition(b"#")[0]
     if b"\r" in body:
         return "a carriage return inside the line; lines should end in LF or CRLF"
-    label, *pairs = re.split(rb"[ \t]+", body.strip(b" \t"))
+    # As LIBSVM does, the reader skips blanks between a colon and its value.
+    label, *pairs = re.split(
+        rb"[ \t]+", re.sub(rb"(?<=[0-9]):[ \t]+(?=[^ \t])", b":", body.strip(b" \t"))
+    )
     if problem := _number_problem(label, largest=None):
         if b":" in label:
-            return f"no label before {_show(label)}, a line should begin with the row's label"
+            return (
+                f"no label before {_show(label)}, a line should begin with the row's label, "
+                "0 if it is not known"
+            )
         if b"," in label and not _number_problem(label.split(b",")[0], largest=None):
-            return f"several labels in {_show(label)}, should be one number"
+            return (
+                f"several labels in {_show(label)}, should be one number; if the file is a table, "
+                "dataset.source.format=csv reads it"
+            )
         return f"label {_show(label)} {problem}"
     if pairs and _QID.fullmatch(pairs[0]):
         pairs = pairs[1:]
-    previous = 0
+    previous = first - 1
     for number, pair in enumerate(pairs):
         cut = " (is the file cut off here?)" if last and number == len(pairs) - 1 else ""
         index, colon, value = pair.partition(b":")
         if not colon:
             return f"{_show(pair)} has no colon, should be index:value{cut}"
-        if not index.isdigit() or len(index) > 18:
+        if not re.fullmatch(rb"[+]?[0-9]{1,18}", index):
             if re.fullmatch(rb"-[0-9]+", index):
-                return f"index {_show(index)} is negative, indices start at 1"
-            return f"index {_show(index)} in {_show(pair)}, should be a whole number from 1"
+                return f"index {_show(index)} is negative, indices start at {first}"
+            if not index:
+                return f"no index before {_show(pair)}, should be index:value without a blank"
+            if re.fullmatch(rb"qid", index):
+                return f"{_show(pair)}, should be qid:NUMBER once, directly after the label"
+            return f"index {_show(index)} in {_show(pair)}, should be a whole number from {first}"
         i = int(index)
-        if i == 0:
-            return f"index 0 in {_show(pair)}, indices start at 1"
+        if i < first:
+            return (
+                f"index 0 in {_show(pair)}, should be from 1; zero_based=true, on the command line "
+                "dataset.source.zero_based=true, reads indices from 0"
+            )
         if i == previous:
             return f"index {i} twice, indices should increase along the line"
         if i < previous:
@@ -114,7 +131,7 @@ def _describe(line: bytes, *, n_features: int | None, limit: int, last: bool) ->
 def _number_problem(token: bytes, *, largest: float | None) -> str:
     """Why `token` is not a finite number, or '' if it is one."""
     if _NOT_FINITE.fullmatch(token):
-        return "is not finite, should be a finite number"
+        return "is not finite, should be a finite number; a value that is left out is 0"
     if not NUMBER.fullmatch(token):
         return "is not a number"
     value = float(token)

@@ -1,12 +1,17 @@
-"""Reader of Parquet tables: texts and dictionaries are categories, other columns numbers."""
+"""Reader of Parquet tables: texts and dictionaries are categories, other columns numbers.
 
+The index that pandas stores beside the columns, and names in the file's metadata, is left out.
+"""
+
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from kbench.data.formats import Part, parsing, row_of
 from kbench.data.formats.arrow import columns
-from kbench.data.formats.table import Table, chosen, read_tables, require_finite, target_of
+from kbench.data.formats.coding import read_tables
+from kbench.data.formats.table import Options, Roles, Table, require_numbers, roles_of
 from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
@@ -22,7 +27,7 @@ def read(
     return read_tables(parts, source, folder, tables)
 
 
-def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) -> Iterator[Table]:
+def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterator[Table]:
     """Read a file batch by batch, with memory for a page and the dictionary of each column.
 
     A file that is compressed as a whole is decompressed into memory.
@@ -31,8 +36,7 @@ def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) 
     ----------
     path : Path
         The file, which may be compressed as a whole.
-    options : mapping
-        `source.columns` of a config.
+    options : Options
     chunk : int, optional
         Rows per chunk, if errors should give the number of the chunk.
     """
@@ -50,33 +54,39 @@ def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) 
             pre_buffer=False,
         )
         with opened:
-            rows = max(1, _BATCH_VALUES // max(1, len(opened.schema_arrow)))
+            names = opened.schema_arrow.names
+            roles = roles_of(names, options, path, _index(opened.schema_arrow.metadata, names))
+            rows = max(1, _BATCH_VALUES // max(1, len(names)))
             # An iterator over all groups would keep the pages of those that it has read.
             for group in range(opened.num_row_groups):
                 for batch in opened.iter_batches(rows, row_groups=[group], use_threads=False):
                     if batch.num_rows:
                         table = pa.Table.from_batches([batch])
-                        yield _table(table, path, options, begin=n, chunk=chunk)
+                        where = row_of(path, n, chunk)
+                        arrays = columns(_kept(table, roles, path), path)
+                        require_numbers(arrays, roles.target, options, where)
+                        yield Table(path, arrays, roles.target, roles.group, batch.num_rows, where)
                         n += batch.num_rows
     if not n:
         raise DataError(f"{path}: no rows")
 
 
-def _table(
-    table: Any, path: Path, options: Mapping[str, Any], *, begin: int, chunk: int | None
-) -> Table:
-    names = table.column_names
-    where = row_of(path, begin, chunk)
-    target = target_of(names, options, path)
-    dropped = set(chosen(names, options, "drop", path)) - {target}
-    table = table.drop_columns(sorted(dropped))
-    for name in chosen(names, options, "categorical", path):
-        if name not in dropped and name != target:
-            place = table.column_names.index(name)
-            table = table.set_column(place, name, _as_texts(table.column(name), name, path))
-    arrays = columns(table, target, path, where)
-    require_finite(arrays, where)
-    return Table(path, arrays, target, table.num_rows, where)
+def _index(metadata: Mapping[bytes, bytes] | None, names: list[str]) -> list[str]:
+    """The columns that are pandas' index; none if it only counts the rows and is not stored."""
+    try:
+        stored = json.loads((metadata or {})[b"pandas"])["index_columns"]
+        return [name for name in stored if name in names]
+    except (KeyError, TypeError, ValueError):
+        return []
+
+
+def _kept(table: Any, roles: Roles, path: Path) -> Any:
+    """The table without dropped columns; categories and groups as texts."""
+    table = table.drop_columns(sorted(roles.dropped))
+    for name in sorted(roles.texts | ({roles.group} if roles.group is not None else set())):
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, _as_texts(table.column(name), name, path))
+    return table
 
 
 def _as_texts(column: Any, name: str, path: Path) -> Any:

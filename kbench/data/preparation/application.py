@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data.formats import Layout
+from kbench.data.preparation.imputation import Imputation
 from kbench.data.preparation.scaling import ColumnScaling
 from kbench.data.preparation.target import TargetMap
 from kbench.data.sources.rows import Rows, SparseRows
@@ -33,6 +34,8 @@ class Preparation:
         `format`, `columns` and `arrays` of the config: how to interpret its files.
     layout : Layout or None
         Columns and categories, if the files are tables.
+    imputation : Imputation or None
+        What replaces missing numbers; its further features are among the `n_features`.
     """
 
     target: TargetMap
@@ -41,10 +44,11 @@ class Preparation:
     scaling: ColumnScaling | None
     source: dict[str, Any]
     layout: Layout | None
+    imputation: Imputation | None = None
 
     def plain(self) -> dict[str, Any]:
         """The attributes as plain values and arrays, for `from_plain`."""
-        scaling = self.scaling
+        scaling, filled = self.scaling, self.imputation
         return {
             "target": asdict(self.target),
             "n_features": self.n_features,
@@ -52,6 +56,7 @@ class Preparation:
             "scaling": None if scaling is None else [scaling.shift, scaling.factor, scaling.base],
             "source": self.source,
             "layout": self.layout,
+            "imputation": None if filled is None else [filled.fill, filled.indicated],
         }
 
     @classmethod
@@ -69,6 +74,7 @@ class Preparation:
                 None if scaling is None else ColumnScaling(*scaling),
                 dict(plain["source"]),
                 plain["layout"],
+                _imputation(plain.get("imputation")),
             )
             shapes = {np.shape(part) for part in scaling or []}
             made._require_texts()
@@ -84,7 +90,10 @@ class Preparation:
         if self.layout is None:
             return
         texts = [self.layout["target"], *self.layout["columns"]]
-        texts += [text for categories in self.layout["columns"].values() for text in categories]
+        for categories in (self.layout["columns"], self.layout.get("rare") or {}):
+            texts += [text for column in categories.values() for text in column]
+        if self.layout.get("group") is not None:
+            texts.append(str(self.layout["group"]))
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("names of columns that are not texts")
 
@@ -100,6 +109,8 @@ class Preparation:
         DataError
             The rows have another number of features.
         """
+        if self.imputation is not None:
+            rows = self.imputation.of(rows)
         if rows.d != self.n_features:
             raise DataError(
                 f"the rows have {rows.d} features, the model was trained on {self.n_features}"
@@ -118,3 +129,15 @@ class Preparation:
                 yield csr_matrix(dense)
             else:
                 yield dense
+
+
+def _imputation(plain: Any) -> Imputation | None:
+    """From the values in `Preparation.plain`; a ValueError if they are not of that form."""
+    if plain is None:
+        return None
+    fill, indicated = np.asarray(plain[0], np.float64), np.asarray(plain[1], np.int64)
+    if fill.ndim != 1 or indicated.ndim != 1 or not np.isfinite(fill).all():
+        raise ValueError("an imputation without a finite value for each column")
+    if indicated.size and not 0 <= indicated.min() <= indicated.max() < fill.size:
+        raise ValueError("an imputation that indicates columns which do not exist")
+    return Imputation(fill, indicated)

@@ -58,8 +58,14 @@ def read_rows(
     merged = complete({**merged, "source": source})
     source = dict(merged["source"])
     name = source.get("format") or "libsvm"
-    source["known"] = {"layout": preparation.layout, "labels": preparation.target.texts}
-    merged["source"] = {key: value for key, value in source.items() if key != "known"}
+    if name == "libsvm" and single and source.get("zero_based") is None:
+        source["zero_based"] = preparation.source.get("zero_based")
+    merged["source"] = dict(source)
+    source |= {
+        "known": {"layout": preparation.layout, "labels": preparation.target.texts},
+        "missing": "error" if preparation.imputation is None else "filled",
+        "missing_target": "drop",
+    }
     if name == "libsvm" and single:
         merged["n_features"] = preparation.n_features
     if merged["task"] != task:
@@ -69,8 +75,11 @@ def read_rows(
     checked = check_config(merged)
     files = obtain(checked, folders, download=download, progress=None)
     checked["source"] = source
+    if preparation.imputation is not None:
+        checked["missing"] = None  # the model fills them, with what it learnt
     if single:
-        parts, _, _ = sources.read_parts(checked, files, scratch)
-        rows: Rows = join(parts)
+        raw = sources.read_parts(checked, files, scratch)
+        rows: Rows = join(raw.parts)
+        rows.notes = raw.notes
         return rows
     return sources.load(checked, files, scratch).test

@@ -17,16 +17,24 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.configs.dataset import check_config, influence, with_variant
+from kbench.data.configs.dataset import check_config, influence, target_scale, with_variant
 from kbench.data.configs.own_file import complete, task_of
 from kbench.data.preparation import prepared
 from kbench.data.preparation.array_file import ArrayWriter
 from kbench.data.sources.content import content_sha256, remembered_sha256
 from kbench.data.sources.fetch import exclusive, fetch, missing_message, writable
-from kbench.data.sources.folders import FileStatus, Folders, is_file, is_mirror, locate
+from kbench.data.sources.folders import (
+    FileStatus,
+    Folders,
+    absent,
+    is_file,
+    is_mirror,
+    locate,
+)
 from kbench.errors import ConfigError, DataNotFoundError
 
-_INTERPRETATION = ("format", "columns", "arrays")  # keys of `source` that later rows are read by
+# Keys of `source` by which later rows are read.
+_INTERPRETATION = ("format", "columns", "arrays", "zero_based")
 
 # `storage: auto` makes arrays dense up to this number of columns and of bytes (2 GiB). Dense arrays
 # suit more methods, CSR arrays of sparse data are smaller.
@@ -76,8 +84,8 @@ def prepare(
     -----
     O(bytes) time, once. Memory for LIBSVM text, uncompressed .npy files and tables of numbers (CSV,
     ARFF, Parquet) of any size: blocks of 32 MiB, about 40 bytes per row, and for Parquet a page and
-    a dictionary of each column; the values are kept on disk meanwhile, 8 bytes each of LIBSVM text
-    and 4 of tables. Tables with categories and other formats need memory for the values, and files
+    a dictionary of each column; the values are kept on disk meanwhile, 12 bytes each of LIBSVM text
+    and 8 of tables. Tables with categories and other formats need memory for the values, and files
     of other formats for the text. Generators need 8 bytes per row.
     """
     if not isinstance(config, Mapping):
@@ -138,7 +146,8 @@ def with_task(
         return config
     (file,) = obtain(complete(config), folders, download=download, progress=progress)
     assert file.path is not None
-    return {**config, "task": task_of("parquet", {"all": [file.path]}, config["source"])}
+    task = task_of("parquet", {"all": [file.path]}, config["source"])
+    return {**config, "task": task, "assumed": ["task"]}
 
 
 def fingerprint(config: Mapping[str, Any], folders: Folders) -> str:
@@ -216,7 +225,7 @@ def _present(
         kind = config["source"]["kind"]
         if kind == "file" and file.url is None:
             key = "test_path" if file.role == "test" else "path"
-            raise DataNotFoundError(f"dataset.{key}: there is no file {file.candidates[0]}")
+            raise DataNotFoundError(f"dataset.{key}: {absent(Path(file.candidates[0]))}")
         if kind == "sklearn":
             raise DataNotFoundError(
                 f"{config['name']}: the installed scikit-learn has no file {file.name}; "
@@ -267,11 +276,13 @@ def _build(
 ) -> None:
     """Write every file of a prepared folder."""
     from kbench.data.preparation import scaling, target
+    from kbench.data.preparation.precision import merged_columns
     from kbench.data.sources import obtain as sources
 
     scratch = folder / "scratch"
     loaded = sources.load(config, files, scratch, memory_mb)
-    train, test = loaded.train, loaded.test
+    train, test, filled = loaded.train, loaded.test, loaded.imputation
+    notes = list(loaded.notes)
     dense = _is_dense(config, train, test)
     kind = config.get("scale") or "none"
     over = [train, test] if config.get("scale_over") == "all" else [train]
@@ -280,16 +291,28 @@ def _build(
         scaling.require_sparse_scaling(columns, kind)
     n_train = min(config.get("first_train") or train.n, train.n)
     n_test = min(config.get("first_test") or test.n, test.n)
+    if merged := merged_columns(train, columns, sources.column_names(loaded.layout)):
+        notes.append(merged)
     write = _write_dense if dense else _write_csr
     write(folder, "X_train", train, n_train, columns)
     write(folder, "X_test", test, n_test, columns)
     # After the features: a generator has its targets only after a pass over the rows.
-    targets, n_classes = target.learn(config["task"], train.y, test.y, loaded.rule, loaded.labels)
+    rule = {**loaded.rule, "scale": target_scale(config)}
+    targets, n_classes = target.learn(config["task"], train.y, test.y, rule, loaded.labels)
     prepared.save(folder / "y_train.npy", targets.encode(train.y)[:n_train])
     prepared.save(folder / "y_test.npy", targets.encode(test.y)[:n_test])
     if columns is not None:
         parts = (columns.shift, columns.factor, columns.base)
         prepared.save(folder / prepared.SCALING, np.stack(parts))
+    if filled is not None:
+        prepared.save(folder / prepared.FILL, filled.fill)
+        prepared.save(folder / prepared.INDICATED, filled.indicated)
+    grouped = train.groups is not None and (config.get("split") or {}).get("group") is not False
+    if grouped and train.groups is not None:
+        prepared.save(folder / prepared.GROUPS, train.groups[:n_train])
+    source = {k: v for k, v in config["source"].items() if k in _INTERPRETATION}
+    if loaded.zero_based is not None:
+        source["zero_based"] = loaded.zero_based
     meta = {
         "format": prepared.FORMAT,
         "name": config["name"],
@@ -303,8 +326,11 @@ def _build(
         "n_features": train.d,
         "target": asdict(targets),
         "scaled": columns is not None,
-        "source": {k: v for k, v in config["source"].items() if k in _INTERPRETATION},
+        "filled": filled is not None,
+        "grouped": grouped,
+        "source": source,
         "layout": loaded.layout,
+        "notes": notes,
     }
     shutil.rmtree(scratch, ignore_errors=True)
     (folder / prepared.META).write_text(json.dumps(meta, indent=1))

@@ -1,7 +1,8 @@
 """Prepared arrays on disk: written in blocks, opened as read-only memory maps.
 
 A prepared folder holds `X_train`, `y_train`, `X_test`, `y_test` as .npy files (a CSR matrix as
-three), the scaling of its columns and `meta.json`. It is made under another name and renamed, so
+three), the scaling of its columns and what fills missing numbers, the groups of training rows, if
+there are any, and `meta.json`. It is made under another name and renamed, so
 that a folder that can be opened is complete.
 """
 
@@ -18,9 +19,11 @@ from kbench.data.preparation.array_file import ArrayWriter, mapped
 from kbench.data.preparation.split import holdout_rows
 from kbench.errors import DataError
 
-FORMAT = 2  # raised when the files of a prepared folder change their meaning
+FORMAT = 3  # raised when the files of a prepared folder change their meaning
 META = "meta.json"
 SCALING = "scaling.npy"  # shift, factor and base : (3, d), where columns were scaled
+FILL, INDICATED = "fill.npy", "indicated.npy"  # `Imputation`, where numbers are filled
+GROUPS = "groups_train.npy"
 _CSR = ("data", "indices", "indptr")
 
 
@@ -42,6 +45,10 @@ class Dataset:
         Checksum of the raw content.
     preparation : Preparation
         Prepares later rows in the same way.
+    groups_train : ndarray of int64 or None, shape (n,)
+        Training rows with equal numbers stay on one side of a random split.
+    notes : tuple of str
+        What was assumed of the files, left out, filled or rounded, one sentence each.
     """
 
     name: str
@@ -54,6 +61,8 @@ class Dataset:
     n_classes: int | None
     sha256: str
     preparation: Preparation
+    groups_train: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_train(self) -> int:
@@ -95,19 +104,24 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
         arrays = {f"X_{part}": _open(folder, f"X_{part}", meta) for part in parts}
         arrays |= {f"y_{part}": mapped(folder / f"y_{part}.npy") for part in parts}
         scaling = list(mapped(folder / SCALING)) if meta["scaled"] else None
-        preparation = Preparation.from_plain(meta | {"scaling": scaling})
+        filled = [mapped(folder / name) for name in (FILL, INDICATED)] if meta["filled"] else None
+        groups = mapped(folder / GROUPS) if meta["grouped"] else None
+        preparation = Preparation.from_plain(meta | {"scaling": scaling, "imputation": filled})
     except (OSError, ValueError, KeyError, DataError) as error:
         raise DataError(
             f"{folder}: not a prepared data set ({error}); delete the folder, it is made again"
         ) from None
     if holdout:
         X, y = arrays["X_train"], arrays["y_train"]
-        divided = holdout_rows(y, holdout, classes=meta["n_classes"] is not None)
+        classes = meta["n_classes"] is not None
+        divided = holdout_rows(y, holdout, classes=classes, groups=groups)
+        groups = None if groups is None else groups[divided[0]]
         for part, rows in zip(("train", "test"), divided, strict=True):
             arrays |= {f"X_{part}": _rows(X, rows), f"y_{part}": _rows(y, rows)}
     fields = ("name", "variant", "task", "n_classes", "sha256")
     known = {name: meta[name] for name in fields}
-    return Dataset(**known, **arrays, preparation=preparation)
+    notes = tuple(meta["notes"])
+    return Dataset(**known, **arrays, preparation=preparation, groups_train=groups, notes=notes)
 
 
 def _open(folder: Path, part: str, meta: dict[str, Any]) -> Any:

@@ -27,6 +27,10 @@ class ColumnScaling:
         scaled += self.base
         return scaled.astype(np.float32)
 
+    def of_column(self, values: np.ndarray, j: int) -> np.ndarray:
+        """Values of column j, scaled in float64."""
+        return self.factor[j] * (values - self.shift[j]) + self.base[j]
+
     @property
     def keeps_zeros(self) -> bool:
         """Whether 0 stays 0 in every column, so that a sparse matrix stays sparse."""

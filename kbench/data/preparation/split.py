@@ -8,7 +8,9 @@ import numpy as np
 from kbench.errors import ConfigError
 
 
-def split_rows(y: np.ndarray, split: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def split_rows(
+    y: np.ndarray, split: Mapping[str, Any], groups: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers of the training and of the test part, in the order in which they are used.
 
     Parameters
@@ -17,13 +19,24 @@ def split_rows(y: np.ndarray, split: Mapping[str, Any]) -> tuple[np.ndarray, np.
         Labels; used only if the split is stratified.
     split : mapping
         kind: random or first; n_train, n_test, or test_fraction; seed; stratified.
+    groups : ndarray of int64, shape (n,), optional
+        Rows with equal numbers stay on one side of a random split.
+
+    Raises
+    ------
+    ConfigError
+        There are fewer rows, or groups, than requested; or groups of rows with a number of rows or
+        with proportions of classes.
 
     Notes
     -----
     random is `numpy.random.RandomState(seed).permutation(n)`, whose first
     `round((1 - test_fraction) n)` rows train. A stratified split does so within each class, in the
-    order of the same permutation.
+    order of the same permutation. Groups are divided by scikit-learn's GroupShuffleSplit with the
+    same seed; the rows are in the order of the permutation.
     """
+    if groups is not None:
+        return _split_groups(groups, split)
     n = y.size
     order = np.arange(n)
     if split["kind"] == "random":
@@ -41,6 +54,30 @@ def split_rows(y: np.ndarray, split: Mapping[str, Any]) -> tuple[np.ndarray, np.
     return order[:n_train], order[n_train : n_train + n_test]
 
 
+def _split_groups(groups: np.ndarray, split: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.model_selection import GroupShuffleSplit
+
+    for key in ("n_train", "stratified"):
+        if split.get(key):
+            raise ConfigError(
+                f"dataset.split.{key} is {split[key]!r}, but whole groups of rows are divided: "
+                "dataset.split.test_fraction alone, or dataset.split.group=false"
+            )
+    n_groups = np.unique(groups).size
+    if n_groups < 2:
+        raise ConfigError(
+            "all rows are of one group, which cannot be divided into training and test rows; "
+            "dataset.split.group=false divides single rows"
+        )
+    seed = split.get("seed") or 0
+    shuffled = GroupShuffleSplit(1, test_size=split["test_fraction"], random_state=seed)
+    train, _ = next(shuffled.split(groups, groups=groups))
+    order = np.random.RandomState(seed).permutation(groups.size)
+    trains = np.zeros(groups.size, dtype=bool)
+    trains[train] = True
+    return order[trains[order]], order[~trains[order]]
+
+
 def _stratified(order: np.ndarray, y: np.ndarray, fraction: float) -> tuple[np.ndarray, np.ndarray]:
     trains = np.zeros(y.size, dtype=bool)
     for label in np.unique(y):
@@ -50,7 +87,11 @@ def _stratified(order: np.ndarray, y: np.ndarray, fraction: float) -> tuple[np.n
 
 
 def holdout_rows(
-    y: np.ndarray, holdout: Mapping[str, Any], *, classes: bool
+    y: np.ndarray,
+    holdout: Mapping[str, Any],
+    *,
+    classes: bool,
+    groups: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers, ascending, of the training rows that train and of those that validate.
 
@@ -63,6 +104,9 @@ def holdout_rows(
     classes : bool
         Whether y holds classes. The division is then stratified: the counts of two folds differ by
         at most one, for each class and in total.
+    groups : ndarray of int64, shape (n,), optional
+        Rows with equal numbers stay on one side. Groups, in random order, go to the smallest fold,
+        or validate until the fraction is reached.
 
     Raises
     ------
@@ -81,7 +125,10 @@ def holdout_rows(
     order = np.random.RandomState(holdout.get("seed") or 0).permutation(n)
     order = order[np.argsort(labels[order], kind="stable")]
     folds, fold, fraction = (holdout.get(name) for name in ("folds", "fold", "fraction"))
-    if folds is not None and fold is not None:
+    if groups is not None:
+        validates = _held_out_groups(groups, holdout)[order]
+        train, validate = order[~validates], order[validates]
+    elif folds is not None and fold is not None:
         if folds > n:
             raise ConfigError(f"dataset.holdout.folds is {folds}, there are {n} training rows")
         validates = np.arange(n) % folds == fold - 1
@@ -99,6 +146,29 @@ def holdout_rows(
     if rows > train.size:
         raise ConfigError(f"dataset.holdout.rows is {rows}, there are {train.size} rows to train")
     return np.sort(_spread(train, labels)[:rows]), np.sort(validate)
+
+
+def _held_out_groups(groups: np.ndarray, holdout: Mapping[str, Any]) -> np.ndarray:
+    """Whether each row validates, shape (n,)."""
+    _, place, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    shuffled = np.random.RandomState(holdout.get("seed") or 0).permutation(sizes.size)
+    folds, fold = holdout.get("folds"), holdout.get("fold")
+    if folds is None or fold is None:
+        wanted = holdout["fraction"] * groups.size
+        chosen = shuffled[np.cumsum(sizes[shuffled]) - sizes[shuffled] / 2 <= wanted]
+    else:
+        filled, of_group = np.zeros(folds), np.zeros(sizes.size, dtype=int)
+        for group in shuffled:
+            of_group[group] = np.argmin(filled)
+            filled[of_group[group]] += sizes[group]
+        chosen = np.flatnonzero(of_group == fold - 1)
+    validates: np.ndarray = np.isin(place, chosen)
+    if not 0 < np.count_nonzero(validates) < groups.size:
+        raise ConfigError(
+            f"dataset.holdout divides {sizes.size} groups of rows into training and validation "
+            "rows, one side is empty"
+        )
+    return validates
 
 
 def _spread(order: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -68,6 +68,8 @@ class TargetMap:
         A regression's target is (label - shift) / unit.
     texts : tuple of str or None
         If the files have texts: label k is texts[k].
+    own_unit : bool
+        Whether a regression is scored in the unit of the files rather than in that of the targets.
     """
 
     task: str
@@ -76,6 +78,7 @@ class TargetMap:
     shift: float = 0.0
     unit: float = 1.0
     texts: tuple[str, ...] | None = None
+    own_unit: bool = False
 
     def encode(self, labels: np.ndarray) -> np.ndarray:
         """Targets of labels : (n,). binary: int32, -1 and +1; multiclass: int32, the files'
@@ -106,6 +109,10 @@ class TargetMap:
                 (targets > 0).astype(np.intp)
             ]
         return labels if self.texts is None else np.array(self.texts)[labels]
+
+    def scored(self, targets: np.ndarray) -> np.ndarray:
+        """Targets or predictions : (n,) in the unit in which a run is scored."""
+        return self.decode(targets) if self.own_unit else targets
 
     def knows(self, labels: np.ndarray) -> bool:
         """Whether raw labels : (n,) can be targets.
@@ -150,8 +157,9 @@ def learn(
         More than MOST_CLASSES classes that are numbers: probably the targets of a regression.
     """
     if task == "regression" and not rule.get("positive"):
-        shift, unit = _scale(y_train, rule.get("scale") or "none")
-        return TargetMap(task, shift=shift, unit=unit), None
+        kind = rule.get("scale") or "none"
+        shift, unit = _scale(y_train, kind)
+        return TargetMap(task, shift=shift, unit=unit, own_unit=kind == "fit"), None
     labels = np.unique(np.concatenate([np.unique(y_train), np.unique(y_test)]))
     _require_distinct(labels)
     if task == "multiclass":
@@ -172,8 +180,9 @@ def learn(
     known = TargetMap(task, tuple(labels.tolist()), tuple(_positive(labels, rule)), texts=texts)
     if task == "binary":
         return known, 2
-    shift, unit = _scale(known.encode(y_train), rule.get("scale") or "none")
-    return replace(known, shift=shift, unit=unit), None
+    kind = rule.get("scale") or "none"
+    shift, unit = _scale(known.encode(y_train), kind)
+    return replace(known, shift=shift, unit=unit, own_unit=kind == "fit"), None
 
 
 def _require_distinct(labels: np.ndarray) -> None:
@@ -217,6 +226,6 @@ def _scale(y_train: np.ndarray, kind: str) -> tuple[float, float]:
     elif kind == "unit":
         shift = float(y_train.min())
         unit = float(y_train.max()) - shift
-    elif kind == "standard":
+    elif kind in ("standard", "fit"):
         shift, unit = float(y_train.mean()), float(y_train.std())
     return shift, unit or 1.0  # a constant target stays finite

@@ -3,6 +3,7 @@
 Only folders are listed, no file is read, so that lists and plans are quick.
 """
 
+import glob
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -198,8 +199,32 @@ def _bundled(name: str) -> FileStatus:
     return FileStatus("bundled", name, file, None, None, tuple(str(p) for p in paths))
 
 
+def expanded(path: str) -> Path:
+    """The path with `~` and `~user` in place; a ConfigError if there is no such user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        user = path.partition("/")[0]
+        raise ConfigError(
+            f"dataset.path={path}: there is no home folder of {user}, should be a path; "
+            f"./{user} names a file of this name"
+        ) from None
+
+
+def absent(place: Path) -> str:
+    """Why there is no file at a path, for a message: a pattern matches none, one or several."""
+    text = str(place)
+    if not glob.has_magic(text):
+        return f"there is no file {place}"
+    found = sorted(glob.glob(text))
+    if not found:
+        return f"no file matches {place}, should be the path of a file"
+    several = f" and {len(found) - 1} more match" if len(found) > 1 else " matches"
+    return f"{found[0]}{several} {place}, should be the path of one file"
+
+
 def _at_path(role: str, path: str) -> FileStatus:
-    place = Path(path).expanduser()
+    place = expanded(path)
     return FileStatus(
         role, place.name, place if is_file(place) else None, None, None, (str(place),)
     )

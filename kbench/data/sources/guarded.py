@@ -141,9 +141,17 @@ def _write(folder: Path, part: str, rows: Part) -> dict[str, Any]:
     arrays = {"X": rows.X} if dense else {name: getattr(rows.X, name) for name in _CSR}
     if formats.features_file(folder, part).exists():
         del arrays["X"]
-    for name, array in (arrays | {"y": rows.y}).items():
+    arrays |= {"y": rows.y} if rows.groups is None else {"y": rows.y, "groups": rows.groups}
+    for name, array in arrays.items():
         np.save(folder / f"{part}.{name}.npy", np.asarray(array, order="C"), allow_pickle=False)
-    return {"shape": rows.X.shape, "dense": dense, "labels": rows.labels, "layout": rows.layout}
+    return {
+        "shape": rows.X.shape,
+        "dense": dense,
+        "labels": rows.labels,
+        "layout": rows.layout,
+        "grouped": rows.groups is not None,
+        "notes": rows.notes,
+    }
 
 
 def _opened(folder: Path, part: str, described: Mapping[str, Any]) -> Part:
@@ -160,7 +168,13 @@ def _opened(folder: Path, part: str, described: Mapping[str, Any]) -> Part:
         X = csr_matrix(tuple(mapped(name) for name in _CSR), shape=shape, copy=False)
     labels = described["labels"]
     return Part(
-        X, mapped("y"), None if labels is None else tuple(labels), None, described["layout"]
+        X,
+        mapped("y"),
+        None if labels is None else tuple(labels),
+        None,
+        described["layout"],
+        mapped("groups") if described["grouped"] else None,
+        tuple(described["notes"]),
     )
 
 

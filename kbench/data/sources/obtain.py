@@ -1,7 +1,7 @@
 """Rows from raw files, bundled tables and generators; facts are checked, rows are split."""
 
-import warnings
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +10,8 @@ import numpy as np
 
 from kbench.data import formats
 from kbench.data.formats import printable
+from kbench.data.preparation.imputation import STRATEGIES, Imputation, rows_with_missing
+from kbench.data.preparation.imputation import learn as learn_imputation
 from kbench.data.preparation.split import split_rows
 from kbench.data.preparation.target import numbered, wanted_rows
 from kbench.data.sources import bundled, generators, guarded
@@ -18,8 +20,8 @@ from kbench.data.sources.rows import CsrArrays, DenseRows, GeneratedRows, Rows, 
 from kbench.data.sources.spill import spill
 from kbench.errors import ConfigError, DataError
 
-# Names that a table's first column has where pandas has written its index.
-_INDEX_NAMES = ("", "Unnamed: 0", "index", "__index_level_0__")
+# Names of a first column that often only numbers the rows.
+_INDEX_NAMES = ("index", "id", "ID", "Id", "row", "Unnamed: 0", "__index_level_0__")
 
 
 def generator(config: Mapping[str, Any]) -> generators.Generator:
@@ -35,12 +37,19 @@ class Loaded(NamedTuple):
     Attributes
     ----------
     train, test : Rows
+        No number of theirs is missing.
     rule : dict
         `target` of the config, labels that are texts replaced by numbers.
     labels : tuple of str or None
         The texts of the numbers.
     layout : Layout or None
         Columns and categories, if the files are tables.
+    imputation : Imputation or None
+        What has replaced missing numbers.
+    zero_based : bool or None
+        Whether indices of LIBSVM text start at 0; None for other formats.
+    notes : tuple of str
+        What was assumed, left out or filled, one sentence each.
     """
 
     train: Rows
@@ -48,6 +57,19 @@ class Loaded(NamedTuple):
     rule: dict[str, Any]
     labels: tuple[str, ...] | None = None
     layout: formats.Layout | None = None
+    imputation: Imputation | None = None
+    zero_based: bool | None = None
+    notes: tuple[str, ...] = ()
+
+
+class RawParts(NamedTuple):
+    """The rows of each part as in the files; the other attributes as of `Loaded`."""
+
+    parts: list[Any]
+    labels: tuple[str, ...] | None = None
+    layout: formats.Layout | None = None
+    zero_based: bool | None = None
+    notes: tuple[str, ...] = ()
 
 
 def load(
@@ -82,54 +104,152 @@ def load(
         made = generator(config)
         n, n_test = config["n"], config["n_test"]
         return Loaded(GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test), rule)
-    parts, labels, layout = read_parts(config, files, scratch, memory_mb)
-    if layout is not None:
-        _name_assumed_target(config, layout["target"])
-        _name_row_index(config, layout, parts[0])
-    rule = numbered(config["task"], rule, labels)
+    raw = read_parts(config, files, scratch, memory_mb)
+    notes = [*_assumptions(config, raw), *raw.notes]
+    rule = numbered(config["task"], rule, raw.labels)
+    parts, left_out = _without_missing(config, raw.parts)
     kept = []
     for part in parts:
         wanted = wanted_rows(part.y, rule)
         kept.append(part if wanted is None else part.take(wanted))
+    train, test, said = _divided(config, kept)
+    imputation = None
+    kind = config.get("missing") or "error"
+    if kind in STRATEGIES:
+        n_missing = [int(rows_with_missing(rows).sum()) for rows in (train, test)]
+        imputation = learn_imputation(kind, train, column_names(raw.layout))
+        train, test = imputation.of(train), imputation.of(test)
+        if any(n_missing):
+            said.append(
+                f"missing numbers in {n_missing[0]} training and {n_missing[1]} test rows are "
+                f"filled with the {STRATEGIES[kind]} of the training rows"
+            )
+    return Loaded(
+        train,
+        test,
+        rule,
+        raw.labels,
+        raw.layout,
+        imputation,
+        raw.zero_based,
+        (*notes, *left_out, *said),
+    )
+
+
+def _without_missing(config: Mapping[str, Any], parts: list[Any]) -> tuple[list[Any], list[str]]:
+    """The parts without rows that lack the target or, with `missing: drop`, a number; notes."""
+    kept, n_targets, n_numbers = [], 0, 0
+    for part in parts:
+        there = np.isfinite(part.y)
+        n_targets += int(np.count_nonzero(~there))
+        if config.get("missing") == "drop":
+            whole = ~rows_with_missing(part)
+            n_numbers += int(np.count_nonzero(there & ~whole))
+            there &= whole
+        kept.append(part if there.all() else part.take(np.flatnonzero(there)))
+    notes = []
+    if n_targets:
+        s = "s" * (n_targets > 1)
+        notes.append(
+            f"{n_targets} row{s} without a target left out; dataset.target.missing=error refuses "
+            "such rows"
+        )
+    if n_numbers:
+        notes.append(f"{n_numbers} row{'s' * (n_numbers > 1)} with a missing number left out")
+    if any(part.n == 0 for part in kept):
+        raise DataError(f"{config['name']}: no row is left, each lacks a target or a number")
+    return kept, notes
+
+
+def _divided(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, Any, list[str]]:
+    """Training rows, test rows, and what is to be said about the groups of rows."""
     split = config.get("split") or {}
-    own_test = config["source"]["kind"] == "file" and len(kept) == 2
-    if len(kept) == 2 and (own_test or split.get("kind", "given") == "given"):
-        return Loaded(kept[0], kept[1], rule, labels, layout)
+    own_test = config["source"]["kind"] == "file" and len(parts) == 2
+    if len(parts) == 2 and (own_test or split.get("kind", "given") == "given"):
+        return parts[0], parts[1], []
     if split.get("kind", "given") == "given":
         raise ConfigError("dataset.split.kind is given, but the file has one part: random or first")
-    whole = join(kept)
-    train, test = split_rows(whole.y, split)
-    return Loaded(whole.take(train), whole.take(test), rule, labels, layout)
+    whole = join(parts)
+    groups = whole.groups
+    if split["kind"] != "random" or split.get("group") is False:
+        said = "rows of one group may be in both parts, as dataset.split"
+        key = ".group is false" if split["kind"] == "random" else f".kind is {split['kind']}"
+        notes = [] if groups is None else [said + key]
+        train, test = split_rows(whole.y, split)
+        return whole.take(train), whole.take(test), notes
+    if groups is None and split.get("group"):
+        raise ConfigError(
+            "dataset.split.group is true, but the rows have no groups: a table has them in the "
+            "column that dataset.source.columns.group names, LIBSVM text as qid:NUMBER"
+        )
+    train, test = split_rows(whole.y, split, groups)
+    notes = []
+    if groups is not None:
+        counts = [np.unique(groups[rows]).size for rows in (train, test)]
+        notes.append(
+            f"rows of one group ({_group_name(config)}) stay together: {counts[0]} groups train, "
+            f"{counts[1]} test; dataset.split.group=false divides single rows"
+        )
+    return whole.take(train), whole.take(test), notes
 
 
-def _name_assumed_target(config: Mapping[str, Any], target: str) -> None:
-    """Warn if a user's own file does not say which column is the target."""
-    source = config["source"]
+def _group_name(config: Mapping[str, Any]) -> str:
+    wanted = (config["source"].get("columns") or {}).get("group")
+    return "qid" if wanted is None else printable(str(wanted))
+
+
+def column_names(layout: formats.Layout | None) -> Callable[[int], str]:
+    """The names of features by their numbers from 0, for messages."""
+    names: list[str] = []
+    rare = {} if layout is None else layout.get("rare", {})
+    for name, categories in ({} if layout is None else layout["columns"]).items():
+        names += [repr(printable(name))] * max(1, len(categories) + (name in rare))
+    return lambda j: names[j] if j < len(names) else str(j + 1)
+
+
+def _assumptions(config: Mapping[str, Any], raw: RawParts) -> list[str]:
+    """What a user's own file leaves open and how it was taken."""
+    source, assumed, notes = config["source"], config.get("assumed") or [], []
+    if source["kind"] != "file":
+        return []
+    if "format" in assumed:
+        notes.append(
+            f"the file is read as {source['format']}, as its name does not say its format; "
+            "dataset.source.format=... sets it"
+        )
+    target = None if raw.layout is None else raw.layout["target"]
     named = (source.get("columns") or {}).get("target") is not None
-    if source["kind"] == "file" and not named and not is_mirror(str(config["path"])):
-        warnings.warn(
-            f"{config['path']}: the last column, {printable(target)!r}, is taken as the target; "
-            "dataset.source.columns.target=NAME chooses another",
-            stacklevel=2,
+    if target is not None and not named and not is_mirror(str(config["path"])):
+        notes.append(
+            f"the last column, {printable(target)!r}, is taken as the target; "
+            "dataset.source.columns.target=NAME chooses another"
         )
-
-
-def _name_row_index(config: Mapping[str, Any], layout: formats.Layout, rows: Rows) -> None:
-    """Warn if the first feature of a user's own file only counts the rows.
-
-    pandas writes such a column without a name, unless it is told `index=False`.
-    """
-    first = next(iter(layout["columns"]), None)
-    if config["source"]["kind"] != "file" or first not in _INDEX_NAMES:
-        return
-    values = np.concatenate([block[:, 0] for block in rows.blocks()])
-    if np.array_equal(values - values[0], np.arange(rows.n)):
-        warnings.warn(
-            f"{config['path']}: the first column, {printable(first)!r}, counts the rows, as pandas "
-            "writes its index, and is taken as a feature; dataset.source.columns.drop=[1] leaves "
-            "it out",
-            stacklevel=2,
+    if "task" in assumed:
+        y = np.concatenate([part.y for part in raw.parts])
+        n = np.unique(y[np.isfinite(y)]).size
+        other = "multiclass" if config["task"] == "regression" else "regression"
+        notes.append(
+            f"the task is {config['task']}, as the target has {n} different "
+            f"{'values' if raw.labels is None else 'texts'}; dataset.task={other} sets another"
         )
+    if raw.layout is not None:
+        notes += _row_index(raw.layout, raw.parts[0])
+    return notes
+
+
+def _row_index(layout: formats.Layout, rows: Rows) -> list[str]:
+    """A note if the first feature has a name such as `index` and only numbers the rows."""
+    first = next(iter(layout["columns"]), "")
+    if first not in _INDEX_NAMES:
+        return []
+    values = np.sort(np.concatenate([block[:, 0] for block in rows.blocks()]))
+    if not np.array_equal(values - values[0], np.arange(rows.n)):
+        return []
+    note = (
+        f"the first column, {printable(first)!r}, numbers the rows and is taken as a feature; "
+        f"dataset.source.columns.drop={[first]} leaves it out"
+    )
+    return [note]
 
 
 def read_parts(
@@ -137,21 +257,26 @@ def read_parts(
     files: list[FileStatus],
     scratch: Path,
     memory_mb: float | None = None,
-) -> tuple[list[Any], tuple[str, ...] | None, formats.Layout | None]:
-    """The rows of each part as in the files; and for tables their labels and layout.
+) -> RawParts:
+    """The rows of each part as in the files, with missing numbers and targets where they may be.
 
     The parameters are those of `load`.
     """
     if files[0].role == "bundled":
-        return _bundled(config, files), None, None
+        return RawParts(_bundled(config, files))
     name = config["source"].get("format") or "libsvm"
     if name == "libsvm":
-        return _libsvm(config, files, scratch), None, None
+        return _libsvm(config, files, scratch)
     paths: dict[str, list[Path]] = {}
     for file in files:
         assert file.path is not None
         paths.setdefault(part_of(file.role), []).append(file.path)
-    request = (name, paths, config["source"], config["task"], _target_range(config))
+    source = {
+        "missing": config.get("missing") or "error",
+        "missing_target": (config.get("target") or {}).get("missing") or "drop",
+        **config["source"],
+    }
+    request = (name, paths, source, config["task"], _target_range(config))
     if formats.FORMATS[name].guarded:
         rows_by_part = guarded.read(*request, scratch, memory_mb=memory_mb)
     else:
@@ -164,13 +289,13 @@ def read_parts(
         config, {part: rows.y for part, rows in rows_by_part.items()}, max(widths.values()), files
     )
     parts = [
-        DenseRows(rows.X, rows.y)
+        DenseRows(rows.X, rows.y, groups=rows.groups)
         if isinstance(rows.X, np.ndarray)
-        else SparseRows(CsrArrays.of(rows.X), rows.y)
+        else SparseRows(CsrArrays.of(rows.X), rows.y, groups=rows.groups)
         for rows in rows_by_part.values()
     ]
     first = next(iter(rows_by_part.values()))
-    return parts, first.labels, first.layout
+    return RawParts(parts, first.labels, first.layout, None, first.notes)
 
 
 def _target_range(config: Mapping[str, Any]) -> list[float] | None:
@@ -185,20 +310,39 @@ def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
     return [DenseRows(X, y)]
 
 
-def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> list[Any]:
-    """Rows of each LIBSVM file, all of one width, on memory maps in `scratch`."""
+def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> RawParts:
+    """Rows of each LIBSVM file, all of one width, on memory maps in `scratch`.
+
+    Indices start at 0 in all files if any file has an index 0, unless `source.zero_based` says it:
+    until then they are kept as the files have them.
+    """
     from kbench.data.formats import libsvm
 
-    largest = 0
+    wanted = config["source"].get("zero_based")
+    auto, n_features = wanted in (None, "auto"), config.get("n_features")
+    known = None if auto else bool(wanted)
+    largest, least = 0, 1
 
-    def pieces(path: Path) -> Iterator[tuple[Any, np.ndarray]]:
-        nonlocal largest
-        for rows in libsvm.pieces(path, n_features=config.get("n_features")):
+    def pieces(path: Path) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+        nonlocal largest, least
+        for rows in libsvm.pieces(path, n_features=n_features, zero_based=known):
             largest = max(largest, rows.largest_index)
-            yield rows.to_csr(), rows.labels
+            if auto and rows.indices.size:
+                least = min(least, int(rows.indices.min()))
+            yield rows.to_csr(), rows.labels, rows.groups
+
+    def columns(width: int) -> tuple[int, int]:
+        """The first column in the arrays, and the number of columns."""
+        first = int(auto and least == 1)
+        return first, n_features or max(1, width - first)
 
     paths = {file.role: file.path for file in files if file.path is not None}
-    parts = spill(((role, pieces(path)) for role, path in paths.items()), scratch)
+    parts = spill(((role, pieces(path)) for role, path in paths.items()), scratch, columns)
+    zero_based = least == 0 if auto else bool(wanted)
+    largest -= auto and not zero_based
+    if n_features is not None and largest > n_features:
+        for path in paths.values():  # names the line
+            deque(libsvm.pieces(path, n_features=n_features, zero_based=True), maxlen=0)
     where = {role: partial(libsvm.line_of, path) for role, path in paths.items()}
     for role, part in parts.items():
         formats.require_targets(part.y, where[role], _target_range(config))
@@ -206,7 +350,9 @@ def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -
         if file.sample is not None:
             parts[file.role] = _draw(parts[file.role], *file.sample, file)
     _check_facts(config, {role: p.y for role, p in parts.items()}, largest, files)
-    return list(parts.values())
+    note = "indices start at 0, as the index 0 occurs; dataset.source.zero_based=false refuses it"
+    said = (note,) if auto and zero_based else ()
+    return RawParts(list(parts.values()), zero_based=zero_based, notes=said)
 
 
 def _draw(part: Any, n: int, seed: int, file: FileStatus) -> Any:
@@ -226,9 +372,11 @@ def _check_facts(
     fact_of = {"all": "n", "train": "n_train", "test": "n_test"}
     measured: dict[str, Any] = {fact_of[role]: y.size for role, y in labels.items()}
     measured["n_features"] = largest
-    classes = np.unique(np.concatenate([np.unique(y) for y in labels.values()]))
+    # A missing target is no class.
+    classes = np.unique(np.concatenate([np.unique(y[np.isfinite(y)]) for y in labels.values()]))
     measured["n_classes"] = int(classes.size)
-    measured["positives"] = [int(np.sum(y == classes[-1])) for y in labels.values()]
+    if classes.size:
+        measured["positives"] = [int(np.sum(y == classes[-1])) for y in labels.values()]
     names: dict[str, str] = {}
     for file in files:
         fact = fact_of.get(part_of(file.role), "n")

@@ -6,7 +6,7 @@ reordering rows stores row numbers only, so that a file may be larger than memor
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,10 @@ class Rows(ABC):
 
     n: int
     d: int
+    groups: np.ndarray | None = None
+    """Rows with equal numbers, int64, shape (n,), stay on one side of a random split."""
+    notes: tuple[str, ...] = ()
+    """What was assumed when the rows of a user's file were read."""
 
     @property
     @abstractmethod
@@ -58,10 +62,17 @@ def _chosen(array: np.ndarray, order: np.ndarray) -> np.ndarray:
 class DenseRows(Rows):
     """Rows `order` of an array of any real type, which may be a memory map."""
 
-    def __init__(self, X: np.ndarray, y: np.ndarray, order: np.ndarray | None = None) -> None:
-        self._X, self._y = X, y
+    def __init__(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        order: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
+    ) -> None:
+        self._X, self._y, self._groups = X, y, groups
         self._order = np.arange(X.shape[0]) if order is None else order
         self.n, self.d = self._order.size, X.shape[1]
+        self.groups = None if groups is None else _chosen(groups, self._order)
 
     @property
     def y(self) -> np.ndarray:
@@ -70,21 +81,28 @@ class DenseRows(Rows):
     def blocks(self) -> Iterator[np.ndarray]:
         for part in _steps(self._order, self.d):
             block = _chosen(self._X, part)
-            yield block if block.dtype.kind == "f" else block.astype(np.float32)
+            if block.dtype.kind == "f":
+                yield block
+            else:  # float32 holds bytes and words, but not every larger whole number
+                yield block.astype(np.float32 if block.dtype.itemsize <= 2 else np.float64)
 
     def take(self, order: np.ndarray) -> "DenseRows":
         """The rows `order`, in that order."""
-        return DenseRows(self._X, self._y, self._order[order])
+        return DenseRows(self._X, self._y, self._order[order], self._groups)
 
 
 @dataclass(frozen=True)
 class CsrArrays:
-    """The arrays of a CSR matrix with d columns and no stored zeros; they may be memory maps."""
+    """The arrays of a CSR matrix with d columns and no stored zeros; they may be memory maps.
+
+    `first` : what `indices` holds for column 0.
+    """
 
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
     d: int
+    first: int = 0
 
     @classmethod
     def of(cls, csr: Any) -> "CsrArrays":
@@ -108,21 +126,35 @@ class CsrArrays:
         places: Any = slice(int(self.indptr[order[0]]), int(self.indptr[order[-1] + 1]))
         if not _consecutive(order):
             places = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
-        entries = (self.data[places], self.indices[places], indptr.astype(np.int32))
+        indices = self.indices[places]
+        indices = indices - np.int32(self.first) if self.first else indices
+        entries = (self.data[places], indices, indptr.astype(np.int32))
         return csr_matrix(entries, shape=(order.size, self.d))
 
 
 class SparseRows(Rows):
     """Rows of CSR arrays in the order `order`."""
 
-    def __init__(self, arrays: CsrArrays, y: np.ndarray, order: np.ndarray | None = None) -> None:
-        self.arrays, self._y = arrays, y
+    def __init__(
+        self,
+        arrays: CsrArrays,
+        y: np.ndarray,
+        order: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
+    ) -> None:
+        self.arrays, self._y, self._groups = arrays, y, groups
         self._order = np.arange(y.size) if order is None else order
         self.n, self.d = self._order.size, arrays.d
+        self.groups = None if groups is None else _chosen(groups, self._order)
 
     @property
     def y(self) -> np.ndarray:
         return _chosen(self._y, self._order)
+
+    @property
+    def order(self) -> np.ndarray:
+        """Row numbers in `arrays`, shape (n,)."""
+        return self._order
 
     @property
     def nnz(self) -> int:
@@ -144,18 +176,19 @@ class SparseRows(Rows):
 
     def take(self, order: np.ndarray) -> "SparseRows":
         """The rows `order`, in that order."""
-        return SparseRows(self.arrays, self._y, self._order[order])
+        return SparseRows(self.arrays, self._y, self._order[order], self._groups)
 
     def followed_by(self, others: list["SparseRows"]) -> "SparseRows":
         """These rows and those of `others`; without a copy if the arrays are the same."""
         every = [self, *others]
         if all(rows.arrays is self.arrays for rows in others):
             order = np.concatenate([rows._order for rows in every])
-            return SparseRows(self.arrays, self._y, order)
+            return SparseRows(self.arrays, self._y, order, self._groups)
         from scipy.sparse import vstack
 
         whole = vstack([rows.arrays.take(rows._order) for rows in every], format="csr")
-        return SparseRows(CsrArrays.of(whole), np.concatenate([rows.y for rows in every]))
+        y = np.concatenate([rows.y for rows in every])
+        return SparseRows(CsrArrays.of(whole), y, groups=_joined_groups(every))
 
 
 class GeneratedRows(Rows):
@@ -189,4 +222,10 @@ def join(parts: list[Any]) -> Any:
     if isinstance(parts[0], SparseRows):
         return parts[0].followed_by(parts[1:])
     y = np.concatenate([p.y for p in parts])
-    return DenseRows(np.vstack([X for p in parts for X in p.blocks()]), y)
+    X = np.vstack([X for p in parts for X in p.blocks()])
+    return DenseRows(X, y, groups=_joined_groups(parts))
+
+
+def _joined_groups(parts: Sequence[Rows]) -> np.ndarray | None:
+    found = [p.groups for p in parts if p.groups is not None]
+    return np.concatenate(found) if len(found) == len(parts) else None

@@ -4,7 +4,7 @@ So a preparation needs memory for a block of rows only, however large the raw fi
 are in the prepared folder until the prepared arrays are written.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,30 +13,41 @@ import numpy as np
 
 from kbench.data.sources.rows import CsrArrays, SparseRows
 
-_TYPES = {"data": np.float32, "indices": np.int32, "indptr": np.int64, "y": np.float64}
+_TYPES = {
+    "data": np.float64,
+    "indices": np.int32,
+    "indptr": np.int64,
+    "y": np.float64,
+    "groups": np.int64,
+}
 
 
 def spill(
-    parts: Iterable[tuple[str, Iterator[tuple[Any, np.ndarray]]]], folder: Path
+    parts: Iterable[tuple[str, Iterator[tuple[Any, np.ndarray, np.ndarray]]]],
+    folder: Path,
+    columns: Callable[[int], tuple[int, int]] = lambda width: (0, width),
 ) -> dict[str, SparseRows]:
     """Write the rows of several parts one after the other, and map them.
 
     Parameters
     ----------
-    parts : iterable of (str, iterator of (csr_matrix, ndarray))
-        The name of a part and its rows with their targets, piece by piece.
+    parts : iterable of (str, iterator of (csr_matrix, ndarray, ndarray))
+        The name of a part and its rows with their targets and groups, piece by piece; a group of -1
+        is that of a row on its own.
     folder : Path
         Folder of the arrays; it must not exist yet.
+    columns : callable
+        Called with the largest number of columns of a piece when all have been read: the stored
+        column that becomes column 0, and the number of columns.
 
     Returns
     -------
     dict of str to SparseRows
-        All on the same arrays. The number of columns is the largest of any piece; stored zeros are
-        left out.
+        All on the same arrays; stored zeros are left out.
 
     Notes
     -----
-    O(entries) time. Memory: a piece and 8 bytes per row; disk: 8 bytes per entry, 16 per row.
+    O(entries) time. Memory: a piece and 8 bytes per row; disk: 12 bytes per entry, 24 per row.
     """
     folder.mkdir()
     width, ends = 1, {}
@@ -44,21 +55,33 @@ def spill(
         files = {n: stack.enter_context(open(folder / n, "wb")) for n in _TYPES}
         files["indptr"].write(np.zeros(1, dtype=np.int64).data)
         n = nnz = 0
+        grouped = False
         for name, pieces in parts:
             begin = n
-            for X, y in pieces:
+            for X, y, groups in pieces:
                 X.eliminate_zeros()
                 width = max(width, X.shape[1])
                 ends_of_rows = X.indptr[1:].astype(np.int64) + nnz
-                values = {"data": X.data, "indices": X.indices, "indptr": ends_of_rows, "y": y}
+                alone = groups < 0
+                grouped |= not alone.all()
+                groups = np.where(alone, -1 - np.arange(n, n + y.size), groups)
+                values = {
+                    "data": X.data,
+                    "indices": X.indices,
+                    "indptr": ends_of_rows,
+                    "y": y,
+                    "groups": groups,
+                }
                 for key, array in values.items():
                     files[key].write(np.ascontiguousarray(array, dtype=_TYPES[key]).data)
                 n, nnz = n + y.size, nnz + X.nnz
             ends[name] = (begin, n)
     mapped = {n: _map(folder / n, dtype) for n, dtype in _TYPES.items()}
-    arrays = CsrArrays(mapped["data"], mapped["indices"], mapped["indptr"], width)
+    first, d = columns(width)
+    arrays = CsrArrays(mapped["data"], mapped["indices"], mapped["indptr"], d, first)
+    groups_of_rows = mapped["groups"] if grouped else None
     return {
-        name: SparseRows(arrays, mapped["y"], np.arange(begin, end))
+        name: SparseRows(arrays, mapped["y"], np.arange(begin, end), groups_of_rows)
         for name, (begin, end) in ends.items()
     }
 

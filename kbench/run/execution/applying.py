@@ -78,7 +78,9 @@ def _metrics(
     """Every metric of the predictions."""
     y = preparation.target.encode(labels)
     predicted = columns.pop("prediction")
-    values: dict[str, float | None] = dict(metrics.score(preparation.target.task, y, predicted))
+    in_unit = preparation.target.scored
+    score = metrics.score(preparation.target.task, in_unit(y), in_unit(predicted))
+    values: dict[str, float | None] = dict(score)
     if columns:
         scores = np.column_stack(list(columns.values()))
         scores = scores[:, 0] if scores.shape[1] == 1 else scores

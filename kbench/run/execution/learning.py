@@ -23,8 +23,15 @@ class LearningCurves:
     `test_mae`.
     """
 
-    def __init__(self, task: str, X: Any, y: np.ndarray) -> None:
-        self._X, self._y = X, np.asarray(y)
+    def __init__(
+        self,
+        task: str,
+        X: Any,
+        y: np.ndarray,
+        in_unit: Callable[[np.ndarray], np.ndarray] = lambda values: values,
+    ) -> None:
+        """`in_unit` : targets or predictions in the unit of the scores."""
+        self._X, self._y, self._in_unit = X, in_unit(np.asarray(y)), in_unit
         self._metrics = [spec for spec in METRICS[task] if spec.direction == "min"]
         self._seen = self._due = 0.0
         self._seconds: list[float] = []
@@ -49,6 +56,7 @@ class LearningCurves:
     def _add(self, seconds: float, predicted: np.ndarray) -> None:
         self._seconds.append(seconds)
         self._samples.append(self._seen)
+        predicted = self._in_unit(predicted)
         self._values.append([spec.function(self._y, predicted) for spec in self._metrics])
 
     def tables(self) -> list[dict[str, Any]]:

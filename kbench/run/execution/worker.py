@@ -234,7 +234,8 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
 
     kind = task.about.task
     curves: Curves = {}
-    learning = LearningCurves(kind, data.X_test, data.y_test)
+    in_unit = data.preparation.target.scored
+    learning = LearningCurves(kind, data.X_test, data.y_test, in_unit)
 
     def look(seconds: float, state: dict[str, Any]) -> None:
         _record(curves, seconds, state)
@@ -272,7 +273,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         "n_features": int(data.X_train.shape[1]),
         "n_classes": data.n_classes,
         "density": _density(data.X_train),
-        **metrics.score(kind, data.y_test, predicted),
+        **metrics.score(kind, in_unit(data.y_test), in_unit(predicted)),
         **_ranked(estimator, data),
         **_target_errors(kind, estimator, data),
         "fit_wall_s": fit_wall_s,
@@ -290,7 +291,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         **_learnt(estimator, converged=warned.converged),
         **_kept_model(task, estimator, data),
     }
-    notes = [warned.note(), row.get("message")]
+    notes = [warned.note(), row.get("message"), *data.notes]
     if rows is not None:
         # Pages of mapped files are in the resident memory, but the system can reclaim them: the
         # guard's peak, without them, is that of the row.
@@ -334,7 +335,10 @@ def _path(task: str, estimator: Any, data: Any) -> list[dict[str, Any]]:
     if not hasattr(estimator, "predict_path"):
         return []
     name, values = estimator.path_
-    scores = [metrics.score(task, data.y_test, y) for y in estimator.predict_path(data.X_test).T]
+    in_unit = data.preparation.target.scored
+    y_test = in_unit(data.y_test)
+    predicted = estimator.predict_path(data.X_test).T
+    scores = [metrics.score(task, y_test, in_unit(y)) for y in predicted]
     return [
         {"curve": metric, "x_name": name, "x": values, "value": [score[metric] for score in scores]}
         for metric in (scores[0] if scores else ())

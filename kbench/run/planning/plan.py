@@ -506,7 +506,8 @@ def _form(dataset: dict[str, Any], bare: dict[str, Any]) -> str | None:
     """Name of a data set's form if it is not the default: its variant and its changed keys."""
     from kbench.data import influence, with_variant
 
-    plain = flatten(influence(with_variant(bare | {"variant": dataset.get("variant")})))
+    same = {key: dataset.get(key) for key in ("variant", "task")}
+    plain = flatten(influence(with_variant(bare | same)))
     changed = [
         f"{key}={hydra_value(value)}"
         for key, value in flatten(influence(dataset)).items()

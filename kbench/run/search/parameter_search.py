@@ -483,7 +483,8 @@ def _train_rows(plan: Plan, search: Search) -> int:
     from kbench.data.preparation.split import holdout_rows
 
     data = open_prepared(plan.prepared[canonical(plan.runs[0].dataset_config)])
-    train, _ = holdout_rows(data.y_train, search.first_holdout, classes=data.n_classes is not None)
+    classes, groups = data.n_classes is not None, data.groups_train
+    train, _ = holdout_rows(data.y_train, search.first_holdout, classes=classes, groups=groups)
     return int(train.size)
 
 

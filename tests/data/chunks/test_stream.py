@@ -82,7 +82,7 @@ def test_chunks_of_tables_are_their_rows(tmp_path_factory, chunk, n, rows, size)
             folder / f"f.{form}", format=form, rows=rows, columns=told, task="regression"
         )
         X, y = gathered(parts, rows)
-        np.testing.assert_array_equal(X[:, 0], frame["u"])
+        np.testing.assert_array_equal(X[:, 0].astype(np.float32), frame["u"])
         np.testing.assert_array_equal(y, frame["v"])
 
 
@@ -92,7 +92,7 @@ def test_chunks_of_tables_are_their_rows(tmp_path_factory, chunk, n, rows, size)
     [
         ("\n\nu,v\r\n1,2\r\n\r\n3\r\n", r"f:6: 1 field between delimiters ',', should be 2"),
         ("u,v\n1,2\n3,x\n", r"f:3: target 'v' is 'x', should be a number"),
-        ("u,v\n1,2\n\n\n,4\n", r"f:5: column 'u' is empty, should be a number"),
+        ("u,v\n1,2\n\n\n,4\n", r"f:5: column 'u' is missing, should be a number"),
         ("u,v\n1,2\n3,4\n5\r6,7\n", r"f:4: a carriage return within the line"),
         ("u,v\n1,2\n3,inf\n", r"f:3: target 'v' is inf"),
         ("u,v\n", r"f: no rows"),
@@ -145,7 +145,7 @@ def test_a_number_that_is_missing_is_named_with_row_and_chunk(tmp_path):
     message = r"X\.npy, row 366 \(chunk 37\): column 2 is nan, should be a finite number"
     with pytest.raises(DataError, match=message):
         next(parts)
-    message = r"f\.parquet, row 366 \(chunk 37\): column 'u' is missing or not finite"
+    message = r"f\.parquet, row 366 \(chunk 37\): column 'u' is missing, should be a number"
     with pytest.raises(DataError, match=message):
         list(chunks(tmp_path / "f.parquet", format="parquet", rows=10))
     X[365, 1], y[9] = 0, np.inf

@@ -103,12 +103,11 @@ def test_a_column_that_is_taken_as_the_target_is_named(folders, suffix):
         head = "".join(f"@attribute {name} numeric\n" for name in ("a", "y", "last"))
         rows = frame.to_csv(index=False, header=False)
         path.write_text(f"@relation r\n{head}@data\n{rows}")
-    said = rf"my{suffix}: the last column, 'last', .* dataset\.source\.columns\.target=NAME"
-    with pytest.warns(UserWarning, match=said):
-        prepare(user_file(path, task="binary"), folders)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        prepare(user_file(path, task="binary", source={"columns": {"target": -1}}), folders)
+    said = "the last column, 'last', is taken as the target; dataset.source.columns.target=NAME"
+    (note,) = open_prepared(prepare(user_file(path, task="binary"), folders)).notes
+    assert said in note
+    told = user_file(path, task="binary", source={"columns": {"target": -1}})
+    assert open_prepared(prepare(told, folders)).notes == ()
 
 
 @pytest.mark.parametrize("n_classes", [50, 200])

@@ -221,8 +221,9 @@ def test_a_target_out_of_range_is_named_by_file_and_line(toy):
 
 def test_malformed_lines_are_named_by_file_and_line(toy):
     (toy.read_only[0] / "toy.t").write_text("1 1:1\n1 0:3\n")
-    with pytest.raises(DataError, match=r"toy\.t:2: index 0 in '0:3', indices start at 1"):
-        prepare(named(), toy)
+    from_one = named(source={"zero_based": False})
+    with pytest.raises(DataError, match=r"toy\.t:2: index 0 in '0:3', should be from 1; zero_"):
+        prepare(from_one, toy)
     (toy.read_only[0] / "toy.t").write_text("1 1:1\n1 9:3\n")
     with pytest.raises(DataError, match=r"toy\.t:2: index 9, the data set has 6 features"):
         prepare(named(n_features=6), toy)

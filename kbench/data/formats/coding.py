@@ -1,0 +1,369 @@
+"""Tables of named columns, numbers or categories, become features and a target.
+
+A column of numbers is one feature. A column of categories becomes one-hot features, one for each
+category of the training file (of the only file, if there is one), sorted as text. A category that
+only the test file has is an error; with `source.columns.unknown: ignore` its features are all 0.
+Features are in the order of the file's columns.
+
+With `source.columns.categorical: auto` columns of texts are found by their content, categories of
+fewer than RARE_ROWS rows share one feature, and an unknown category has only zeros. The result is
+that of scikit-learn's OneHotEncoder(min_frequency=RARE_ROWS, handle_unknown="ignore"), but for
+columns whose texts are all rare, which are left out; counts suffice for it, so that no column has
+to be in memory twice.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.data.formats import Layout, Part, features_file, number, printable, require_present
+from kbench.data.formats.number_text import is_missing
+from kbench.data.formats.table import Options, Table
+from kbench.data.preparation.array_file import ArrayWriter, mapped
+from kbench.errors import DataError
+
+RARE_ROWS = 5
+"""Fewer training rows of a category than this share one feature with others (`categorical: auto`).
+More joins categories that differ, fewer makes features that single rows decide."""
+
+
+def read_tables(
+    parts: Mapping[str, list[Path]],
+    source: Mapping[str, Any],
+    folder: Path,
+    tables: Callable[[Path, Options], Iterable[Table]],
+    *,
+    text_target: bool = True,
+) -> dict[str, Part]:
+    """The rows of each part, whose files `tables(path, options)` reads piece by piece.
+
+    Notes
+    -----
+    If all features are numbers they are written to `folder` and mapped, so that memory is needed
+    for a piece and for about 24 bytes per row. Tables with categories are kept in memory until the
+    last row has been read, because only then all categories are known.
+    """
+    known = source.get("known") or {}
+    options = Options(
+        source.get("columns") or {}, known.get("layout"), source, text_target=text_target
+    )
+    coding = Coding(options, known.get("labels"))
+    folder.mkdir(exist_ok=True)
+    tables_by_part: dict[str, list[Table]] = {}
+    maps: dict[str, np.ndarray] = {}
+    for part, paths in parts.items():
+        group = tables_by_part[part] = []
+        with ExitStack() as stack:
+            out = None
+            for table in (table for path in paths for table in tables(path, options)):
+                coding.learn(table, training=len(tables_by_part) == 1)
+                if coding.has_categories:
+                    group.append(table)
+                    continue
+                X = coding.numbers(table)
+                if out is None:
+                    file = features_file(folder, part)
+                    out = stack.enter_context(ArrayWriter(file, (None, X.shape[1]), np.float64))
+                out.write(X)
+                group.append(table.without_features())
+        if out is not None:
+            maps[part] = mapped(features_file(folder, part))
+    made = {part: coding.part(group, maps.get(part)) for part, group in tables_by_part.items()}
+    notes = (*options.notes, *coding.notes)
+    return {part: replace(rows, notes=notes) for part, rows in made.items()}
+
+
+class Coding:
+    """Features and targets of tables that are read one by one and have the same columns.
+
+    Parameters
+    ----------
+    options : Options
+    labels : tuple of str, optional
+        Texts of the targets in the training tables.
+
+    Attributes
+    ----------
+    labels : tuple of str or None
+        Targets that are texts, sorted; None if all targets so far are numbers.
+    layout : Layout
+        Columns and the categories seen so far.
+    """
+
+    def __init__(self, options: Options, labels: tuple[str, ...] | None = None) -> None:
+        self.known = options.known
+        self._options = options
+        self._known_labels = labels
+        unknown = options.columns.get("unknown") or "error"
+        self._unknown_is_error = unknown == "error" and not options.auto
+        self._first: Table | None = None
+        self._seen: dict[str, Counter[str]] = {}
+        self._texts: set[str] | None = set()
+        self._groups: dict[str, int] = {}
+
+    def learn(self, table: Table, *, training: bool) -> None:
+        """Record the categories of a training table, and the labels of any table.
+
+        If the layout is known, only compare the table with it.
+
+        Raises
+        ------
+        DataError
+            A column is missing, or numbers in one table and categories in another.
+        """
+        used = table.features
+        if not used:
+            raise DataError(f"{table.path}:1: no column is left beside the target {table.target!r}")
+        if self.known is not None:
+            _require_layout(table, self.known)
+            return
+        if self._first is None:
+            self._first = table
+            texts = [name for name in used if table.columns[name].categories is not None]
+            self._seen = {name: Counter() for name in texts}
+        _same_columns(table, self._first)
+        for name in self._seen if training else ():
+            column = table.columns[name]
+            assert column.categories is not None
+            counts = np.bincount(column.values, minlength=len(column.categories))
+            present = np.flatnonzero(counts)
+            self._seen[name].update({column.categories[k]: int(counts[k]) for k in present})
+        assert table.target is not None
+        labels = table.columns[table.target].categories
+        if labels is None:
+            self._texts = None
+        elif self._texts is not None:
+            self._texts.update(text for text in labels if not is_missing(text))
+
+    @property
+    def only_numbers(self) -> bool:
+        """Whether no column of the recorded tables holds texts."""
+        return not self._seen and self._texts is None
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether a feature of the recorded tables, or of the known layout, holds texts."""
+        return any(self.known["columns"].values()) if self.known is not None else bool(self._seen)
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        if self.known is not None:
+            return self._known_labels
+        if self._texts is None or all(number(text) is not None for text in self._texts):
+            return None
+        return tuple(sorted(self._texts))
+
+    @property
+    def layout(self) -> Layout:
+        if self.known is not None:
+            return self.known
+        assert self._first is not None
+        target = self._first.target
+        assert target is not None
+        least = RARE_ROWS if self._options.auto else 0
+        columns: dict[str, list[str]] = {}
+        rare: dict[str, list[str]] = {}
+        for name in self._first.features:
+            counts = self._seen.get(name)
+            columns[name] = sorted(text for text, n in (counts or {}).items() if n >= least)
+            if counts is not None and len(columns[name]) < len(counts):
+                rare[name] = sorted(text for text, n in counts.items() if n < least)
+            if rare.get(name) and not columns[name]:  # no category is frequent
+                del rare[name], columns[name]
+        return Layout(columns=columns, target=target, rare=rare, group=self._first.group)
+
+    @property
+    def notes(self) -> list[str]:
+        """What became of columns of texts that were found by their content, and of missing ones."""
+        if self.known is not None or self._first is None:
+            return []
+        layout, notes = self.layout, []
+        for name, counts in self._seen.items():
+            shown = f"the column {printable(name)!r}"
+            if self._options.auto and name not in layout["columns"]:
+                notes.append(
+                    f"{shown} is left out, as each of its {len(counts)} texts is in fewer than "
+                    f"{RARE_ROWS} rows"
+                )
+            elif self._options.auto:
+                rare = len(layout["rare"].get(name, ()))
+                kept = len(layout["columns"][name])
+                notes.append(
+                    f"{shown} holds texts: one feature for each of {kept}"
+                    + (f", and one for the {rare} rare ones" if rare else "")
+                )
+            if counts[""] and name in layout["columns"]:
+                notes.append(f"{shown} lacks {counts['']} texts, which are a category of their own")
+        return notes
+
+    def numbers(self, table: Table) -> np.ndarray:
+        """Features of a recorded table without categories, float64, shape (n, d)."""
+        X: np.ndarray = _features(table, self.layout, self._unknown_is_error)
+        return X
+
+    def part(self, tables: list[Table], X: Any = None) -> Part:
+        """The concatenated rows of recorded tables; X : (n, d), their features if computed before.
+
+        Raises
+        ------
+        DataError
+            A row has a category that the training rows lack, or no target.
+        """
+        layout, labels = self.layout, self.labels
+        if X is None:
+            unknown = self._unknown_is_error
+            if not layout["columns"]:
+                raise DataError(
+                    f"{tables[0].path}: no feature is left, each text of its columns is in fewer "
+                    f"than {RARE_ROWS} rows"
+                )
+            X = _stack([_features(t, layout, unknown) for t in tables])
+        y = np.concatenate([_target(t, labels) for t in tables])
+        where = _where(tables)
+        if self.known is None:
+            require_present(y, where, self._options.source, str(tables[0].target))
+        return Part(X, y, labels, where, layout, self._group_numbers(tables))
+
+    def _group_numbers(self, tables: list[Table]) -> np.ndarray | None:
+        """(n,) number of each row's group, the same in all tables; None without such a column."""
+        if tables[0].group is None or self.known is not None:
+            return None
+        numbers = []
+        for table in tables:
+            column = table.columns[str(table.group)]
+            texts = [text.strip() for text in column.categories or ()]
+            for text in texts:
+                self._groups.setdefault(text, len(self._groups))
+            places = [-1 if is_missing(text) else self._groups[text] for text in texts]
+            numbers.append(np.array(places, dtype=np.int64)[column.values])
+        groups = np.concatenate(numbers)
+        # A row without a group is a group of its own.
+        return np.where(groups < 0, -1 - np.arange(groups.size), groups)
+
+
+def _same_columns(table: Table, first: Table) -> None:
+    for name in first.columns:
+        if name not in table.columns:
+            raise DataError(f"{table.path}:1: no column {name!r}, {first.path} has it")
+        ours, theirs = table.columns[name].categories, first.columns[name].categories
+        if (ours is None) != (theirs is None):
+            raise DataError(
+                f"{table.path}: column {name!r} holds {'numbers' if ours is None else 'texts'}, "
+                f"in {first.path} it does not; dataset.source.columns.categorical={[name]} reads "
+                "texts in both"
+            )
+    for name in table.columns:
+        if name not in first.columns:
+            raise DataError(f"{table.path}:1: a column {name!r}, {first.path} has none")
+
+
+def _require_layout(table: Table, layout: Layout) -> None:
+    """Refuse a table without the columns that a model was trained on, in any order."""
+    for name, categories in layout["columns"].items():
+        if name not in table.columns:
+            raise DataError(f"{table.path}:1: no column {name!r}, the training file had it")
+        if bool(categories) != bool(table.columns[name].categories):
+            had, has = ("texts", "numbers") if categories else ("numbers", "texts")
+            raise DataError(
+                f"{table.path}: column {name!r} holds {has}, in the training file it held {had}"
+            )
+    for name in table.features:
+        # A column of rare texts alone was left out of the features.
+        if name not in layout["columns"] and table.columns[name].categories is None:
+            raise DataError(f"{table.path}:1: a column {name!r}, the training file had none")
+
+
+def _places(table: Table, layout: Layout, unknown_is_error: bool) -> dict[str, np.ndarray]:
+    """For each categorical column the index of each row's category, -1 if it is unknown."""
+    places = {}
+    for name, known in layout["columns"].items():
+        column = table.columns[name]
+        if not known:
+            continue
+        assert column.categories is not None
+        rare = dict.fromkeys(layout.get("rare", {}).get(name, ()), len(known))
+        place = rare | {category: k for k, category in enumerate(known)}
+        lookup = np.array([place.get(c, -1) for c in column.categories], dtype=np.int32)
+        codes = lookup[column.values]
+        if unknown_is_error and codes.size and codes.min() < 0:
+            row = int(np.argmin(codes))
+            category = column.categories[column.values[row]]
+            raise DataError(
+                f"{table.where(row)}: column {name!r} is {category!r}, which no training row has; "
+                "dataset.source.columns.unknown=ignore makes it none of their categories"
+            )
+        places[name] = codes
+    return places
+
+
+def _features(table: Table, layout: Layout, unknown_is_error: bool) -> Any:
+    """Features of a table in float64: dense, or CSR if there are categories."""
+    columns = layout["columns"]
+    if not any(columns.values()):
+        stacked = np.column_stack([table.columns[name].values for name in columns])
+        return stacked.astype(np.float64, copy=False)
+    from scipy.sparse import csc_matrix
+
+    places = _places(table, layout, unknown_is_error)
+    rows, values, counts = [], [], [np.zeros(1, dtype=np.int64)]
+    for name, categories in columns.items():
+        if name in places:
+            width = len(categories) + (name in layout.get("rare", {}))
+            place = places[name]
+            order = np.argsort(place, kind="stable").astype(np.int32)
+            rows.append(order[np.count_nonzero(place < 0) :])
+            values.append(np.ones(rows[-1].size))
+            counts.append(np.bincount(place[rows[-1]], minlength=width))
+        else:
+            column = table.columns[name].values
+            rows.append(np.flatnonzero(column).astype(np.int32))
+            values.append(column[rows[-1]].astype(np.float64, copy=False))
+            counts.append(np.array([rows[-1].size]))
+    starts = np.cumsum(np.concatenate(counts))
+    entries = (np.concatenate(values), np.concatenate(rows), starts)
+    return csc_matrix(entries, shape=(table.n, starts.size - 1)).tocsr()
+
+
+def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
+    """(n,) numbers, or places in `labels`; NaN where the target is missing or no such label."""
+    if table.target is None:
+        return np.zeros(table.n)
+    column = table.columns[table.target]
+    if column.categories is None:
+        return column.values.astype(np.float64, copy=False)
+    if labels is None:
+        values = [number(text) for text in column.categories]
+    else:
+        place = {text: float(k) for k, text in enumerate(labels)}
+        values = [place.get(text) for text in column.categories]
+    found = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    y: np.ndarray = found[column.values]
+    return y
+
+
+def _stack(pieces: list[Any]) -> Any:
+    if len(pieces) == 1:
+        return pieces[0]
+    if isinstance(pieces[0], np.ndarray):
+        return np.vstack(pieces)
+    from scipy.sparse import vstack
+
+    return vstack(pieces, format="csr")
+
+
+def _where(tables: list[Table]) -> Callable[[int], str]:
+    return partial(_locate, [(t.n, t.where) for t in tables])
+
+
+def _locate(pieces: list[tuple[int, Callable[[int], str]]], row: int) -> str:
+    for n, where in pieces:
+        if row < n:
+            return where(row)
+        row -= n
+    raise IndexError(row)

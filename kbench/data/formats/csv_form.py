@@ -1,0 +1,299 @@
+"""Form of a CSV file, found in its first records: delimiter, header, and how its numbers look.
+
+Every decision that the file does not force is recorded in `Options.notes`.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kbench.data.formats import DELIMITERS, number, printable
+from kbench.data.formats.number_text import (
+    decimal_of,
+    decorated,
+    is_missing,
+    plain_or_decorated,
+)
+from kbench.data.formats.table import Options, Roles, matching, roles_of
+from kbench.errors import DataError
+
+_SAMPLE = 200
+"""Records that decide about the header and the numbers: few enough to be parsed in Python in 10 ms,
+enough for decimals to occur. A later field that differs is met when its piece is read."""
+
+_GUESSED = 20
+"""Lines in which the delimiter has to occur equally often."""
+
+_MAX_COLUMNS = 1_000_000
+"""Columns from which on a first line is taken for damage: each costs about 1 KiB of memory."""
+
+_INDEX_NAMES = ("", "Unnamed: 0")
+"""Names of a first column that pandas and R write where an index or the rows' names have none."""
+
+
+@dataclass
+class Form:
+    """Layout of a file.
+
+    Attributes
+    ----------
+    delimiter : str
+    names : list of str
+    begin : int
+        Number of the line of the first row.
+    roles : Roles
+    decimal : {".", ","}
+        Character before the decimals in decorated numbers.
+    decorated : set of str
+        Columns of numbers that are not all as Python writes them.
+    text_target : bool
+        Whether the target is read as text.
+    """
+
+    delimiter: str
+    names: list[str]
+    begin: int
+    roles: Roles
+    decimal: str
+    text_target: bool
+    decorated: set[str] = field(default_factory=set)
+
+    def is_text(self, name: str) -> bool:
+        """Whether any text is right in a column."""
+        if name == self.roles.target:
+            return self.text_target
+        return name in self.roles.texts or name == self.roles.group or name in self.roles.dropped
+
+
+def quoted_pattern(delimiter: str) -> re.Pattern[bytes]:
+    """Matches a field in quotes, with its line breaks; group 1 is empty if the quote is not closed.
+
+    A quote within a field that does not begin with one is an ordinary character.
+    """
+    before = rb"[ \t\n]" if delimiter == " " else rb"[\n" + re.escape(delimiter.encode()) + rb"]"
+    return re.compile(rb"(?:(?<=" + before + rb')|\A)"[^"]*(?:""[^"]*)*("|\Z)')
+
+
+def records(
+    content: bytes, number_: int, pattern: re.Pattern[bytes]
+) -> Iterator[tuple[int, bytes]]:
+    """Records that are not empty, with the numbers of the lines that they begin on."""
+    masked = content
+    if b'"' in content:
+        masked = pattern.sub(lambda match: match[0].replace(b"\n", b"\0"), content)
+    at, line = 0, number_
+    for part in masked.split(b"\n"):
+        record = content[at : at + len(part)]
+        if record.strip():
+            yield line, record.removesuffix(b"\r")
+        at += len(part) + 1
+        line += 1 + (record.count(b"\n") if len(masked) else 0)
+
+
+def fields_of(record: str, delimiter: str) -> list[str]:
+    """The fields of a record, without quotes and the white space about them."""
+    if delimiter == " ":
+        if '"' not in record:
+            return record.split()
+        record, delimiter = re.sub(r"[ \t]+", " ", record.strip()), " "
+    try:
+        fields = next(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter))
+    except (csv.Error, StopIteration):  # a field of more than 131,072 characters
+        fields = record.split(delimiter)
+    return [text.strip() for text in fields]
+
+
+def delimiter_of(content: bytes, named: str | None) -> str:
+    """The delimiter that a config names, or the one that divides the first lines evenly.
+
+    A tab, semicolon or bar that is equally frequent in all lines wins over a comma, which may be
+    that of decimals; white space is taken only if there is no other.
+    """
+    if named:
+        return DELIMITERS[named]
+    text = re.sub(rb'"[^"]*"', b"", content[: 1 << 16])
+    lines = [line for line in text.split(b"\n")[: 10 * _GUESSED] if line.strip()]
+    if len(content) > 1 << 16:
+        lines = lines[:-1] or lines
+    counts = {d: [line.count(d.encode()) for line in lines[:_GUESSED]] for d in "\t;|,"}
+    even = [d for d, found in counts.items() if found and found[0] and len(set(found)) == 1]
+    if even:
+        return even[0]
+    first = {d: found[0] if found else 0 for d, found in counts.items()}
+    most = max((",", ";", "\t", "|"), key=lambda d: first[d])
+    return most if first[most] else " "
+
+
+def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> Form:
+    """The form of a file that begins with `content`, which is not blank."""
+    found = islice(records(content, 1, quoted_pattern(delimiter)), _SAMPLE + 1)
+    (place, raw), *rest = found
+    try:
+        first = raw.decode()
+    except UnicodeDecodeError:
+        raise not_utf8(path, place) from None
+    if first.count(delimiter) >= _MAX_COLUMNS:
+        raise DataError(
+            f"{path}:{place}: {first.count(delimiter) + 1} fields between delimiters "
+            f"{delimiter!r}, should be {_MAX_COLUMNS} at most"
+        )
+    fields = fields_of(first, delimiter)
+    sample = [fields_of(raw.decode(errors="replace"), delimiter) for _, raw in rest]
+    names = list(options.columns.get("names") or [])
+    shown = f"{len(fields)} field{'s' * (len(fields) > 1)} between delimiters {delimiter!r}"
+    if len(fields) < 2 and not (sample and len(sample[0]) == 2):
+        raise DataError(
+            f"{path}:{place}: {shown}, should be two at least; set dataset.source.columns."
+            f"delimiter to one of {', '.join(DELIMITERS)}"
+        )
+    if names and len(names) != len(fields):
+        raise DataError(f"{path}:{place}: {shown}, dataset.source.columns.names has {len(names)}")
+    no_numbers = not any(number(text) is not None for text in fields)
+    if no_numbers and sample and all(len(row) == len(fields) + 1 for row in sample):
+        fields = ["", *fields]  # the header of R's write.table lacks the column of the rows' names
+    sample = [row for row in sample if len(row) == len(fields)]
+    header = _header(fields, sample, options)
+    if not names:
+        names = fields if header else [str(k) for k in range(1, len(fields) + 1)]
+    _require_different(names, path, place)
+    index = [names[0]] if header and names[0] in _INDEX_NAMES else []
+    columns = dict(zip(names, zip(*sample, strict=True), strict=True)) if sample else {}
+    if header and names[-1] == "" and not any(columns.get("", ())):
+        index.append("")  # every line ends in a delimiter
+    begin = rest[0][0] if header and rest else place + header
+    decimals = options.columns.get("decimal")
+    form = Form(
+        delimiter,
+        names,
+        begin,
+        Roles(None, None, frozenset(), frozenset()),
+        {"comma": ",", "point": ".", None: ""}[decimals],
+        options.text_target,
+    )
+    _find_numbers(form, columns if header or not sample else _with(columns, fields), options)
+    form.roles = roles_of(names, options, path, index)
+    return form
+
+
+def _with(columns: dict[str, tuple[str, ...]], fields: list[str]) -> dict[str, tuple[str, ...]]:
+    """The columns with the first record, which is a row."""
+    return {n: (first, *rest) for (n, rest), first in zip(columns.items(), fields, strict=True)}
+
+
+def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
+    """Which columns hold decorated numbers, and with which decimals; and which hold texts."""
+    filled = {n: [f for f in c if not is_missing(f, numeric=True)] for n, c in columns.items()}
+    odd = {
+        name: [f for f in texts if number(f) is None]
+        for name, texts in filled.items()
+        if all(
+            number(f) is not None or any(decorated(f, d) is not None for d in ".,") for f in texts
+        )
+    }
+    if not form.decimal:
+        form.decimal = decimal_of((f for texts in odd.values() for f in texts), form.delimiter)
+    for name, texts in filled.items():
+        pointed = form.decimal == "," and any("." in f for f in texts) and any(odd.values())
+        numbers = [plain_or_decorated(f, form.decimal) for f in texts]
+        if name in odd and (odd[name] or pointed) and None not in numbers:
+            note_decorated(form, name, next(iter(odd[name] or texts)), options)
+        elif options.auto and texts and any(number(f) is None for f in texts):
+            options.texts.add(name)
+
+
+def note_decorated(form: Form, name: str, example: str, options: Options) -> None:
+    """Read the numbers of a column as people write them, and say so with an example."""
+    form.decorated.add(name)
+    value = plain_or_decorated(example, form.decimal)
+    if value is None:
+        return
+    options.note(
+        f"in the column {printable(name)!r} {printable(example)!r} is read as {value:.12g}; "
+        f"dataset.source.columns.decimal={'point' if form.decimal == ',' else 'comma'} reads it "
+        "otherwise"
+    )
+
+
+def _header(fields: list[str], sample: Sequence[list[str]], options: Options) -> bool:
+    """Whether the first record names the columns."""
+    told = options.columns.get("header")
+    if told is not None:
+        return bool(told)
+    if options.columns.get("names"):
+        return False
+    if options.known is not None and set(options.known["columns"]) <= set(fields):
+        return True
+    why = _why_header(fields, sample, options)
+    if why:
+        options.note(
+            f"the first line is taken as the header, {why}; dataset.source.columns.header=false "
+            "makes it a row"
+        )
+    return why is not None
+
+
+def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options) -> str | None:
+    """Why the first record is a header: empty if it is plain, None if it is a row."""
+    numbers = [text for text in fields if number(text) is not None]
+    for wanted in _named(options):
+        name = matching(fields, wanted)
+        by_place = isinstance(wanted, int) and 0 < abs(wanted) <= len(fields)
+        if name is not None and not by_place:
+            return f"as it has the column {printable(name)!r}" if numbers else ""
+    counted = fields[1:] if fields[0] == "" else fields
+    if len(counted) > 1 and counted == [str(k) for k in range(len(counted))]:
+        return f"as it counts from 0 to {len(counted) - 1}"
+    columns = list(zip(*sample, strict=True)) if sample else [()] * len(fields)
+    filled = [[f for f in column if not is_missing(f, numeric=True)] for column in columns]
+    breaks = [
+        text
+        for text, column in zip(fields, filled, strict=True)
+        if column
+        and number(text) is None
+        and not is_missing(text, numeric=True)
+        and all(_like_a_number(f) for f in column)
+        and not _like_a_number(text)
+    ]
+    if not numbers:
+        return "" if breaks or not sample else "as no field of it is a number"
+    if len(set(fields)) < len(fields):
+        return None
+    if breaks:
+        return f"as {printable(breaks[0])!r} is no number and all below it are"
+    decimals = sum(all(re.search(r"\d\.\d|\de", f) for f in column) for column in filled if column)
+    whole = all(text.isascii() and text.isdigit() for text in fields)
+    if whole and len(sample) > 2 and decimals >= max(2, len(fields) - 1):
+        return "as it has whole numbers above decimals"
+    return None
+
+
+def _named(options: Options) -> Iterator[Any]:
+    """What the config calls columns: names, numbers, truth values."""
+    for key in ("target", "group"):
+        if options.columns.get(key) is not None:
+            yield options.columns[key]
+    for key in ("categorical", "drop"):
+        if isinstance(options.columns.get(key), list):
+            yield from options.columns[key]
+
+
+def _like_a_number(text: str) -> bool:
+    return number(text) is not None or any(decorated(text, d) is not None for d in ".,")
+
+
+def _require_different(names: list[str], path: Path, place: int) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(
+            f"{path}:{place}: two columns {twice!r}; name them by dataset.source.columns.names, "
+            "or set dataset.source.columns.header=false if this line is a row"
+        )
+
+
+def not_utf8(path: Path, place: int) -> DataError:
+    return DataError(f"{path}:{place}: not UTF-8 text; convert the file")

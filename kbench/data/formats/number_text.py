@@ -1,0 +1,89 @@
+"""Numbers and missing values as people write them in tables.
+
+`number` in the package takes what Python and C print. Spreadsheets also write decimal commas,
+thousands separators, currencies and percent signs; `decorated` reads those, once it is known which
+character separates the decimals. Nothing is guessed field by field: `decimal_of` decides for a
+whole file.
+"""
+
+import re
+from collections.abc import Iterable
+
+from kbench.data.formats import number
+
+MISSING = frozenset(
+    ("", "?", "na", "n/a", "nan", "-nan", "null", "<na>", "#n/a", "#na", "1.#qnan", "-1.#ind")
+)
+"""Texts, in lower case, that stand for a missing value, as pandas, R, Weka and Excel write it."""
+
+MISSING_NUMBERS = MISSING | {"none", "."}
+"""The same where numbers are expected; as a label `none` is an ordinary text."""
+
+_SPELLINGS = sorted({f(text) for text in MISSING_NUMBERS for f in (str, str.upper, str.title)})
+NULL_TEXTS = [*_SPELLINGS, "NaN", "-NaN", "<NA>"]
+"""The spellings of MISSING_NUMBERS that pyarrow's reader is given."""
+
+_CURRENCY = r"(?:[$€£¥₹₩₽₺₴฿]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|kr|zł|Fr\.)(?=[\s\d]|$))"
+_SPACES = " \u00a0\u202f\u2009'"
+_DECORATED = {
+    decimal: re.compile(
+        rf"(?P<negative>\()?(?P<sign>[+-]?)\s*(?:{_CURRENCY}\s*)?(?P<sign2>[+-]?)"
+        rf"(?P<whole>[0-9]{{1,3}}(?:(?P<group>[{_SPACES}{re.escape(other)}])[0-9]{{3}}"
+        rf"(?:(?P=group)[0-9]{{3}})*)|[0-9]*)"
+        rf"(?:{re.escape(decimal)}(?P<fraction>[0-9]*))?(?P<power>[eE][+-]?[0-9]+)?"
+        rf"\s*(?:%|{_CURRENCY})?(?(negative)\)|)"
+    )
+    for decimal, other in ((".", ","), (",", "."))
+}
+_COMMA = re.compile(r"\d+,(\d{1,2}|\d{4,})\D*|.*\.\d{3},\d+\D*|\D*0,\d+\D*")
+_POINT = re.compile(r".*,\d{3}\.\d*\D*|.*,\d{3},\d{3}.*|\D*\d*\.(\d{1,2}|\d{4,})\D*")
+
+
+def is_missing(text: str, *, numeric: bool = False) -> bool:
+    """Whether a field stands for a missing value; `numeric` : in a column of numbers."""
+    return text.strip().lower() in (MISSING_NUMBERS if numeric else MISSING)
+
+
+def decorated(text: str, decimal: str) -> float | None:
+    """The number in `€ 1.234,50`, `(1,234.50)`, `12 %`, `1 234`; None if there is none.
+
+    Parameters
+    ----------
+    text : str
+    decimal : {".", ","}
+        The character before the decimals; the other one may separate thousands.
+
+    Notes
+    -----
+    A percentage keeps its figure: `12 %` is 12.
+    """
+    match = _DECORATED[decimal].fullmatch(text.strip())
+    if match is None or not (match["whole"] or match["fraction"]):
+        return None
+    if match["sign"] and match["sign2"]:
+        return None
+    whole = re.sub(r"[^0-9]", "", match["whole"]) or "0"
+    value = float(f"{whole}.{match['fraction'] or '0'}{match['power'] or ''}")
+    negative = bool(match["negative"]) != ("-" in (match["sign"], match["sign2"]))
+    return -value if negative else value
+
+
+def decimal_of(texts: Iterable[str], delimiter: str) -> str:
+    """The character before the decimals in the fields of a file that are no plain numbers.
+
+    `1,5` and `1.234,5` show a comma, `1,234.5` and `1,234,567` a point. If all fields are like
+    `1,234`, it is a point in a file with commas between the fields, and else a comma.
+    """
+    comma = point = False
+    for text in texts:
+        comma |= _COMMA.fullmatch(text.strip()) is not None
+        point |= _POINT.fullmatch(text.strip()) is not None
+    if comma != point:
+        return "," if comma else "."
+    return "," if delimiter != "," and not point else "."
+
+
+def plain_or_decorated(text: str, decimal: str) -> float | None:
+    """The number that a field of a column with decorated numbers holds; None if it is none."""
+    value = decorated(text, decimal)
+    return number(text.strip()) if value is None else value

@@ -1,0 +1,255 @@
+"""What files of every format have in common: precision, missing values, groups, and their targets.
+
+The formats are those of the table of formats: one that holds numbers and has no writer here fails.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+from sklearn.impute import SimpleImputer
+from support import merge, named, user_file
+
+from kbench.data import chunks, open_prepared, prepare, read_rows
+from kbench.data.formats import FORMATS
+from kbench.errors import DataError
+
+RNG = np.random.default_rng(0)
+N = 60
+X = RNG.normal(size=(N, 3)).round(3)
+Y = (X[:, 0] > 0).astype(float)
+
+
+def _text(y, x=None):
+    return "" if np.isnan(y) else repr(float(y))
+
+
+def _frame(X, y):
+    return pd.DataFrame(X, columns=list("abc")[: X.shape[1]]).assign(y=y)
+
+
+def _csv(path, X, y):
+    _frame(X, y).to_csv(path, index=False)
+
+
+def _parquet(path, X, y):
+    _frame(X, y).to_parquet(path)
+
+
+def _arff(path, X, y):
+    frame = _frame(X, y)
+    head = "".join(f"@attribute {name} numeric\n" for name in frame)
+    rows = frame.to_csv(index=False, header=False, na_rep="?")
+    path.write_text(f"@relation r\n{head}@data\n{rows}")
+
+
+def _libsvm(path, X, y):
+    lines = [
+        " ".join([repr(float(t)), *(f"{j + 1}:{v!r}" for j, v in enumerate(row))])
+        for t, row in zip(y, X.tolist(), strict=True)
+    ]
+    path.write_text("\n".join(lines))
+
+
+def _npy(path, X, y):
+    np.save(path.with_name("X.npy"), X)
+    np.save(path.with_name("y.npy"), y)
+
+
+WRITERS = {
+    "libsvm": _libsvm,
+    "csv": _csv,
+    "parquet": _parquet,
+    "arff": _arff,
+    "npy": _npy,
+    "npz": lambda path, X, y: np.savez(path, X=X, y=y),
+    "mat": lambda path, X, y: scipy.io.savemat(path, {"X": X, "y": y}),
+}
+BYTES_OR_ATOMS = {"idx", "cifar10", "xyz"}
+"""Formats of images and molecules, which cannot hold such values."""
+LACKING = sorted(set(WRITERS) - {"libsvm"})
+"""Formats in which a number can be missing: LIBSVM text leaves out zeros."""
+TABLES = sorted(name for name, form in FORMATS.items() if form.table)
+
+
+def config_of(form, folders, X, y, **over):
+    """The config of a file of this format with these rows, of which the first 40 train."""
+    path = folders.read_only[0] / f"t.{form}"
+    WRITERS[form](path, X, y)
+    over = merge({"split": {"kind": "first", "n_train": 40}}, over)
+    if form == "npy":
+        files = {f"all_{n}": {"names": [f"{n}.npy"], "url": None} for n in "Xy"}
+        config = named(**merge({"task": "binary"}, over))
+        return config | {"source": {"kind": "files", "format": "npy", "files": files}}
+    source = {"format": form}
+    if form in TABLES:
+        source["columns"] = {"target": "y"}
+    return user_file(path, **merge({"source": source}, over))
+
+
+def opened(config, folders):
+    return open_prepared(prepare(config, folders, download=False))
+
+
+def test_every_format_of_numbers_is_tested():
+    assert set(WRITERS) | BYTES_OR_ATOMS == set(FORMATS)
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+@pytest.mark.parametrize("whole", [True, False])
+def test_values_are_scaled_before_they_are_rounded(folders, form, whole):
+    times = 1.7e9 + np.arange(N) * (1.0 if whole else 0.5)
+    stamped = np.column_stack([times, X[:, :2]])
+    scaled = opened(config_of(form, folders, stamped, Y, scale="unit"), folders)
+    assert np.unique(scaled.X_train[:, 0]).size == 40
+    np.testing.assert_allclose(scaled.X_train[:, 0], np.arange(40) / 39, atol=1e-6)
+    assert not any("merge" in note for note in scaled.notes)
+    plain = opened(config_of(form, folders, stamped, Y), folders)
+    (note,) = [note for note in plain.notes if "merge in float32" in note]
+    assert f"column {repr('a') if form in TABLES else 1} (40 become" in note
+    assert "dataset.scale=unit" in note
+
+
+@pytest.mark.parametrize("form", ["libsvm", "csv", "parquet"])
+def test_chunks_are_not_rounded(folders, form):
+    path = folders.read_only[0] / f"t.{form}"
+    stamped = np.column_stack([1.7e9 + np.arange(N), X[:, :2]])
+    WRITERS[form](path, stamped, Y)
+    found = np.vstack([np.asarray(X.todense() if form == "libsvm" else X) for X, _ in
+                       chunks(path, format=form)])  # fmt: skip
+    np.testing.assert_allclose(found, stamped, rtol=1e-15)
+
+
+def lacking():
+    """X with a missing number in column b of a training and of a test row, and two in c."""
+    copy = X.copy()
+    copy[[7, 45], 1] = np.nan
+    copy[[3, 50], 2] = np.nan
+    return copy
+
+
+@pytest.mark.parametrize("form", LACKING)
+def test_a_missing_number_is_refused_with_its_place_and_the_remedies(folders, form):
+    config = config_of(form, folders, lacking(), Y)
+    with pytest.raises(DataError, match=r"missing=mean, median or indicator .*=drop") as error:
+        prepare(config, folders)
+    place = {"csv": ":5: column 'c'", "arff": ":9: column 'c'", "parquet": "row 4: column 'c'"}
+    assert place.get(form, "row 4: column 3 is nan") in str(error.value)
+
+
+@pytest.mark.parametrize("form", LACKING)
+@pytest.mark.parametrize("kind", ["mean", "median", "indicator"])
+def test_missing_numbers_are_filled_as_scikit_learn_does(folders, form, kind):
+    data = opened(config_of(form, folders, lacking(), Y, missing=kind), folders)
+    strategy = "mean" if kind == "indicator" else kind
+    imputer = SimpleImputer(strategy=strategy, add_indicator=kind == "indicator")
+    expected = imputer.fit_transform(lacking()[:40]).astype(np.float32)
+    np.testing.assert_array_equal(data.X_train, expected)
+    np.testing.assert_array_equal(data.X_test, imputer.transform(lacking()[40:]).astype(np.float32))
+    assert any(
+        f"missing numbers in 2 training and 2 test rows are filled with the {strategy}" in note
+        for note in data.notes
+    )
+
+
+@pytest.mark.parametrize("form", LACKING)
+def test_rows_with_missing_numbers_are_left_out(folders, form):
+    data = opened(config_of(form, folders, lacking(), Y, missing="drop"), folders)
+    whole = X[np.isfinite(lacking()).all(axis=1)].astype(np.float32)
+    np.testing.assert_array_equal(np.vstack([data.X_train, data.X_test]), whole)
+    assert any("4 rows with a missing number left out" in note for note in data.notes)
+
+
+@pytest.mark.parametrize("form", LACKING)
+def test_a_missing_target_is_no_class(folders, form):
+    y = Y.copy()
+    y[[2, 30, 59]] = np.nan
+    config = config_of(form, folders, X, y)
+    data = opened(config, folders)
+    assert (data.n_classes, data.n_train, data.n_test) == (2, 40, 17)
+    np.testing.assert_array_equal(data.X_train[2], X[3].astype(np.float32))
+    assert any("3 rows without a target left out" in note for note in data.notes)
+    with pytest.raises(DataError, match=r"target.*missing; dataset\.target\.missing=drop") as error:
+        prepare(merge(config, {"target": {"missing": "error"}}), folders)
+    place = {"csv": ":4:", "arff": ":8:"}.get(form, "row 3:")
+    assert place in str(error.value)
+
+
+MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A"]
+
+
+@pytest.mark.parametrize("text", MISSING)
+@pytest.mark.parametrize("labels", [("x", "y"), ("0", "1")])
+def test_a_missing_label_is_spelt_in_many_ways(folders, text, labels):
+    rows = [f"{row[0]},{labels[int(t)]}" for row, t in zip(X, Y, strict=True)]
+    rows[5] = f"{X[5, 0]},{text}"
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("a,y\n" + "\n".join(rows))
+    data = opened(user_file(path, task=None), folders)
+    assert (data.task, data.n_classes, data.n_train + data.n_test) == ("binary", 2, N - 1)
+    path.write_text("a,b,y\n" + "\n".join([f"{text},{row}" for row in rows]))
+    with pytest.raises(DataError, match=r"t\.csv:2: column 'a' is missing, should be a number"):
+        prepare(user_file(path, task="binary"), folders)
+
+
+def with_groups(form, folders, groups):
+    """A file with groups; in tables they are column `g` of texts."""
+    path = folders.read_only[0] / f"g.{form}"
+    if form == "libsvm":
+        rows = zip(Y, groups, X[:, 0], strict=True)
+        path.write_text("".join(f"{y:g} qid:{g} 1:{x}\n" for y, g, x in rows))
+        return user_file(path)
+    frame = pd.DataFrame({"a": X[:, 0], "g": [f"user {g}" for g in groups], "y": Y})
+    if form == "csv":
+        frame.to_csv(path, index=False)
+    elif form == "parquet":
+        frame.to_parquet(path)
+    else:
+        text = frame.to_csv(index=False, header=False, quotechar="'", quoting=2)
+        names = ",".join(sorted({f"'{g}'" for g in frame["g"]}))
+        head = f"@relation r\n@attribute a real\n@attribute g {{{names}}}\n@attribute y real\n"
+        path.write_text(f"{head}@data\n{text}")
+    return user_file(path, source={"format": form, "columns": {"target": "y", "group": "g"}})
+
+
+@pytest.mark.parametrize("form", ["libsvm", *TABLES])
+def test_rows_of_a_group_stay_on_one_side(folders, form):
+    groups = RNG.integers(1, 13, N)
+    config = with_groups(form, folders, groups)
+    data = opened(config, folders)
+    assert data.n_features == 1
+    group_of = {np.float32(x): g for x, g in zip(X[:, 0], groups, strict=True)}
+    train, test = ({group_of[x] for x in part[:, 0]} for part in (data.X_train, data.X_test))
+    assert not train & test
+    assert len(train | test) == np.unique(groups).size
+    said = "rows of one group (qid)" if form == "libsvm" else "rows of one group (g)"
+    assert any(said in note and f"{len(train)} groups train" in note for note in data.notes)
+    fold = open_prepared(prepare(config, folders), {"folds": 3, "fold": 2})
+    sides = [{group_of[x] for x in part[:, 0]} for part in (fold.X_train, fold.X_test)]
+    assert not sides[0] & sides[1]
+    apart = opened(merge(config, {"split": {"group": False}}), folders)
+    assert any("may be in both parts" in note for note in apart.notes)
+    assert {group_of[x] for x in apart.X_train[:, 0]} & {group_of[x] for x in apart.X_test[:, 0]}
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_a_regression_is_learnt_in_another_unit(folders, form):
+    years = 2000 + X[:, 1]
+    fit = {"task": "regression", "target": {"scale": None}}
+    data = opened(config_of(form, folders, X, years, **fit), folders)
+    np.testing.assert_allclose([data.y_train.mean(), data.y_train.std()], [0, 1], atol=1e-9)
+    target = data.preparation.target
+    np.testing.assert_allclose(target.scored(data.y_test), years[40:])
+    plain = opened(config_of(form, folders, X, years, task="regression"), folders)
+    np.testing.assert_array_equal(plain.y_test, years[40:])
+    np.testing.assert_array_equal(plain.preparation.target.scored(plain.y_test), years[40:])
+
+
+@pytest.mark.parametrize("form", [form for form in LACKING if form != "npy"])
+@pytest.mark.parametrize("kind", ["median", "indicator"])
+def test_later_rows_are_filled_with_what_the_training_rows_had(folders, form, kind):
+    config = config_of(form, folders, lacking(), Y, missing=kind, scale="standard")
+    data = opened(config, folders)
+    rows = read_rows(config, folders, data.preparation, folders.read_only[0] / "scratch")
+    found = np.vstack(list(data.preparation.features(rows)))
+    np.testing.assert_array_equal(found[40:], data.X_test)

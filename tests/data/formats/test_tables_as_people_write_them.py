@@ -1,0 +1,314 @@
+"""Headers, indices, texts and numbers in tables as pandas, R and spreadsheets write them."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import OneHotEncoder
+from support import merge, shipped, user_file
+
+from kbench.data import open_prepared, prepare, read_rows
+from kbench.data.formats.coding import RARE_ROWS
+from kbench.data.formats.csv_form import delimiter_of, quoted_pattern, records
+from kbench.data.formats.number_text import decorated
+from kbench.errors import ConfigError, DataError, DataNotFoundError
+
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(40, 3)).round(3)
+Y = (X[:, 0] > 0).astype(int)
+
+
+def opened(path, folders, **over):
+    return open_prepared(prepare(user_file(path, **over), folders, download=False))
+
+
+def rows_of(data):
+    """All rows, in the order of the file: the tests split without shuffling."""
+    return np.vstack([data.X_train, data.X_test])
+
+
+FIRST = {"split": {"kind": "first", "n_train": 30}}
+
+
+def written(folders, header, body=None, name="t.csv"):
+    path = folders.read_only[0] / name
+    text = "\n".join(",".join(map(str, row)) for row in (np.c_[X, Y] if body is None else body))
+    path.write_text(header + text + "\n")
+    return path
+
+
+HEADERS = {
+    "counts from 0": ("0,1,2,3\n", None, "counts from 0 to 3"),
+    "a text above numbers": ("1e3,null,yes,y\n", None, "is no number and all below it are"),
+    "one name": ("2018,2019,2020,target\n", None, "'target' is no number"),
+    "years above decimals": ("2018,2019,2020,2021\n", None, "whole numbers above decimals"),
+    "named by the config": ("10,20,30,2020\n", 2020, "has the column '2020'"),
+    "a name before a position": ("4,3,2,1\n", "1", "has the column '1'"),
+    "names": ("a,b,c,y\n", None, None),
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_a_header_of_any_kind_is_no_row(folders, case):
+    header, target, said = HEADERS[case]
+    columns = {"target": target}
+    path = written(folders, header)
+    data = opened(path, folders, source={"columns": columns}, **FIRST)
+    np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
+    notes = [note for note in data.notes if "taken as the header" in note]
+    assert (said is None) == (not notes)
+    assert said is None or (said in notes[0] and "header=false" in notes[0])
+
+
+@pytest.mark.parametrize("header", ["", "-1.5,0,0.5,1\n"])
+def test_a_first_row_of_numbers_is_a_row(folders, header):
+    data = opened(written(folders, header), folders, **FIRST)
+    assert data.n_train + data.n_test == 40 + bool(header)
+    assert not any("header" in note for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("2020", 2020), ("1e3", 1000.0), ("yes", True), ("yes", "yes"), ("null", "null"), ("2", 2)],
+)
+@pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
+def test_a_name_wins_over_a_position(folders, form, name, wanted):
+    frame = pd.DataFrame(np.c_[Y, X], columns=[name, "a", "b", "c"])
+    path = folders.read_only[0] / f"t.{form}"
+    if form == "csv":
+        frame.to_csv(path, index=False)
+    elif form == "parquet":
+        frame.to_parquet(path)
+    else:
+        head = "".join(f"@attribute {column} numeric\n" for column in frame)
+        path.write_text(f"@relation r\n{head}@data\n{frame.to_csv(index=False, header=False)}")
+    data = opened(path, folders, source={"columns": {"target": wanted}}, **FIRST)
+    np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("order", ["as it was", "shuffled", "of texts", "named"])
+@pytest.mark.parametrize("last", ["y", "c"])
+def test_pandas_index_is_neither_feature_nor_target(folders, form, order, last):
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
+    frame = frame[[*[c for c in frame if c != last], last]]
+    if order == "shuffled":
+        frame = frame.sample(frac=1, random_state=0)
+    elif order == "of texts":
+        frame.index = [f"row {k}" for k in range(40)]
+    elif order == "named":
+        if form == "csv":
+            pytest.skip("a CSV file does not say that a column with a name was the index")
+        frame.index = pd.Index([*range(47, 7, -1)], name="key")
+    path = folders.read_only[0] / f"t.{form}"
+    frame.to_csv(path) if form == "csv" else frame.to_parquet(path)
+    columns = {} if last == "y" else {"target": "y"}
+    data = opened(path, folders, source={"columns": columns}, **FIRST)
+    expected = frame.drop(columns="y").to_numpy().astype(np.float32)
+    np.testing.assert_array_equal(rows_of(data), expected)
+    stored = form == "csv" or order != "as it was"
+    assert any("index of the rows" in note for note in data.notes) == stored
+    rows = read_rows(user_file(path), folders, data.preparation, path.parent / "s")
+    found = np.vstack(list(data.preparation.features(rows)))
+    np.testing.assert_array_equal(found, expected)
+
+
+NUMBERS = {
+    "decimal comma": (["1,5", "-0,25", "3"], ";", [1.5, -0.25, 3]),
+    "comma and points": (["1.234,5", "12,25", "1.000.000,0"], ";", [1234.5, 12.25, 1e6]),
+    "thousands": (["1,234", "12,345,678", "999"], ",", [1234, 12345678, 999]),
+    "currency": (["$1,234.50", "-$3.25", "$7"], ",", [1234.5, -3.25, 7]),
+    "euro": (["1.234,50 €", "3,25 €", "7,00 €"], ";", [1234.5, 3.25, 7]),
+    "accountant": (["(1,234.50)", "3.25", "7.00"], ",", [-1234.5, 3.25, 7]),
+    "percent": (["12.5%", "3 %", "100%"], ",", [12.5, 3, 100]),
+    "swiss": (["1'234.50", "1'000'000.25", "7"], ",", [1234.5, 1000000.25, 7]),
+    "french": (["1\u202f234,50", "3,25", "7,5"], ";", [1234.5, 3.25, 7.5]),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+@pytest.mark.parametrize("late", [False, True])
+def test_numbers_as_people_write_them(folders, case, late):
+    """`late` : the first such number comes after the records that show the form of the file."""
+    texts, delimiter, values = NUMBERS[case]
+    before = ["5", "6"] * (150 if late else 0)
+    values, texts = [5.0, 6.0] * (len(before) // 2) + values, before + texts
+    lines = [f'"{t}"{delimiter}{k % 2}' for k, t in enumerate(texts)]
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("\n".join([f"price{delimiter}y", *lines]))
+    data = opened(path, folders, split={"kind": "first", "n_train": 2})
+    np.testing.assert_array_equal(rows_of(data)[:, 0], np.float32(values))
+    assert any("'price'" in note and "is read as" in note for note in data.notes)
+    path.write_text("\n".join([f"a{delimiter}price", *(f'{k}{delimiter}"{t}"' for k, t in
+                                                       enumerate(texts))]))  # fmt: skip
+    regression = opened(path, folders, task="regression", split={"kind": "first", "n_train": 2})
+    np.testing.assert_allclose([*regression.y_train, *regression.y_test], values)
+
+
+@given(st.floats(-1e9, 1e9), st.sampled_from([".", ","]), st.integers(0, 6))
+def test_a_number_is_read_back_from_its_decorated_form(value, decimal, digits):
+    text = f"{value:,.{digits}f}"
+    other = text if decimal == "." else text.translate(str.maketrans(",.", ".,"))
+    for decorated_text in (other, f"$ {other}", f"{other} EUR", f"{other}%"):
+        assert decorated(decorated_text, decimal) == float(f"{value:.{digits}f}")
+
+
+@pytest.mark.parametrize("text", ["", "abc", "1,23,456", "12.34.56", "$", "1,2345.6", "--5", "1 2"])
+def test_what_is_no_decorated_number(text):
+    assert decorated(text, ".") is None
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from("abcdefg"), min_size=12, max_size=80))
+def test_texts_become_features_as_scikit_learn_encodes_them(tmp_path_factory, texts):
+    from kbench.data.formats import read
+
+    frame = pd.DataFrame({"x": np.arange(len(texts)) / 4, "word": texts, "y": 1.5})
+    path = tmp_path_factory.mktemp("csv") / "toy"
+    frame.to_csv(path, index=False)
+    source = {"columns": {"categorical": "auto"}}
+    part = read("csv", {"all": [path]}, source, "regression", None, path.parent / "s")["all"]
+    encoder = OneHotEncoder(min_frequency=RARE_ROWS, handle_unknown="ignore")
+    expected = encoder.fit_transform(frame[["word"]]).toarray()
+    found = part.X if isinstance(part.X, np.ndarray) else part.X.toarray()
+    if frame["word"].value_counts().max() < RARE_ROWS:
+        expected = expected[:, :0]
+    np.testing.assert_array_equal(found, np.c_[frame["x"], expected])
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
+def test_unknown_texts_of_later_rows_are_zero(folders, form):
+    frame = pd.DataFrame({"x": X[:, 0], "city": ["Bern", "Rome"] * 19 + ["Oslo"] * 2, "y": Y})
+
+    def save(frame, path):
+        if form == "csv":
+            frame.to_csv(path, index=False)
+        elif form == "parquet":
+            frame.to_parquet(path)
+        else:
+            head = "@attribute x real\n@attribute city string\n@attribute y real\n"
+            text = frame.to_csv(index=False, header=False)
+            path.write_text(f"@relation r\n{head}@data\n{text}")
+
+    path = folders.read_only[0] / f"t.{form}"
+    save(frame, path)
+    columns = {"target": "y", "categorical": "auto"}
+    data = opened(path, folders, source={"columns": columns}, **FIRST)
+    assert data.n_features == 4  # x, Bern, Rome and the rare one
+    assert any("'city' holds texts" in note and "1 rare" in note for note in data.notes)
+    new = folders.read_only[0] / f"new.{form}"
+    save(pd.DataFrame({"x": [1.0, 1, 1], "city": ["Rome", "Oslo", "Wien"], "y": [0, 1, 0]}), new)
+    rows = read_rows(user_file(new), folders, data.preparation, new.parent / "s")
+    (found,) = data.preparation.features(rows)
+    np.testing.assert_array_equal(found[:, 1:], [[0, 1, 0], [0, 0, 1], [0, 0, 0]])
+
+
+def test_a_text_deep_in_a_column_is_found(folders):
+    lines = [f"{k},{k % 2}" for k in range(400)] + ["later,1"] * 6
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("\n".join(["a,y", *lines]))
+    with pytest.raises(DataError, match=r"t\.csv:402: column 'a' is 'later'.*categorical=auto"):
+        opened(path, folders)
+    data = opened(path, folders, source={"columns": {"categorical": "auto"}})
+    assert data.n_features == 2  # later, and the rare ones
+
+
+def test_quotes_hold_line_breaks_and_delimiters(folders):
+    texts = ["two\nlines, and a comma", "a ; semicolon", 'a "quote"', "plain"] * 10
+    frame = pd.DataFrame({"t": texts, "x": X[:, 0], "y": Y})
+    path = folders.read_only[0] / "t.csv"
+    frame.to_csv(path, index=False, lineterminator="\r\n")
+    columns = {"categorical": ["t"], "target": "y"}
+    data = opened(path, folders, source={"columns": columns}, **FIRST)
+    order = sorted(set(texts))
+    np.testing.assert_array_equal(
+        rows_of(data)[:, :4].argmax(axis=1), list(map(order.index, texts))
+    )
+    path.write_text(path.read_text() + "x,oops,1\n")
+    with pytest.raises(DataError, match=r"t\.csv:52: column 'x' is 'oops', should be a number"):
+        opened(path, folders, source={"columns": columns})
+    path.write_text('t,x,y\n"a",1,0\n"open,2,1\nb,3,1\n')
+    with pytest.raises(DataError, match=r"t\.csv:3: "):
+        opened(path, folders, source={"columns": columns})
+
+
+@given(st.lists(st.lists(st.text('ab",;\n', max_size=5), min_size=2, max_size=2), min_size=1))
+def test_records_are_those_of_the_csv_module(rows):
+    import csv
+
+    stream = io.StringIO(newline="")
+    csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    found = list(records(stream.getvalue().encode(), 1, quoted_pattern(",")))
+    assert len(found) == len(rows)
+    lines = np.cumsum([1, *(1 + sum(text.count("\n") for text in row) for row in rows)])
+    assert [line for line, _ in found] == lines[:-1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        (b"a,b\n1,2\n", ","),
+        (b"a;b\n1,5;2,5\n", ";"),
+        (b"1,5;2,5\n3,5;4,5\n", ";"),
+        (b"a|b\n1|2\n", "|"),
+        (b'"a;b","c;d"\n"e;f",1\n', ","),
+        (b"a\tb c\n1\t2 3\n", "\t"),
+        (b"1 2\n3 4\n", " "),
+    ],
+)
+def test_the_delimiter_divides_all_lines_alike(text, delimiter):
+    assert delimiter_of(text, None) == delimiter
+
+
+def test_a_table_under_another_suffix(folders):
+    path = written(folders, "a,b,c,y\n", name="t.txt")
+    config = shipped("file", path=str(path), **FIRST)
+    data = open_prepared(prepare(config, folders))
+    np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
+    assert any("read as csv" in note and "dataset.source.format" in note for note in data.notes)
+    assert any("task is binary, as the target has 2" in note for note in data.notes)
+    lines = [f"{y} 1:{x}" for x, y in zip(X[:, 0], Y, strict=True)]
+    path.write_text("\n".join(lines))
+    data = open_prepared(prepare(shipped("file", path=str(path), **FIRST), folders))
+    assert data.n_features == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "message"),
+    [
+        ("~nobody_of_this_name/t.csv", ConfigError, "no home folder of ~nobody_of_this_name"),
+        ("nothing*.csv", DataNotFoundError, "no file matches"),
+        ("some*.csv", DataNotFoundError, "1 more match"),
+    ],
+)
+def test_paths_that_name_no_file(folders, path, error, message):
+    raw = folders.read_only[0]
+    for name in ("some1.csv", "some2.csv"):
+        (raw / name).write_text("a,y\n1,2\n")
+    place = path if path.startswith("~") else str(raw / path)
+    for task in ("binary", None):
+        with pytest.raises(error, match=message):
+            prepare(user_file(place, task=task), folders)
+
+
+def test_indices_from_zero_are_recognised_over_all_files(folders):
+    raw = folders.read_only[0]
+    (raw / "a.libsvm").write_text("1 1:5 2:6\n0 2:7\n")
+    (raw / "b.libsvm").write_text("1 0:9\n0 1:8\n")
+    config = merge(user_file(raw / "a.libsvm"), {"test_path": str(raw / "b.libsvm")})
+    data = open_prepared(prepare(config, folders))
+    np.testing.assert_array_equal(data.X_train, [[0, 5, 6], [0, 0, 7]])
+    np.testing.assert_array_equal(data.X_test, [[9, 0, 0], [0, 8, 0]])
+    assert any("indices start at 0" in note for note in data.notes)
+    rows = read_rows(user_file(raw / "a.libsvm"), folders, data.preparation, raw / "s")
+    (found,) = data.preparation.features(rows)
+    np.testing.assert_array_equal(found, data.X_train)
+    told = merge(config, {"source": {"zero_based": False}})
+    with pytest.raises(DataError, match=r"b\.libsvm:1: index 0 in '0:9', should be from 1"):
+        prepare(told, folders)
+    narrow = merge(config, {"n_features": 2})
+    with pytest.raises(DataError, match=r"a\.libsvm:1: index 2, the data set has 2 features"):
+        prepare(narrow, folders)
