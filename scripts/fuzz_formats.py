@@ -2,7 +2,7 @@
 
     python scripts/fuzz_formats.py [files per format, default 1000] [seed, default 0] [FORMAT ...]
 
-Each file is read as a preparation reads it, by `kbench.data.sources.guarded` where the format asks
+Each file is read as a preparation reads it, by `kbench.data.formats.guarded` where the format asks
 for it, except that the child process is a fork of this one, which starts faster. Prints for each
 format how many files were read, were refused, or ended their reader (a crash, which the guard turns
 into an error). Any other exception, a message of several lines or without the file's name, or an
@@ -34,8 +34,10 @@ import scipy.sparse
 from pyarrow import parquet
 
 from kbench.data import formats
-from kbench.data.formats import molecules  # noqa: F401  (imported before the forks)
-from kbench.data.sources import guarded
+from kbench.data.formats import (
+    guarded,
+    molecules,  # noqa: F401  (imported before the forks)
+)
 from kbench.data.sources.content import read as read_bytes
 from kbench.errors import ConfigError, DataError
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data import formats
-from kbench.data.sources import guarded
+from kbench.data.formats import guarded
 from kbench.data.sources.content import text_pieces
 from kbench.data.sources.folders import SUFFIXES as COMPRESSED
 from kbench.data.sources.folders import absent, expanded, is_file, is_mirror, mirrored_name

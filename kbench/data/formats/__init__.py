@@ -38,7 +38,7 @@ class Format(NamedTuple):
     splits : bool
         Whether a single file, `all`, may hold training and test rows.
     guarded : bool
-        Whether files are read by a child process (`kbench.data.sources.guarded`), because a damaged
+        Whether files are read by a child process (`kbench.data.formats.guarded`), because a damaged
         file may crash the parser or make it allocate without bound.
     table : bool
         Whether the module's `read` takes a folder for the features, see `features_file`.

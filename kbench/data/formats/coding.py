@@ -25,7 +25,7 @@ import numpy as np
 from kbench.data.formats import Layout, Part, features_file, number, printable, require_present
 from kbench.data.formats.number_text import is_missing
 from kbench.data.formats.table import Options, Table
-from kbench.data.preparation.array_file import ArrayWriter, mapped
+from kbench.data.sources.array_file import ArrayWriter, mapped
 from kbench.errors import DataError
 
 RARE_ROWS = 5

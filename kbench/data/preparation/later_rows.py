@@ -7,9 +7,9 @@ from typing import Any
 from kbench.data.configs.dataset import check_config
 from kbench.data.configs.own_file import complete
 from kbench.data.formats import FORMATS
+from kbench.data.preparation import obtain as sources
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.prepare import obtain
-from kbench.data.sources import obtain as sources
 from kbench.data.sources.folders import Folders
 from kbench.data.sources.rows import Rows, join
 from kbench.errors import ConfigError

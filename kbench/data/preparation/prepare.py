@@ -20,7 +20,7 @@ import numpy as np
 from kbench.data.configs.dataset import check_config, influence, target_scale, with_variant
 from kbench.data.configs.own_file import complete, task_of
 from kbench.data.preparation import prepared
-from kbench.data.preparation.array_file import ArrayWriter
+from kbench.data.sources.array_file import ArrayWriter
 from kbench.data.sources.content import content_sha256, remembered_sha256
 from kbench.data.sources.fetch import exclusive, fetch, missing_message, writable
 from kbench.data.sources.folders import (
@@ -241,7 +241,7 @@ def _memory(folders: Folders) -> Path:
 
 def _sha256(config: Mapping[str, Any], files: list[FileStatus], folders: Folders) -> str:
     if config["source"]["kind"] == "generator":
-        from kbench.data.sources.obtain import generator
+        from kbench.data.preparation.obtain import generator
 
         return generator(config).fingerprint(config["n"], config["n_test"])
     sums = [content_sha256(f.path, _memory(folders)) for f in files if f.path is not None]
@@ -275,9 +275,9 @@ def _build(
     memory_mb: float | None,
 ) -> None:
     """Write every file of a prepared folder."""
+    from kbench.data.preparation import obtain as sources
     from kbench.data.preparation import scaling, target
     from kbench.data.preparation.precision import merged_columns
-    from kbench.data.sources import obtain as sources
 
     scratch = folder / "scratch"
     loaded = sources.load(config, files, scratch, memory_mb)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from kbench.data.preparation.application import Preparation
-from kbench.data.preparation.array_file import ArrayWriter, mapped
 from kbench.data.preparation.split import holdout_rows
+from kbench.data.sources.array_file import ArrayWriter, mapped
 from kbench.errors import DataError
 
 FORMAT = 3  # raised when the files of a prepared folder change their meaning

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from support import left_over, merge, named, shipped, user_file
 
 from kbench.data import check_config, fingerprint, influence, open_prepared, prepare
-from kbench.data.formats import parquet, read
+from kbench.data.formats import guarded, parquet, read
 from kbench.data.formats.molecules import BOHR, coulomb_matrix, sorted_triangle
-from kbench.data.sources import guarded
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import ConfigError, DataError
 

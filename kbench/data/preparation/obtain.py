@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.data import formats
-from kbench.data.formats import printable
+from kbench.data.formats import guarded, printable
 from kbench.data.preparation.imputation import STRATEGIES, Imputation, rows_with_missing
 from kbench.data.preparation.imputation import learn as learn_imputation
 from kbench.data.preparation.split import split_rows
 from kbench.data.preparation.target import numbered, wanted_rows
-from kbench.data.sources import bundled, generators, guarded
+from kbench.data.sources import bundled, generators
 from kbench.data.sources.folders import FileStatus, is_mirror, part_of
 from kbench.data.sources.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
 from kbench.data.sources.spill import spill
@@ -90,7 +90,7 @@ def load(
         A folder for arrays that may be larger than memory. It is made if it is needed; the caller
         deletes it.
     memory_mb : float, optional
-        Memory that a guarded reader may use, in MiB; see `kbench.data.sources.guarded`.
+        Memory that a guarded reader may use, in MiB; see `kbench.data.formats.guarded`.
 
     Raises
     ------

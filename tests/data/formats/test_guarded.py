@@ -19,9 +19,9 @@ from support import left_over, named, one_file, shipped
 
 from kbench.data import open_prepared, prepare, remove_abandoned
 from kbench.data.formats import read
+from kbench.data.formats.guarded import answer
+from kbench.data.formats.guarded import read as read_guarded
 from kbench.data.sources.fetch import exclusive
-from kbench.data.sources.guarded import answer
-from kbench.data.sources.guarded import read as read_guarded
 from kbench.errors import DataError
 from kbench.run.execution import preparing
 from kbench.run.execution.preparing import prepare_in_child

@@ -7,7 +7,7 @@ folder: JSON, and the arrays as .npy files, which the caller maps. Nothing is pi
 that a file has taken control of can only hand over numbers and texts. A child that dies becomes one
 DataError that names the file.
 
-    python -m kbench.data.sources.guarded FOLDER
+    python -m kbench.data.formats.guarded FOLDER
 """
 
 import json
@@ -125,7 +125,7 @@ def _start(folder: Path) -> int:
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "kbench.data.sources.guarded", str(folder.absolute())],
+        [sys.executable, "-P", "-m", "kbench.data.formats.guarded", str(folder.absolute())],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
