@@ -1,7 +1,7 @@
 """Choice of kernel width, C and epsilon from the training rows alone (`kbench.methods.automatic`).
 
 gram       kernel matrices of a few thousand rows, for many widths
-machines   support vector machines on a stored kernel matrix, along increasing C
+c_path     support vector machines on a stored kernel matrix, along increasing C
 surface    Gaussian process of the log error over (log gamma, log C, log rows)
 search     which rows and which parameters are tried, and which parameters win
 """

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers.small.rows import by_feature
-from kbench.width_search.machines import KernelRows, on_demand, stored
+from kbench.width_search.c_path import KernelRows, on_demand, stored
 
 # Rows of a block of kernel values at validation rows: 512 x 4,000 float32 values are 8 MB.
 _BLOCK_ROWS = 512

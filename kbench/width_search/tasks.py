@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from kbench.width_search.c_path import along_c, classify, regress, stored
 from kbench.width_search.gram import Gram
-from kbench.width_search.machines import along_c, classify, regress, stored
 
 # Violation at which machines of the search stop: of classifiers with margin 1, and of regressions
 # with targets of unit deviation.

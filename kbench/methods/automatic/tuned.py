@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
 from kbench import class_labels
-from kbench.methods.automatic.tuned_machine import TunedMachine, normal_interval, wilson_interval
+from kbench.methods.automatic.self_tuning import SelfTuning, normal_interval, wilson_interval
 from kbench.methods.base.probability import Probabilities, fitted_sigmoids
 from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
@@ -70,7 +70,7 @@ _FINAL_TOL = 0.1
 _MOST_FINAL_WORK = 1e11
 
 
-class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
+class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     """Support vector classifier that chooses kernel width and C on the training rows.
 
     Parameters
@@ -138,7 +138,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **TunedMachine._parameter_constraints,
+        **SelfTuning._parameter_constraints,
         "scoring": [StrOptions({"accuracy", "balanced_accuracy"}), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "probability": ["boolean"],
@@ -338,7 +338,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         return self.best_estimator_.predict(X)
 
 
-class TunedKernelSVR(RegressorMixin, TunedMachine):
+class TunedKernelSVR(RegressorMixin, SelfTuning):
     """Support vector regression that chooses kernel width, C and epsilon on the training rows.
 
     Parameters

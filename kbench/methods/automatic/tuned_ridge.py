@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 
 from kbench.methods.approximate.falkon import FalkonRegressor
-from kbench.methods.automatic.tuned_machine import TunedMachine, normal_interval
+from kbench.methods.automatic.self_tuning import SelfTuning, normal_interval
 from kbench.methods.exact.kernel_ridge import KernelRidge
 from kbench.trace import Deadline, Trace
 from kbench.width_search.leave_one_out import RidgeSearch
@@ -21,7 +21,7 @@ _SEARCH_BUDGET = 0.5
 _SECONDS_PER_PRODUCT = 2e-11
 
 
-class TunedKernelRidge(RegressorMixin, TunedMachine):
+class TunedKernelRidge(RegressorMixin, SelfTuning):
     """Kernel ridge regression that chooses kernel width and ridge on the training rows.
 
     Parameters

@@ -46,7 +46,7 @@ _SCALES, _SCALER_GAIN = 3.0, 0.05
 _SEARCH_TUBE = 0.05
 
 
-class TunedMachine(BaseEstimator):
+class SelfTuning(BaseEstimator):
     """Base of the two estimators: metric, search, and which machine is fitted in the end."""
 
     _parameter_constraints: ClassVar[dict] = {

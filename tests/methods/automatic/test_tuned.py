@@ -15,13 +15,13 @@ from kbench.methods import (
     TunedKernelSVC,
     TunedKernelSVR,
 )
-from kbench.methods.automatic.tuned_machine import improves, wilson_interval
+from kbench.methods.automatic.self_tuning import improves, wilson_interval
 from kbench.metric import LearnedMetric
 from kbench.solvers.small.steps import descend
 from kbench.trace import Trace
+from kbench.width_search.c_path import along_c, classify, regress, stored
 from kbench.width_search.gram import Rows
 from kbench.width_search.leave_one_out import RidgeSearch, errors_by_ridge, errors_of_one_ridge
-from kbench.width_search.machines import along_c, classify, regress, stored
 from kbench.width_search.search import FirstRung, _plan
 from kbench.width_search.surface import Surface
 from kbench.width_search.tasks import Classification, Regression
@@ -93,7 +93,7 @@ def test_stopped_machines_on_the_way_to_the_first_c_change_no_solution(monkeypat
         limits.append(arguments[-3])
         return descend(*arguments)
 
-    monkeypatch.setattr("kbench.width_search.machines.descend", counted)
+    monkeypatch.setattr("kbench.width_search.c_path.descend", counted)
     options = {"tol": 1e-4, "max_steps": 10**6, "epsilon": 0.1}
     (machine,) = along_c(regress(stored(K), y), [16.0], **options)
     (after_few,) = along_c(regress(stored(K), y), [16.0], climb_steps=2, **options)
