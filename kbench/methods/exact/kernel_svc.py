@@ -18,17 +18,8 @@ from kbench.kernels.functions import Precomputed
 from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
 from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
-from kbench.methods.exact.small_machine import (
-    is_dense_gaussian,
-    pair_expansion,
-    shared_expansion,
-)
-from kbench.solvers.small import (
-    Limits,
-    is_small,
-    solve_each,
-    solve_pairs,
-)
+from kbench.methods.exact.small_machine import is_dense_gaussian, pair_expansion, shared_expansion
+from kbench.solvers.small import Limits, is_small, solve_each, solve_pairs
 from kbench.trace import Deadline, Trace
 
 _CONSTRAINTS = dict(BoxSVC._parameter_constraints)
