@@ -266,3 +266,26 @@ def test_a_table_that_does_not_fit_the_model_is_one_line(mixed, predict, tmp_pat
             f"dataset.path={tmp_path / 'new.csv'}",
         )
     assert not (tmp_path / "p.csv").exists()
+
+
+def test_a_table_as_people_have_it_is_said_kept_and_predicted(tmp_path, predict):
+    """A shuffled index, gaps, texts and a target with a mean: by one command, then by predict."""
+    frame = table(200).sample(frac=1, random_state=0).drop(columns="label")
+    frame.loc[frame.index % 9 == 0, "a"] = np.nan
+    frame["year"] = 2000 + frame["a"].fillna(0) + (frame["colour"] == "red")
+    frame.to_csv(tmp_path / "people.csv")
+    words = ["dataset.source.columns.categorical=auto", "dataset.missing=median"]
+    done = kbench(tmp_path, "method=krr", "dataset.path=people.csv", *words, "keep_model=true")
+    (row,) = rows(tmp_path).itertuples()
+    for said in ("index of the rows", "'colour' holds texts", "median of the training", "'year'"):
+        assert said in row.message
+        assert said in done.stderr
+    assert row.rmse < 0.9 * frame["year"].std()
+    path = f"dataset.path={tmp_path / 'people.csv'}"
+    out = tmp_path / "p.csv"
+    printed = predict(tmp_path, f"model={key(tmp_path)}", f"out={out}", path)
+    predicted = pd.read_csv(out)["prediction"]
+    assert len(predicted) == 200
+    error = np.sqrt(np.mean((predicted.to_numpy() - frame["year"].to_numpy()) ** 2))
+    assert error < 0.9 * frame["year"].std()
+    assert f"rmse               {error:.6g}"[:24] in printed
