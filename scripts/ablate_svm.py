@@ -38,7 +38,7 @@ import numpy as np  # noqa: E402
 
 from kbench.errors import DataNotFoundError  # noqa: E402
 from kbench.kernels import KernelMatrix  # noqa: E402
-from kbench.kernels.exponential import RBF  # noqa: E402
+from kbench.kernels.functions.rbf import RBF  # noqa: E402
 from kbench.kernels.layout import Packing  # noqa: E402
 from kbench.solvers import BoxDualResult, solve_box_dual  # noqa: E402
 from kbench.solvers.box_dual.options import ALL_ON, SolverOptions  # noqa: E402

@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit
 
 from kbench.intrinsics.tree_descent import ROWS, descend
+from kbench.prediction.landmarks import Router
+from kbench.stored import check_arrays, check_whole, require
 
 # Largest number of rows from which `variance_tree` is grown: its cost, against the rows per leaf
 # from which a split is chosen. Set by hand for a few hundred leaves.
@@ -33,7 +35,7 @@ def _walk(X, nodes, depth, leaf, labels):
             labels[begin + r] = leaf[reached[r]]
 
 
-class AxisTree:
+class AxisTree(Router):
     """A partition of the input space into axis-aligned boxes.
 
     Parameters
@@ -107,6 +109,25 @@ class AxisTree:
         labels = np.empty(len(X), np.int64)
         self.route(np.ascontiguousarray(X, np.float32), labels)
         return labels
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        n = check_arrays(self, in_c_order=True, nodes="u4 3 n", leaf="i8 n")["n"]
+        require(n > 0, "the tree has no node")
+        inner = self.leaf < 0
+        places = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(n))
+        require(np.array_equal(self.nodes[2], places), "nodes out of order")
+        require(n == 2 * int(inner.sum()) + 1, "the tree has another number of nodes")
+        require(np.all(places[inner] > np.flatnonzero(inner)), "nodes out of order")
+        require(
+            np.array_equal(self.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)), "wrong leaves"
+        )
+        require(
+            np.all(self.nodes[1].view(np.float32)[~inner] == np.inf), "wrong thresholds of leaves"
+        )
+        check_whole(self, "n_leaves", n - int(inner.sum()), n - int(inner.sum()))
+        depth = max(1, int(self.comparisons().max()))
+        check_whole(self, "depth", depth, depth)
 
 
 def class_tree(

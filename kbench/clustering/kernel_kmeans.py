@@ -21,8 +21,10 @@ import scipy.sparse as sp
 from numba import njit
 
 from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.kernel import check_points, check_width
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import require_width
+from kbench.stored import check_arrays, require
 
 # Points per block of kernel values with the sample: 4 MB of float32 for a sample of 1,000 points.
 # More take more memory, fewer make the matrix products slow. Set by hand.
@@ -109,6 +111,20 @@ class KernelCentres:
         labels = np.zeros(len(values), np.int64)
         _nearest_mean(values, self._weights, self._starts, self._square, labels)
         return labels
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        n_features = check_width(self, self._kernel)
+        starts = self._starts
+        if starts is None:
+            lengths = check_arrays(self, _weights="f4|f8 k m", _square="f8 k")
+        else:
+            lengths = check_arrays(self, _weights="f4|f8 m", _square="f8 k", _starts="i8 s")
+            require(len(starts) == lengths["k"] + 1, "wrong number of starts")
+            rising = starts[0] == 0 and np.all(np.diff(starts) >= 0) and starts[-1] == lengths["m"]
+            require(rising, "starts out of order")
+        n = check_points(self._kernel, self._points, self._weights.dtype, n_features)
+        require(n == lengths["m"], f"there are {n} points for {lengths['m']} weights")
 
 
 def two_step_kernel_kmeans(

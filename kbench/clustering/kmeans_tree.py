@@ -15,7 +15,9 @@ from numba import njit
 
 from kbench.clustering.kmeans import sampled_kmeans
 from kbench.intrinsics.landmark_tiles import LANES, weighted_difference
+from kbench.prediction.landmarks import Router
 from kbench.prediction.packing import aligned
+from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole, require
 
 # Rows of a CSR matrix that are converted to dense float32 rows at a time: memory against the
 # overhead of a call. Set by hand.
@@ -62,7 +64,7 @@ def _descend(X, planes, halves, first, n_children, leaf, labels):
             labels[start + r] = leaf[node[r]]
 
 
-class KMeansTree:
+class KMeansTree(Router):
     """A partition of the input space by nearest centres, level by level.
 
     Parameters
@@ -163,6 +165,30 @@ class KMeansTree:
     def route(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Write the leaves of C-contiguous float32 rows into labels : (u,) int64."""
         _descend(X, self.planes, self.halves, self.first, self.n_children, self.leaf, labels)
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        d = check_whole(self, "n_features", 1, MAX_FEATURES)
+        width = -(-d // LANES) * LANES
+        lengths = check_arrays(
+            self,
+            in_c_order=True,
+            first="i8 n",
+            n_children="i8 n",
+            halves="f4 n",
+            leaf="i8 n",
+            planes=f"f4 n {width}",
+        )
+        n, inner = lengths["n"], self.n_children != 0
+        check_indices(self.n_children, n + 1, "n_children")
+        own = np.flatnonzero(inner)
+        check_indices(self.first, n + 1, "first")
+        require(np.all(self.first[own] > own), "children should come after their node")
+        require(np.all(self.first[own] + self.n_children[own] <= n), "children out of range")
+        require(
+            np.array_equal(self.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)), "wrong leaves"
+        )
+        check_whole(self, "n_leaves", n - len(own), n - len(own))
 
 
 def kmeans_tree(

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from kbench.clustering.cluster_tree import cluster_tree
-from kbench.kernels.functions import csr_rows, squared_norms
+from kbench.kernels.kernel import csr_rows, squared_norms
 from kbench.kernels.sparse import products
 
 # Up to this number of points all pairs are compared, which is exact and costs O(n^2 d). Set by

@@ -13,6 +13,7 @@ import numpy as np
 
 from kbench.kernels.chunks import dense_chunks, each_chunk
 from kbench.kernels.columns import take_columns
+from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_number, require
 
 # Largest 8-bit number.
 LEVELS = 255
@@ -63,6 +64,9 @@ class BytePoints:
             self.squares[rows],
             None if self.factor is None else self.factor[rows],
         )
+
+    def check_stored(self) -> None:
+        check_arrays(self, words="u4 w n", totals="i4 n", squares="i4 n", factor="?f8 n")
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,12 @@ class Lattice:
         off = 2.0 * _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
         # |d 2^-u^2 / du| < 0.72
         return 0.72 * scale * off * float(np.sqrt(len(self.columns)))
+
+    def check_stored(self) -> None:
+        check_arrays(self, columns="i8 p", offset="f8 p")
+        check_indices(self.columns, MAX_FEATURES, "columns")
+        require(check_number(self, "step") > 0.0, "step should be positive")
+        check_number(self, "largest")
 
 
 def nanoseconds_of_bytes(n_words: int) -> float:

@@ -16,6 +16,7 @@ from numba import njit
 
 from kbench.kernels.chunks import each_chunk, each_slice
 from kbench.kernels.lattice import Lattice
+from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_number, require
 
 # Least number of two-valued columns to pack: two words cost as much as 3 features
 # (`scripts/bench_kernels.py`), and packing has a fixed cost.
@@ -171,6 +172,26 @@ class Layout:
         """Return the bits of words : (n_words, b) as (q, b) bool."""
         ordered = np.ascontiguousarray(words.T).astype("<u4").view(np.uint8)
         return np.unpackbits(ordered, axis=1, bitorder="little")[:, : len(self.bits)].T.astype(bool)
+
+    def check_stored(self) -> None:
+        check_arrays(
+            self,
+            features="i8 p",
+            origin="f8 p",
+            bits="i8 q",
+            low="f8 q",
+            high="f8 q",
+            constants="i8 r",
+            values="f8 r",
+        )
+        check_number(self, "spread")
+        check_number(self, "gap")
+        for name in ("features", "bits", "constants"):
+            check_indices(getattr(self, name), MAX_FEATURES, name)
+        require(isinstance(self.lattice, Lattice | None), "lattice is of another class")
+        if self.lattice is not None:
+            own = np.concatenate([self.features, self.bits])
+            require(np.array_equal(self.lattice.columns, own), "lattice has other columns")
 
 
 def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

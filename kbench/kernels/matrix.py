@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.kernels.functions import Kernel
+from kbench.kernels.kernel import Kernel, check_points
+from kbench.stored import check_arrays, check_whole, require
 
 
 class KernelMatrix:
@@ -34,7 +35,7 @@ class KernelMatrix:
     Notes
     -----
     Memory is one prepared copy of X, O(n d); a value costs O(d) (O(nnz) of the rows for wide CSR).
-    The kind of data decides how it is computed (`kbench.kernels.exponential`). Blocks and products
+    The kind of data decides how it is computed (`kbench.kernels.distances`). Blocks and products
     use as many threads as numba and BLAS may.
     """
 
@@ -153,6 +154,21 @@ class KernelMatrix:
         left = self._points if rows is None else self.points(rows) if is_index else rows
         self.count(left.shape[0] * len(columns))
         return expand(self.kernel, left, self.points(columns), coef, self.dtype)
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless points, layout and rows fit each other (`kbench.stored`)."""
+        rows = self._X
+        require(isinstance(rows, np.ndarray) or sp.issparse(rows), "the matrix has no rows")
+        require(rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the rows are no floats")
+        check_arrays(self, _counter="i8 1")
+        check_whole(self, "_allowance", 0, 1 << 62)
+        points, expected = self._prepared, rows.shape[0]
+        if points is None:
+            # The layout alone has to fit.
+            require(isinstance(self.kernel, Kernel), "kernel is of another class")
+            points, expected = self.kernel.prepare(rows[:0], self.dtype), 0
+        n = check_points(self.kernel, points, self.dtype, rows.shape[1])
+        require(n == expected, f"{n} points are prepared of {rows.shape[0]} rows")
 
 
 def expand(kernel: Kernel, A: Any, B: Any, coef: np.ndarray, dtype: Any) -> np.ndarray:

@@ -6,16 +6,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.kernels.exponential import RBF, Laplacian
-from kbench.kernels.functions import (
-    FunctionKernel,
-    Kernel,
-    Linear,
-    Polynomial,
-    Precomputed,
-    Sigmoid,
-)
-from kbench.kernels.matern import Matern12
+import kbench.kernels.functions  # noqa: F401  fills the table
+from kbench.kernels.functions.callable import FunctionKernel
+from kbench.kernels.kernel import Kernel, parameters
+from kbench.kernels.registry import KERNELS
 
 
 def make_kernel(
@@ -30,35 +24,31 @@ def make_kernel(
 
     Parameters
     ----------
-    name : {"rbf", "laplacian", "matern12", "poly", "linear", "sigmoid", "precomputed"} or callable
+    name : str or callable
+        A name of `kbench.kernels.KERNELS`; `python -m kbench.kernels` shows them. Parameters that
+        the kernel does not have are ignored.
     X : (n, d) dense or CSR
-        Training rows; they determine `gamma="scale"`, 1 / (d Var(X)), and "auto", 1 / d.
+        Training rows; they determine `gamma="scale"`, 1 / (d Var(X)), and "auto", 1 / d. Kernels
+        whose gamma multiplies a Euclidean distance, not its square, take the roots of these.
     """
     if callable(name):
         return FunctionKernel(name)
-    if name == "precomputed":
-        return Precomputed()
-    if name == "linear":
-        return Linear()
-    width = _bandwidth(gamma, X)
-    if name == "rbf":
-        return RBF(width)
-    if name == "laplacian":
-        return Laplacian(width)
-    if name == "matern12":
-        return Matern12(width)
-    if name == "sigmoid":
-        return Sigmoid(width, coef0)
-    if name == "poly":
-        return Polynomial(width, degree, coef0)
-    raise ValueError(f"kernel is {name!r}, which make_kernel does not know")
+    if name not in KERNELS:
+        raise ValueError(f"kernel is {name!r}, should be one of {', '.join(sorted(KERNELS))}")
+    kernel: Any = KERNELS[name]
+    own = parameters(kernel)
+    given: dict[str, Any] = {"degree": degree, "coef0": coef0}
+    if "gamma" in own:
+        given["gamma"] = _gamma(kernel, gamma, X)
+    made: Kernel = kernel(**{key: value for key, value in given.items() if key in own})
+    return made
 
 
-def _bandwidth(gamma: float | str, X: Any) -> float:
+def _gamma(kernel: type[Kernel], gamma: float | str, X: Any) -> float:
     if not isinstance(gamma, str):
         return float(gamma)
     if gamma == "auto":
-        return 1.0 / X.shape[1]
+        return kernel.default_gamma(1.0 / X.shape[1])
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if sp.issparse(X):
             X = X.astype(np.float64)
@@ -68,7 +58,7 @@ def _bandwidth(gamma: float | str, X: Any) -> float:
         width = float(np.float64(1.0) / (X.shape[1] * variance)) if variance > 0.0 else 1.0
     if not 0.0 < width < np.inf or np.isnan(variance):
         raise ValueError(
-            f"gamma='scale' is {width:.2g} for rows of variance {variance:.2g}, beyond the range of "
-            "float64: scale the rows"
+            f"gamma='scale' is {width:.2g} for rows of variance {variance:.2g}, beyond "
+            "the range of float64: scale the rows"
         )
-    return width
+    return kernel.default_gamma(width)

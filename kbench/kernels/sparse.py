@@ -87,3 +87,26 @@ def exponentiate(inner, half_left, half_right):
             exponent = row[j] - half - half_right[j]
             # A positive exponent is a rounding error of 0.
             row[j] = power_of_two(exponent if exponent < 0 else exponent - exponent)
+
+
+def shaped_products(shape: Any) -> Any:
+    """Return a compiled function that replaces inner products <z, z'> : (a, b) by f(-||z - z'||^2/2).
+
+    Its arguments are those of `exponentiate`. To be called by a cached function.
+
+    Parameters
+    ----------
+    shape : compiled function
+        It replaces t : (m,), t <= 0, by f(t) in place.
+    """
+
+    @njit(nogil=True, fastmath={"contract", "nsz"})
+    def replace(inner, half_left, half_right):
+        for i in range(inner.shape[0]):
+            row, half = inner[i], half_left[i]
+            for j in range(row.shape[0]):
+                exponent = row[j] - half - half_right[j]
+                row[j] = exponent if exponent < 0 else exponent - exponent
+            shape(row)
+
+    return replace

@@ -1,11 +1,13 @@
-"""Compiled tiles of kernels that fall exponentially with distance, for real and binary features.
+"""Compiled tiles of kernels that are functions of a distance, for real and binary features.
 
-    k(x, z) = 2^-t,    t = sum_k |x_k - z_k|^power + unit * hamming(bits of x, bits of z)
+    k(x, z) = f(t),    -t = sum_k |x_k - z_k|^power + unit * hamming(bits of x, bits of z)
 
 Features are subtracted instead of expanding ||x - z||^2 into inner products: nothing cancels, and a
 processor that subtracts while it multiplies is no slower than with a matrix product. A tile is 4
-rows of the left points against 256 of the right points: 4 KB of exponents that stay in the L1
-cache. 2^-t is a polynomial and a shift of bits, which LLVM vectorises on every processor.
+rows of the left points against 256 of the right points: 4 KB of t that stay in the L1 cache. For
+kernels that fall exponentially f is 2^t, a polynomial and a shift of bits, which LLVM vectorises on
+every processor. Other kernels replace t by f(t) in the tile, by a compiled function of their own
+(`shaped_tiles`), whose file then has its `Loop`.
 
 Without packing two-valued columns into bits a9a takes 1.7 times, w8a more than 3 times as long
 (`scripts/ablate_svm.py`, `bit_layout`).
@@ -96,10 +98,10 @@ def _compile_power_of_two(t):
 
 
 # Not "reassoc": it would undo the rounding in power_of_two.
-_FLAGS = {"contract", "nsz", "nnan", "ninf"}
+FLAGS = {"contract", "nsz", "nnan", "ninf"}
 
 
-@njit(fastmath=_FLAGS, nogil=True)
+@njit(fastmath=FLAGS, nogil=True)
 def _subtract_hamming(words, row, tile, unit, acc):
     """acc[r, j] -= unit * hamming(words[row + r], column j of tile : (w, 256)), w even."""
     m, number, n_words = _COLUMNS, acc.dtype.type, words.shape[1]
@@ -139,7 +141,7 @@ def _subtract_hamming(words, row, tile, unit, acc):
             acc[3 * m + j] -= unit * number(np.int32(popcount(x0 ^ d0) + popcount(x1 ^ d1)))
 
 
-@njit(fastmath=_FLAGS, nogil=True)
+@njit(fastmath=FLAGS, nogil=True)
 def _subtract_squares(left, row, tile, acc):
     """acc[r, j] -= ||left[row + r] - column j of tile||^2, tile : (p, 256)."""
     # Constant strides from one base show the compiler that rows do not overlap, so it vectorises.
@@ -164,7 +166,7 @@ def _subtract_squares(left, row, tile, acc):
             acc[3 * m + j] = d - (x0 - d0) ** 2 - (x1 - d1) ** 2 - (x2 - d2) ** 2 - (x3 - d3) ** 2
 
 
-@njit(fastmath=_FLAGS, nogil=True)
+@njit(fastmath=FLAGS, nogil=True)
 def _subtract_absolute(left, row, tile, acc):
     """acc[r, j] -= ||left[row + r] - column j of tile||_1, tile : (p, 256)."""
     for k in range(left.shape[1]):
@@ -175,7 +177,7 @@ def _subtract_absolute(left, row, tile, acc):
                 a[j] -= abs(x[j] - value)
 
 
-@njit(fastmath=_FLAGS, nogil=True)
+@njit(fastmath=FLAGS, nogil=True)
 def _copy_columns(points, first, width, tile):
     """tile : (p, 256) = columns of points : (p, n), the first `width` of them."""
     for k in range(points.shape[0]):
@@ -184,7 +186,7 @@ def _copy_columns(points, first, width, tile):
             target[j] = source[j]
 
 
-@njit(fastmath=_FLAGS, nogil=True)
+@njit(fastmath=FLAGS, nogil=True)
 def _sum(acc, coef, partial, out):
     """out[j] += sum_r coef_r 2^acc[r, j]: four products in the points' precision, then float64."""
     m = _COLUMNS
@@ -198,43 +200,102 @@ def _sum(acc, coef, partial, out):
         out[j] += partial[j]
 
 
-@njit(fastmath=_FLAGS, nogil=True)
+@njit(fastmath=FLAGS, nogil=True)
 def _write(exponents, out):
     """out[j] = 2^exponents[j]"""
     for j in range(out.shape[0]):
         out[j] = power_of_two(exponents[j])
 
 
-@njit(cache=True, nogil=True, fastmath=_FLAGS)
-def _tiles(left, left_words, right, right_words, unit, squared, coef, values, block, start, stop):
-    """Compute kernel values of the right points start .. stop-1; multiply or store them.
+@njit(fastmath=FLAGS, nogil=True)
+def _leave(t):
+    """The shape of `_write` and `_sum`, which evaluate 2^t themselves."""
 
-    left : (b, p), left_words : (b, w), b a multiple of STEP; right : (p, n), right_words : (w, n).
-    With coef : (b,), values[j] += sum_i coef_i k_ij; with coef empty, block : (a, n) = k, a <= b.
-    """
+
+@njit(fastmath=FLAGS, nogil=True)
+def _copy(values, out):
+    """out[j] = values[j]"""
+    for j in range(out.shape[0]):
+        out[j] = values[j]
+
+
+@njit(fastmath=FLAGS, nogil=True)
+def _add_up(tile, coef, partial, out):
+    """out[j] += sum_r coef_r tile[r, j]: four products in the points' precision, then float64."""
     m = _COLUMNS
-    n_features, n_words = left.shape[1], left_words.shape[1]
-    tile = np.zeros(n_features * m, left.dtype)
-    word_tile = np.zeros(n_words * m, np.uint32)
-    acc, partial = np.empty(STEP * m, left.dtype), np.empty(m, left.dtype)
-    for first in range(start, stop, m):
-        width = min(stop - first, m)
-        _copy_columns(right, first, width, tile)
-        _copy_columns(right_words, first, width, word_tile)
-        for i in range(0, left.shape[0], STEP):
-            for j in range(STEP * m):
-                acc[j] = 0
-            if n_words:
-                _subtract_hamming(left_words, i, word_tile, unit, acc)
-            if squared:
-                _subtract_squares(left, i, tile, acc)
-            else:
-                _subtract_absolute(left, i, tile, acc)
-            if coef.shape[0]:
-                _sum(acc, coef[i : i + STEP], partial, values[first : first + width])
-            else:
-                for r in range(min(STEP, block.shape[0] - i)):
-                    _write(acc[r * m : (r + 1) * m], block[i + r, first : first + width])
+    c0, c1, c2, c3 = coef[0], coef[1], coef[2], coef[3]
+    for j in range(m):
+        partial[j] = (c0 * tile[j] + c1 * tile[m + j]) + (
+            c2 * tile[2 * m + j] + c3 * tile[3 * m + j]
+        )
+    for j in range(out.shape[0]):
+        out[j] += partial[j]
+
+
+def _tiles_of(shape, write, add):
+    """Return the loop over tiles of f(t) : compiled function, to be called by a cached one.
+
+    shape : compiled function that replaces t : (m,) by f(t) in place
+    write, add : compiled functions that store the result and add it up
+    """
+
+    @njit(fastmath=FLAGS, nogil=True)
+    def each(left, left_words, right, right_words, unit, squared, coef, values, block, start, stop):
+        m = _COLUMNS
+        n_features, n_words = left.shape[1], left_words.shape[1]
+        tile = np.zeros(n_features * m, left.dtype)
+        word_tile = np.zeros(n_words * m, np.uint32)
+        acc, partial = np.empty(STEP * m, left.dtype), np.empty(m, left.dtype)
+        for first in range(start, stop, m):
+            width = min(stop - first, m)
+            _copy_columns(right, first, width, tile)
+            _copy_columns(right_words, first, width, word_tile)
+            for i in range(0, left.shape[0], STEP):
+                for j in range(STEP * m):
+                    acc[j] = 0
+                if n_words:
+                    _subtract_hamming(left_words, i, word_tile, unit, acc)
+                if squared:
+                    _subtract_squares(left, i, tile, acc)
+                else:
+                    _subtract_absolute(left, i, tile, acc)
+                shape(acc)
+                if coef.shape[0]:
+                    add(acc, coef[i : i + STEP], partial, values[first : first + width])
+                else:
+                    for r in range(min(STEP, block.shape[0] - i)):
+                        write(acc[r * m : (r + 1) * m], block[i + r, first : first + width])
+
+    return each
+
+
+def shaped_tiles(shape: Any) -> Any:
+    """Return the loop over tiles of the kernel f(t), to be called by a cached function.
+
+    Parameters
+    ----------
+    shape : compiled function
+        It replaces t : (m,) float32 or float64, t <= 0, by f(t) in place.
+
+    Returns
+    -------
+    compiled function
+        Computes kernel values of the right points start .. stop-1, and multiplies or stores them:
+        left : (b, p), left_words : (b, w), b a multiple of STEP; right : (p, n), right_words :
+        (w, n). With coef : (b,), values[j] += sum_i coef_i k_ij; with coef empty, block : (a, n)
+        = k, a <= b.
+    """
+    return _tiles_of(shape, _copy, _add_up)
+
+
+_powers_of_two = _tiles_of(_leave, _write, _sum)
+
+
+@njit(cache=True, nogil=True, fastmath=FLAGS)
+def _tiles(left, left_words, right, right_words, unit, squared, coef, values, block, start, stop):
+    _powers_of_two(
+        left, left_words, right, right_words, unit, squared, coef, values, block, start, stop
+    )
 
 
 _expose_tiles = divided(_tiles)
@@ -245,7 +306,8 @@ def _shared_tiles(arguments, n, block, mailboxes):
     share(_expose_tiles(arguments), n, block, mailboxes)
 
 
-_TILES = Loop(_tiles, _shared_tiles)
+POWERS_OF_TWO = Loop(_tiles, _shared_tiles)
+"""Tiles of k = 2^t."""
 
 # (left : (b, p), left_words : (b, w), right : (p, n), right_words : (w, n)): features and uint32
 # bits of the left and right points; b and p are multiples of STEP, w of WORDS.
@@ -257,13 +319,15 @@ def nanoseconds(n_features: int, n_words: int) -> float:
     return 0.15 + 0.01 * n_features + 0.015 * n_words
 
 
-def fill(operands: Operands, unit: float, *, squared: bool, out: np.ndarray) -> None:
+def fill(loop: Loop, operands: Operands, unit: float, *, squared: bool, out: np.ndarray) -> None:
     """Write the kernel between left and right points into out : (a, n), a <= b, C-contiguous.
 
     O(a n (p + w)) time.
 
     Parameters
     ----------
+    loop : Loop
+        The tiles of the kernel, such as `POWERS_OF_TWO`.
     operands : (left, left_words, right, right_words)
     unit : float
         Contribution of one differing bit to the exponent.
@@ -273,11 +337,11 @@ def fill(operands: Operands, unit: float, *, squared: bool, out: np.ndarray) -> 
     dtype = operands[0].dtype
     none, nothing = np.empty(0, dtype), np.empty(0)
     scale = dtype.type(unit)
-    _run(operands, out.size, scale, squared, none, nothing, out)
+    _run(loop, operands, out.size, scale, squared, none, nothing, out)
 
 
 def accumulate(
-    operands: Operands, unit: float, *, squared: bool, coef: np.ndarray, out: np.ndarray
+    loop: Loop, operands: Operands, unit: float, *, squared: bool, coef: np.ndarray, out: np.ndarray
 ) -> None:
     """Add sum_i coef_i k(left_i, right_j) to out : (n,) float64; coef : (a,) of the points' dtype.
 
@@ -289,11 +353,11 @@ def accumulate(
     scale = dtype.type(unit)
     weights = np.zeros(len(operands[0]), dtype)
     weights[: len(coef)] = coef
-    _run(operands, len(out) * len(coef), scale, squared, weights, out, none)
+    _run(loop, operands, len(out) * len(coef), scale, squared, weights, out, none)
 
 
-def _run(operands: Operands, n_entries: int, *arguments: Any) -> None:
-    """Do `_tiles` for n_entries kernel values on the threads that this pays for."""
+def _run(loop: Loop, operands: Operands, n_entries: int, *arguments: Any) -> None:
+    """Do the loop for n_entries kernel values on the threads that this pays for."""
     right, right_words = operands[2:]
     n, cost = right.shape[1], n_entries * nanoseconds(len(right), len(right_words))
-    run(_TILES, *operands, *arguments, n=n, nanoseconds=cost, multiple=_COLUMNS)
+    run(loop, *operands, *arguments, n=n, nanoseconds=cost, multiple=_COLUMNS)

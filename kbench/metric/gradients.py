@@ -20,8 +20,9 @@ import numba
 import numpy as np
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.exponential import RBF, Laplacian
-from kbench.kernels.matern import Matern12
+from kbench.kernels.functions.laplacian import Laplacian
+from kbench.kernels.functions.matern12 import Matern12
+from kbench.kernels.functions.rbf import RBF
 
 # Number of kernel rows evaluated per block: 512 rows against 10,000 points are 20 MB of float32,
 # which bounds the memory; fewer rows make the matrix products slower (`scripts/bench_metric.py`).

@@ -15,8 +15,10 @@ import numpy as np
 import scipy.linalg
 
 from kbench.kernels import KernelMatrix
+from kbench.kernels.kernel import check_points, check_width
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
+from kbench.stored import check_arrays, check_indices, require
 
 # Rows evaluated at a time: memory for their kernel values against the speed of matrix products. Set
 # by hand.
@@ -66,6 +68,14 @@ class CommitteeMember:
         variance = prior - np.einsum("ij,ij->j", half, half)
         # Rounding errors may make the variance negative, which is positive in exact arithmetic.
         return values @ self.coef, np.maximum(variance, 1e-12 * prior)
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        lengths = check_arrays(self, coef="f8 s m", chosen="i8 c", factor="f8 c c")
+        n_features = check_width(self, self.kernel)
+        n = check_points(self.kernel, self.centres, np.dtype(np.float64), n_features)
+        require(n == lengths["s"], f"there are {n} centres for {lengths['s']} coefficients")
+        check_indices(self.chosen, n, "chosen")
 
 
 class BayesianCommittee:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from kbench.kernels import KernelMatrix, expand
+from kbench.kernels.kernel import check_points, check_width
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
+from kbench.stored import check_arrays, require
 
 _BATCH = 8192  # rows per batch: memory against the overhead of a call; set by hand
 # Float32 kernel values may change f by up to eps sum |coef|. If that exceeds 0.01 (the margin is
@@ -104,6 +106,13 @@ class KernelExpansion:
             if len(vanished):
                 values[start + vanished] = self._evaluate(X[start + vanished], np.dtype(np.float64))
         return values
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        lengths = check_arrays(self, coef="f8 s m")
+        n_features = check_width(self, self.kernel)
+        n = check_points(self.kernel, self.centres, self.dtype, n_features)
+        require(n == lengths["s"], f"there are {n} centres for {lengths['s']} coefficients")
 
     def _evaluate(self, X: Any, dtype: np.dtype) -> np.ndarray:
         points = self.kernel.prepare(X, dtype)

@@ -15,6 +15,7 @@ from kbench.kernels.tiles import LOG2_E, power_of_two
 from kbench.prediction.flops import TRANSCENDENTAL, require_width
 from kbench.prediction.landmarks import float32_rows
 from kbench.prediction.packing import aligned
+from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole
 
 # Rows that descend a level together, so that their sums overlap instead of waiting for one another;
 # set by hand.
@@ -107,3 +108,17 @@ class HyperplaneTrees:
         rows = float32_rows(X, self.offset)
         _walk(rows, self.nodes, self.biases, self.depth, np.float32(self.sigma), values)
         return values
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        d = check_whole(self, "n_features", 1, MAX_FEATURES)
+        depth = check_whole(self, "depth", 0, 30)
+        width, nodes = -(-d // LANES) * LANES, 2 ** (depth + 1) - 1
+        check_arrays(
+            self,
+            in_c_order=True,
+            nodes=f"f4 m {nodes} 3 {width}",
+            biases=f"f4 m {nodes} 3",
+            offset=f"?f8 {d}",
+        )
+        check_number(self, "sigma")

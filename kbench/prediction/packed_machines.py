@@ -33,6 +33,7 @@ from kbench.prediction.encoding import decode, encode
 from kbench.prediction.expansion import KernelExpansion
 from kbench.prediction.flops import expansion_flops
 from kbench.prediction.local import LocalMachines
+from kbench.stored import check_arrays, require
 
 _HEADER = struct.Struct("<8sqqq32s")  # 64 bytes
 _MAGIC = b"kbenchM1"
@@ -156,6 +157,13 @@ class PackedRecords:
         """
         return _record(self.data, int(self.offsets[cluster]), cluster)
 
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        data = self.data
+        require(isinstance(data, np.ndarray) and data.dtype == np.uint8, "data should be bytes")
+        require(data.ndim == 1, "data should have one dimension")
+        check_arrays(self, offsets="i8 k")
+
 
 def _record(data: np.ndarray, offset: int, cluster: int) -> Any:
     magic, number, n_text, n_payload, _ = _HEADER.unpack(_bytes(data, offset, _HEADER.size))
@@ -229,6 +237,12 @@ class PackedMachines(Mapping[int, KernelExpansion]):
                 decoded[cluster] = machine
                 self._held_bytes = held + machine.nbytes
         return machine
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        require(isinstance(self.records, PackedRecords), "records are of another class")
+        k = check_arrays(self, n_centres="i8 k")["k"]
+        require(k == len(self.records), f"there are {len(self.records)} records")
 
 
 class PackedSum:

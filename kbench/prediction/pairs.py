@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.kernels.functions import squared_norms
+from kbench.kernels.kernel import check_points, check_width, squared_norms
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
 
@@ -124,6 +124,11 @@ class MatrixCentres:
         out = np.empty((X.shape[0], len(self)), self.dtype)
         self.kernel.evaluate(points, self.centres, out)
         return out
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        n_features = check_width(self, self.kernel)
+        check_points(self.kernel, self.centres, self.dtype, n_features)
 
 
 class SharedExpansion:

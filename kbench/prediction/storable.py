@@ -6,6 +6,7 @@ imported, so that a file of unknown origin can only choose among numerical code.
 """
 
 import importlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,36 +19,34 @@ _CALIBRATION = frozenset(
     for name in ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration")
 )
 
-# Modules whose file name changed, too, when they moved: old name -> present one.
-_RENAMED = {
-    "kbench.approximation.feature_machine": "kbench.approximation.features.feature_map",
-    "kbench.approximation.features.feature_machine": "kbench.approximation.features.feature_map",
-    "kbench.solvers.box_dual": "kbench.solvers.box_dual.solve",
-}
-
 # The only bound method that machines store is the one that assigns rows to clusters.
 _METHODS = frozenset({"assign"})
 
 
 @cache
-def _present_module(module: str) -> str:
-    """The module that holds the classes of `module`, which an older release may have written.
+def _present_module(module: str, name: str) -> str:
+    """The module of kbench that holds the class `module:name`, where an older release may have had
+    it.
 
-    Modules of kbench move between the folders of a package but keep their file names, apart from a
-    leading underscore and `_RENAMED`; no package has two of one name
-    (`tests/prediction/test_model_file.py`).
+    Classes and modules move within a package. A class is then in the module of the package that
+    has the old file name, apart from a leading underscore, or in the only one that defines a class
+    of that name. No package has two modules of one name (`tests/prediction/test_model_file.py`).
     """
-    if module in _RENAMED:
-        return _RENAMED[module]
     package, _, rest = module.removeprefix("kbench.").partition(".")
     root = Path(__file__).parents[1]
     here = root.joinpath(package, *rest.split(".")).with_suffix(".py")
-    if not module.startswith("kbench.") or here.exists():
+    if not module.startswith("kbench.") or (here.exists() and _defines(here, name)):
         return module
-    found = list((root / package).rglob(f"{here.stem.lstrip('_')}.py"))
-    if len(found) != 1:
+    found = [path for path in (root / package).rglob("*.py") if _defines(path, name)]
+    of_old_name = [path for path in found if path.stem == here.stem.lstrip("_")]
+    if len(of_old_name or found) != 1:
         return module
-    return ".".join(["kbench", *found[0].relative_to(root).with_suffix("").parts])
+    (there,) = of_old_name or found
+    return ".".join(["kbench", *there.relative_to(root).with_suffix("").parts])
+
+
+def _defines(path: Path, name: str) -> bool:
+    return re.search(rf"^class {re.escape(name)}\b", path.read_text("utf-8"), re.M) is not None
 
 
 @cache
@@ -74,7 +73,7 @@ def class_at(path: Any) -> type:
     if not isinstance(path, str) or not may_build(path):
         raise ModelError(f"names the class {str(path)[:80]!r}, which no model may hold")
     module, _, name = path.partition(":")
-    module = _present_module(module)
+    module = _present_module(module, name)
     try:
         cls = getattr(importlib.import_module(module), name, None)
     except ImportError as error:

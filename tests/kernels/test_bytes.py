@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kbench.intrinsics.byte_products import has_vnni
 from kbench.kernels import KernelMatrix, expand, make_kernel
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.lattice import BytePoints, Lattice
 from kbench.kernels.layout import Layout, Packing
 

@@ -10,7 +10,7 @@ from sklearn.metrics import pairwise
 
 from kbench.kernels import KernelMatrix, expand, make_kernel
 from kbench.kernels.columns import take_columns
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 
 REFERENCES = {
     "rbf": lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.3),

@@ -21,7 +21,7 @@ import scipy.linalg
 from scipy.optimize import minimize
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 
 # Added to the diagonal of K_zz (of ones), so that almost equal points do not make it singular.
 _RIDGE = 1e-8

@@ -22,6 +22,7 @@ from kbench.approximation.features.feature_map import dense
 from kbench.approximation.features.fourier import FourierFeatures
 from kbench.approximation.features.hadamard import transform_row
 from kbench.prediction.flops import TRANSCENDENTAL
+from kbench.stored import check_arrays, check_indices, require
 
 
 @dataclass(eq=False, repr=False)
@@ -110,6 +111,17 @@ class Fastfood(FourierFeatures):
             _project(_read_only(dense(X, dtype)), signs, gaussians, scales, permutations, out)
 
         return project
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        lengths = check_arrays(
+            self, signs_="f8 b l", gaussians_="f8 b l", scales_="f8 b l", permutations_="i4 b l"
+        )
+        n_blocks, length = lengths["b"], lengths["l"]
+        require(length > 0 and length & (length - 1) == 0, "the length should be a power of two")
+        require(self.n_features_in_ <= length, "rows are longer than a block")
+        require(n_blocks == -(-self.n_frequencies_ // length), "wrong number of blocks")
+        check_indices(self.permutations_, length, "permutations_")
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from kbench.kernels import Kernel
 from kbench.prediction import KernelExpansion
 from kbench.prediction.flops import expansion_flops, require_width
 from kbench.prediction.landmarks import LocalLandmarks
+from kbench.stored import require
 from kbench.trace import Trace
 
 # Rows of a batch at least, however many features there are: fewer make BLAS calls inefficient.
@@ -233,6 +234,14 @@ class FeatureMachine:
             self.feature_map.fill(X[rows], part)
             values[rows] = part @ weights
         return values
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        weights, features = self.weights, self.feature_map
+        require(isinstance(weights, np.ndarray) and weights.ndim == 2, "weights should be a matrix")
+        require(weights.dtype in (np.float32, np.float64), "weights should be floats")
+        n = features.n_features_out_
+        require(len(weights) == n, f"there are {len(weights)} weights for {n} features")
 
 
 class FeatureBlocks:

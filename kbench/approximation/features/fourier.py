@@ -36,8 +36,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.approximation.features.feature_map import FeatureMap, dense
 from kbench.approximation.features.turns import SERIES, write_features
 from kbench.kernels import make_kernel
-from kbench.kernels.exponential import RBF, Laplacian
+from kbench.kernels.functions.laplacian import Laplacian
+from kbench.kernels.functions.rbf import RBF
 from kbench.prediction.flops import TRANSCENDENTAL
+from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole, require
 
 # Largest number of rows from which the principal axes are computed: O(rows d^2) time, against the
 # accuracy of the axes. Set by hand.
@@ -116,6 +118,17 @@ class FourierFeatures(FeatureMap):
             return X
         X = dense(X, np.dtype(np.float64))
         return (X if self._centre is None else X - self._centre) * self._unit
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        d = check_whole(self, "n_features_in_", 1, MAX_FEATURES)
+        n = check_whole(self, "n_frequencies_", 1, MAX_FEATURES)
+        phases = check_arrays(self, phases_="f8 n")["n"]
+        require(phases in (0, n), f"there are {phases} phases for {n} frequencies")
+        outputs = n if phases else 2 * n
+        check_whole(self, "n_features_out_", outputs, outputs)
+        check_arrays(self, _centre=f"?f8 {d}")
+        require(check_number(self, "_unit") > 0.0, "_unit should be positive")
 
 
 @dataclass(eq=False, repr=False)
@@ -215,6 +228,10 @@ class RandomFourierFeatures(FourierFeatures):
             np.matmul(dense(X, dtype), frequencies, out=out)
 
         return project
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        check_arrays(self, frequencies_=f"f8 {self.n_features_in_} {self.n_frequencies_}")
 
 
 def _orthogonal_normals(shape: tuple[int, int], rng: np.random.RandomState) -> np.ndarray:

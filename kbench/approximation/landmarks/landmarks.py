@@ -18,12 +18,13 @@ from kbench.approximation.landmarks.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
 from kbench.clustering.axis_tree import single_leaf
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.matrix import nbytes
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.prediction.landmarks import LocalLandmarks, fits_float32, float32_offset
 from kbench.prediction.packing import LandmarkMachine
+from kbench.stored import MAX_FEATURES, check_arrays, check_whole, require
 
 # At most this many Gaussian landmarks, on at most this many features, are evaluated by the float32
 # code of fast prediction, sixteen landmarks at a time, provided that its rounding error is below
@@ -158,6 +159,21 @@ class LandmarkFeatures(FeatureMap):
             kernel.evaluate(kernel.prepare(X, dtype), landmarks, out)
 
         return fill
+
+    def check_stored(self) -> None:
+        """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
+        d = check_whole(self, "n_features_in_", 1, MAX_FEATURES)
+        matrix = self.landmarks_
+        require(isinstance(matrix, KernelMatrix), "landmarks_ is of another class")
+        require(matrix._X.shape[1] == d, f"the landmarks have {matrix._X.shape[1]} features")
+        check_whole(self, "n_features_out_", 1, MAX_FEATURES)
+        n = len(matrix)
+        if hasattr(self, "projection_"):
+            check_arrays(self, projection_=f"f8 {n} {self.n_features_out_}")
+            return
+        check_whole(self, "n_features_out_", n, n)
+        if hasattr(self, "factor_"):
+            check_arrays(self, factor_=f"f8 {n} {n}")
 
 
 def _single_leaf(kernel: KernelMatrix, coef: np.ndarray) -> LocalLandmarks | None:

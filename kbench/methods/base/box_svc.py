@@ -12,7 +12,8 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.kernels.functions import FunctionKernel, Precomputed
+from kbench.kernels.functions.callable import FunctionKernel
+from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY

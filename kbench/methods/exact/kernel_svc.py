@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.functions import Precomputed
+from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
 from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution

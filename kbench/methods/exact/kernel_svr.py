@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.kernels.functions import Precomputed
+from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.new_rows import checked_rows

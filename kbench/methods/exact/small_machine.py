@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
 from kbench.solvers.small import GaussianRows, MatrixRows

@@ -19,7 +19,7 @@ from kbench import class_labels
 from kbench.clustering.axis_tree import AxisTree, class_tree
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets

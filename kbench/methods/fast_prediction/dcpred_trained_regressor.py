@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from kbench.clustering.axis_tree import AxisTree, target_tree
 from kbench.kernels import make_kernel
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.sizes import number_of_groups

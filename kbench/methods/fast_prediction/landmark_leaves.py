@@ -24,7 +24,7 @@ from kbench.approximation.landmarks.pseudo_landmarks import (
 from kbench.approximation.operator import sampled_rows
 from kbench.clustering import kmeans_tree, weighted_kmeans
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.expansions.reduced_set import reduced_set
 from kbench.kernels import KernelMatrix
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.box_svc import BoxSVC, Problem, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace

@@ -19,7 +19,7 @@ from kbench.clustering.axis_tree import AxisTree, variance_tree
 from kbench.errors import KbenchError
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
 from kbench.methods.base.sizes import MAX_GROUPS, number_of_groups

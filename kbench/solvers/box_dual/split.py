@@ -32,7 +32,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.exponential import Exponential
+from kbench.kernels.distances import Exponential
 
 # Points of a sample that is examined first (250,000 distances, 7 ms for 54 features): if it is
 # connected, there is no search for groups.

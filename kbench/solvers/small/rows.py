@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.exponential import check_spread
-from kbench.kernels.functions import squared_norms
+from kbench.kernels.distances import check_spread
+from kbench.kernels.kernel import squared_norms
 from kbench.kernels.value_range import check_values
 from kbench.solvers.small.steps import PADDING, POWER_ERROR, POWER_RELATIVE_ERROR
 

@@ -12,7 +12,7 @@ from kbench.approximation.expansions.representative_set import (
     representative_set,
 )
 from kbench.kernels import KernelMatrix
-from kbench.kernels.exponential import RBF
+from kbench.kernels.functions.rbf import RBF
 
 
 def chosen(X, labels=None, weights=None, gamma=0.5, **options):
@@ -81,7 +81,7 @@ def test_larger_eps_leaves_fewer_members():
 
 def test_end_points_represent_a_line():
     # With k = <x, z> the function space is the input: rows between two others are combinations.
-    from kbench.kernels.functions import Linear
+    from kbench.kernels.functions.linear import Linear
 
     X = np.column_stack([np.linspace(-1.0, 1.0, 21), np.ones(21)])
     found = representative_set(

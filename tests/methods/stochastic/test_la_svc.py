@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.kernels.functions import Precomputed
+from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods import KernelSVC, LaSVC
 from kbench.solvers.incremental.lasvm import solve_online, visit_chunk
 

@@ -1,16 +1,19 @@
-"""Kernels that fall exponentially with distance: Gaussian (RBF) and Laplacian.
+"""Kernels that are functions of a distance: Gaussian (RBF), Laplacian, Matern, Cauchy.
 
-    k(x, z) = exp(-gamma sum_k |x_k - z_k|^power),    power = 2 or 1
+    k(x, z) = f(t),    t = -rate sum_k |x_k - z_k|^power,    power = 2 or 1
+
+f(0) = 1, f does not decrease, and its slope is at most 1. Kernels that fall exponentially with
+distance, k = 2^t, are products over the features, which saves time where features are constant.
 
 `bind` chooses from the training rows how values are computed, here and nowhere else:
 
 - dense rows, and CSR rows whose dense copy is not much larger: columns with two values are packed
   into words of bits, the others are subtracted (`layout`, `tiles`). The error of a value is a few
   eps at any gamma and any distance from the origin, because nothing cancels;
-- Gaussian kernels of many quantised (8-bit) features with the same step (images): integer inner
+- Gaussian values of many quantised (8-bit) features with the same step (images): integer inner
   products (`lattice`, `byte_tiles`), if the processor has the instruction;
-- wide CSR rows: products of sparse rows (RBF), ||x - z||^2 = ||x||^2 + ||z||^2 - 2 <x, z>. This
-  loses eps gamma (||x||^2 + ||z||^2); if that is too much for float32, float64 is used.
+- wide CSR rows: products of sparse rows, ||x - z||^2 = ||x||^2 + ||z||^2 - 2 <x, z> (power = 2).
+  This loses eps gamma (||x||^2 + ||z||^2); if that is too much for float32, float64 is used.
 
 The usual way, a matrix product and then exponentials, loses eps gamma ||x - origin||^2 (3e-5 on
 covtype at gamma = 32). With AVX-512 it is slower at every number of features; with AVX2 alone it is
@@ -30,9 +33,19 @@ from kbench.intrinsics.byte_products import has_vnni
 from kbench.kernels import byte_tiles, tiles
 from kbench.kernels.chunks import dense_chunks, each_chunk
 from kbench.kernels.columns import take_columns
-from kbench.kernels.functions import Kernel, csr_rows, squared_norms
+from kbench.kernels.kernel import (
+    GAMMA,
+    Kernel,
+    check_float_rows,
+    csr_rows,
+    parameter,
+    squared_norms,
+)
 from kbench.kernels.lattice import BytePoints, nanoseconds_of_bytes
 from kbench.kernels.layout import Layout, Packing
+from kbench.kernels.sparse import exponentiate, products
+from kbench.kernels.work_sharing import Loop
+from kbench.stored import check_arrays, check_indices, require
 
 # Bound on scaled training features. New features are clipped to _FARTHEST, where the kernel with
 # all training rows is 0 in float32 and squares are still finite.
@@ -68,7 +81,8 @@ class DensePoints:
         columns are among the features.
     factor : (n,) float64 or None
         Factor of all kernel values with training rows: the contribution of columns that are
-        constant in the training rows, but not in these.
+        constant in the training rows, but not in these, to a kernel that is a product. For other
+        kernels it is a last feature, which is 0 for training rows.
     """
 
     features: np.ndarray
@@ -91,6 +105,9 @@ class DensePoints:
             None if self.factor is None else self.factor[rows],
         )
 
+    def check_stored(self) -> None:
+        check_arrays(self, features="f4|f8 p n", words="?u4 w n", factor="?f8 n")
+
 
 @dataclass(frozen=True)
 class SparsePoints:
@@ -111,10 +128,17 @@ class SparsePoints:
     def __getitem__(self, rows: Any) -> "SparsePoints":
         return SparsePoints(self.rows[rows], self.halves[rows])
 
+    def check_stored(self) -> None:
+        rows = self.rows
+        require(sp.issparse(rows) and rows.format == "csr", "rows should be CSR")
+        require(rows.dtype in (np.float32, np.float64), "rows should be floats")
+        n = check_arrays(self, halves="f8 n")["n"]
+        require(rows.shape[0] == n, f"there are {n} halves for {rows.shape[0]} rows")
+
 
 @dataclass(frozen=True)
-class Exponential(Kernel):
-    """exp(-gamma d(x, z)).
+class DistanceKernel(Kernel):
+    """A function of a distance; a subclass states `_rate`, `_tiles` and `_shape_products`.
 
     Attributes
     ----------
@@ -125,12 +149,20 @@ class Exponential(Kernel):
         Switches for ablations and tests.
     """
 
-    gamma: float
+    gamma: float = parameter(GAMMA)
     layout: Layout | None = field(default=None, repr=False, compare=False)
     packing: Packing = field(default=Packing(), repr=False, compare=False)
 
-    power: ClassVar[int]
+    # Power of the differences of features that are summed.
+    power: ClassVar[int] = 2
+    # Compiled tiles of f.
+    _tiles: ClassVar[Loop]
     unit_diagonal: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def _rate(self) -> float:
+        """Factor of the sum of differences in t."""
 
     def bind(self, X: Any) -> Self:
         if sp.issparse(X):
@@ -149,13 +181,18 @@ class Exponential(Kernel):
 
     def _prepare_dense(self, X: Any, layout: Layout, dtype: np.dtype) -> "DensePoints | BytePoints":
         n, p, q = X.shape[0], len(layout.features), len(layout.bits)
-        factor = self._factor(X, layout)
-        if layout.lattice is not None and self.power == 2 and self._multiplies_bytes():
+        distance = self._distance_of_constants(X, layout)
+        factor = None
+        if self.exponential and distance is not None:
+            factor = np.exp2(-distance)
+            factor = None if np.all(factor == 1.0) else factor
+        if layout.lattice is not None and self._multiplies_bytes():
             points = layout.lattice.pack(X, dtype, factor)
             if points is not None:
                 return points
         words = layout.pack(X)
-        features = np.zeros((_padded(p if words is not None else p + q), n), dtype)
+        width = p if words is not None else p + q
+        features = np.zeros((_padded(width + self._n_last(layout)), n), dtype)
 
         def write(first: int, columns: np.ndarray, origin: np.ndarray) -> None:
             target = features[first : first + len(columns)]
@@ -169,25 +206,38 @@ class Exponential(Kernel):
         write(0, layout.features, layout.origin)
         if words is None:
             write(p, layout.bits, layout.low)
+        if self._n_last(layout) and distance is not None:
+            features[width] = np.minimum(distance ** (1.0 / self.power), _FARTHEST)
         return DensePoints(features, words, factor)
 
-    def _factor(self, X: Any, layout: Layout) -> np.ndarray | None:
-        """Return the contribution of columns that are constant in the training rows; (n,)."""
-        factor = np.ones(X.shape[0])
-        for rows, values in dense_chunks(X, layout.constants) if len(layout.constants) else ():
-            distance = (np.abs(self._scaled(values - layout.values)) ** self.power).sum(axis=1)
-            factor[rows] = np.exp2(-distance)
-        return None if np.all(factor == 1.0) else factor
+    def _distance_of_constants(self, X: Any, layout: Layout) -> np.ndarray | None:
+        """Return what the columns that are constant in the training rows add to -t; (n,)."""
+        if not len(layout.constants):
+            return None
+        distance = np.empty(X.shape[0])
+        for rows, values in dense_chunks(X, layout.constants):
+            terms = np.abs(self._scaled(values - layout.values)) ** self.power
+            distance[rows] = terms.sum(axis=1)
+        return distance
 
-    @abstractmethod
-    def _prepare_sparse(self, X: Any, dtype: np.dtype) -> Any: ...
+    def _n_last(self, layout: Layout) -> int:
+        """Number of features that hold the distance of constant columns: 0 or 1."""
+        return int(len(layout.constants) > 0 and not self.exponential)
+
+    def _prepare_sparse(self, X: Any, dtype: np.dtype) -> Any:
+        Z = X.astype(np.float64) * math.sqrt(2.0 * self._rate)
+        halves = 0.5 * squared_norms(Z)
+        # Two half norms and an inner product are summed, each with an error of half an eps.
+        if 4.0 * np.finfo(np.float32).eps * halves.max(initial=0.0) > _SPARSE_ERROR:
+            dtype = np.dtype(np.float64)
+        return SparsePoints(Z.astype(dtype), halves)
 
     def _scaled(self, differences: np.ndarray) -> np.ndarray:
         return np.clip(differences * self._scale, -_FARTHEST, _FARTHEST)
 
     @property
     def _scale(self) -> float:
-        return (self.gamma * tiles.LOG2_E) ** (1.0 / self.power)
+        return self._rate ** (1.0 / self.power)
 
     def evaluate(self, A: Any, B: Any, out: np.ndarray) -> None:
         if self.layout is None:
@@ -206,13 +256,23 @@ class Exponential(Kernel):
             byte_tiles.fill(A, B, self._byte_unit(), out)
         else:
             unit, squared = self._metric()
-            tiles.fill(self._operands(A, B, out.dtype), unit, squared=squared, out=out)
+            operands = self._operands(A, B, out.dtype)
+            tiles.fill(self._tiles, operands, unit, squared=squared, out=out)
         for factor in (A.factor, None if B.factor is None else B.factor[:, None]):
             if factor is not None:
                 out.T[...] *= factor
 
+    def _evaluate_sparse(self, A: Any, B: Any, out: np.ndarray) -> None:
+        # New rows may have larger norms than any training row, and are then in float64.
+        dtype = np.result_type(A.rows.dtype, B.rows.dtype)
+        values = np.empty(out.shape, dtype)
+        products(A.rows.astype(dtype, copy=False), B.rows.astype(dtype, copy=False), values)
+        self._shape_products(values, A.halves.astype(dtype), B.halves.astype(dtype))
+        out[...] = values
+
     @abstractmethod
-    def _evaluate_sparse(self, A: Any, B: Any, out: np.ndarray) -> None: ...
+    def _shape_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+        """Replace inner products of sparse rows by f(product - left - right), half the norms."""
 
     def accumulate(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
         if self.layout is None:
@@ -241,11 +301,12 @@ class Exponential(Kernel):
         else:
             unit, squared = self._metric()
             operands = self._operands(B, A, coef.dtype)
-            tiles.accumulate(operands, unit, squared=squared, coef=weights, out=values)
+            tiles.accumulate(self._tiles, operands, unit, squared=squared, coef=weights, out=values)
         out[:, 0] += values if A.factor is None else values * A.factor
 
     def _multiplies_bytes(self) -> bool:
-        return self.packing.bytes and has_vnni()
+        is_gaussian = self.exponential and self.power == 2
+        return is_gaussian and self.packing.bytes and has_vnni()
 
     def _are_bytes(self, A: Any, B: Any) -> bool:
         both = isinstance(A, BytePoints) and isinstance(B, BytePoints)
@@ -254,7 +315,7 @@ class Exponential(Kernel):
     def _metric(self) -> tuple[float, bool]:
         """Return the exponent's increment per differing bit, and whether to square differences."""
         assert self.layout is not None
-        return self.gamma * tiles.LOG2_E * self.layout.gap**self.power, self.power == 2
+        return self._rate * self.layout.gap**self.power, self.power == 2
 
     def _byte_unit(self) -> float:
         """Return the exponent's increment per unit of squared distance on the lattice."""
@@ -295,9 +356,10 @@ class Exponential(Kernel):
             return points
         layout = self.layout
         assert layout is not None
-        p, q = len(layout.features), len(layout.bits)
-        features = np.zeros((_padded(p + q), points.shape[0]), points.features.dtype)
+        p, q, last = len(layout.features), len(layout.bits), self._n_last(layout)
+        features = np.zeros((_padded(p + q + last), points.shape[0]), points.features.dtype)
         features[:p] = points.features[:p]
+        features[p + q : p + q + last] = points.features[p : p + last]
         features[p : p + q] = layout.unpack(points.words) * (layout.gap * self._scale)
         return DensePoints(features, None, points.factor)
 
@@ -311,7 +373,8 @@ class Exponential(Kernel):
         if isinstance(A, BytePoints):
             assert self.layout.lattice is not None
             return 8.0 * eps + self.layout.lattice.entry_error(np.dtype(np.float32), self._scale)
-        # Features are rounded once, by eps |z|, and |z - z'|^power 2^-|z - z'|^power < 1/2.
+        # Features are rounded once, by eps |z|, and the slope of 2^-u^power is below 1, as that of
+        # f(-u^power); times u it is below 1/2 and the error of the features' differences.
         features = A.features.astype(np.float64)
         norm = np.max((np.abs(features) ** self.power).sum(axis=0), initial=0.0)
         return eps * (5.0 + 0.4 * len(features) + 2.0 * float(norm) ** (1.0 / self.power))
@@ -323,59 +386,49 @@ class Exponential(Kernel):
             return tiles.nanoseconds(len(A.features), 0 if A.words is None else len(A.words))
         return super().nanoseconds(A)
 
-    @abstractmethod
-    def _sparse_error(self, A: Any) -> float: ...
-
-
-@dataclass(frozen=True)
-class RBF(Exponential):
-    """k(x, z) = exp(-gamma ||x - z||^2)."""
-
-    power: ClassVar[int] = 2
-
-    def _prepare_sparse(self, X: Any, dtype: np.dtype) -> SparsePoints:
-        Z = X.astype(np.float64) * math.sqrt(2.0 * self.gamma * tiles.LOG2_E)
-        halves = 0.5 * squared_norms(Z)
-        # Two half norms and an inner product are summed, each with an error of half an eps.
-        if 4.0 * np.finfo(np.float32).eps * halves.max(initial=0.0) > _SPARSE_ERROR:
-            dtype = np.dtype(np.float64)
-        return SparsePoints(Z.astype(dtype), halves)
-
-    def _evaluate_sparse(self, A: SparsePoints, B: SparsePoints, out: np.ndarray) -> None:
-        from kbench.kernels.sparse import exponentiate, products
-
-        # New rows may have larger norms than any training row, and are then in float64.
-        dtype = np.result_type(A.rows.dtype, B.rows.dtype)
-        values = np.empty(out.shape, dtype)
-        products(A.rows.astype(dtype, copy=False), B.rows.astype(dtype, copy=False), values)
-        exponentiate(values, A.halves.astype(dtype), B.halves.astype(dtype))
-        out[...] = values
-
-    def _sparse_error(self, A: SparsePoints) -> float:
+    def _sparse_error(self, A: Any) -> float:
         return _SPARSE_ERROR
 
+    def check_stored(self) -> None:
+        require(isinstance(self.layout, Layout | None), "layout is of another class")
+
+    def check_points(self, points: Any, dtype: Any, n_features: int) -> int:
+        layout = self.layout
+        if layout is None:
+            return self._check_sparse(points, n_features)
+        p, q = len(layout.features), len(layout.bits)
+        for columns in (layout.features, layout.bits, layout.constants):
+            check_indices(columns, n_features, "columns of the layout")
+        if isinstance(points, BytePoints):
+            require(layout.lattice is not None, "the points are bytes, and the layout has none")
+            require(len(points.words) == -(-(p + q) // 4), "the points have another width")
+            return int(points.shape[0])
+        require(isinstance(points, DensePoints), "the points are of another class")
+        require(points.features.dtype == dtype, f"the points should be {dtype}")
+        width = (p + q if points.words is None else p) + self._n_last(layout)
+        require(len(points.features) == _padded(width), "wrong width of features")
+        if points.words is not None:
+            require(len(points.words) == layout.n_words, "the points have another width")
+        return int(points.shape[0])
+
+    def _check_sparse(self, points: Any, n_features: int) -> int:
+        require(isinstance(points, SparsePoints), "the points are of another class")
+        return check_float_rows(points.rows, n_features)
+
 
 @dataclass(frozen=True)
-class Laplacian(Exponential):
-    """k(x, z) = exp(-gamma ||x - z||_1)."""
+class Exponential(DistanceKernel):
+    """exp(-gamma d(x, z)) = 2^t."""
 
-    power: ClassVar[int] = 1
+    exponential: ClassVar[bool] = True
+    _tiles: ClassVar[Loop] = tiles.POWERS_OF_TWO
 
-    def _prepare_sparse(self, X: Any, dtype: np.dtype) -> Any:
-        return X.astype(np.float64)
+    @property
+    def _rate(self) -> float:
+        return self.gamma * tiles.LOG2_E
 
-    def _evaluate_sparse(self, A: Any, B: Any, out: np.ndarray) -> None:
-        # Imported here because it takes 50 ms, and only sparse rows under this kernel need it.
-        from sklearn.metrics.pairwise import manhattan_distances
-
-        values = manhattan_distances(A, B)
-        values *= -self.gamma
-        least = tiles.least_exponent(out.dtype) / tiles.LOG2_E
-        np.clip(values, least, 0.0, out=values)
-        np.exp(values, out=out, casting="same_kind")
-
-    def _sparse_error(self, A: Any) -> float:
-        return float(np.finfo(np.float32).eps)
+    def _shape_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+        exponentiate(values, left, right)
 
 
 def _padded(count: int) -> int:

@@ -8,13 +8,17 @@ in float64, whatever the precision of the values; the root and the exponential, 
 digits, are evaluated in the precision that was asked for.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.kernels.functions import Kernel
+from kbench.kernels.kernel import GAMMA, Kernel, parameter
+from kbench.kernels.registry import registered
+from kbench.kernels.spectrum import Spectrum, student_spectrum
+from kbench.stored import check_arrays, require
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class CentredPoints:
         return CentredPoints(self.rows[rows])
 
 
+@registered
 @dataclass(frozen=True)
 class Matern12(Kernel):
     """k(x, z) = exp(-gamma ||x - z||_2).
@@ -50,10 +55,17 @@ class Matern12(Kernel):
     4.18. CSR rows become dense when they are prepared.
     """
 
-    gamma: float
+    gamma: float = parameter(GAMMA)
     origin: np.ndarray | None = field(default=None, repr=False, compare=False)
 
+    name: ClassVar[str] = "matern12"
     unit_diagonal: ClassVar[bool] = True
+    gamma_power: ClassVar[int] = 1
+    spectrum: ClassVar[Spectrum] = student_spectrum(0.5)
+
+    @classmethod
+    def default_gamma(cls, inverse_square: float) -> float:
+        return math.sqrt(inverse_square)
 
     def bind(self, X: Any) -> Self:
         """Remember the mean of the training rows X : (n, d), which is subtracted from all
@@ -81,3 +93,8 @@ class Matern12(Kernel):
 
     def diagonal(self, A: CentredPoints) -> np.ndarray:
         return np.ones(A.shape[0])
+
+    def check_points(self, points: Any, dtype: Any, n_features: int) -> int:
+        # Evaluated by NumPy alone, which checks its own bounds.
+        require(isinstance(points, CentredPoints), "the points are of another class")
+        return check_arrays(points, rows=f"f8 n {n_features + 2}")["n"]

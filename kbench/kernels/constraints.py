@@ -1,0 +1,55 @@
+"""Parameter constraints of estimators that take a kernel by its name."""
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+import kbench.kernels.functions  # noqa: F401  fills the table
+from kbench.kernels.kernel import Range, parameters
+from kbench.kernels.registry import KERNELS, kernel_names
+
+# What a capability is called in a message.
+_WORDS = {
+    "of_rows": "computed from rows",
+    "positive_semidefinite": "positive semidefinite",
+    "exponential": "exponential in a distance",
+    "spectrum": "shift-invariant with a known spectral density",
+}
+
+
+class KernelName(StrOptions):
+    """The name of a kernel that has some capabilities, which the message of an error names."""
+
+    def __init__(self, capabilities: Iterable[str]) -> None:
+        self.capabilities = tuple(capabilities)
+        super().__init__(set(kernel_names(*self.capabilities)))
+
+    def __str__(self) -> str:
+        wanted = " and ".join(_WORDS[capability] for capability in self.capabilities)
+        return super().__str__() + (f" (the kernels that are {wanted})" if wanted else "")
+
+
+def kernel_constraints(*capabilities: str, function: bool = False) -> dict[str, list[Any]]:
+    """Return the constraints of `kernel` and of the parameters of the kernels it may name.
+
+    Parameters
+    ----------
+    capabilities : str
+        Attributes of `Kernel` that must be true, such as "of_rows" and "positive_semidefinite".
+    function : bool
+        Whether `kernel` may also be a callable of two blocks of rows.
+    """
+    name = KernelName(capabilities)
+    constraints: dict[str, list[Any]] = {"kernel": [name, *([callable] if function else [])]}
+    for kernel in name.options:
+        for parameter, values in parameters(KERNELS[kernel]).items():
+            constraints[parameter] = _constraint(values)
+    return constraints
+
+
+def _constraint(values: Range) -> list[Any]:
+    closed = "neither" if values.open or values.low is None else "left"
+    interval = Interval(Integral if values.whole else Real, values.low, None, closed=closed)
+    return [*([StrOptions({"scale", "auto"})] if values.automatic else []), interval]

@@ -1,0 +1,10 @@
+"""The kernel functions, one in each file; importing this package enters them into the table.
+
+A new kernel is a new file here and nothing else (docs/architecture.md, "Where to change what").
+"""
+
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

@@ -1,0 +1,33 @@
+"""The linear kernel."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kbench.kernels.inner_products import InnerProductKernel
+from kbench.kernels.kernel import squared_norms
+from kbench.kernels.registry import registered
+
+
+@registered
+@dataclass(frozen=True)
+class Linear(InnerProductKernel):
+    """k(x, z) = <x, z>."""
+
+    name: ClassVar[str] = "linear"
+
+    def prepare(self, X: Any, dtype: np.dtype) -> Any:
+        return self._prepared(X, 1.0, dtype)
+
+    def _finish(self, out: np.ndarray) -> None:
+        pass
+
+    def _largest(self, squared_norm: float) -> float:
+        return squared_norm
+
+    def _slope(self, largest: float) -> float:
+        return largest
+
+    def diagonal(self, A: Any) -> np.ndarray:
+        return squared_norms(A)

@@ -1,0 +1,119 @@
+"""Spectra of shift-invariant kernels: how the frequencies of random features are distributed.
+
+By Bochner's theorem a continuous positive semidefinite function of x - z with k(0) = 1 is
+
+    k(x - z) = E cos(<omega, x - z>)
+
+for frequencies omega of a distribution that is the kernel's Fourier transform (Rahimi and Recht,
+NIPS 2007). A function of the Euclidean distance that is a kernel in every dimension is a mixture of
+Gaussian kernels of different widths (Schoenberg, 1938), so its frequencies are Gaussian vectors of
+random lengths: omega = unit radius z, z ~ N(0, I).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import chdtri, ndtri
+
+
+@dataclass(frozen=True)
+class Spectrum(ABC):
+    """Distribution of the frequencies of a kernel, whose width gamma only multiplies them.
+
+    Attributes
+    ----------
+    unit : callable
+        gamma -> factor of the frequencies that `draw` and `quantiles` return.
+    """
+
+    unit: Callable[[float], float]
+
+    # Whether the distribution is invariant under rotations.
+    isotropic: ClassVar[bool]
+
+    def n_levels(self, d: int) -> int:
+        """Number of uniform variables that determine a frequency of d entries."""
+        return d
+
+    @abstractmethod
+    def draw(self, shape: tuple[int, int], rng: np.random.RandomState) -> np.ndarray:
+        """Return D independent frequencies of d entries; (d, D)."""
+
+    @abstractmethod
+    def quantiles(self, levels: np.ndarray) -> np.ndarray:
+        """Return the frequencies of uniform `levels` : (n_levels, D); (d, D)."""
+
+
+@dataclass(frozen=True)
+class IsotropicSpectrum(Spectrum):
+    """Frequencies radius z with z ~ N(0, I) and a radius that is independent of z.
+
+    Attributes
+    ----------
+    radius : callable or None
+        Uniform levels : (D,) in [0, 1) -> radii : (D,). None: all are 1, the kernel is Gaussian.
+    """
+
+    radius: Callable[[np.ndarray], np.ndarray] | None = None
+
+    isotropic: ClassVar[bool] = True
+
+    def n_levels(self, d: int) -> int:
+        return d + (self.radius is not None)
+
+    def draw(self, shape: tuple[int, int], rng: np.random.RandomState) -> np.ndarray:
+        return self.lengthened(rng.standard_normal(shape), rng)
+
+    def lengthened(self, normals: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        """Return normals : (d, D), whose columns are standard normal, times random radii."""
+        if self.radius is None:
+            return normals
+        return normals * self.radius(rng.random_sample(normals.shape[1:]))
+
+    def quantiles(self, levels: np.ndarray) -> np.ndarray:
+        if self.radius is None:
+            return np.asarray(ndtri(levels))
+        return np.asarray(ndtri(levels[:-1])) * self.radius(levels[-1, :])
+
+
+@dataclass(frozen=True)
+class ProductSpectrum(Spectrum):
+    """Frequencies with independent, identically distributed entries.
+
+    Attributes
+    ----------
+    sample : callable
+        (rng, shape) -> independent entries
+    quantile : callable
+        Uniform levels -> entries
+    """
+
+    sample: Callable[[np.random.RandomState, tuple[int, int]], np.ndarray]
+    quantile: Callable[[np.ndarray], np.ndarray]
+
+    isotropic: ClassVar[bool] = False
+
+    def draw(self, shape: tuple[int, int], rng: np.random.RandomState) -> np.ndarray:
+        return self.sample(rng, shape)
+
+    def quantiles(self, levels: np.ndarray) -> np.ndarray:
+        return self.quantile(levels)
+
+
+def student_spectrum(smoothness: float) -> IsotropicSpectrum:
+    """Return the spectrum of the Matern kernel of order nu = `smoothness`, length scale 1 / gamma.
+
+    It is a multivariate t distribution with 2 nu degrees of freedom (Rasmussen and Williams,
+    "Gaussian Processes for Machine Learning", 2006, equation 4.15): the radius is the root of 2 nu
+    over a chi-squared variable of 2 nu degrees of freedom.
+    """
+    degrees = 2.0 * smoothness
+
+    def radius(levels: np.ndarray) -> np.ndarray:
+        radii: np.ndarray = np.sqrt(degrees / chdtri(degrees, levels))
+        return radii
+
+    return IsotropicSpectrum(unit=float, radius=radius)
