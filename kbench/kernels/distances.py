@@ -2,8 +2,9 @@
 
     k(x, z) = f(t),    t = -rate sum_k |x_k - z_k|^power,    power = 2 or 1
 
-f(0) = 1, f does not decrease, and its slope is at most 1. Kernels that fall exponentially with
-distance, k = 2^t, are products over the features, which saves time where features are constant.
+f(0) = 1 and f does not decrease; the slopes of f and of u -> f(-u^power), and u times the latter,
+are at most 1. Kernels that fall exponentially with distance, k = 2^t, are products over the
+features, which saves time where features are constant.
 
 `bind` chooses from the training rows how values are computed, here and nowhere else:
 
@@ -373,8 +374,8 @@ class DistanceKernel(Kernel):
         if isinstance(A, BytePoints):
             assert self.layout.lattice is not None
             return 8.0 * eps + self.layout.lattice.entry_error(np.dtype(np.float32), self._scale)
-        # Features are rounded once, by eps |z|, and the slope of 2^-u^power is below 1, as that of
-        # f(-u^power); times u it is below 1/2 and the error of the features' differences.
+        # Features are rounded once, by eps |z|. The slope of u -> f(-u^power) and u times it are
+        # below 1.
         features = A.features.astype(np.float64)
         norm = np.max((np.abs(features) ** self.power).sum(axis=0), initial=0.0)
         return eps * (5.0 + 0.4 * len(features) + 2.0 * float(norm) ** (1.0 / self.power))

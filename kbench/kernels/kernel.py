@@ -84,14 +84,19 @@ class Kernel(ABC):
     gamma_power: ClassVar[int] = 2
     # Whether k(x, x) = 1 at all x.
     unit_diagonal: ClassVar[bool] = False
-    # Float32 values of kernels that fall with distance are rounded up to a least value below this.
-    # Expansions that are smaller than this times their sum of |coefficients| need float64.
+    # Float32 values of kernels that fall with distance end at 2^-100. Where an expansion f is below
+    # this times its sum of |coefficients|, values at that end may make up more than a thousandth of
+    # f, which is then computed in float64.
     vanished: ClassVar[float] = 2.0**-90
 
     @classmethod
     def default_gamma(cls, inverse_square: float) -> float:
         """Return gamma="scale" or "auto" of rows whose mean square is 1 / `inverse_square`."""
         return inverse_square
+
+    def naive(self, x: np.ndarray, z: np.ndarray) -> float:
+        """Return k(x, z) of two rows by the definition: what tests compare fast values with."""
+        raise NotImplementedError(f"{type(self).__name__} has no formula")
 
     def bind(self, X: Any) -> Self:
         """Return the same function, prepared to evaluate it accurately near the rows X : (n, d)."""

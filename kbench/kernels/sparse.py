@@ -90,7 +90,7 @@ def exponentiate(inner, half_left, half_right):
 
 
 def shaped_products(shape: Any) -> Any:
-    """Return a compiled function that replaces inner products <z, z'> : (a, b) by f(-||z - z'||^2/2).
+    """Return a compiled function that replaces products <z, z'> by f(-||z - z'||^2/2) in place.
 
     Its arguments are those of `exponentiate`. To be called by a cached function.
 

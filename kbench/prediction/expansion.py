@@ -21,9 +21,6 @@ _FLOAT32_ERROR = 0.01
 # Up to this number of centres float64 costs little, because other work per row dominates
 # (`scripts/bench_prediction.py`).
 _FEW_CENTRES = 512
-# Float32 values of kernels that fall with distance end at 2^-100. Where |f| is below this times
-# sum |coef|, values at that end may make up more than a thousandth of f.
-_VANISHED = 2.0**-90
 
 
 def prediction_dtype(kernel: KernelMatrix, coef: np.ndarray) -> np.dtype:
@@ -98,7 +95,7 @@ class KernelExpansion:
         values = np.empty((X.shape[0], self.coef.shape[1]))
         # |f| below which float32 cannot tell a row; float64 and other kernels always can.
         vanishes = self.dtype == np.float32 and self.kernel.unit_diagonal
-        least = _VANISHED * np.abs(self.coef).sum(axis=0) if vanishes else 0.0
+        least = self.kernel.vanished * np.abs(self.coef).sum(axis=0) if vanishes else 0.0
         for start in range(0, len(values), _BATCH):
             rows = slice(start, start + _BATCH)
             values[rows] = self._evaluate(X[rows], self.dtype)

@@ -9,12 +9,13 @@ kernels and wide CSR rows, `KernelMatrix` computes the blocks.
 
 import math
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels import KERNELS, KernelMatrix, make_kernel
+from kbench.kernels.distances import Exponential
 from kbench.solvers.small.rows import by_feature
 from kbench.width_search.c_path import KernelRows, on_demand, stored
 
@@ -58,14 +59,15 @@ class Rows:
     Parameters
     ----------
     X : (n, d) array or CSR
-    kernel : {"rbf", "laplacian"}
+    kernel : str
+        Name of a kernel that is exponential in a distance.
     rng : numpy Generator
 
     Attributes
     ----------
     unit : float
-        Kernel width of a median distance: 1 / median ||x - z||^2, of "laplacian"
-        1 / median ||x - z||_1.
+        Kernel width of a median distance: 1 / median ||x - z||^2, or 1 / median ||x - z||_1 of a
+        kernel of the latter.
     """
 
     def __init__(self, X: Any, kernel: str, rng: np.random.Generator) -> None:
@@ -91,7 +93,7 @@ class Rows:
         some = self.X[rng.permutation(len(self))[:_MEDIAN_ROWS]]
         some = np.asarray(some.toarray() if sp.issparse(some) else some, np.float64)
         pairs = np.triu_indices(len(some), 1)
-        if self.kernel == "laplacian":
+        if cast(type[Exponential], KERNELS[self.kernel]).power == 1:
             distances = np.array([np.abs(some - x).sum(axis=1) for x in some])[pairs]
         else:
             squares = np.einsum("ij,ij->i", some, some)

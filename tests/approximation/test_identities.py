@@ -174,7 +174,7 @@ def test_orthogonal_frequencies_are_orthogonal_and_estimate_better(d, D):
 
 
 def test_orthogonal_frequencies_have_no_laplacian_kernel():
-    with pytest.raises(ValueError, match="sampling='orthogonal' has the kernel 'rbf' only"):
+    with pytest.raises(ValueError, match="sampling='orthogonal' is for kernels with an isotropic"):
         RandomFourierFeatures(8, kernel="laplacian", sampling="orthogonal").fit(rows(20, 3))
 
 

@@ -30,6 +30,7 @@ from kbench.clustering import (
     sampled_kmeans,
 )
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
 
@@ -151,7 +152,8 @@ class BKA(BaseEstimator):
     ----------
     n_clusters : int, default=10
         c; at most the number of rows, and empty clusters are dropped.
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
@@ -189,10 +191,7 @@ class BKA(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "partition": [StrOptions({"kmeans", "spectral", "random"})],
         "n_samples": [Interval(Integral, 1, None, closed="left"), None],
         "kmeans_iter": [Interval(Integral, 1, None, closed="left")],

@@ -52,6 +52,7 @@ from kbench.approximation.landmarks.spectral_nystrom import kernel_columns
 from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs
 from kbench.clustering import Centroids, kmeans_centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import group_rows
 from kbench.trace import Trace
 
@@ -78,7 +79,8 @@ class MEKA(BaseEstimator):
         the same in each cluster, so that approximations can be compared at equal memory.
     n_clusters : int, default=10
         c; at most the number of rows, and empty clusters are dropped.
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
@@ -162,10 +164,7 @@ class MEKA(BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {
         **CONSTRAINTS,
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "preset": [StrOptions({"paper", "released"}), None],
         "landmarks": [StrOptions({"kmeans", "uniform"}), None],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],

@@ -10,15 +10,18 @@ b uniform in [0, 2 pi], and
     exp(-gamma ||x||^2):    omega ~ N(0, 2 gamma I)
     exp(-gamma ||x||_1):    the entries of omega independently Cauchy(0, gamma)
 
+and so for every kernel that states its `spectrum` (`kbench.kernels.spectrum`).
+
 Orthogonal frequencies (Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, "Orthogonal Random
 Features", NIPS 2016) are, d at a time, the rows of S Q with a random orthogonal matrix Q and a
 diagonal matrix S of the lengths of independent Gaussian rows. Each frequency is Gaussian, and the
-variance of the estimate is lower.
+variance of the estimate is lower. For other kernels of the Euclidean distance the lengths are those
+of their spectrum.
 
 Quasi-Monte Carlo frequencies (Yang, Sindhwani, Avron and Mahoney, "Quasi-Monte Carlo Feature Maps
 for Shift-Invariant Kernels", ICML 2014) are a scrambled Halton sequence through the inverse of the
 distribution function: each has the kernel's distribution, and together they fill the space evenly.
-The first coordinates of the sequence are the most evenly spread. The Gaussian kernel is invariant
+The first coordinates of the sequence are the most evenly spread. Isotropic spectra are invariant
 under rotations, so they are aligned with the leading principal axes of the rows.
 """
 
@@ -30,14 +33,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.features.feature_map import FeatureMap, dense
 from kbench.approximation.features.turns import SERIES, write_features
-from kbench.kernels import make_kernel
-from kbench.kernels.functions.laplacian import Laplacian
-from kbench.kernels.functions.rbf import RBF
+from kbench.kernels import KERNELS, make_kernel
+from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels.registry import kernel_names
+from kbench.kernels.spectrum import IsotropicSpectrum, Spectrum
 from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole, require
 
@@ -79,12 +82,11 @@ class FourierFeatures(FeatureMap):
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         self.kernel_ = make_kernel(self.kernel, X, gamma=self.gamma)
-        assert isinstance(self.kernel_, RBF | Laplacian)
         both = self.form == "cos_sin"
         self.n_frequencies_ = (self.n_components + 1) // 2 if both else self.n_components
         self.n_features_out_ = 2 * self.n_frequencies_ if both else self.n_frequencies_
-        gamma = self.kernel_.gamma
-        frequency = gamma if isinstance(self.kernel_, Laplacian) else np.sqrt(2.0 * gamma)
+        gamma: float = self.kernel_.gamma  # type: ignore[attr-defined]
+        frequency = self._spectrum.unit(gamma)
         low, high = _MODERATE
         self._unit = 1.0 if low <= frequency <= high else float(2.0 ** np.rint(np.log2(frequency)))
         mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
@@ -92,6 +94,12 @@ class FourierFeatures(FeatureMap):
         self._draw(X, gamma, rng)
         n_phases = 0 if both else self.n_frequencies_
         self.phases_ = rng.uniform(0.0, 2.0 * np.pi, n_phases)
+
+    @property
+    def _spectrum(self) -> Spectrum:
+        spectrum = KERNELS[self.kernel].spectrum
+        assert spectrum is not None
+        return spectrum
 
     @abstractmethod
     def _draw(self, X: Any, gamma: float, rng: np.random.RandomState) -> None:
@@ -139,13 +147,15 @@ class RandomFourierFeatures(FourierFeatures):
     ----------
     n_components : int, default=100
         Number of features; rounded up to an even number if form="cos_sin".
-    kernel : {"rbf", "laplacian"}, default="rbf"
+    kernel : str, default="rbf"
+        A kernel of `kbench.kernels.KERNELS` that has a spectrum.
     gamma : float or {"scale", "auto"}, default="scale"
     form : {"phase", "cos_sin"}, default="phase"
         A random phase for each cosine, or a cosine and a sine for each frequency: half as many
         frequencies, and a lower variance for the Gaussian kernel.
     sampling : {"independent", "orthogonal", "quasi"}, default="independent"
-        How the frequencies are drawn; "orthogonal" is for the Gaussian kernel only.
+        How the frequencies are drawn; "orthogonal" is for kernels with an isotropic spectrum only,
+        which are functions of the Euclidean distance.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -176,7 +186,7 @@ class RandomFourierFeatures(FourierFeatures):
 
     _parameter_constraints: ClassVar[dict] = {
         **FourierFeatures._parameter_constraints,
-        "kernel": [StrOptions({"rbf", "laplacian"})],
+        **kernel_constraints("spectrum"),
         "sampling": [StrOptions({"independent", "orthogonal", "quasi"})],
     }
 
@@ -189,26 +199,26 @@ class RandomFourierFeatures(FourierFeatures):
     random_state: Any = None
 
     def _draw(self, X: Any, gamma: float, rng: np.random.RandomState) -> None:
-        laplacian = self.kernel == "laplacian"
-        shape = (X.shape[1], self.n_frequencies_)
+        spectrum, d, D = self._spectrum, X.shape[1], self.n_frequencies_
         if self.sampling == "orthogonal":
-            if laplacian:
+            if not isinstance(spectrum, IsotropicSpectrum):
+                isotropic = [
+                    name
+                    for name in kernel_names("spectrum")
+                    if isinstance(KERNELS[name].spectrum, IsotropicSpectrum)
+                ]
                 raise ValueError(
-                    "sampling='orthogonal' has the kernel 'rbf' only, found 'laplacian'; "
-                    "use 'quasi'"
+                    f"sampling='orthogonal' is for kernels with an isotropic spectrum "
+                    f"({', '.join(isotropic)}), found {self.kernel!r}; use 'quasi'"
                 )
-            standard = _orthogonal_normals(shape, rng)
+            standard = spectrum.lengthened(_orthogonal_normals((d, D), rng), rng)
         elif self.sampling == "quasi":
-            uniform = _halton(shape, rng)
-            if laplacian:
-                standard = np.tan(np.pi * (uniform - 0.5))
-            else:
-                standard = _principal_axes(X, rng) @ ndtri(uniform)
-        elif laplacian:
-            standard = rng.standard_cauchy(shape)
+            standard = spectrum.quantiles(_halton((spectrum.n_levels(d), D), rng))
+            if spectrum.isotropic:
+                standard = _principal_axes(X, rng) @ standard
         else:
-            standard = rng.standard_normal(shape)
-        self.frequencies_ = (gamma if laplacian else np.sqrt(2.0 * gamma)) * standard
+            standard = spectrum.draw((d, D), rng)
+        self.frequencies_ = spectrum.unit(gamma) * standard
 
     def flops(self, n_features: int) -> float:
         return self.n_frequencies_ + TRANSCENDENTAL * self.n_features_out_ / n_features

@@ -33,8 +33,9 @@ class RandomFeatures(FeatureMap):
     features : {"fourier", "orthogonal", "quasi", "fastfood"}, default="fourier"
         Independent, orthogonal or quasi-Monte Carlo frequencies of `RandomFourierFeatures`, or the
         structured ones of `Fastfood`.
-    kernel : {"rbf", "laplacian"}, default="rbf"
-        "laplacian" with features="fourier" or "quasi" only.
+    kernel : str, default="rbf"
+        A kernel of `kbench.kernels.KERNELS` that has a spectrum: with features="orthogonal" an
+        isotropic one, with "fastfood" that of "rbf".
     gamma : float or {"scale", "auto"}, default="scale"
     form : {"cos_sin", "phase"}, default="cos_sin"
         A cosine and a sine for each of `rank` frequencies, or one cosine with a random phase for
@@ -71,7 +72,7 @@ class RandomFeatures(FeatureMap):
     random_state: Any = None
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
-        if self.features in ("orthogonal", "fastfood") and self.kernel != "rbf":
+        if self.features == "fastfood" and self.kernel != "rbf":
             raise ValueError(
                 f"features={self.features!r} approximates kernel='rbf' only, got "
                 f"kernel={self.kernel!r}; use features='fourier'"

@@ -34,6 +34,7 @@ from kbench.approximation.operator import KernelApproximation, kernel_error, sam
 from kbench.clustering.cluster_tree import cluster_tree
 from kbench.clustering.neighbours import EXACT_ROWS, nearest_neighbours
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels.constraints import kernel_constraints
 from kbench.presets import HSS, resolve
 from kbench.trace import Trace
 
@@ -58,7 +59,8 @@ class HSSMatrix(HSSProducts, BaseEstimator):
 
     Parameters
     ----------
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
         1 / (2 h^2) for the bandwidth h of the HSS papers.
     degree : int, default=3
@@ -142,10 +144,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "preset": [StrOptions(set(HSS))],
         "tree": [StrOptions({"2means", "kd", "pca", "cobble", "natural"})],
         "balanced": ["boolean"],

@@ -6,7 +6,7 @@ Moody and Darken, "Fast Learning in Networks of Locally-Tuned Processing Units" 
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from kbench.approximation.landmarks.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
 from kbench.clustering.axis_tree import single_leaf
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.constraints import kernel_constraints
 from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.matrix import nbytes
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -40,7 +41,8 @@ class LandmarkFeatures(FeatureMap):
     ----------
     n_components : int, default=100
         Number of landmarks; all rows are landmarks if there are fewer.
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
@@ -76,10 +78,7 @@ class LandmarkFeatures(FeatureMap):
 
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "landmarks": [StrOptions({"uniform", "kmeans", "rpcholesky"})],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
         "kmeans_iter": [Interval(Integral, 1, None, closed="left")],

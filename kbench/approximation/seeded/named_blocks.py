@@ -11,8 +11,12 @@ from kbench.approximation.seeded.seeded_features import (
     LaplacianBlocks,
     MaternBlocks,
     SeededFeatures,
+    SpectrumBlocks,
     TensorSketchBlocks,
 )
+from kbench.kernels import KERNELS
+from kbench.kernels.registry import kernel_names
+from kbench.kernels.spectrum import IsotropicSpectrum
 
 # Rows whose pairs give the median distance: 500,000 distances.
 _MEDIAN_ROWS = 1000
@@ -30,19 +34,33 @@ def seeded_features(
     coef0: float = 0.0,
     cache_mb: float = 0.0,
 ) -> SeededFeatures:
-    """Seeded features of "rbf", "laplacian", "matern", "poly" or "convolution"; see the classes."""
+    """Seeded features of one of `seeded_kernels`; see the classes."""
     if kernel == "poly":
         return TensorSketchBlocks(
             d, n_features, seed, gamma, degree=degree, coef0=coef0, cache_mb=cache_mb
         )
     if kernel == "matern":
         return MaternBlocks(d, n_features, seed, gamma, smoothness=smoothness, cache_mb=cache_mb)
-    cls: Any = {
-        "rbf": GaussianBlocks,
-        "laplacian": LaplacianBlocks,
-        "convolution": ConvolutionBlocks,
-    }
-    return cls[kernel](d, n_features, seed, gamma, cache_mb=cache_mb)
+    if kernel in _BLOCKS:
+        return _BLOCKS[kernel](d, n_features, seed, gamma, cache_mb=cache_mb)
+    return SpectrumBlocks(d, n_features, seed, gamma, kernel=kernel, cache_mb=cache_mb)
+
+
+_BLOCKS: dict[str, Any] = {
+    "rbf": GaussianBlocks,
+    "laplacian": LaplacianBlocks,
+    "convolution": ConvolutionBlocks,
+}
+
+
+def seeded_kernels() -> list[str]:
+    """Names of the kernels that have seeded features."""
+    isotropic = [
+        name
+        for name in kernel_names("spectrum")
+        if isinstance(KERNELS[name].spectrum, IsotropicSpectrum)
+    ]
+    return sorted({*_BLOCKS, "matern", "poly", *isotropic})
 
 
 def median_gamma(X: Any, rng: np.random.RandomState) -> float:

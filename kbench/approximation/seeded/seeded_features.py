@@ -13,6 +13,8 @@ are cosines and sines of r frequencies over sqrt(r), after Bochner's theorem:
     laplacian  exp(-gamma ||x - z||_1)      entries of omega independently Cauchy(0, gamma)
     matern     with length scale l,         omega ~ multivariate t of 2 nu degrees of freedom,
                gamma = 1 / (2 l^2)          scale 1 / l; rbf is its limit for large nu
+    others     of the Euclidean distance,   omega Gaussian with random lengths
+               that state a spectrum        (`kbench.kernels.spectrum`)
     poly       (gamma <x, z> + coef0)^p     TensorSketch (Pham and Pagh, KDD 2013)
 """
 
@@ -25,6 +27,8 @@ import scipy.fft
 import scipy.sparse as sp
 
 from kbench.approximation.seeded import philox
+from kbench.kernels import KERNELS
+from kbench.kernels.spectrum import IsotropicSpectrum
 from kbench.prediction.flops import TRANSCENDENTAL
 
 # Features (float32 numbers) per tile of rows: 2 MiB stay in the L2 cache until they are used.
@@ -33,6 +37,8 @@ _TILE_VALUES = 1 << 19
 _MIN_TILE = 64
 # Philox streams of signs and radii, distinct from those of frequencies and hashes (0, 1, ...).
 _SIGNS, _RADII = 1 << 16, 1 << 17
+# Largest float32 below 1: radii at a level of 1 would be infinite.
+_LAST_LEVEL = 1.0 - 2.0**-24
 
 
 class SeededFeatures(ABC):
@@ -214,6 +220,39 @@ class MaternBlocks(_FourierBlocks):
         philox.normals(self._key, _RADII, block, radii.reshape(-1))
         out *= np.sqrt(degrees / np.einsum("ij,ij->j", radii, radii))
         return float(np.sqrt(2.0 * self.gamma))
+
+
+class SpectrumBlocks(_FourierBlocks):
+    """Features of any kernel of the Euclidean distance whose spectrum is known.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of a kernel with an `IsotropicSpectrum`.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        n_features: int,
+        seed: int,
+        gamma: float,
+        *,
+        kernel: str,
+        cache_mb: float = 0.0,
+    ) -> None:
+        super().__init__(d, n_features, seed, gamma, cache_mb=cache_mb)
+        self.kernel = kernel
+
+    def _frequencies(self, block: int, out: np.ndarray) -> float:
+        philox.normals(self._key, 0, block, out.reshape(-1))
+        spectrum = KERNELS[self.kernel].spectrum
+        assert isinstance(spectrum, IsotropicSpectrum)
+        if spectrum.radius is not None:
+            levels = np.empty(out.shape[1], np.float32)
+            philox.uniforms(self._key, _RADII, block, levels)
+            out *= spectrum.radius(np.minimum(levels.astype(np.float64), _LAST_LEVEL))
+        return spectrum.unit(self.gamma)
 
 
 class TensorSketchBlocks(SeededFeatures):

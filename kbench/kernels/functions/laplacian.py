@@ -1,5 +1,6 @@
 """The Laplacian kernel."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,6 +31,9 @@ class Laplacian(Exponential):
     power: ClassVar[int] = 1
     gamma_power: ClassVar[int] = 1
     spectrum: ClassVar[Spectrum] = ProductSpectrum(float, _cauchy_entries, _cauchy_quantile)
+
+    def naive(self, x: np.ndarray, z: np.ndarray) -> float:
+        return math.exp(-self.gamma * float(np.abs(x - z).sum()))
 
     def _prepare_sparse(self, X: Any, dtype: np.dtype) -> Any:
         return X.astype(np.float64)

@@ -17,6 +17,9 @@ class Linear(InnerProductKernel):
 
     name: ClassVar[str] = "linear"
 
+    def naive(self, x: np.ndarray, z: np.ndarray) -> float:
+        return float(x @ z)
+
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         return self._prepared(X, 1.0, dtype)
 

@@ -67,6 +67,9 @@ class Matern12(Kernel):
     def default_gamma(cls, inverse_square: float) -> float:
         return math.sqrt(inverse_square)
 
+    def naive(self, x: np.ndarray, z: np.ndarray) -> float:
+        return math.exp(-self.gamma * math.dist(x, z))
+
     def bind(self, X: Any) -> Self:
         """Remember the mean of the training rows X : (n, d), which is subtracted from all
         points."""
@@ -93,6 +96,11 @@ class Matern12(Kernel):
 
     def diagonal(self, A: CentredPoints) -> np.ndarray:
         return np.ones(A.shape[0])
+
+    def entry_error(self, A: CentredPoints) -> float:
+        # Sums of d + 2 float64 products are rounded by eps ||x||^2 each; then the root is taken.
+        squares = (len(A.rows.T) + 2) * np.finfo(np.float64).eps * A.rows[:, -1].max(initial=0.0)
+        return 4.0 * float(np.finfo(np.float32).eps) + self.gamma * math.sqrt(2.0 * squares)
 
     def check_points(self, points: Any, dtype: Any, n_features: int) -> int:
         # Evaluated by NumPy alone, which checks its own bounds.

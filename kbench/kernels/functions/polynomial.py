@@ -22,6 +22,9 @@ class Polynomial(InnerProductKernel):
 
     name: ClassVar[str] = "poly"
 
+    def naive(self, x: np.ndarray, z: np.ndarray) -> float:
+        return float((self.gamma * (x @ z) + self.coef0) ** self.degree)
+
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         return self._prepared(X, np.sqrt(self.gamma), dtype)
 

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.expansions.representative_set import representative_set
+from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.box_svc import BoxSVC, Problem, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
@@ -42,7 +43,8 @@ class AESVC(BoxSVC):
     second_size : int, default=1000
         Rows V of a subset of neighbours, in which extreme points are computed.
     C : float or "loo", default=1.0
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
@@ -98,7 +100,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
             for name, constraint in BoxSVC._parameter_constraints.items()
             if name != "shrinking"
         },
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
+        **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "eps": [Interval(Real, None, None, closed="neither")],
         "first_level": [StrOptions({"fls2", "fls1"})],
         "first_size": [Interval(Integral, 1, None, closed="left")],

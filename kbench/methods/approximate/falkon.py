@@ -59,7 +59,8 @@ class FalkonRidge(KernelRidgeEstimator):
     alpha : float or "loo", default="loo"
         Weight of ||f||^2 against the sum of squared errors; lambda in the MEKA paper.
         "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0

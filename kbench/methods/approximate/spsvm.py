@@ -7,7 +7,7 @@ Keerthi, Chapelle and DeCoste, "Building Support Vector Machines with Reduced Cl
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
@@ -47,7 +48,8 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         the best 5 % of all points.
     C : float or "loo", default=1.0
         1 / lambda of the paper, multiplied by the weights of row and class.
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
@@ -107,10 +109,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "C": PENALTY,
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "probability": ["boolean"],
         "max_time": MAX_TIME,

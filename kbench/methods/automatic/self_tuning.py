@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from kbench.kernels.constraints import KernelName
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
 from kbench.width_search.gram import Rows
@@ -50,7 +51,7 @@ class SelfTuning(BaseEstimator):
     """Base of the two estimators: metric, search, and which machine is fitted in the end."""
 
     _parameter_constraints: ClassVar[dict] = {
-        "kernel": [StrOptions({"rbf", "laplacian"})],
+        "kernel": [KernelName(["exponential"])],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "metric": [StrOptions({"auto"}), None],
         "scaler": [StrOptions({"auto"}), None],
@@ -169,7 +170,7 @@ class SelfTuning(BaseEstimator):
             return None
         options: dict[str, Any] = {
             "task": self._kind,
-            "kernel": "laplacian" if self.kernel == "laplacian" else "auto",
+            "kernel": self.kernel if self.kernel != "rbf" else "auto",
             "scaling": "auto",
             "random_state": int(rng.integers(2**31)),
         }

@@ -75,7 +75,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
 
     Parameters
     ----------
-    kernel : {"rbf", "laplacian"}, default="rbf"
+    kernel : str, default="rbf"
+        A kernel of `kbench.kernels.KERNELS` that is exponential in a distance.
     time_budget : float or None, default=None
         Wall seconds that `fit` should take. The search ends after half of it (the
         comparison of larger machines may take more), and early DC-SVM replaces the exact machine if

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels.constraints import kernel_constraints
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods.base.limits import MAX_TIME
@@ -40,13 +41,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
 
     _parameter_constraints: ClassVar[dict] = {
         "C": PENALTY,
-        "kernel": [
-            StrOptions({"rbf", "laplacian", "poly", "linear", "sigmoid", "precomputed"}),
-            callable,
-        ],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **kernel_constraints(function=True),
         "tol": [Interval(Real, 0, None, closed="neither")],
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],

@@ -12,20 +12,19 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.chunked import Block, ChunkedRows
 from kbench.kernels import Kernel, make_kernel
+from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
@@ -122,10 +121,7 @@ class KernelRidgeEstimator(RidgeEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **RidgeEstimator._parameter_constraints,
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **kernel_constraints("of_rows", "positive_semidefinite", function=True),
     }
 
     alpha: float | str

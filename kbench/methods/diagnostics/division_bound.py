@@ -40,7 +40,8 @@ class DivisionBound(TwoClassDiagnostic):
         As in `DCSVC`.
     n_samples : int, default=1000
     C : float, default=1.0
-    kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`, or "precomputed".
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0

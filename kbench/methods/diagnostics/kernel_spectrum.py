@@ -35,7 +35,8 @@ class KernelSpectrum(TwoClassDiagnostic):
     resolution : int, default=100
         Largest number of cells of a heat map in each direction; a cell is a mean of entries.
     C : float, default=1.0
-    kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`, or "precomputed".
     gamma : float or {"scale", "auto"}, default="scale"
         1 / (2 h^2) for the bandwidth h of the paper.
     degree : int, default=3

@@ -95,7 +95,8 @@ class SupportCurves(TwoClassDiagnostic):
         the iterates of `KernelSVC`, or descent by single coordinates with LIBSVM's shrinking.
     reference_tol : float, default=1e-8
     C : float, default=1.0
-    kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`, or "precomputed".
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0

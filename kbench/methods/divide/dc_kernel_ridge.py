@@ -52,7 +52,8 @@ class DCRidge(KernelRidgeEstimator):
         Added to the diagonal of every subset's kernel matrix. (The theory uses the parameter of the
         whole problem for each subset: lambda n for the mean of squares, alpha for their sum.)
         "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0

@@ -44,9 +44,8 @@ class KernelSVC(BoxSVC):
         Upper bound of the dual variables, multiplied by the weights of row and class. "loo", the
         default on the command line: 1 / the ridge of the lowest leave-one-out error on at most 500
         rows, `C_`.
-    kernel : {"rbf", "laplacian", "poly", "linear", "sigmoid", "precomputed"} or callable
-        Default "rbf". "laplacian" is exp(-gamma ||x - z||_1), "poly" (gamma <x, z> + coef0)^degree,
-        "sigmoid" tanh(gamma <x, z> + coef0).
+    kernel : str or callable, default="rbf"
+        A kernel of `kbench.kernels.KERNELS`; `python -m kbench.kernels` shows their formulas.
     gamma : float or {"scale", "auto"}, default="scale"
         "scale" is 1 / (d Var(X)), "auto" 1 / d.
     degree : int, default=3

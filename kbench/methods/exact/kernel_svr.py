@@ -39,8 +39,8 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
     ----------
     C : float, default=1.0
         Upper bound of the dual variables, multiplied by the weight of the row.
-    kernel : {"rbf", "laplacian", "poly", "linear", "sigmoid", "precomputed"} or callable
-        Default "rbf".
+    kernel : str or callable, default="rbf"
+        A kernel of `kbench.kernels.KERNELS`.
     degree : int, default=3
     gamma : float or {"scale", "auto"}, default="scale"
     coef0 : float, default=0.0

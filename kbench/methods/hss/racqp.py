@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
@@ -39,7 +40,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     ----------
     C : float or "loo", default=1.0
         Upper bound of the dual variables, multiplied by the weights of row and class.
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
@@ -116,10 +118,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
 
     _parameter_constraints: ClassVar[dict] = {
         "C": PENALTY,
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "mode": [StrOptions({"rac", "rp", "cyclic"})],
         "block_size": [Interval(Integral, 1, None, closed="left")],
         "beta": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],

@@ -49,7 +49,8 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     max_blocks : int or None, default=None
         Largest number of blocks of features; further steps each update a random block. None is
         a new block in each step.
-    kernel : {"rbf", "laplacian", "matern", "poly", "convolution"}, default="rbf"
+    kernel : str, default="rbf"
+        "matern", "poly", "convolution" or a kernel of `kbench.kernels.KERNELS` with a spectrum.
         "convolution": features of images by two layers of random filters; with max_blocks=1, a
         convolutional net of which only the last layer is trained.
     gamma : float or {"median", "scale", "auto"}, default="median"

@@ -17,9 +17,14 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kbench.approximation.seeded.named_blocks import median_gamma, seeded_features
+from kbench.approximation.seeded.named_blocks import (
+    median_gamma,
+    seeded_features,
+    seeded_kernels,
+)
 from kbench.chunked import ChunkedRows
-from kbench.kernels.named import make_kernel
+from kbench.kernels import KERNELS, make_kernel
+from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.survey import Survey
 from kbench.methods.out_of_core.checkpoint import Checkpoint, fingerprint
@@ -53,7 +58,7 @@ class DoublySGD(BaseEstimator):
         "block_size": [Interval(Integral, 1, None, closed="left")],
         **PASSES,
         "max_blocks": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel": [StrOptions({"rbf", "laplacian", "matern", "poly", "convolution"})],
+        "kernel": [StrOptions(set(seeded_kernels()))],
         "gamma": [
             StrOptions({"median", "scale", "auto"}),
             Interval(Real, 0, None, closed="neither"),
@@ -375,16 +380,19 @@ class DoublySGD(BaseEstimator):
         self.row_map_.fit(X)
         rng = np.random.RandomState(self.seed_)
         # The kernel of x with gamma is that of scale x with gamma / scale^power.
-        unit = self.row_map_.scale ** (1 if self.kernel == "laplacian" else 2)
+        family = KERNELS.get(self.kernel, RBF)
+        unit = self.row_map_.scale**family.gamma_power
         if self.row_map_.changes or unit != 1.0:
             sample = rng.choice(X.shape[0], min(SAMPLE, X.shape[0]), replace=False)
             X = self.row_map_(X[np.sort(sample)])
         if self.gamma == "median":
-            scaled_gamma = median_gamma(X, rng)
+            scaled_gamma = family.default_gamma(median_gamma(X, rng))
         elif self.gamma == "scale":
-            scaled_gamma = make_kernel("rbf", X, gamma="scale").gamma  # type: ignore[attr-defined]
+            scaled_gamma = make_kernel(family.name, X).gamma  # type: ignore[attr-defined]
+        elif self.gamma == "auto":
+            scaled_gamma = family.default_gamma(1.0 / X.shape[1]) / unit
         else:
-            scaled_gamma = (1.0 / X.shape[1] if self.gamma == "auto" else float(self.gamma)) / unit
+            scaled_gamma = float(self.gamma) / unit
         self.gamma_ = scaled_gamma * unit
         self.features_ = seeded_features(
             self.kernel,

@@ -33,7 +33,8 @@ class KernelSDCA(KernelPasses):
     n_epochs : int, default=5
     max_time : float or None, default=None
         Seconds after which the fit ends.
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0

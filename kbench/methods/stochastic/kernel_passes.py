@@ -1,14 +1,14 @@
 """Common part of NORMA and kernel SDCA: passes over the rows with one coefficient for each row."""
 
 from abc import abstractmethod
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.new_rows import appended
 from kbench.methods.base.one_vs_rest import Chunk, Targets
 from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
@@ -23,10 +23,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
     _parameter_constraints: ClassVar[dict] = {
         **MeanLoss._parameter_constraints,
         **PASSES,
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "probability": ["boolean"],
         "random_state": ["random_state"],

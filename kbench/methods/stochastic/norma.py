@@ -38,7 +38,8 @@ class NORMA(KernelPasses):
         Passes over the rows; None is one, or as many as have 2,000 batches.
     max_time : float or None, default=None
         Seconds after which the fit ends.
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0

@@ -57,7 +57,8 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         Seconds after which the fit ends.
     project : bool, default=True
         Whether to project onto the ball of radius 1 / sqrt(nu), which contains the optimum.
-    kernel : {"rbf", "laplacian"}, default="rbf"
+    kernel : str, default="rbf"
+        A kernel of `kbench.kernels.KERNELS` that has a spectrum.
     gamma : float or {"scale", "auto"}, default="scale"
     class_weight : dict, "balanced" or None, default=None
     probability : bool, default=False

@@ -6,13 +6,14 @@ dual coordinate descent with C = 1 / (nu n), so `kbench.solvers.linear.linear_du
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureMap, Nystrom, RandomFourierFeatures
+from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.one_vs_rest import Chunk
 from kbench.methods.stochastic.k_sdca import ascend
@@ -42,7 +43,8 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
     tol : float, default=1e-3
         The fit ends when max PG - min PG, of the projected gradient PG of the dual with C = 1 /
         (nu n), is below it.
-    kernel : {"rbf", "laplacian"}, default="rbf"
+    kernel : str, default="rbf"
+        A kernel of `kbench.kernels.KERNELS` that has a spectrum.
     gamma : float or {"scale", "auto"}, default="scale"
     class_weight : dict, "balanced" or None, default=None
     probability : bool, default=False
@@ -83,9 +85,8 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         **FeatureSVC._parameter_constraints,
         **MeanLoss._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "features": [StrOptions({"fourier", "nystrom"})],
-        "kernel": [StrOptions({"rbf", "laplacian"})],
+        **kernel_constraints("spectrum"),
     }
 
     n_components: int = 256

@@ -161,7 +161,7 @@ def test_random_features_are_two_for_each_unit_of_rank(form):
     for features in ("fourier", "orthogonal", "quasi", "fastfood"):
         part = RandomFeatures(30, features=features, form=form)
         assert ApproximateRidge(part, random_state=0).fit(X, y).n_parameters_ == 240 * 60
-    with pytest.raises(ValueError, match="features='orthogonal' approximates kernel='rbf' only"):
+    with pytest.raises(ValueError, match="sampling='orthogonal' is for kernels with an isotropic"):
         ApproximateRidge(RandomFeatures(features="orthogonal", kernel="laplacian")).fit(X, y)
 
 
