@@ -1,0 +1,93 @@
+"""The Matern kernel of order 5/2, with the length scale 1 / gamma.
+
+With s = sqrt(5) gamma ||x - z||,
+
+    k(x, z) = (1 + s + s^2 / 3) exp(-s).
+
+Reference: C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, equation
+4.17. Like that of Matern 1/2, exp(-gamma ||x - z||), gamma multiplies a distance, not its square:
+scikit-learn's `Matern(length_scale=1 / gamma, nu=2.5)` is the same function.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+
+from kbench.kernels import tiles
+from kbench.kernels.distances import DistanceKernel
+from kbench.kernels.registry import registered
+from kbench.kernels.sparse import shaped_products
+from kbench.kernels.spectrum import Spectrum, student_spectrum
+from kbench.kernels.work_sharing import Loop, divided, share
+
+# ln 2: the tiles have distances in units in which exp(-s) is 2^-u.
+_LN2 = math.log(2.0)
+
+
+@njit(fastmath=tiles.FLAGS, nogil=True)
+def _shape(t):
+    """Replace t = -u^2 : (m,) by (1 + s + s^2 / 3) exp(-s), s = u ln 2."""
+    number = t.dtype.type
+    one, ln2 = number(1.0), number(_LN2)
+    # The power of two ends here, and so must the polynomial.
+    farthest = number(-tiles.LEAST_32) if t.itemsize == 4 else number(-tiles.LEAST_64)
+    third = number(1.0 / 3.0)
+    for j in range(t.shape[0]):
+        u = min(np.sqrt(-t[j]), farthest)
+        s = ln2 * u
+        t[j] = (one + s + third * (s * s)) * tiles.power_of_two(-u)
+
+
+_each_tile = tiles.shaped_tiles(_shape)
+_each_product = shaped_products(_shape)
+
+
+@njit(cache=True, nogil=True, fastmath=tiles.FLAGS)
+def _tiles(left, left_words, right, right_words, unit, squared, coef, values, block, start, stop):
+    _each_tile(
+        left, left_words, right, right_words, unit, squared, coef, values, block, start, stop
+    )
+
+
+_expose_tiles = divided(_tiles)
+
+
+@njit(cache=True, nogil=True)
+def _shared_tiles(arguments, n, block, mailboxes):
+    share(_expose_tiles(arguments), n, block, mailboxes)
+
+
+@njit(cache=True, nogil=True)
+def _products(inner, half_left, half_right):
+    _each_product(inner, half_left, half_right)
+
+
+@registered
+@dataclass(frozen=True)
+class Matern52(DistanceKernel):
+    """k(x, z) = (1 + s + s^2 / 3) exp(-s), s = sqrt(5) gamma ||x - z||."""
+
+    name: ClassVar[str] = "matern52"
+    gamma_power: ClassVar[int] = 1
+    spectrum: ClassVar[Spectrum] = student_spectrum(2.5)
+    # The polynomial is up to 2^11 where the power of two ends.
+    vanished: ClassVar[float] = 2.0**-78
+    _tiles: ClassVar[Loop] = Loop(_tiles, _shared_tiles)
+
+    @classmethod
+    def default_gamma(cls, inverse_square: float) -> float:
+        return math.sqrt(inverse_square)
+
+    def naive(self, x: np.ndarray, z: np.ndarray) -> float:
+        s = math.sqrt(5.0) * self.gamma * math.dist(x, z)
+        return (1 + s + s**2 / 3) * math.exp(-s)
+
+    @property
+    def _rate(self) -> float:
+        return 5.0 * (self.gamma * tiles.LOG2_E) ** 2
+
+    def _shape_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+        _products(values, left, right)
