@@ -5,10 +5,10 @@
 is the primal objective of coefficients b with the intercept c, s the given sum of b. The solvers
 minimise the dual objective, while P need not fall from step to step: long before the end, the
 decision function can be far worse than a constant, and the middle of the two most extreme
-residuals, the intercept of the solution, is then that of one or two rows. So a stopped solver returns
-the intercept that minimises P for its coefficients, and of its coefficients the multiple t b,
-t = 1, 1/2, 1/4, ..., 0, of least P: P is convex in t, and t = 0 is the best constant. Powers of two
-round nothing.
+residuals, the intercept of the solution, is then that of one or two rows. So a stopped solver
+returns the intercept that minimises P for its coefficients, and of its coefficients the multiple t
+b, t = 1, 1/2, 1/4, ..., 0, of least P: P is convex in t, and t = 0 is the best constant. Powers of
+two round nothing.
 """
 
 from typing import NamedTuple

@@ -112,9 +112,8 @@ def _machines(
             which = f"{'; '.join(dict.fromkeys(titles))}: " if len(panels) > 1 else ""
             remarks.append(f"{which}measured on {describe_machine(machine, environments)}")
     if n_machines > 1:
-        remarks.append(
-            f"rows of {n_machines} machines; a panel is of the one with most of its lines"
-        )
+        which = "a panel is of the one with most of its lines"
+        remarks.append(f"rows of {n_machines} machines; {which}")
     return remarks
 
 
@@ -165,21 +164,20 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
         which = f" of {'; '.join(dict.fromkeys(without_rows))}" if panels or absent else ""
         remarks.append(f'too few rows{which}: run "kbench -m {figure.run}"')
     remarks += _lacking(panels)
-    for panel in panels:
-        if panel.disturbed:
-            names = ", ".join(panel.disturbed)
-            remarks.append(
-                f"{panel.panel.title}, {names}: other processes disturbed these wall seconds"
-            )
-    if n_contended := sum(panel.n_contended for panel in panels):
+    for drawn_panel in panels:
+        if drawn_panel.disturbed:
+            names = ", ".join(drawn_panel.disturbed)
+            where = f"{drawn_panel.panel.title}, {names}"
+            remarks.append(f"{where}: other processes disturbed these wall seconds")
+    if n_contended := sum(drawn_panel.n_contended for drawn_panel in panels):
         runs = "one run" if n_contended == 1 else f"{n_contended} runs"
         remarks.append(f"other processes disturbed {runs}, whose seconds may be too many")
-    if (off := max((panel.off for panel in panels), default=1.0)) > 1.0:
+    if (off := max((drawn_panel.off for drawn_panel in panels), default=1.0)) > 1.0:
         remarks.append(f"seconds of several hours, in which equal runs differ by up to {off:.3g} ×")
-    n_seeds = max((panel.n_seeds for panel in panels), default=1)
+    n_seeds = max((drawn_panel.n_seeds for drawn_panel in panels), default=1)
     if n_seeds > 1:
         remarks.append(f"a curve is that of the first seed, of up to {n_seeds}")
-    if n_runs := max((panel.n_runs for panel in panels), default=0):
+    if n_runs := max((drawn_panel.n_runs for drawn_panel in panels), default=0):
         means = "every point is one run" if n_runs == 1 else f"means of up to {n_runs} runs"
         remarks.append(means)
     return tuple(remarks)

@@ -62,8 +62,8 @@ _EARLIER = 0.95
 _CHEAP_ERROR = 0.5
 # A step that would end within this fraction of the coefficient (before the step or at the bound)
 # from the bound ends at the bound itself, so that rounding leaves no point almost at its bound,
-# from where no step would be worth taking. Not relative to the distance between the bounds, which may be
-# 1e15 times the coefficients.
+# from where no step would be worth taking. Not relative to the distance between the bounds, which
+# may be 1e15 times the coefficients.
 _AT_BOUND = 1e-14
 
 # Differences of float32 residuals below this fraction of their size are rounding errors.
