@@ -49,8 +49,10 @@ def _is_unfitted_part(made: Any) -> bool:
 
 
 def _check_estimator(model: Any) -> None:
-    # Predictions compare the width of their rows with it.
-    if hasattr(model, "n_features_in_") or hasattr(type(model), "predict"):
+    # Our predictions compare the width of their rows with it; scikit-learn's calibrators, which
+    # predict from scores, have none.
+    ours = hasattr(type(model), "predict") and not type(model).__module__.startswith("sklearn.")
+    if hasattr(model, "n_features_in_") or ours:
         check_whole(model, "n_features_in_", 1, MAX_FEATURES)
     if hasattr(model, "_parameter_constraints"):
         model._validate_params()
