@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from kbench.compiling import CompileClock
-from kbench.config import Composer, Limits, composer, options, require_option
+from kbench.config import Composer, composer, options, require_option
 from kbench.errors import ConfigError, KbenchError, with_type
+from kbench.settings import Limits
 
 # A data set of scikit-learn's for each kind of problem: its config gives the methods' parameters.
 _DATASETS = {"binary": "breast_cancer", "multiclass": "digits", "regression": "diabetes"}

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbench.commands.arguments import one_of, read
-from kbench.config import composer, describing, options, read_yaml, require_option, settings
+from kbench.config import composer, describing, options, read_yaml, require_option
 from kbench.errors import ConfigError, DataError, DataNotFoundError
+from kbench.settings import settings
 
 WORDS = ("where", "check", "prepare", "all")
 KEYS = ("datasets_dir", "allow_file_urls", "limits.memory_mb")

@@ -17,8 +17,9 @@ from dataclasses import fields
 from typing import Any
 
 from kbench.commands.arguments import flags, one_of, read
-from kbench.config import Limits, composer, options
+from kbench.config import composer, options
 from kbench.errors import ConfigError
+from kbench.settings import Limits
 
 # Keys of a data set, or groups of them, that a row's command may set. Of `source` only what says
 # how a file is read: it holds addresses to download from as well.

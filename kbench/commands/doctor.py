@@ -123,8 +123,8 @@ def _report(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> Non
 
 def _trials() -> list[tuple[str, bool, str]]:
     """(limit, whether it ended the worker as expected, status and seconds)."""
-    from kbench.config import Limits
     from kbench.run.execution.sandbox import Sandbox
+    from kbench.settings import Limits
 
     none = Limits(wall_s=None, setup_s=60.0)
     sandbox = Sandbox(["kbench.commands.doctor"])

@@ -39,7 +39,7 @@ from kbench.run.planning.command import hydra_value
 from kbench.run.search.halving import Search
 
 if TYPE_CHECKING:
-    from kbench.run.search.parameter_search import SearchResult
+    from kbench.run.search.result import SearchResult
 
 _KEYS = ("cv", "validation", "halving", "factor", "min_rows", "rows", "runs", "seconds", "metric")
 _SHOWN = 5  # settings, and failed trials, that are printed

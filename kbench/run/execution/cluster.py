@@ -25,7 +25,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from kbench.config import Limits, Settings
 from kbench.errors import ConfigError, DataError, KbenchError, one_line
 from kbench.run.execution.dask_fit import require_package
 from kbench.run.execution.guard import Outcome, State, Work
@@ -34,6 +33,7 @@ from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.planning.task import Task
 from kbench.run.results.environment import provenance
 from kbench.run.results.rows import NOT_KEPT
+from kbench.settings import Limits, Settings
 
 # How often a run is started before it is `crashed`, if the engine loses its worker process.
 ATTEMPTS = 2

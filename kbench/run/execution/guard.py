@@ -25,12 +25,12 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from kbench.config import Limits
 from kbench.errors import with_type
 from kbench.process_memory import LINUX, data_bytes, limit_memory
 from kbench.run.execution import processes, temporary
 from kbench.run.results import stopped
 from kbench.run.results.environment import Provenance
+from kbench.settings import Limits
 from kbench.streams import standard_error
 
 # Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Limits, Settings
 from kbench.data import Folders, prepare, remove_abandoned, status
 from kbench.errors import NO_CACHE, ConfigError, DataError, DataNotFoundError, KbenchError
 from kbench.run.execution.guard import Send
 from kbench.run.execution.sandbox import Sandbox
+from kbench.settings import Limits, Settings
 
 _ERRORS: dict[str, type[KbenchError]] = {
     error.__name__: error for error in (ConfigError, DataError, DataNotFoundError)

@@ -21,7 +21,6 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Limits, Settings
 from kbench.errors import ConfigError, with_type
 from kbench.run.execution.claims import Claims
 from kbench.run.execution.cluster import Cluster, RemoteJob, SharedModel, open_cluster, scheduler_of
@@ -36,6 +35,7 @@ from kbench.run.planning.source import source_sha256
 from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import NOT_KEPT, WITHOUT_OUTCOME
+from kbench.settings import Limits, Settings
 from kbench.signals import handled
 
 # Columns that the report of a run must have for the run to be ok.

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-from kbench.config import Limits
 from kbench.errors import KbenchError
 from kbench.run.execution.guard import Outcome, State, Work, guard
 from kbench.run.execution.temporary import runner_folder
+from kbench.settings import Limits
 from kbench.streams import described
 
 # Starts of a worker before a command gives up. A fork server that was killed is started anew each

@@ -8,7 +8,6 @@ end; everything that it prints goes to the run's log.
 import contextlib
 import functools
 import inspect
-import math
 import os
 import sys
 import time
@@ -25,20 +24,16 @@ import numpy as np
 from kbench.chunked import ChunkedRows
 from kbench.compiling import CompileClock
 from kbench.errors import KbenchError, UnavailableError, one_line, with_type
-from kbench.run.execution import chunked, measure, processes
+from kbench.run.execution import chunked, fitted_columns, measure, processes
 from kbench.run.execution.dask_fit import joblib_on
 from kbench.run.execution.learning import LearningCurves
 from kbench.run.planning import registry
 from kbench.run.planning.task import Task
 from kbench.run.results import metrics
-from kbench.run.results.rows import NOT_KEPT
 from kbench.trace import Trace
 
 # Rows of the warm-up: enough for every class and block size to occur, few enough for milliseconds.
 WARMUP_ROWS = 256
-# Test rows of reliability curves: 20,000 give a fraction in a group of 1,000 rows to 1.5 points,
-# and bound what k-nearest neighbours take for probabilities.
-_RELIABILITY_ROWS = 20_000
 # Points of a curve that are kept: 10,000 points of two numbers make 160 kB of a results file.
 MAX_CURVE_POINTS = 10_000
 # Warnings that the message of a row has, and the characters of each; the log has all.
@@ -272,10 +267,10 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         "n_test": int(data.X_test.shape[0]),
         "n_features": int(data.X_train.shape[1]),
         "n_classes": data.n_classes,
-        "density": _density(data.X_train),
+        "density": fitted_columns.density(data.X_train),
         **metrics.score(kind, in_unit(data.y_test), in_unit(predicted)),
-        **_ranked(estimator, data),
-        **_target_errors(kind, estimator, data),
+        **fitted_columns.ranked(estimator, data),
+        **fitted_columns.target_errors(kind, estimator, data),
         "fit_wall_s": fit_wall_s,
         "fit_cpu_s": fit_cpu_s,
         "predict_wall_s": predict_wall_s,
@@ -286,10 +281,12 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         "warmup_s": warmup_s,
         "phases": dict(getattr(estimator, "timings_", None) or trace.timings) or None,
         "phases_cpu": dict(trace.cpu_timings) or None,
-        **_costs(task, estimator, data, predict_cpu_s if COUNTS_CPU else predict_wall_s),
+        **fitted_columns.costs(
+            task, estimator, data, predict_cpu_s if COUNTS_CPU else predict_wall_s
+        ),
         "peak_bytes": peak.bytes,
-        **_learnt(estimator, converged=warned.converged),
-        **_kept_model(task, estimator, data),
+        **fitted_columns.learnt(estimator, converged=warned.converged),
+        **fitted_columns.kept_model(task, estimator, data),
     }
     notes = [warned.note(), row.get("message"), *data.notes]
     if rows is not None:
@@ -303,105 +300,12 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
-    found = [*learning.tables(), *_path(kind, estimator, data), *_reliability(estimator, data)]
-    return row, [*tables, *found]
-
-
-def _costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, float]:
-    """Prediction time as multiples of a linear model's, measured in the same process.
-
-    `predict_s` : seconds that `predict` took for all test rows. The row loop is compiled by numba,
-    which runs of scikit-learn's classes do not load: they have no such column.
-    """
-    from kbench.cost import linear_prediction_s, prediction_s
-
-    n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
-    row_s = prediction_s(estimator.predict, data.X_test, predict_s)
-    units = {"prediction_cost": linear_prediction_s(data.X_test, n_outputs)}
-    if not task.estimator.startswith("sklearn."):
-        from kbench.run.execution.row_loop import row_loop_s
-
-        units["prediction_cost_loop"] = row_loop_s(data.X_test, n_outputs)
-    # Under a limit of CPU seconds (ulimit -t) the clock of Linux may stand still for milliseconds:
-    # a unit of no length measures nothing.
-    return {name: row_s / unit_s for name, unit_s in units.items() if unit_s > 0}
-
-
-def _path(task: str, estimator: Any, data: Any) -> list[dict[str, Any]]:
-    """Scores on the test rows of an estimator that fitted several values of a parameter.
-
-    Its `path_` is the parameter's name and the values; `predict_path(X)` : (u, number of values).
-    """
-    if not hasattr(estimator, "predict_path"):
-        return []
-    name, values = estimator.path_
-    in_unit = data.preparation.target.scored
-    y_test = in_unit(data.y_test)
-    predicted = estimator.predict_path(data.X_test).T
-    scores = [metrics.score(task, y_test, in_unit(y)) for y in predicted]
-    return [
-        {"curve": metric, "x_name": name, "x": values, "value": [score[metric] for score in scores]}
-        for metric in (scores[0] if scores else ())
+    found = [
+        *learning.tables(),
+        *fitted_columns.path_curves(kind, estimator, data),
+        *fitted_columns.reliability_curves(estimator, data),
     ]
-
-
-def _density(X: Any) -> float:
-    """Fraction of the entries of X : (n, d) that are not zero."""
-    nonzeros = X.count_nonzero() if hasattr(X, "count_nonzero") else np.count_nonzero(X)
-    return float(nonzeros) / math.prod(X.shape)
-
-
-def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:
-    """Ranking metrics of a classifier; none if it has no scores or fails to compute them."""
-    if data.n_classes is None or not hasattr(estimator, "classes_"):
-        return {}
-    try:
-        scores = metrics.class_scores(estimator, data.X_test)
-    except MemoryError:
-        raise
-    except Exception:
-        traceback.print_exc()
-        return {}
-    return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
-
-
-def _reliability(estimator: Any, data: Any) -> list[dict[str, Any]]:
-    """Reliability curves of a classifier that has probabilities, on some of the test rows."""
-    if data.n_classes is None or not hasattr(estimator, "predict_proba"):
-        return []
-    rows = slice(_RELIABILITY_ROWS)
-    try:
-        P = estimator.predict_proba(data.X_test[rows])
-    except MemoryError:
-        raise
-    except Exception:
-        traceback.print_exc()
-        return []
-    return metrics.reliability(data.y_test[rows], P, np.asarray(estimator.classes_))
-
-
-def _kept_model(task: Task, estimator: Any, data: Any) -> dict[str, str]:
-    """Keep the model if the task names a file for it: columns `model`, or `message` if it cannot.
-
-    A run whose model cannot be kept is still ok: its measurements are right.
-    """
-    if task.model is None:
-        return {}
-    from kbench.prediction import save_model
-
-    path = Path(task.model)
-    try:
-        save_model(path, estimator, preparation=data.preparation.plain(), about=task.about.plain())
-    except KbenchError as error:
-        return {"message": f"{NOT_KEPT}: {error}"}
-    return {"model": f"{path.parent.name}/{path.name}"}
-
-
-def _target_errors(task: str, estimator: Any, data: Any) -> dict[str, float]:
-    """Regression errors on targets -1 and +1, for classifiers that fit them by least squares."""
-    if task != "binary" or not getattr(estimator, "fits_targets", False):
-        return {}
-    return metrics.score("regression", data.y_test, estimator.decision_function(data.X_test))
+    return row, [*tables, *found]
 
 
 def _touch(X: Any) -> None:
@@ -509,33 +413,3 @@ def _record(curves: Curves, seconds: float, state: dict[str, Any]) -> None:
             if len(x) < MAX_CURVE_POINTS:
                 x.append(seconds)
                 values.append(float(value))
-
-
-def _learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
-    """Fitted attributes of the estimator by scikit-learn's names; None for absent ones."""
-
-    def total(name: str) -> float | None:
-        value = getattr(estimator, name, None)
-        if value is None:
-            return None
-        return np.asarray(value, dtype=np.float64).sum().item()
-
-    def count(name: str) -> int | None:
-        value = total(name)
-        return None if value is None else int(value)
-
-    stated = getattr(estimator, "converged_", None)
-    iterates = hasattr(estimator, "n_iter_") or stated is not None
-    model_bytes = count("model_bytes_")
-    return {
-        "objective": total("objective_"),
-        "duality_gap": total("duality_gap_"),
-        "n_support": count("n_support_"),
-        "n_iter": count("n_iter_"),
-        "kernel_entries": count("kernel_entries_"),
-        "n_parameters": count("n_parameters_"),
-        "prediction_flops": total("prediction_flops_"),
-        "kernel_error": total("kernel_error_"),
-        "converged": (converged if stated is None else bool(stated)) if iterates else None,
-        "model_bytes": measure.pickled_bytes(estimator) if model_bytes is None else model_bytes,
-    }

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kbench.config import Limits
+from kbench.settings import Limits
 
 # Begins the message of a run that was stopped at its limit of wall seconds.
 TIMED_OUT = "not done within limits.wall_s="

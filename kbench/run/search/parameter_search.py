@@ -21,10 +21,9 @@ in one worker. Each starts from the previous solution, so its time is that of on
 """
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,99 +49,7 @@ from kbench.run.planning.tuned_files import NONE, set_of
 from kbench.run.results.folder import TRIALS
 from kbench.run.results.metrics import METRICS, MetricSpec
 from kbench.run.search.halving import Candidate, Search, ranked
-
-
-@dataclass
-class SearchResult:
-    """The result of a search.
-
-    Attributes
-    ----------
-    method, dataset : str
-        Names in the command.
-    of : str or None
-        Name of the set of tuned files in the experiment's plan.
-    metric : MetricSpec
-    varied : list of str
-        Parameters that the search chooses or the command line sets.
-    about : dict
-        Entries of the tuned file about the data set and the method.
-    dropped : list of str
-        Parts of the command that had no effect, with the reason.
-    ranked : list of Candidate
-        Candidates with a score, best first.
-    failed : list of (Run, status, message)
-        Trials that are not ok.
-    counts : Counter
-        Status -> trials.
-    rungs : list of (training rows, candidates)
-        Rungs that were started.
-    cpu_s : float
-        CPU seconds of all fits and predictions.
-    newest : datetime or None
-        Start of the last trial.
-    budget_spent : bool
-        Whether the budget ended the search.
-    stopped_by : int or None
-        The signal that ended the search.
-    tuner : str or None
-        The method that chose the parameters by itself.
-    split : Search or None
-        Its validation split, where the search would have had folds.
-    """
-
-    method: str
-    dataset: str
-    of: str | None
-    metric: MetricSpec
-    varied: list[str]
-    about: dict[str, Any]
-    dropped: list[str]
-    ranked: list[Candidate] = field(default_factory=list)
-    failed: list[tuple[Run, str, str]] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    rungs: list[tuple[int, int]] = field(default_factory=list)
-    cpu_s: float = 0.0
-    newest: datetime | None = None
-    budget_spent: bool = False
-    stopped_by: int | None = None
-    tuner: str | None = None
-    split: Search | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """As of a runner: 1 if a trial failed."""
-        if self.stopped_by is not None:
-            return 128 + self.stopped_by
-        return 1 if self.failed else 0
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The varied parameters of the best candidate."""
-        return {name: self.ranked[0].params[name] for name in self.varied}
-
-    def summary(self, search: Search) -> dict[str, Any]:
-        """Entries of the tuned file about the search; they depend only on the trials."""
-        best = self.ranked[0]
-        search = self.split or search
-        validated = {"folds": search.folds, "validation": search.validation}
-        del validated["folds" if search.validation else "validation"]
-        return {
-            **({"tuner": self.tuner} if self.tuner else {}),
-            "metric": self.metric.name,
-            "mean": best.mean,
-            "sd": best.sd,
-            **validated,
-            "rows": best.rows,
-            "rungs": [{"rows": rows, "candidates": n} for rows, n in self.rungs],
-            "trials": self.counts.total(),
-            "failed": self.counts.total() - self.counts["ok"],
-            "budget": search.budget,
-            "cpu_s": round(self.cpu_s, 2),
-            "complete": not self.budget_spent,
-            **self.about,
-            "date": self.newest.isoformat(timespec="seconds") if self.newest else None,
-        }
+from kbench.run.search.result import SearchResult
 
 
 @dataclass

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from harness import kbench, rows, start, wait_for, workers
 
-from kbench.config import composer, settings
+from kbench.config import composer
 from kbench.errors import ConfigError
 from kbench.methods import DCSVC
 from kbench.methods.out_of_core.workers import in_order
 from kbench.run.execution import chunked, measure
 from kbench.run.execution.dask_fit import joblib_on
 from kbench.run.planning.task import About, Task
+from kbench.settings import settings
 from kbench.trace import Trace
 
 WORDS = ("method=dcsvm_early", "dataset=digits", "dataset.chunks=always", "method.n_clusters=4")

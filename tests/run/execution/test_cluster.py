@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from harness import YAML, furnish, kbench, rows, start, wait_for, workers
 
-from kbench.config import Settings
 from kbench.errors import ConfigError
 from kbench.run.execution import cluster
 from kbench.run.execution.runner import obtain_in
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.execution.worker import work
+from kbench.settings import Settings
 
 SAME = ["key", "status", "n_train", "n_test", "accuracy", "f1", "threads", "environment", "params"]
 

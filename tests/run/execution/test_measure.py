@@ -15,8 +15,9 @@ from sklearn.svm import SVC
 
 from kbench.cost import UNIT_ROWS, linear_prediction_s, prediction_s
 from kbench.run.execution import measure, processes, row_loop
+from kbench.run.execution.fitted_columns import target_errors
 from kbench.run.execution.row_loop import row_loop_s
-from kbench.run.execution.worker import WARMUP_ROWS, _some_rows, _take, _target_errors
+from kbench.run.execution.worker import WARMUP_ROWS, _some_rows, _take
 from kbench.trace import Trace
 
 
@@ -237,10 +238,10 @@ def test_machines_that_fit_targets_have_errors_of_targets_too():
     class Data:
         X_test, y_test = np.zeros((4, 1)), np.array([1, -1, 1, -1])
 
-    found = _target_errors("binary", Constant(), Data)
+    found = target_errors("binary", Constant(), Data)
     assert found["rmse"] == pytest.approx(np.sqrt((0.5**2 + 1.5**2) / 2))
-    assert _target_errors("multiclass", Constant(), Data) == {}
-    assert _target_errors("binary", object(), Data) == {}
+    assert target_errors("multiclass", Constant(), Data) == {}
+    assert target_errors("binary", object(), Data) == {}
 
 
 @pytest.mark.parametrize("n", [1, 5, 100, 100_000])

@@ -15,11 +15,11 @@ import numpy as np
 import psutil
 import pytest
 
-from kbench.config import Limits
 from kbench.errors import KbenchError
 from kbench.run.execution.guard import HEAD_BYTES, TAIL_BYTES
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.results.stopped import least_fit_s, stopped_at, where
+from kbench.settings import Limits
 
 NONE = Limits(wall_s=None, setup_s=60.0)
 linux_only = pytest.mark.skipif(
@@ -239,7 +239,7 @@ def test_a_killed_runner_takes_everything_along():
         import sys, time
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         import misbehaviour
-        from kbench.config import Limits
+        from kbench.settings import Limits
         from kbench.run.execution.sandbox import Sandbox
         none = {NONE!r}
         sandbox = Sandbox(["misbehaviour"])

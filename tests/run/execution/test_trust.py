@@ -11,13 +11,14 @@ import pytest
 
 from kbench.cli import main
 from kbench.commands.debugging import overrides_of
-from kbench.config import Limits, composer
+from kbench.config import composer
 from kbench.data import Folders
 from kbench.errors import ConfigError, KbenchError, UnavailableError
 from kbench.run.execution import preparing, temporary
 from kbench.run.execution.claims import Claims
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning import registry
+from kbench.settings import Limits
 
 BARE = Limits(wall_s=None, setup_s=60.0)
 

@@ -1,0 +1,145 @@
+"""Columns and curves of a row that come of a fitted estimator, measured after its fit."""
+
+import math
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.errors import KbenchError
+from kbench.run.execution import measure
+from kbench.run.planning.task import Task
+from kbench.run.results import metrics
+from kbench.run.results.rows import NOT_KEPT
+
+# Test rows of reliability curves: 20,000 give a fraction in a group of 1,000 rows to 1.5 points,
+# and bound what k-nearest neighbours take for probabilities.
+_RELIABILITY_ROWS = 20_000
+
+
+def costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, float]:
+    """Prediction time as multiples of a linear model's, measured in the same process.
+
+    `predict_s` : seconds that `predict` took for all test rows. The row loop is compiled by numba,
+    which runs of scikit-learn's classes do not load: they have no such column.
+    """
+    from kbench.cost import linear_prediction_s, prediction_s
+
+    n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
+    row_s = prediction_s(estimator.predict, data.X_test, predict_s)
+    units = {"prediction_cost": linear_prediction_s(data.X_test, n_outputs)}
+    if not task.estimator.startswith("sklearn."):
+        from kbench.run.execution.row_loop import row_loop_s
+
+        units["prediction_cost_loop"] = row_loop_s(data.X_test, n_outputs)
+    # Under a limit of CPU seconds (ulimit -t) the clock of Linux may stand still for milliseconds:
+    # a unit of no length measures nothing.
+    return {name: row_s / unit_s for name, unit_s in units.items() if unit_s > 0}
+
+
+def path_curves(task: str, estimator: Any, data: Any) -> list[dict[str, Any]]:
+    """Scores on the test rows of an estimator that fitted several values of a parameter.
+
+    Its `path_` is the parameter's name and the values; `predict_path(X)` : (u, number of values).
+    """
+    if not hasattr(estimator, "predict_path"):
+        return []
+    name, values = estimator.path_
+    in_unit = data.preparation.target.scored
+    y_test = in_unit(data.y_test)
+    predicted = estimator.predict_path(data.X_test).T
+    scores = [metrics.score(task, y_test, in_unit(y)) for y in predicted]
+    return [
+        {"curve": metric, "x_name": name, "x": values, "value": [score[metric] for score in scores]}
+        for metric in (scores[0] if scores else ())
+    ]
+
+
+def density(X: Any) -> float:
+    """Fraction of the entries of X : (n, d) that are not zero."""
+    nonzeros = X.count_nonzero() if hasattr(X, "count_nonzero") else np.count_nonzero(X)
+    return float(nonzeros) / math.prod(X.shape)
+
+
+def ranked(estimator: Any, data: Any) -> dict[str, float | None]:
+    """Ranking metrics of a classifier; none if it has no scores or fails to compute them."""
+    if data.n_classes is None or not hasattr(estimator, "classes_"):
+        return {}
+    try:
+        scores = metrics.class_scores(estimator, data.X_test)
+    except MemoryError:
+        raise
+    except Exception:
+        traceback.print_exc()
+        return {}
+    return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
+
+
+def reliability_curves(estimator: Any, data: Any) -> list[dict[str, Any]]:
+    """Reliability curves of a classifier that has probabilities, on some of the test rows."""
+    if data.n_classes is None or not hasattr(estimator, "predict_proba"):
+        return []
+    rows = slice(_RELIABILITY_ROWS)
+    try:
+        P = estimator.predict_proba(data.X_test[rows])
+    except MemoryError:
+        raise
+    except Exception:
+        traceback.print_exc()
+        return []
+    return metrics.reliability(data.y_test[rows], P, np.asarray(estimator.classes_))
+
+
+def kept_model(task: Task, estimator: Any, data: Any) -> dict[str, str]:
+    """Keep the model if the task names a file for it: columns `model`, or `message` if it cannot.
+
+    A run whose model cannot be kept is still ok: its measurements are right.
+    """
+    if task.model is None:
+        return {}
+    from kbench.prediction import save_model
+
+    path = Path(task.model)
+    try:
+        save_model(path, estimator, preparation=data.preparation.plain(), about=task.about.plain())
+    except KbenchError as error:
+        return {"message": f"{NOT_KEPT}: {error}"}
+    return {"model": f"{path.parent.name}/{path.name}"}
+
+
+def target_errors(task: str, estimator: Any, data: Any) -> dict[str, float]:
+    """Regression errors on targets -1 and +1, for classifiers that fit them by least squares."""
+    if task != "binary" or not getattr(estimator, "fits_targets", False):
+        return {}
+    return metrics.score("regression", data.y_test, estimator.decision_function(data.X_test))
+
+
+def learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
+    """Fitted attributes of the estimator by scikit-learn's names; None for absent ones."""
+
+    def total(name: str) -> float | None:
+        value = getattr(estimator, name, None)
+        if value is None:
+            return None
+        return np.asarray(value, dtype=np.float64).sum().item()
+
+    def count(name: str) -> int | None:
+        value = total(name)
+        return None if value is None else int(value)
+
+    stated = getattr(estimator, "converged_", None)
+    iterates = hasattr(estimator, "n_iter_") or stated is not None
+    model_bytes = count("model_bytes_")
+    return {
+        "objective": total("objective_"),
+        "duality_gap": total("duality_gap_"),
+        "n_support": count("n_support_"),
+        "n_iter": count("n_iter_"),
+        "kernel_entries": count("kernel_entries_"),
+        "n_parameters": count("n_parameters_"),
+        "prediction_flops": total("prediction_flops_"),
+        "kernel_error": total("kernel_error_"),
+        "converged": (converged if stated is None else bool(stated)) if iterates else None,
+        "model_bytes": measure.pickled_bytes(estimator) if model_bytes is None else model_bytes,
+    }

@@ -1,0 +1,93 @@
+"""The file of a method: what describes it, apart from the parameters of its class."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kbench import presets
+from kbench.config import nearest
+from kbench.errors import ConfigError
+from kbench.run.planning import registry
+
+
+@dataclass(frozen=True)
+class MethodFile:
+    """A method's config as a plan uses it: kbench's own keys apart from the class's parameters."""
+
+    name: str
+    estimator: Any  # a name, or a mapping from task to name
+    meta: Mapping[str, Any]
+    params: Mapping[str, Any]
+    parts: Mapping[str, str] | None = None  # as in kbench.run.planning.registry
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "MethodFile":
+        meta = config.get("meta") or {}
+        if absent := [key for key in ("name", "estimator") if config.get(key) is None]:
+            known = config.get("name") or config.get("estimator")
+            lacks = " and ".join(f"`{key}: ...`" for key in absent)
+            raise ConfigError(f"the file of the method{f' {known}' if known else ''} lacks {lacks}")
+        name = config["name"]
+        if not isinstance(meta, Mapping):
+            raise ConfigError(
+                f"method {name}: meta is {meta!r}, should be a mapping of about, tasks ..."
+            )
+        params = {key: value for key, value in config.items() if key not in registry.RESERVED}
+        return cls(name, config["estimator"], meta, params, config.get("parts"))
+
+    def estimator_for(self, task: str) -> str:
+        """The name of the class for `task`: an entry point or a dotted path."""
+        if not isinstance(self.estimator, Mapping):
+            return str(self.estimator)
+        if task not in self.estimator:
+            raise ConfigError(f"method {self.name}: estimator names no class for {task}")
+        return str(self.estimator[task])
+
+    def version(self) -> int:
+        """`meta.version`: raised when the same parameters give other results; 1 if it is absent."""
+        version = self.meta.get("version", 1)
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise ConfigError(
+                f"method {self.name}: meta.version is {version!r}, should be a whole number from 1"
+            )
+        return version
+
+    def path(self) -> tuple[str, ...]:
+        """`meta.path`: the parameters along which a warm start re-uses work."""
+        path = self.meta.get("path")
+        if path is None:
+            return ()
+        if not isinstance(path, list) or not {"warm_start", *path} <= set(self.params):
+            raise ConfigError(
+                f"method {self.name}: meta.path is {path!r}, should be a list of parameters of "
+                "the method, which needs warm_start as well"
+            )
+        return tuple(path)
+
+    def optional(self) -> list[str]:
+        """`meta.optional`: parameters that a run lacks where they are null.
+
+        A parameter that a method gets later is one, so that older rows keep their keys.
+        """
+        names = self.meta.get("optional", [])
+        if not isinstance(names, list) or not set(names) <= set(self.params):
+            raise ConfigError(
+                f"method {self.name}: meta.optional is {names!r}, should be a list of parameters "
+                "of the method"
+            )
+        return names
+
+    def effective(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters with the values of the preset in place of null (`meta.presets`)."""
+        table = self.meta.get("presets")
+        if table is None:
+            return params
+        if table not in presets.TABLES:
+            raise ConfigError(
+                f"method {self.name}: meta.presets is {table!r}, should be one of "
+                f"{', '.join(presets.TABLES)}{nearest(str(table), presets.TABLES)}"
+            )
+        try:
+            return params | presets.resolve(params.get("preset"), presets.TABLES[table], params)
+        except ValueError as error:
+            raise ConfigError(f"method {self.name}: {error}") from None

@@ -1,0 +1,126 @@
+"""The keys of a command other than its method, data set and plan, typed and checked."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from kbench.errors import ConfigError, one_line
+
+BACKENDS = ("loky", "dask", "ray", "slurm")
+RERUN = ("none", "failed", "changed", "all")
+# Ends of keys -> what their values are.
+_UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
+
+
+@dataclass
+class Limits:
+    """Limits of one run; null is no limit.
+
+    wall_s : seconds of fit, predict, scoring and keeping the model. cpu_s : CPU seconds of the
+    same, all processes of the run together. memory_mb : MiB beyond what a worker holds before it
+    starts. setup_s : seconds to load the prepared data and warm up. threads : of BLAS, OpenMP,
+    numba and the CPU affinity.
+    """
+
+    wall_s: float | None = 3600.0
+    cpu_s: float | None = None
+    memory_mb: float | None = None
+    setup_s: float = 120.0
+    threads: int = 1
+
+
+@dataclass
+class Parallel:
+    """Where runs are done, and how many at the same time.
+
+    backend : loky, guarded processes of this machine; dask, ray, slurm, the same on a cluster's.
+    jobs : number of simultaneous runs; more than one per machine disturbs the timings, and the
+    rows have the number. address : of a running Dask scheduler or Ray cluster; without an address,
+    a local one is started. options : arguments of the engine, or submitit's parameters of a job.
+    split : what a cluster divides: the runs of a plan, or the model of each run, one run at a time.
+    """
+
+    backend: str = "loky"
+    jobs: int = 1
+    address: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    split: str = "runs"
+
+    @property
+    def here(self) -> bool:
+        """Whether guarded processes of this machine do the runs."""
+        return self.backend == "loky" or self.split == "model"
+
+    @property
+    def at_once(self) -> int:
+        """Number of runs at the same time."""
+        return 1 if self.split == "model" else self.jobs
+
+
+@dataclass
+class Settings:
+    """The keys of kbench other than method, dataset, grid and plan."""
+
+    seed: int = 0
+    results_dir: str = "results"
+    datasets_dir: str = "datasets"
+    download: bool = True
+    rerun: str = "none"
+    keep_model: bool = False
+    limits: Limits = field(default_factory=Limits)
+    parallel: Parallel = field(default_factory=Parallel)
+
+
+def settings(config: Mapping[str, Any]) -> Settings:
+    """The keys of `Settings` in a composed config, typed and checked.
+
+    Raises
+    ------
+    ConfigError
+        A value is wrong; the message has the key, the value and the valid values.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    own = {f.name: config[f.name] for f in fields(Settings) if f.name in config}
+    own.pop("seed", None)
+    try:
+        typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), own))
+    except OmegaConfBaseException as error:
+        key = str(getattr(error, "full_key", None) or getattr(error, "key", "?"))
+        wrong = re.match(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", str(error))
+        if wrong and wrong[2] in ("Float", "Integer"):
+            unit = next((u for end, u in _UNITS.items() if key.endswith(end)), "a number")
+            raise ConfigError(f"{key} is {wrong[1]!r}, should be {unit}") from None
+        raise ConfigError(f"{key}: {one_line(str(error).split(chr(10))[0])}") from None
+    assert isinstance(typed, Settings)
+    for name in ("wall_s", "cpu_s", "memory_mb", "setup_s", "threads"):
+        value = getattr(typed.limits, name)
+        if value is not None and not value > 0:
+            raise ConfigError(f"limits.{name} is {value}, should be above 0")
+    n_cpus = os.cpu_count() or 1
+    if typed.limits.threads > n_cpus:
+        raise ConfigError(
+            f"limits.threads is {typed.limits.threads}, this machine has {n_cpus} CPUs"
+        )
+    if typed.parallel.jobs < 1:
+        raise ConfigError(f"parallel.jobs is {typed.parallel.jobs}, should be 1 or more")
+    if typed.parallel.split not in ("runs", "model"):
+        raise ConfigError(f"parallel.split is {typed.parallel.split!r}, should be runs or model")
+    if typed.parallel.split == "model" and typed.parallel.backend != "dask":
+        raise ConfigError(
+            f"parallel.split=model needs parallel=dask, parallel.backend is "
+            f"{typed.parallel.backend}"
+        )
+    if typed.parallel.backend not in BACKENDS:
+        raise ConfigError(
+            f"parallel.backend is {typed.parallel.backend!r}, should be one of "
+            f"{', '.join(BACKENDS)}"
+        )
+    if not typed.results_dir:
+        raise ConfigError("results_dir is empty; write results_dir=FOLDER, or leave it out")
+    if typed.rerun not in RERUN:
+        raise ConfigError(f"rerun is {typed.rerun!r}, should be one of {', '.join(RERUN)}")
+    return typed
