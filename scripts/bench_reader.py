@@ -3,7 +3,7 @@
     python scripts/bench_reader.py [FILE ...]
 
 By default it reads those of ijcnn1, covtype_93k and a9a that are in $KBENCH_DATA or datasets/.
-Prints the best of seven times of each reader (float32, all checks of kbench on) and their ratio,
+Prints the best of seven times of each reader (float64, all checks of kbench on) and their ratio,
 then the time to open a prepared data set.
 """
 
@@ -41,12 +41,12 @@ def compare(path: Path) -> None:
     """Print one line for one file; the two readers must agree."""
     content = bytes(read(path))
     ours = parse(content, name=str(path))  # compiles
-    X, y = load_svmlight_file(io.BytesIO(content), dtype=np.float32)
+    X, y = load_svmlight_file(io.BytesIO(content), dtype=np.float64)
     assert np.array_equal(X.indices, ours.indices)
     assert np.array_equal(y, ours.labels)
-    np.testing.assert_allclose(X.data, ours.values, rtol=2e-7)
+    np.testing.assert_allclose(X.data, ours.values, rtol=2e-15)
     t = best(lambda: parse(content, name=str(path)))
-    t_peer = best(lambda: load_svmlight_file(io.BytesIO(content), dtype=np.float32))
+    t_peer = best(lambda: load_svmlight_file(io.BytesIO(content), dtype=np.float64))
     megabytes = len(content) / 1e6
     print(
         f"{path.name:32s} {megabytes:5.1f} MB   kbench {1e3 * t:6.1f} ms, {megabytes / t:4.0f} MB/s"
