@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Multiples below this one are as good as 0: P at 0 differs from P there by less than 1e-5.
-_LEAST_MULTIPLE = 2.0**-20
+# The multiples of the coefficients that are tried. Below the smallest they are as good as 0.
+MULTIPLES = np.concatenate([2.0 ** -np.arange(21.0), [0.0]])
 
 
 class Settled(NamedTuple):
@@ -75,9 +75,11 @@ def settle(
     best = at(1.0)
     if not scalable or not size:
         return best
-    t = 0.5
-    while t >= _LEAST_MULTIPLE and (half := at(t)).primal < best.primal:
-        best, t = half, 0.5 * t
+    for t in MULTIPLES[1:-1]:
+        half = at(float(t))
+        if half.primal >= best.primal:
+            break
+        best = half
     trivial = at(0.0)
     return best if best.primal <= trivial.primal else trivial
 

@@ -196,6 +196,7 @@ class _ApproximateRidge(RidgeEstimator):
             lambda V: matrix @ V + self.alpha_ * V,
             Y,
             **options,
+            alpha=self.alpha_,
             tol=self.tol,
             max_iter=self.max_iter,
             max_time=deadline.seconds_left(),

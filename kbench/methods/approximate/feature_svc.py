@@ -202,7 +202,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         if not self.converged_:
             warnings.warn(
                 f"stopped by {limit(self, result.stop_reason)} at a violation of "
-                f"{self.violation_:.2g}, above tol={self.tol:g}; the model is usable",
+                f"{self.violation_:.2g}, above tol={self.tol:g}; the model is the best one evaluated",
                 ConvergenceWarning,
                 stacklevel=3,
             )

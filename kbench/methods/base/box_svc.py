@@ -89,7 +89,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
         self._describe(problem, alpha, results, intercept)
         if not self.converged_:
             reasons = {result.stop_reason for result in results if not result.converged}
-            warn_of_limits(reasons, self.violation_, self._tolerance)
+            warn_of_limits(reasons, self, self._tolerance)
         return self
 
     def _describe(
@@ -133,11 +133,17 @@ class BoxSVC(CountedPrediction, OneVsRest):
         return tags
 
 
-def warn_of_limits(reasons: set[str], violation: float, tol: float) -> None:
-    """Issue the ConvergenceWarning of a fit that met limits, on behalf of the caller of `fit`."""
+def warn_of_limits(reasons: set[str], estimator: Any, tol: float) -> None:
+    """Issue the ConvergenceWarning of a fit that met limits, on behalf of the caller of `fit`.
+
+    estimator : with `violation_`, `duality_gap_` and `objective_` (to be minimised)
+    """
+    primal = estimator.duality_gap_ - estimator.objective_
+    gap = estimator.duality_gap_ / primal if primal > 0.0 else 0.0
     warnings.warn(
-        f"stopped by {', '.join(sorted(reasons))} at a violation of {violation:.2g}, above "
-        f"tol={tol:g}; the model is usable",
+        f"stopped by {', '.join(sorted(reasons))} at a violation of {estimator.violation_:.2g}, above "
+        f"tol={tol:g}, and a duality gap of {gap:.2g} times the primal objective; the model is the "
+        "best one evaluated",
         ConvergenceWarning,
         stacklevel=4,
     )

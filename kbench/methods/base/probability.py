@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
+from kbench.methods.base.stopped import keep_the_better
 from kbench.prediction import group_rows
 from kbench.trace import Deadline, Trace
 
@@ -70,7 +71,8 @@ class Probabilities:
         deadline: Deadline | None = None,
         **parameters: Any,
     ) -> None:
-        """Fit the sigmoids if `probability` is set, by five further fits.
+        """End a fit: keep a stopped machine only if it is better than the most frequent class, and
+        fit the sigmoids if `probability` is set, by five further fits.
 
         Parameters
         ----------
@@ -84,6 +86,7 @@ class Probabilities:
         **parameters
             Differences between the further fits and this one.
         """
+        keep_the_better(self, X, y, sample_weight, deadline)
         if not getattr(self, "probability", False):
             return
         with trace.phase("calibrate"):

@@ -176,4 +176,4 @@ def _describe(model: DualSVC, results: Sequence[ClusterRecord]) -> None:
     reasons = {reason for result in results for reason in result.stop_reasons}
     model.converged_ = not reasons
     if reasons:
-        warn_of_limits(reasons, model.violation_, model._tolerance)
+        warn_of_limits(reasons, model, model._tolerance)

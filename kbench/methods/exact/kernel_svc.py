@@ -422,7 +422,7 @@ class KernelSVC(BoxSVC):
         )
         self.model_bytes_ = self._machine.nbytes
         if reasons:
-            warn_of_limits(reasons, self.violation_, self.tol)
+            warn_of_limits(reasons, self, self.tol)
 
     def _values_by_class(self, X: Any) -> np.ndarray:
         return self._decide_by_class(self._rows_to_predict(X))

@@ -235,7 +235,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
         self.kernel_entries_ = n_entries
 
     def _warn(self, reason: str) -> None:
-        warn_of_limits({reason}, self.violation_, self.tol)
+        warn_of_limits({reason}, self, self.tol)
 
     def _set_machine(self, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
         """Set what predicts. matrix : of the large engine, if that solved the problem."""

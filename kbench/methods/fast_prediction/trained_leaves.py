@@ -308,7 +308,7 @@ def warn_of_time(estimator: TrainedLeaves, in_time: Iterable[bool]) -> None:
     if not all(leaves):
         warnings.warn(
             f"stopped by {limit(estimator, 'max_time')}: {leaves.count(False)} of {len(leaves)} "
-            "leaves were not trained to the end; the model is usable",
+            "leaves were not trained to the end; the model is the best one evaluated",
             ConvergenceWarning,
             stacklevel=4,
         )

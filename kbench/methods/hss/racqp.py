@@ -24,6 +24,7 @@ from kbench.methods.base.penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_racqp
+from kbench.solvers.stopped import settle
 from kbench.trace import Deadline, Trace
 
 
@@ -191,6 +192,21 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
                 np.broadcast_to(targets.C[:, None], w.shape),
                 np.array([result.multiplier for result in results]),
             )
+            for j in np.flatnonzero([not result.converged for result in results]):
+                signs = targets.Y[:, j]
+                best = settle(
+                    coef[:, j],
+                    signs - products[:, j],
+                    signs,
+                    np.minimum(0.0, signs * targets.C),
+                    np.maximum(0.0, signs * targets.C),
+                    epsilon=0.0,
+                    coupled=True,
+                )
+                self.intercept_[j] = best.intercept
+                for values in (w, coef, products):
+                    values[:, j] *= best.multiple
+            self.support_ = np.flatnonzero(coef.any(axis=1))
             self.objective_ = float(0.5 * np.sum(coef * products) - w.sum())
         with trace.phase("prepare"):
             coef = coef[self.support_]
@@ -207,7 +223,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
             reasons = {result.stop_reason for result in results} - {"tol"}
             warnings.warn(
                 f"stopped by {limit(self, max(reasons))} at a residual of "
-                f"{self.primal_residual_:.2g}, above tol={self.tol:g}; the model is usable",
+                f"{self.primal_residual_:.2g}, above tol={self.tol:g}; the model is the best one evaluated",
                 ConvergenceWarning,
                 stacklevel=4,  # the caller of fit
             )

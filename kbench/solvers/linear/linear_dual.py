@@ -31,6 +31,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from kbench.solvers.linear.block_sweep import SIZE, descend_together, effective_rank
+from kbench.solvers.stopped import MULTIPLES
 from kbench.trace import Deadline, Trace
 
 # Sweeps over a block of `RowBlocks` before the next one is computed. Computing a block costs about
@@ -215,6 +216,8 @@ class _Solver:
                     coef=self.coef.T,
                 )
         converged = bool(solved.all())
+        if not converged:
+            self._settle()
         limit = "max_iter" if spent >= self.max_iter else "max_time"
         objective = self.objective()
         return LinearDualResult(
@@ -228,6 +231,14 @@ class _Solver:
             converged=converged,
             stop_reason="tol" if converged else limit,
         )
+
+    def _settle(self) -> None:
+        """Shrink w and alpha to their multiple of least primal objective, which a limit can leave
+        far above that of w = 0; see `kbench.solvers.stopped`.
+        """
+        best = MULTIPLES[self._primal(MULTIPLES).argmin(axis=0)]
+        self.coef *= best[:, None]
+        self.alpha *= best[:, None]
 
     def sweep_block(
         self,
@@ -277,12 +288,20 @@ class _Solver:
 
     def primal(self) -> np.ndarray:
         """1/2 ||w||^2 + sum_i C_i loss(y_i <w, x_i>) of each problem; (m,)."""
-        value = 0.5 * np.einsum("cj,cj->c", self.coef, self.coef)
+        value: np.ndarray = self._primal(np.ones(1))[0]
+        return value
+
+    def _primal(self, multiples: np.ndarray) -> np.ndarray:
+        """The same of multiples : (p,) of w, in one pass over the rows; (p, m)."""
+        squares = 0.5 * np.einsum("cj,cj->c", self.coef, self.coef)
+        value = np.multiply.outer(multiples**2, squares)
         for part in self.blocks.slices():
             for rows, decision in _decisions(self.blocks.block(part), self.coef.T):
                 points = slice(part.start + rows.start, part.start + rows.stop)
-                slack = np.maximum(1.0 - self.Y[:, points] * decision.T, 0.0)
-                value += (slack**2 if self.squared else slack) @ self.C[points]
+                margin = self.Y[:, points] * decision.T
+                for of_multiple, t in zip(value, multiples, strict=True):
+                    slack = np.maximum(1.0 - t * margin, 0.0)
+                    of_multiple += (slack**2 if self.squared else slack) @ self.C[points]
         return value
 
 

@@ -7,6 +7,11 @@ right-hand sides share the products with the matrix; each has its own step lengt
     repeat:  a = r'z / p'Ap,  x += a p,  r -= a Ap,  z = P r,  b = r'z / (r'z before),  p = z + b p
 
 If p'Ap <= 0, A is not positive definite: that right-hand side keeps its last x.
+
+Where A = K + alpha I and b holds targets, x are the coefficients of kernel ridge regression, whose
+error ||b - K x||^2 + alpha x'Kx does not fall with every step: an early x can be far worse than 0.
+So a solve that ends before `tol` returns the multiple of x of least error, which is never above
+that of 0; K x = b - r - alpha x is known.
 """
 
 from collections.abc import Callable
@@ -27,7 +32,7 @@ class CGResult:
     n_iter : int
         Products with the matrix.
     residual : (m,) float64
-        ||b - A x|| / ||b|| by the recurrence for r.
+        ||b - A x|| / ||b|| by the recurrence for r, before x was shrunk.
     converged : bool
         Whether all residuals are at most `tol`.
     indefinite : bool
@@ -48,6 +53,7 @@ def solve_cg(
     B: np.ndarray,
     *,
     precondition: Callable[[np.ndarray], np.ndarray] = lambda residual: residual,
+    alpha: float | None = None,
     tol: float = 1e-6,
     max_iter: int = 500,
     max_time: float | None = None,
@@ -62,6 +68,8 @@ def solve_cg(
     B : (n, m) float64
     precondition : callable
         R : (n, m) -> P R, with P symmetric positive definite and close to the inverse of A.
+    alpha : float, optional
+        The ridge, where A = K + alpha I and X are the coefficients of kernel ridge regression.
     tol : float
         On ||b - A x|| / ||b|| of every right-hand side.
     max_iter : int
@@ -111,4 +119,13 @@ def solve_cg(
         reason = "tol" if converged else "indefinite"
     else:
         reason = "max_iter" if n_iter >= max_iter else "max_time"
+    if alpha is not None and not converged:
+        X *= _best_multiple(X, B, B - R - alpha * X, alpha)
     return CGResult(X, n_iter, residual, converged, indefinite, reason)
+
+
+def _best_multiple(X: np.ndarray, B: np.ndarray, KX: np.ndarray, alpha: float) -> np.ndarray:
+    """Return t : (m,) that minimises ||b - t K x||^2 + alpha t^2 x'Kx; all (n, m)."""
+    fitted = np.einsum("ij,ij->j", B, KX)
+    size = np.einsum("ij,ij->j", KX, KX) + alpha * np.einsum("ij,ij->j", X, KX)
+    return np.divide(fitted, size, out=np.zeros(len(size)), where=size > 0.0)

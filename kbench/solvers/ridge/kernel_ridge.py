@@ -65,6 +65,7 @@ def solve_kernel_ridge(
         lambda V: s * exact.product(everything, s * V) + alpha * V,
         Y,
         precondition=precondition,
+        alpha=alpha,
         tol=tol,
         max_iter=max_iter,
         max_time=max_time,

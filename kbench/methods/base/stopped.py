@@ -1,0 +1,61 @@
+"""The end of a classifier's fit that a limit has stopped: no worse than the most frequent class."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.class_weight import compute_class_weight
+
+from kbench import class_labels
+from kbench.prediction.constant import Constant
+from kbench.trace import Deadline
+
+# Rows on which a stopped classifier is compared with the most frequent class.
+_MOST_ROWS = 2000
+
+
+def keep_the_better(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, deadline: Deadline | None
+) -> None:
+    """Replace the machine of a stopped classifier that is right on fewer of its training rows than
+    the most frequent class would be; a ConvergenceWarning says so.
+
+    Before a solver has seen enough, its functions may all be 0, or those of the last few rows.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+    X : (n, d) array or CSR, checked
+    y : (n,) labels
+    sample_weight : (n,) or None
+        Rows count by it and by the class weights.
+    deadline : Deadline or None
+        Of the fit.
+    """
+    stopped = deadline is not None and deadline.passed
+    if not stopped and getattr(estimator, "converged_", True):
+        return
+    classes = estimator.classes_
+    index = class_labels.index_of(classes, np.asarray(y).ravel())
+    weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, float)
+    weight = np.broadcast_to(weight, index.shape)
+    if estimator.class_weight is not None:
+        weight = weight * compute_class_weight(estimator.class_weight, classes=classes, y=y)[index]
+    rows = np.linspace(0, len(index) - 1, min(len(index), _MOST_ROWS)).astype(np.intp)
+    index, weight, sample = index[rows], weight[rows], X[rows]
+    counts = np.bincount(index, weight, len(classes))
+    right = class_labels.index_of(classes, estimator.predict(sample)) == index
+    if weight @ right >= counts.max():
+        return
+    values = class_labels.signs(counts.argmax()[None], len(classes))[0]
+    intercept = getattr(estimator, "intercept_", 0.0)
+    estimator._machine = Constant(values - intercept, X.shape[1])
+    estimator.model_bytes_ = estimator._machine.nbytes
+    warnings.warn(
+        f"a limit stopped the fit at a training accuracy of {weight @ right / counts.sum():.2f}, "
+        f"below the {counts.max() / counts.sum():.2f} of the most frequent class, which the model "
+        "now predicts: allow more time or more steps",
+        ConvergenceWarning,
+        stacklevel=5,
+    )
