@@ -202,7 +202,8 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         if not self.converged_:
             warnings.warn(
                 f"stopped by {limit(self, result.stop_reason)} at a violation of "
-                f"{self.violation_:.2g}, above tol={self.tol:g}; the model is the best one evaluated",
+                f"{self.violation_:.2g}, above tol={self.tol:g}; "
+                "the model is no worse than a constant",
                 ConvergenceWarning,
                 stacklevel=3,
             )

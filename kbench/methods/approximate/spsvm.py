@@ -172,7 +172,8 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
                 "Newton's method stopped" if in_time else f"stopped by {limit(self, 'max_time')}"
             )
             warnings.warn(
-                f"{stopped} at a gradient of {self.gradient_norm_:.2g}; the model is the best one evaluated",
+                f"{stopped} at a gradient of {self.gradient_norm_:.2g}; "
+                "the model is no worse than a constant",
                 ConvergenceWarning,
                 stacklevel=4,  # the caller of fit
             )

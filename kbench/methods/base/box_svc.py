@@ -141,9 +141,9 @@ def warn_of_limits(reasons: set[str], estimator: Any, tol: float) -> None:
     primal = estimator.duality_gap_ - estimator.objective_
     gap = estimator.duality_gap_ / primal if primal > 0.0 else 0.0
     warnings.warn(
-        f"stopped by {', '.join(sorted(reasons))} at a violation of {estimator.violation_:.2g}, above "
-        f"tol={tol:g}, and a duality gap of {gap:.2g} times the primal objective; the model is the "
-        "best one evaluated",
+        f"stopped by {', '.join(sorted(reasons))} at a violation of {estimator.violation_:.2g}, "
+        f"above tol={tol:g}, and a duality gap of {gap:.2g} times the primal objective; "
+        "the model is the best one evaluated",
         ConvergenceWarning,
         stacklevel=4,
     )

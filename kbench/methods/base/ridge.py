@@ -314,7 +314,8 @@ def warn_unconverged(result: Solved, estimator: Any) -> None:
         reason = "rounding errors" if rounded else limit(estimator, result.stop_reason)
         warnings.warn(
             f"stopped by {reason} at a residual of "
-            f"{result.residual.max():.2g}, above tol={estimator.tol:g}; the model is the best one evaluated",
+            f"{result.residual.max():.2g}, above tol={estimator.tol:g}; "
+            "the model is no worse than a constant",
             ConvergenceWarning,
             stacklevel=5,
         )

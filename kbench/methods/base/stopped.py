@@ -40,22 +40,24 @@ def keep_the_better(
     index = class_labels.index_of(classes, np.asarray(y).ravel())
     weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, float)
     weight = np.broadcast_to(weight, index.shape)
-    if estimator.class_weight is not None:
-        weight = weight * compute_class_weight(estimator.class_weight, classes=classes, y=y)[index]
+    class_weight = getattr(estimator, "class_weight", None)
+    if class_weight is not None:
+        weight = weight * compute_class_weight(class_weight, classes=classes, y=y)[index]
     rows = np.linspace(0, len(index) - 1, min(len(index), _MOST_ROWS)).astype(np.intp)
     index, weight, sample = index[rows], weight[rows], X[rows]
     counts = np.bincount(index, weight, len(classes))
     right = class_labels.index_of(classes, estimator.predict(sample)) == index
     if weight @ right >= counts.max():
         return
-    values = class_labels.signs(counts.argmax()[None], len(classes))[0]
+    values = class_labels.signs(np.array([counts.argmax()]), len(classes))[0]
     intercept = getattr(estimator, "intercept_", 0.0)
     estimator._machine = Constant(values - intercept, X.shape[1])
     estimator.model_bytes_ = estimator._machine.nbytes
     warnings.warn(
-        f"a limit stopped the fit at a training accuracy of {weight @ right / counts.sum():.2f}, "
-        f"below the {counts.max() / counts.sum():.2f} of the most frequent class, which the model "
-        "now predicts: allow more time or more steps",
+        f"stopped by {'max_time' if stopped else 'max_iter'} at a training accuracy of "
+        f"{weight @ right / counts.sum():.2f}, below the "
+        f"{counts.max() / counts.sum():.2f} of the most frequent class, which the model now "
+        "predicts: allow more time or more steps",
         ConvergenceWarning,
         stacklevel=5,
     )

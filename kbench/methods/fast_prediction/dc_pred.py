@@ -206,7 +206,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
             machines = "linear machines" if in_time else "machines"
             warnings.warn(
                 f"{machines} of leaves stopped by {limit(self, reason)} before "
-                f"linear_tol={self.linear_tol:g}; the model is the best one evaluated",
+                f"linear_tol={self.linear_tol:g}; "
+                "the model is no worse than a constant",
                 ConvergenceWarning,
                 stacklevel=2,
             )

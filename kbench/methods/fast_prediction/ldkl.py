@@ -191,7 +191,8 @@ class LDKLClassifier(OneVsRest):
         if self.n_iter_ < max_iter * len(vectors):
             warnings.warn(
                 f"stopped by {limit(self, 'max_time')} after {self.n_iter_} of "
-                f"{max_iter * len(vectors)} steps; the model is the best one evaluated",
+                f"{max_iter * len(vectors)} steps; "
+                "the model is no worse than a constant",
                 ConvergenceWarning,
                 stacklevel=4,  # the caller of fit
             )

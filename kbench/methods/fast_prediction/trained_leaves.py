@@ -308,7 +308,8 @@ def warn_of_time(estimator: TrainedLeaves, in_time: Iterable[bool]) -> None:
     if not all(leaves):
         warnings.warn(
             f"stopped by {limit(estimator, 'max_time')}: {leaves.count(False)} of {len(leaves)} "
-            "leaves were not trained to the end; the model is the best one evaluated",
+            "leaves were not trained to the end; "
+            "the model is no worse than a constant",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -326,12 +326,14 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
             reason = "" if in_time else f" by {limit(self, 'max_time')}"
             return (
                 f"polishing stopped{reason} at a violation of {solution.violation:.2g}, above "
-                f"polish_tol={self.polish_tol:g}; the model is the best one evaluated"
+                f"polish_tol={self.polish_tol:g}; "
+                "the model is no worse than a constant"
             )
         above = "" if self.tol is None else f", above tol={self.tol:g}"
         return (
             f"stopped by {limit(self, solution.stop_reason)} at residuals of "
-            f"{solution.admm.primal:.2g} and {solution.admm.dual:.2g}{above}; the model is the best one evaluated"
+            f"{solution.admm.primal:.2g} and {solution.admm.dual:.2g}{above}; "
+            "the model is no worse than a constant"
         )
 
     def _decide_all(self, X: Any) -> np.ndarray:

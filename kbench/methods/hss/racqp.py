@@ -223,7 +223,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
             reasons = {result.stop_reason for result in results} - {"tol"}
             warnings.warn(
                 f"stopped by {limit(self, max(reasons))} at a residual of "
-                f"{self.primal_residual_:.2g}, above tol={self.tol:g}; the model is the best one evaluated",
+                f"{self.primal_residual_:.2g}, above tol={self.tol:g}; "
+                "the model is no worse than a constant",
                 ConvergenceWarning,
                 stacklevel=4,  # the caller of fit
             )
