@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from kbench.intrinsics.products import matmul
+
 # Largest number of a node's rows from which centres and directions are computed: the cost of a
 # split against its precision. Set by hand.
 _SAMPLE = 2000
@@ -50,7 +52,7 @@ class Split:
 
     def values(self, X: Any) -> np.ndarray:
         """Values of rows X : (m, d); (m,)."""
-        return squared_distances(X, self.vector) if self.by_distance else X @ self.vector
+        return squared_distances(X, self.vector) if self.by_distance else matmul(X, self.vector)
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def squared_distances(X: Any, centre: np.ndarray) -> np.ndarray:
         difference = X - centre
         return np.einsum("ij,ij->i", difference, difference)
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return np.maximum(squares - 2.0 * (X @ centre) + centre @ centre, 0.0)
+    return np.maximum(squares - 2.0 * matmul(X, centre) + matmul(centre, centre), 0.0)
 
 
 def _postorder(
@@ -210,15 +212,15 @@ def _two_means(rows: Any, rng: np.random.RandomState) -> _Cut:
     before = np.zeros(0, bool)
     for _ in range(_LLOYD):
         direction = second - first
-        right = sample @ direction >= 0.5 * ((first + second) @ direction)
+        right = matmul(sample, direction) >= 0.5 * matmul(first + second, direction)
         n_right = int(np.count_nonzero(right))
         if n_right in (0, m) or np.array_equal(right, before):
             break
-        sides = np.stack([~right, right]).astype(sample.dtype) @ sample
+        sides = matmul(np.stack([~right, right]).astype(sample.dtype), sample)
         first, second = sides[0] / (m - n_right), sides[1] / n_right
         before = right
     direction = second - first
-    return Split(direction, 0.0), float(0.5 * ((first + second) @ direction))
+    return Split(direction, 0.0), float(0.5 * matmul(first + second, direction))
 
 
 def _kd(rows: Any, rng: np.random.RandomState) -> _Cut:
@@ -233,7 +235,7 @@ def _pca(rows: Any, rng: np.random.RandomState) -> _Cut:
     sample = _sample(rows, rng)
     direction = rng.standard_normal(rows.shape[1]).astype(rows.dtype)
     for _ in range(_POWER):
-        direction = (sample @ direction) @ sample
+        direction = matmul(matmul(sample, direction), sample)
         norm = np.linalg.norm(direction)
         if norm == 0.0:
             break

@@ -20,6 +20,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numba import njit
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.kernel import check_points, check_width
 from kbench.kernels.matrix import nbytes
@@ -53,7 +54,7 @@ class KernelCentres:
         self._kernel: Kernel = kernel.kernel
         self.n_features = None if kernel.X is None else int(kernel.X.shape[1])
         gram = kernel.block(sample, kernel.points(sample))
-        self._square = np.asarray((weights * (weights @ gram)).sum(axis=1), np.float64)
+        self._square = np.asarray((weights * matmul(weights, gram)).sum(axis=1), np.float64)
         self._starts: np.ndarray | None = None
         if not isinstance(weights, np.ndarray):
             # Sort the sample by centre, so that the values of a centre are contiguous.
@@ -107,7 +108,7 @@ class KernelCentres:
         values = np.empty((points.shape[0], self._points.shape[0]), self._weights.dtype)
         self._kernel.evaluate(points, self._points, values)
         if self._starts is None:
-            return np.argmin(self._square[:, None] - 2.0 * (self._weights @ values.T), axis=0)
+            return np.argmin(self._square[:, None] - 2.0 * matmul(self._weights, values.T), axis=0)
         labels = np.zeros(len(values), np.int64)
         _nearest_mean(values, self._weights, self._starts, self._square, labels)
         return labels
@@ -194,7 +195,7 @@ def approximate_kernel_kmeans(
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
     projection = scipy.linalg.pinvh(gram, rtol=len(sample) * np.finfo(kernel.dtype).eps)
     for _ in range(max_iter):
-        weights = _mean_values(kernel, sample, labels) @ projection
+        weights = matmul(_mean_values(kernel, sample, labels), projection)
         new = KernelCentres(kernel, sample, weights).assign_training(kernel)
         centres = KernelCentres(kernel, sample, weights[np.unique(new)])
         before, labels = labels, _without_gaps(new)
@@ -221,8 +222,8 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
     labels = _without_gaps(labels)
     for _ in range(max_iter):
         mean = mean_weights(labels)
-        inner = mean @ gram
-        square = mean @ inner[labels, np.arange(len(labels))]
+        inner = matmul(mean, gram)
+        square = matmul(mean, inner[labels, np.arange(len(labels))])
         new = _without_gaps(np.argmin(square[:, None] - 2.0 * inner, axis=0))
         if np.array_equal(new, labels):
             break
@@ -255,7 +256,7 @@ def _mean_values(kernel: KernelMatrix, sample: np.ndarray, labels: np.ndarray) -
         members = sp.csr_array(
             (np.ones(len(rows)), (labels[rows], np.arange(len(rows)))), (len(counts), len(rows))
         )
-        sums += members @ kernel.block(rows, points)
+        sums += matmul(members, kernel.block(rows, points))
     return sums / counts[:, None]
 
 

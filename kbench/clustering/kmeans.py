@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from kbench.intrinsics.products import matmul
+
 # Inner products with all centroids per batch of rows: 2 MB of float64, which argmax still finds in
 # the L2 cache. A batch has at least 64 rows, because GEMM is slow on fewer. Both are set by hand.
 _BLOCK_VALUES = 1 << 18
@@ -48,7 +50,7 @@ class Centroids:
         batch = max(_MIN_BATCH, _BLOCK_VALUES // self.n_clusters)
         for start in range(0, len(labels), batch):
             rows = slice(start, start + batch)
-            closeness = X[rows] @ self.means.T
+            closeness = matmul(X[rows], self.means.T)
             closeness -= half_square
             labels[rows] = np.argmax(closeness, axis=1)
         return labels
@@ -113,6 +115,6 @@ def kmeans_centroids(
             shape=(len(occupied), len(index)),
             dtype=means.dtype,
         )
-        sums = indicator @ rows
+        sums = matmul(indicator, rows)
         means[occupied] = sums.toarray() if sp.issparse(sums) else sums
     return Centroids(means)

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from kbench.clustering.cluster_tree import cluster_tree
+from kbench.intrinsics.products import matmul
 from kbench.kernels.kernel import csr_rows, squared_norms
 from kbench.kernels.sparse import products
 
@@ -115,7 +116,7 @@ class _Points:
             # Centring the block limits the digits that cancel between norms and products.
             centre = A.mean(axis=0)
             A, B = A - centre, B - centre
-            values = A @ B.T
+            values = matmul(A, B.T)
             norms_a, norms_b = (np.einsum("ij,ij->i", M, M) for M in (A, B))
         values *= -2.0
         values += norms_a[:, None]

@@ -31,6 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kbench.intrinsics.byte_products import has_vnni
+from kbench.intrinsics.products import matmul
 from kbench.kernels import byte_tiles, tiles
 from kbench.kernels.chunks import dense_chunks, each_chunk
 from kbench.kernels.columns import take_columns
@@ -291,7 +292,7 @@ class DistanceKernel(Kernel):
                 right = A[first : first + _SPARSE_COLUMNS]
                 block = np.empty((left.shape[0], right.shape[0]), coef.dtype)
                 self._evaluate_sparse(left, right, block)
-                out[first : first + _SPARSE_COLUMNS] += (weights.T @ block).T
+                out[first : first + _SPARSE_COLUMNS] += matmul(weights.T, block).T
 
     def _accumulate_dense(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
         weights = coef[:, 0] if B.factor is None else coef[:, 0] * B.factor

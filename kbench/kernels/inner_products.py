@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels.kernel import Kernel, check_float_rows, csr_rows, float_rows, squared_norms
 from kbench.kernels.sparse import products
 from kbench.kernels.value_range import limit, refuse
@@ -46,7 +47,7 @@ class InnerProductKernel(Kernel):
             products(csr_rows(A), B, inner)
             out[...] = inner
         else:
-            np.matmul(A.toarray() if sp.issparse(A) else A, B.T, out=out)
+            matmul(A.toarray() if sp.issparse(A) else A, B.T, out=out)
         self._finish(out)
 
     def entry_error(self, A: Any) -> float:

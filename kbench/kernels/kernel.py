@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels.spectrum import Spectrum
 from kbench.stored import MAX_FEATURES, check_number, check_whole, require
 
@@ -138,7 +139,7 @@ class Kernel(ABC):
                 shape = left.shape[0], right.shape[0]
                 block = tile[: shape[0] * shape[1]].reshape(shape)
                 self._evaluate_tile(left, right, block)
-                out[rows] += block @ coef[columns]
+                out[rows] += matmul(block, coef[columns])
 
     @abstractmethod
     def diagonal(self, A: Any) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.kernel import check_points, check_width
 from kbench.kernels.matrix import nbytes
@@ -67,7 +68,7 @@ class CommitteeMember:
         half = scipy.linalg.solve_triangular(self.factor, values[:, self.chosen].T, lower=True)
         variance = prior - np.einsum("ij,ij->j", half, half)
         # Rounding errors may make the variance negative, which is positive in exact arithmetic.
-        return values @ self.coef, np.maximum(variance, 1e-12 * prior)
+        return matmul(values, self.coef), np.maximum(variance, 1e-12 * prior)
 
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""

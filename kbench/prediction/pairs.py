@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.kernel import check_points, check_width, squared_norms
 from kbench.kernels.matrix import nbytes
@@ -80,7 +81,7 @@ class GaussianCentres:
     def values(self, X: Any) -> np.ndarray:
         A = (_dense(X) - self._mean) * self._scale
         h = 0.5 * np.einsum("ij,ij->i", A, A)
-        out = A.astype(self._Z.dtype, copy=False) @ self._Z.T
+        out = matmul(A.astype(self._Z.dtype, copy=False), self._Z.T)
         out -= self._h
         out -= h[:, None].astype(out.dtype)
         np.minimum(out, 0.0, out=out)
@@ -162,7 +163,7 @@ class SharedExpansion:
         if len(self.centres):
             for rows in _batches(X.shape[0], len(self.centres)):
                 values = self.centres.values(X[rows])
-                out[rows] = values @ self.coef.astype(values.dtype, copy=False)
+                out[rows] = matmul(values, self.coef.astype(values.dtype, copy=False))
         return out
 
 
@@ -206,7 +207,7 @@ class PairExpansion:
         *_, signs, n_second = _pairs(len(self._ends) - 1)
         for rows in _batches(X.shape[0], len(self.centres)):
             first_wins = self._values(X[rows]) > -intercept[:, None]
-            votes = signs @ first_wins.astype(np.float64) + n_second
+            votes = matmul(signs, first_wins.astype(np.float64)) + n_second
             out[rows] = votes.argmax(axis=0)
         return out
 
@@ -220,7 +221,7 @@ class PairExpansion:
         coef = self.coef.astype(values.dtype, copy=False)
         sums = np.zeros((k, k - 1, X.shape[0]), values.dtype)
         for c, (start, stop) in enumerate(itertools.pairwise(self._ends)):
-            np.matmul(coef[start:stop].T, values[:, start:stop].T, out=sums[c])
+            matmul(coef[start:stop].T, values[:, start:stop].T, out=sums[c])
         return sums[a, b - 1] + sums[b, a]
 
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kbench.intrinsics.products import matmul
+
 # The multiples of the coefficients that are tried. Below the smallest they are as good as 0.
 MULTIPLES = np.concatenate([2.0 ** -np.arange(21.0), [0.0]])
 
@@ -61,7 +63,7 @@ def settle(
     # Multiples of coefficients with a given sum have another one.
     scalable = not coupled or abs(total) <= 1e-6 * size
     products = z - e
-    quadratic = float(beta @ products)
+    quadratic = float(matmul(beta, products))
 
     def at(t: float) -> Settled:
         rest = z - t * products
@@ -116,4 +118,4 @@ def least_loss_intercept(
 
 def _loss(e: np.ndarray, lower: np.ndarray, upper: np.ndarray, epsilon: float) -> float:
     above, below = np.maximum(e - epsilon, 0.0), np.maximum(-e - epsilon, 0.0)
-    return float(upper @ above - lower @ below)
+    return float(matmul(upper, above) - matmul(lower, below))

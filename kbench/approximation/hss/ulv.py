@@ -20,6 +20,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from kbench.approximation.hss.compression import Node
 from kbench.clustering.cluster_tree import ClusterTree
+from kbench.intrinsics.products import matmul
 
 
 class _Routines(NamedTuple):
@@ -48,18 +49,6 @@ class _Eliminated:
 
     lower: np.ndarray
     coupling: np.ndarray
-
-
-def _product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """A @ B without a warning about values that do not exist.
-
-    OpenBLAS's float32 kernels load whole vector registers, so they also compute with what lies
-    behind the last row. That can raise the processor's "invalid" flag, which NumPy reports as
-    "invalid value encountered in matmul" although every value of the result is right
-    (https://github.com/numpy/numpy/issues/24067).
-    """
-    with np.errstate(invalid="ignore"):
-        return A @ B
 
 
 class ULVFactor:
@@ -173,9 +162,9 @@ class ULVFactor:
             part, kept = self._eliminated[i], rows[node.basis.kept]
             others = rows[node.basis.others]
             if len(others):
-                others = others - _product(node.basis.coef, kept)
+                others = others - matmul(node.basis.coef, kept)
                 others = self._substitute(part.lower, others)
-                kept -= _product(part.coupling.T, others)
+                kept -= matmul(part.coupling.T, others)
             reduced.append(others)
             waiting.append(kept)
         out = np.empty(B.shape)
@@ -202,9 +191,9 @@ class ULVFactor:
         assert basis is not None
         solution = np.empty((len(basis.order), kept.shape[1]), self.dtype)
         if len(others):
-            others = others - _product(part.coupling, kept)
+            others = others - matmul(part.coupling, kept)
             others = self._substitute(part.lower, others, transposed=1)
-            kept = kept - _product(basis.coef.T, others)
+            kept = kept - matmul(basis.coef.T, others)
             solution[basis.others] = others
         solution[basis.kept] = kept
         return solution

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels.kernel import GAMMA, Kernel, parameter
 from kbench.kernels.registry import registered
 from kbench.kernels.spectrum import Spectrum, student_spectrum
@@ -88,7 +89,7 @@ class Matern12(Kernel):
         # (-2 a, ||a||^2, 1) (b, 1, ||b||^2)' = ||a - b||^2
         left = -2.0 * A.rows
         left[:, -2], left[:, -1] = A.rows[:, -1], 1.0
-        distances = left @ B.rows.T
+        distances = matmul(left, B.rows.T)
         np.maximum(distances, 0.0, out=out, casting="same_kind")
         np.sqrt(out, out=out)
         out *= -self.gamma

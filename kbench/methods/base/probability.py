@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
-from kbench.methods.base.stopped import keep_the_better
+from kbench.methods.base.ends import keep_the_better, require_finite
 from kbench.prediction import group_rows
 from kbench.trace import Deadline, Trace
 
@@ -71,8 +71,8 @@ class Probabilities:
         deadline: Deadline | None = None,
         **parameters: Any,
     ) -> None:
-        """End a fit: keep a stopped machine only if it is better than the most frequent class, and
-        fit the sigmoids if `probability` is set, by five further fits.
+        """End a fit: check its numbers, keep a stopped machine only if it is better than the most
+        frequent class, and fit the sigmoids if `probability` is set, by five further fits.
 
         Parameters
         ----------
@@ -86,6 +86,7 @@ class Probabilities:
         **parameters
             Differences between the further fits and this one.
         """
+        require_finite(self)
         keep_the_better(self, X, y, sample_weight, deadline)
         if not getattr(self, "probability", False):
             return

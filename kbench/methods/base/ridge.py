@@ -26,6 +26,7 @@ from kbench.chunked import Block, ChunkedRows
 from kbench.kernels import Kernel, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
+from kbench.methods.base.ends import require_finite
 from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
 from kbench.methods.base.probability import Probabilities
@@ -161,6 +162,7 @@ class RidgeRegressorMixin(ChunkScores, RegressorMixin):
             targets = RealTargets()
             self._fit_chunks(chunks, targets, Trace() if trace is None else trace)
             self._one_target = targets.single
+            require_finite(self)
             return self
         X, y = validate_data(
             self,
@@ -174,7 +176,9 @@ class RidgeRegressorMixin(ChunkScores, RegressorMixin):
         Y = np.asarray(y, np.float64)
         self._one_target = Y.ndim == 1
         trace = Trace() if trace is None else trace
-        return self._fit(X, Y.reshape(len(Y), -1), trace, sample_weight)
+        self._fit(X, Y.reshape(len(Y), -1), trace, sample_weight)
+        require_finite(self)
+        return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) or (u, m) float64."""

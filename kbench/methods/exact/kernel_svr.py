@@ -15,6 +15,7 @@ from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
+from kbench.methods.base.ends import require_finite
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.quick_checks import QuickChecks
 from kbench.methods.exact.small_machine import is_dense_gaussian, shared_expansion, small_rows
@@ -182,6 +183,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
                 reason = self._solve_large(matrix, y, C, deadline, trace)
         with trace.phase("prepare"):
             self._set_machine(X, kernel, matrix)
+        require_finite(self)
         if reason != "tol":
             self._warn(reason)
         self.timings_ = dict(trace.timings)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.trace import Deadline, Trace
 
@@ -126,18 +127,20 @@ def solve_racqp(
             signs, before = y[block], x[block]
             scale = factor * np.outer(signs, signs)
             H = np.multiply(rows[:, block], scale, dtype=np.float64)
-            right = 1.0 - factor * signs * products[block] + H @ before
+            right = 1.0 - factor * signs * products[block] + matmul(H, before)
             right += (
-                signs * (eta - beta * (sum_yx - signs @ before)) + zeta[block] + beta * w[block]
+                signs * (eta - beta * (sum_yx - matmul(signs, before)))
+                + zeta[block]
+                + beta * w[block]
             )
             H += beta * np.outer(signs, signs)
             H[np.diag_indices_from(H)] += beta
             x[block] = scipy.linalg.solve(H, right, assume_a="pos", overwrite_a=True)
             change = signs * (x[block] - before)
-            products += change.astype(rows.dtype) @ rows
+            products += matmul(change.astype(rows.dtype), rows)
             sum_yx += float(change.sum())
             w[block] = np.clip(x[block] - zeta[block] / beta, 0.0, C[block])
-        sum_yx = float(y @ x)
+        sum_yx = float(matmul(y, x))
         eta -= beta * sum_yx
         zeta -= beta * (x - w)
         primal = max(abs(sum_yx), float(np.abs(x - w).max()))

@@ -25,6 +25,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.coordinate_descent import coordinate_steps
 from kbench.solvers.box_dual.face_newton import face_steps
@@ -154,7 +155,7 @@ class BlockDescent:
                 if face is not None:
                     change, decrease = face
                     it.objective -= decrease
-                    since_face, squared_changes = 0, squared_changes + float(change @ change)
+                    since_face, squared_changes = 0, squared_changes + float(matmul(change, change))
                     continue
                 since_face = -since_face  # The next attempt comes after twice as many.
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
@@ -209,18 +210,18 @@ class BlockDescent:
             beta[W] = beta_W
             e_W += it.intercept
             # f falls by change'(e before + e after) / 2, and epsilon |b|_1 grows.
-            it.objective -= 0.5 * float(change @ (e[W] + e_W))
+            it.objective -= 0.5 * float(matmul(change, e[W] + e_W))
             it.objective += it.epsilon * float(np.abs(beta_W).sum() - np.abs(before).sum())
             if whole and K_W.dtype == np.float64:
                 # Summed from what the coefficients moved: e_W has the roundings of all steps.
-                e[W] -= K_W @ change
+                e[W] -= matmul(K_W, change)
                 it.rounding += eps * float(np.linalg.norm(change))
             elif whole:
                 e[W] = e_W
             else:
                 moved = np.flatnonzero(change)
                 e -= self.rows.product(S[W[moved]], change[moved])
-                squared_changes += float(change @ change)
+                squared_changes += float(matmul(change, change))
             if budget.trace.active:
                 it.beta[S] = beta
                 it.report(violation, len(S))
@@ -253,7 +254,7 @@ class BlockDescent:
         def product(moved: np.ndarray, change: np.ndarray) -> np.ndarray:
             full = np.zeros(len(beta), K.dtype)
             full[moved] = change
-            return K @ full
+            return matmul(K, full)
 
         found = self._minimise_face(points, beta, e, lower, upper, product) is not None
         wait = self._pairs_before_face * (_AFTER_SUCCESS if found else _AFTER_FAILURE)
@@ -289,7 +290,7 @@ class BlockDescent:
         change = after - before
         change_of_e = product(free, change)
         growth = epsilon * float(np.abs(after).sum() - np.abs(before).sum())
-        decrease = 0.5 * float(change @ (2.0 * e_before - change_of_e[free])) - growth
+        decrease = 0.5 * float(matmul(change, 2.0 * e_before - change_of_e[free])) - growth
         if decrease <= 0.0:
             return None
         beta[free] = after

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from kbench.intrinsics.products import matmul
 from kbench.solvers.box_dual.iterate import Iterate, show
 
 # Least fraction of the rows that must have an equal predecessor: merging copies all rows once, and
@@ -118,7 +119,7 @@ def _fill(amount, bound, kind, order, alpha):
 
 def _projected(X: Any, direction: np.ndarray) -> np.ndarray:
     if sp.issparse(X):
-        return np.asarray(X @ direction)
+        return np.asarray(matmul(X, direction))
     # Not BLAS, whose threads, once awake, keep a core busy for milliseconds.
     return np.einsum("ij,j->i", X, direction)
 

@@ -21,6 +21,8 @@ long without it (`scripts/ablate_svm.py --free`, `face_newton`).
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from kbench.intrinsics.products import matmul
+
 # Limit on the faces per call: each costs a Cholesky factorisation, and coordinate steps take over.
 _MOST_FACES = 6
 
@@ -70,6 +72,6 @@ def face_steps(
         met = longest <= t
         moved[met] = np.where(step > 0.0, high, low)[met]
         beta[free] = moved
-        e -= K[:, free] @ (moved - before)
+        e -= matmul(K[:, free], moved - before)
         if t == 1.0:
             return

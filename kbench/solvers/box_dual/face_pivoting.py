@@ -26,6 +26,8 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
 from threadpoolctl import ThreadpoolController
 
+from kbench.intrinsics.products import matmul
+
 # Added to the diagonal, for each point: float64 kernel values leave K with negative eigenvalues of
 # this size in the worst case.
 _RIDGE = 1e-9
@@ -81,10 +83,10 @@ def _pivot(
         ends = np.where(side > 0.0, high[fixed], low[fixed])
         distance = np.concatenate([[0.0], ends - beta[fixed]])
         try:
-            multipliers = np.linalg.solve(Y.T @ Y, Y.T @ g - distance)
+            multipliers = np.linalg.solve(matmul(Y.T, Y), matmul(Y.T, g) - distance)
         except np.linalg.LinAlgError:
             return None
-        new = beta + _solve(L, g - Y @ multipliers, transposed=True)
+        new = beta + _solve(L, g - matmul(Y, multipliers), transposed=True)
         new[fixed] = ends
         above, below = new > high, new < low
         outside, stays = np.flatnonzero(above | below), multipliers[1:] * side >= -_ROUNDING

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.threads import run
 from kbench.kernels.work_sharing import Loop, divided, share
@@ -221,7 +222,7 @@ class Iterate:
         """Estimate the error of a residual that is summed in float64, where the roundings of its n
         products add up as a random walk.
         """
-        changes = float(np.sqrt(self.beta**2 @ self.diagonal))
+        changes = float(np.sqrt(matmul(self.beta**2, self.diagonal)))
         return float(np.finfo(np.float64).eps) * math.sqrt(self.diagonal.max()) * changes
 
     def restore_sum(self) -> None:

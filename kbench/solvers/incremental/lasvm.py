@@ -37,6 +37,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.solve import BoxDualResult, solve_box_dual
 from kbench.solvers.incremental.lasvm_steps import (
@@ -295,7 +296,7 @@ class _Learner:
             gradient=gradient,
             gradient_error=0.0,
             intercept=b,
-            objective=float(-0.5 * coef @ (y + g)),
+            objective=float(matmul(-0.5 * coef, y + g)),
             violation=violation,
             duality_gap=float(
                 np.sum(np.where(margin > 0.0, np.abs(coef), np.abs(coef) - C) * margin)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.trace import Deadline, Trace
 
@@ -174,7 +175,7 @@ class _Solver:
 
     def loss(self, outputs: np.ndarray) -> float:
         slack = np.maximum(1.0 - self.y * outputs, 0.0)
-        return 0.5 * float(self.C @ slack**2)
+        return 0.5 * float(matmul(self.C, slack**2))
 
     def violators(self) -> np.ndarray:
         """Indices of I among the points with C_i > 0."""
@@ -191,8 +192,8 @@ class _Solver:
         values = kernel.block(candidates, kernel.points(I)).astype(np.float64)
         residual = self.C[I] * (self.y[I] - self.outputs[I])
         # k_jJ b is the output at the candidate.
-        gradient = self.outputs[candidates] - values @ residual
-        curvature = self.diagonal[candidates] + values**2 @ self.C[I]
+        gradient = self.outputs[candidates] - matmul(values, residual)
+        curvature = self.diagonal[candidates] + matmul(values**2, self.C[I])
         curvature = np.maximum(curvature, np.finfo(np.float64).tiny)
         best = int(np.argmax(gradient**2 / curvature))
         if gradient[best] == 0.0:
@@ -233,10 +234,10 @@ class _Solver:
         """grad f with violators I; (size,)."""
         size = self.size
         residual = self.C[I] * (self.y[I] - self.outputs[I])
-        gradient = self.gram[:size, :size] @ self.coef[:size]
+        gradient = matmul(self.gram[:size, :size], self.coef[:size])
         for start in range(0, len(I), _BATCH):
             part = slice(start, start + _BATCH)
-            gradient -= self.rows[:size, I[part]].astype(np.float64) @ residual[part]
+            gradient -= matmul(self.rows[:size, I[part]].astype(np.float64), residual[part])
         return gradient
 
     def weighted_gram(self, I: np.ndarray) -> np.ndarray:  # noqa: E741
@@ -246,7 +247,7 @@ class _Solver:
             part = I[start : start + _BATCH]
             values = self.rows[: self.size, part].astype(np.float64)
             values *= np.sqrt(self.C[part])
-            total += values @ values.T
+            total += matmul(values, values.T)
         return total
 
     def step(self, direction: np.ndarray) -> float:
@@ -258,13 +259,13 @@ class _Solver:
         change = np.empty(len(self.y))
         for start in range(0, len(change), _BATCH):
             part = slice(start, start + _BATCH)
-            change[part] = direction @ self.rows[:size, part].astype(np.float64)
+            change[part] = matmul(direction, self.rows[:size, part].astype(np.float64))
         gram = self.gram[:size, :size]
         scale = 1.0
         for _ in range(_MAX_HALVINGS):
             coef = self.coef[:size] + scale * direction
             outputs = self.outputs + scale * change
-            objective = 0.5 * float(coef @ gram @ coef) + self.loss(outputs)
+            objective = 0.5 * float(matmul(matmul(coef, gram), coef)) + self.loss(outputs)
             if objective < self.objective:
                 self.coef[:size], self.outputs, self.objective = coef, outputs, objective
                 return scale

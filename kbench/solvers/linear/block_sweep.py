@@ -18,6 +18,7 @@ and all classes share them.
 import numpy as np
 from numba import njit
 
+from kbench.intrinsics.products import matmul
 from kbench.solvers.box_dual.coordinate_descent import compiled_steps
 
 # Rows of a block: inner products per row grow with it, and so does the decrease per pass
@@ -37,7 +38,7 @@ def effective_rank(X: np.ndarray) -> float:
     X : (n, d). This is the number of directions over which the rows spread evenly; O(256^2 d) time.
     """
     rows = X[np.linspace(0, len(X) - 1, min(_SAMPLE, len(X))).astype(np.intp)].astype(np.float64)
-    gram = rows @ rows.T
+    gram = matmul(rows, rows.T)
     squares = np.diag(gram).copy()
     np.fill_diagonal(gram, 0.0)
     n_pairs = len(rows) * (len(rows) - 1)

@@ -30,6 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from kbench.intrinsics.products import matmul
 from kbench.solvers.linear.block_sweep import SIZE, descend_together, effective_rank
 from kbench.solvers.stopped import MULTIPLES
 from kbench.trace import Deadline, Trace
@@ -284,7 +285,7 @@ class _Solver:
     def objective(self) -> np.ndarray:
         """f(alpha) of each problem; (m,)."""
         squares = np.einsum("cj,cj->c", self.coef, self.coef)
-        return 0.5 * (squares + self.alpha**2 @ self.ridge) - self.alpha.sum(axis=1)
+        return 0.5 * (squares + matmul(self.alpha**2, self.ridge)) - self.alpha.sum(axis=1)
 
     def primal(self) -> np.ndarray:
         """1/2 ||w||^2 + sum_i C_i loss(y_i <w, x_i>) of each problem; (m,)."""
@@ -301,7 +302,7 @@ class _Solver:
                 margin = self.Y[:, points] * decision.T
                 for of_multiple, t in zip(value, multiples, strict=True):
                     slack = np.maximum(1.0 - t * margin, 0.0)
-                    of_multiple += (slack**2 if self.squared else slack) @ self.C[points]
+                    of_multiple += matmul(slack**2 if self.squared else slack, self.C[points])
         return value
 
 
@@ -321,7 +322,7 @@ def _decisions(X: Any, coef: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """(rows, X[rows] @ coef) for batches of rows, in float64."""
     for start in range(0, X.shape[0], _BATCH):
         rows = slice(start, min(start + _BATCH, X.shape[0]))
-        yield rows, X[rows] @ coef
+        yield rows, matmul(X[rows], coef)
 
 
 def _squared_norms(X: Any) -> np.ndarray:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.intrinsics.products import matmul
 from kbench.solvers.small import steps
 from kbench.solvers.small.rows import Rows, by_feature
 from kbench.solvers.small.steps import (
@@ -357,7 +358,7 @@ class _Search:
         beta *= best.multiple
         up = e + np.where(beta < upper, np.where(beta < 0.0, epsilon, -epsilon), -np.inf)
         down = e + np.where(beta > lower, np.where(beta > 0.0, -epsilon, epsilon), np.inf)
-        objective = epsilon * float(np.abs(beta).sum()) - 0.5 * float(beta @ (z + e))
+        objective = epsilon * float(np.abs(beta).sum()) - 0.5 * float(matmul(beta, z + e))
         report[VIOLATION], report[INTERCEPT] = max(up.max() - down.min(), 0.0), best.intercept
         report[OBJECTIVE], report[GAP] = objective, max(best.primal + objective, 0.0)
 
@@ -380,7 +381,7 @@ class _Search:
         step = max(1, _EXACT_ENTRIES // max(1, len(columns)))
         for start in range(0, len(rows), step):
             block = self._source.exact(rows[start : start + step], columns)
-            values[start : start + step] = block @ weights
+            values[start : start + step] = matmul(block, weights)
         e[places] = z[places] - values
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.distances import check_spread
 from kbench.kernels.kernel import squared_norms
@@ -165,7 +166,7 @@ class GaussianRows:
         rows: np.ndarray | slice,
         columns: np.ndarray | slice,
     ) -> np.ndarray:
-        out = Z[rows] @ Z[columns].T
+        out = matmul(Z[rows], Z[columns].T)
         self.n_entries += out.size
         h_rows, h_columns = h[rows, None], h[columns]
         for start in range(0, len(out), _BLOCK_ROWS):

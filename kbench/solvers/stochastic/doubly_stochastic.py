@@ -48,6 +48,7 @@ from scipy.linalg import blas, lapack
 
 from kbench.approximation.seeded import philox
 from kbench.approximation.seeded.seeded_features import SeededFeatures
+from kbench.intrinsics.products import matmul
 from kbench.solvers.stochastic.losses import LOSSES
 
 # Smallest ridge with which the Gram matrix of a block is factorised in float32; its rounding error
@@ -374,7 +375,7 @@ def shard_sums(
         Phi = np.empty((len(Y[rows]), D), np.float32)
         features.fill(block, X[rows], Phi)
         if block in coef:
-            values[rows] += Phi @ coef[block]
+            values[rows] += matmul(Phi, coef[block])
         F = scale * values[rows]
         total += len(Phi) * LOSSES[loss].value(F, Y[rows])
         slopes = LOSSES[loss].gradient(F, Y[rows])
@@ -387,7 +388,7 @@ def shard_sums(
         slopes = slopes.astype(np.float32)
         if weight is not None:
             slopes *= weight[rows]
-        gradient += Phi.T @ slopes
+        gradient += matmul(Phi.T, slopes)
         if gram is not None:
             if factor is not None:
                 Phi *= np.sqrt(factor)

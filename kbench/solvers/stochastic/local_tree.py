@@ -25,6 +25,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kbench.intrinsics.products import matmul
 from kbench.solvers.stochastic.adam import adam_step, cosine_factor
 from kbench.trace import Deadline, Trace
 
@@ -109,11 +110,11 @@ def objective(
     -------
     float, (v, d + 1)
     """
-    values, slopes = soft_tree(X @ A.T, depth, sigma, sharpness)
+    values, slopes = soft_tree(matmul(X, A.T), depth, sigma, sharpness)
     loss = np.maximum(0.0, 1.0 - y * values)
     pull = -(weights * y * (loss > 0.0) / len(y)).astype(X.dtype)
-    gradient = (slopes * pull[:, None]).T @ X + penalties[:, None] * A
-    return float((weights * loss).mean() + 0.5 * (penalties @ (A**2).sum(axis=1))), gradient
+    gradient = matmul((slopes * pull[:, None]).T, X) + penalties[:, None] * A
+    return float((weights * loss).mean() + 0.5 * matmul(penalties, (A**2).sum(axis=1))), gradient
 
 
 def train_tree(
@@ -173,7 +174,7 @@ def train_tree(
         if t and deadline.passed:
             return A, t
         if t % _RENEWAL == 0:
-            mean = np.abs(probe @ A[2 * nodes :].T).mean() if depth else 1.0
+            mean = np.abs(matmul(probe, A[2 * nodes :].T)).mean() if depth else 1.0
             growth = 2.0 ** (_DOUBLINGS * t / max_iter)
             sharpness = float(_FIRST_ANGLE / max(float(mean), 1e-12) * growth)
         batch = rng.randint(n, size=batch_size)

@@ -1,9 +1,10 @@
-"""The end of a classifier's fit that a limit has stopped: no worse than the most frequent class."""
+"""What every fit ends with: a model of finite numbers, no worse than the most frequent class."""
 
 import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
 
@@ -13,6 +14,25 @@ from kbench.trace import Deadline
 
 # Rows on which a stopped classifier is compared with the most frequent class.
 _MOST_ROWS = 2000
+
+
+# Attributes of fitted estimators that hold the numbers of the model.
+_NUMBERS = ("dual_coef_", "coef_", "intercept_", "objective_")
+
+
+def require_finite(estimator: Any) -> None:
+    """ValueError if a number of the fitted model is NaN or infinite. O(model)."""
+    fitted = vars(estimator)
+    for name in _NUMBERS:
+        numbers = fitted.get(name)
+        if numbers is None or sp.issparse(numbers):
+            continue
+        if not np.isfinite(numbers).all():
+            raise ValueError(
+                f"{type(estimator).__name__} ended with {name} that is not finite: kernel values or "
+                "coefficients have left the range of floating-point numbers; scale the rows, lower C "
+                "and the weights, or set dtype='float64'"
+            )
 
 
 def keep_the_better(
