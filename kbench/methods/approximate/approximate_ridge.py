@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from kbench import class_labels
 from kbench.approximation import (
@@ -42,6 +42,7 @@ from kbench.methods.base.ridge import (
     warn_unconverged,
 )
 from kbench.methods.base.survey import Survey
+from kbench.methods.base.weights import checked_weights
 from kbench.methods.out_of_core.feature_chunks import feature_sample, scaled_part
 from kbench.methods.out_of_core.ridge_chunks import (
     BlockTrainer,
@@ -157,9 +158,7 @@ class _ApproximateRidge(RidgeEstimator):
         """Add a checked chunk to the sums of the stream, and solve."""
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
+            weight = checked_weights(sample_weight, len(Y))
         trace = Trace()
         if self._is_first_chunk():
             if hasattr(self, "_machine"):

@@ -11,9 +11,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.kernels.constraints import KernelName
+from kbench.methods.base.weights import checked_weights
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
 from kbench.width_search.gram import Rows
@@ -97,7 +98,7 @@ class SelfTuning(BaseEstimator):
         """The rows of positive weight, with their weights; all rows and None without weights."""
         if sample_weight is None:
             return X, y, None
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = checked_weights(sample_weight, len(y))
         rows = np.flatnonzero(weight > 0.0)
         return X[rows], y[rows], weight[rows]
 

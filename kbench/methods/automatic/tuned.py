@@ -19,6 +19,11 @@ from sklearn.utils.validation import validate_data
 from kbench import class_labels
 from kbench.methods.automatic.self_tuning import SelfTuning, normal_interval, wilson_interval
 from kbench.methods.base.probability import Probabilities, fitted_sigmoids
+from kbench.methods.base.weights import (
+    checked_weights,
+    class_weights,
+    require_weighted_classes,
+)
 from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.methods.exact.kernel_svr import KernelSVR
@@ -198,10 +203,14 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        X, y, weight = self._weighted_rows(X, y, sample_weight)
         self.classes_, index = class_labels.encode(y)
-        what = "class" if weight is None else "class with positive weight"
-        class_labels.require_two(len(self.classes_), what)
+        class_labels.require_two(len(self.classes_))
+        class_weights(self.class_weight, self.classes_, y)  # refused before the search
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, len(index))
+            require_weighted_classes(self.classes_, index, sample_weight)
+        X, y, weight = self._weighted_rows(X, y, sample_weight)
+        index = class_labels.index_of(self.classes_, y)
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, _ = self._search(X, index, rng, trace, _CHEAP_ENTRIES)

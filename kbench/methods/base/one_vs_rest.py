@@ -6,8 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags, assert_all_finite
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from kbench import class_labels
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
@@ -15,6 +14,11 @@ from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.penalty import chosen_c
 from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.quick_checks import QuickChecks
+from kbench.methods.base.weights import (
+    checked_weights,
+    class_weights,
+    require_weighted_classes,
+)
 from kbench.trace import Deadline, Trace
 
 
@@ -40,6 +44,8 @@ class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
     # Whether entries that are not finite have to be refused before `_decide` sees them. False if
     # `_decide` refuses them itself.
     _checks_finite: ClassVar[bool] = True
+    # Whether rows of negative weight are left out, as `SVC` does, or refused.
+    _negative_weight_is_zero: ClassVar[bool] = False
 
     # The parameters of a nested part are checked by its own `fit`.
     @_fit_context(prefer_skip_nested_validation=False)
@@ -130,19 +136,15 @@ class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
         """
         X, y = self._checked_rows_and_targets(X, y)
         classes, index = class_labels.encode(y)
-        if sample_weight is None:
-            weight = np.ones(len(index))
-            class_labels.require_two(len(classes))
-        else:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            n_weighted = int(np.count_nonzero(np.bincount(index, weight > 0)))
-            class_labels.require_two(n_weighted, "class with positive weight")
+        weight = checked_weights(
+            sample_weight, len(index), negative_is_zero=self._negative_weight_is_zero
+        )
+        class_labels.require_two(len(classes))
+        if sample_weight is not None:
+            require_weighted_classes(classes, index, weight)
         self.classes_ = classes
         if self.class_weight is not None:
-            class_weight = compute_class_weight(self.class_weight, classes=classes, y=y)
-            weight = weight * class_weight[index]
+            weight *= class_weights(self.class_weight, classes, y)[index]
         C = chosen_c(self, X, index, len(classes), weight)
         if "C" in vars(self):
             self.C_ = C
@@ -217,11 +219,10 @@ class StreamClassifier(OneVsRest):
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
         )
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = checked_weights(sample_weight, X.shape[0])
         index = class_labels.index_in_stream(self, y, classes, first=first)
         if self.class_weight is not None:
-            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-            weight = weight * by_class[index]
+            weight *= class_weights(self.class_weight, self.classes_, y)[index]
         # They belong to the model that `fit` trained.
         if hasattr(self, "_sigmoids"):
             del self._sigmoids

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
@@ -31,6 +31,7 @@ from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
 from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey, Targets
+from kbench.methods.base.weights import checked_weights, require_weighted_classes
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 
@@ -66,9 +67,7 @@ class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
         weights = {}
         if sample_weight is not None:
-            weights["weight"] = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
+            weights["weight"] = checked_weights(sample_weight, len(Y))
         self.__dict__.pop("_stream", None)  # of an earlier `partial_fit`
         self._machine = self._solve(X, Y, trace, **weights)
         self.model_bytes_ = self._machine.nbytes
@@ -128,11 +127,7 @@ class KernelRidgeEstimator(RidgeEstimator):
     alpha: float | str
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
-        weight = (
-            None
-            if sample_weight is None
-            else _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        )
+        weight = None if sample_weight is None else checked_weights(sample_weight, len(Y))
         with trace.phase("solve"):
             self.alpha_ = chosen_alpha(self.alpha, lambda: self._kernel(X), X, Y, weight)
         return super()._fit(X, Y, trace, sample_weight)
@@ -225,6 +220,9 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
+        if sample_weight is not None:
+            sample_weight = checked_weights(sample_weight, len(index))
+            require_weighted_classes(self.classes_, index, sample_weight)
         trace = Trace() if trace is None else trace
         # Models that are solved directly have no limit.
         deadline = Deadline(self.max_time, trace) if hasattr(self, "max_time") else None

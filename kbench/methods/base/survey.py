@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from kbench import class_labels
 from kbench.chunked import Block, ChunkedRows
 from kbench.errors import DataError
+from kbench.methods.base.weights import checked_class_weights
 
 
 class Targets(Protocol):
@@ -90,7 +91,8 @@ class ClassTargets:
         unknown = [label for label in weights if label not in set(known)]
         if unknown:
             raise ValueError(f"class_weight has {unknown[0]!r}, which is no class of the rows")
-        return np.array([float(weights.get(label, 1.0)) for label in known])
+        by_class = np.array([float(weights.get(label, 1.0)) for label in known])
+        return checked_class_weights(by_class, self.classes)
 
 
 class RealTargets:

@@ -9,7 +9,6 @@ import joblib
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +16,7 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
+from kbench.methods.base.weights import class_weights
 from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
 from kbench.methods.exact.small_machine import is_dense_gaussian, pair_expansion, shared_expansion
 from kbench.solvers.small import Limits, is_small, solve_each, solve_pairs
@@ -178,6 +178,8 @@ class KernelSVC(BoxSVC):
         "warm_start": ["boolean"],
     }
 
+    _negative_weight_is_zero: ClassVar[bool] = True
+
     C: float | str = 1.0
     _: KW_ONLY
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
@@ -237,8 +239,8 @@ class KernelSVC(BoxSVC):
             self.kernel_entries_ = entries + solution.small_entries
             self.class_weight_ = np.ones(len(self.classes_))
             if self.class_weight is not None:
-                self.class_weight_ = compute_class_weight(
-                    self.class_weight, classes=self.classes_, y=self.classes_[index]
+                self.class_weight_ = class_weights(
+                    self.class_weight, self.classes_, self.classes_[index]
                 )
         self.timings_ = dict(trace.timings)
         self._last: LastFit | None = None

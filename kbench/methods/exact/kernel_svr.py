@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_sample_weight, assert_all_finite
+from sklearn.utils.validation import assert_all_finite
 
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.functions.precomputed import Precomputed
@@ -18,6 +18,7 @@ from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.quick_checks import QuickChecks
+from kbench.methods.base.weights import checked_weights
 from kbench.methods.exact.small_machine import is_dense_gaussian, shared_expansion, small_rows
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_regression_dual
@@ -158,9 +159,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
                 raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
             y, C = np.asarray(y, np.float64), np.full(len(y), float(self.C))
             if sample_weight is not None:
-                C *= _check_sample_weight(
-                    sample_weight, X, dtype=np.float64, ensure_non_negative=True
-                )
+                C *= checked_weights(sample_weight, len(y), negative_is_zero=True)
             kernel = make_kernel(
                 self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
             )

@@ -13,13 +13,13 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_class_weight
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
+from kbench.methods.base.weights import class_weights, require_weighted_classes
 from kbench.methods.stochastic.doubly_sgd_base import SAMPLE, DoublySGD, Weigh
 from kbench.trace import Deadline, Trace
 
@@ -208,14 +208,16 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     def _with_class_weights(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         if self.class_weight is None:
             return weight
-        by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        by_class = class_weights(self.class_weight, self.classes_, y)
         of_rows = by_class[class_labels.index_of(self.classes_, y)]
         return of_rows if weight is None else of_rows * weight
 
     def _learn_targets(self, y: np.ndarray, weight: np.ndarray | None) -> None:
-        self.classes_, _ = class_labels.encode(y)
+        self.classes_, index = class_labels.encode(y)
         n_classes = len(self.classes_)
         class_labels.require_two(n_classes)
+        if weight is not None:
+            require_weighted_classes(self.classes_, index, weight)
         self.n_outputs_ = 1 if n_classes == 2 else n_classes
 
     @property

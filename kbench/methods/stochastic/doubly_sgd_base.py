@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.approximation.seeded.named_blocks import (
     median_gamma,
@@ -27,6 +27,7 @@ from kbench.kernels import KERNELS, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.survey import Survey
+from kbench.methods.base.weights import checked_weights
 from kbench.methods.out_of_core.checkpoint import Checkpoint, fingerprint
 from kbench.methods.out_of_core.workers import in_order
 from kbench.methods.stochastic.mean_loss import PASSES
@@ -309,7 +310,10 @@ class DoublySGD(BaseEstimator):
             raise ValueError(f"chunk {chunk}, row {row + 1}: {error}") from None
         weight = self._weights(X, sample_weight)
         if first:
-            self._learn_targets(y if classes is None else np.asarray(classes), weight)
+            if classes is None:
+                self._learn_targets(y, weight)
+            else:
+                self._learn_targets(np.asarray(classes), None)
         targets = self._targets(y)
         weight = self._with_class_weights(y, weight)
         if first:
@@ -354,9 +358,7 @@ class DoublySGD(BaseEstimator):
     def _weights(self, X: Any, sample_weight: Any) -> np.ndarray | None:
         if sample_weight is None:
             return None
-        return _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
-        )
+        return checked_weights(sample_weight, X.shape[0])
 
     def _with_class_weights(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
         """Weights of rows times those of their classes; None if all are 1."""

@@ -200,7 +200,7 @@ def test_targets_that_cannot_be_are_named(cls):
     X, y = binary(30)
     with pytest.raises(ValueError, match="1 class"):
         machine(cls).fit(X, np.ones(30))
-    with pytest.raises(ValueError, match="1 class with positive weight"):
+    with pytest.raises(ValueError, match="positive weights belong to the same class"):
         machine(cls).fit(X, y, sample_weight=(y == "yes").astype(float))
 
 

@@ -238,7 +238,7 @@ def test_bad_data_is_refused():
     X, y = binary()
     with pytest.raises(ValueError, match="1 class"):
         KernelSVC().fit(X, np.ones(300))
-    with pytest.raises(ValueError, match="1 class with positive weight"):
+    with pytest.raises(ValueError, match="positive weights belong to the same class"):
         KernelSVC().fit(X, y, sample_weight=(y == "yes").astype(float))
     X[3, 1] = np.nan
     with pytest.raises(ValueError, match="NaN"):

@@ -1,0 +1,110 @@
+"""The one check of the weights of rows and classes, for every estimator that takes them.
+
+A weight is finite. A weight of a row is zero, which is as if the row were not there, or positive;
+`KernelSVC` and `KernelSVR` take a negative one as zero, as `SVC` and `SVR` do. A weight of a class
+is positive, and so is one of its rows at least: without weight a class has no decision function,
+and `SVC` refuses it, too.
+"""
+
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_array
+
+NO_WEIGHT = "Invalid input - all samples have zero or negative weights."
+ONE_CLASS = "Invalid input - all samples with positive weights belong to the same class."
+
+
+def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = False) -> np.ndarray:
+    """Weights of n rows; (n,) float64, a copy of the caller's.
+
+    Parameters
+    ----------
+    sample_weight : number, (n,) or None
+        A number is the weight of every row, None is 1.
+    n : int
+    negative_is_zero : bool, default=False
+        Whether negative weights count as zero; otherwise they are refused.
+
+    Raises
+    ------
+    ValueError
+        A weight is not finite, or negative, no weight is positive, or their number is not n.
+    """
+    if sample_weight is None:
+        return np.ones(n)
+    if isinstance(sample_weight, Number):
+        weight = np.full(n, sample_weight, np.float64)
+    else:
+        weight = check_array(
+            sample_weight,
+            ensure_2d=False,
+            dtype=np.float64,
+            ensure_all_finite=False,
+            copy=True,
+            input_name="sample_weight",
+        )
+    if weight.shape != (n,):
+        raise ValueError(
+            f"sample_weight.shape == {weight.shape}, expected {(n,)}! A weight for each row, or a "
+            "number"
+        )
+    finite = np.isfinite(weight)
+    if not finite.all():
+        raise ValueError(f"sample_weight contains {weight[~finite][0]}; weights must be finite")
+    if negative_is_zero:
+        np.maximum(weight, 0.0, out=weight)
+    elif weight.min(initial=0.0) < 0.0:
+        raise ValueError(
+            f"Negative values in sample_weight, the least is {weight.min():g}; weights must be "
+            "zero or positive"
+        )
+    if not weight.any():
+        raise ValueError(NO_WEIGHT)
+    return weight
+
+
+def require_weighted_classes(classes: np.ndarray, index: np.ndarray, weight: np.ndarray) -> None:
+    """Raise a ValueError unless each class has a row of positive weight.
+
+    classes : (q,). index : (n,) class number of each row. weight : (n,).
+    """
+    weighted = np.bincount(index, weight > 0.0, minlength=len(classes)) > 0.0
+    if np.count_nonzero(weighted) == 1:
+        raise ValueError(ONE_CLASS)
+    if not weighted.all():
+        raise ValueError(
+            f"all samples of class {classes[~weighted][0]} have a weight of zero; leave the rows "
+            "out"
+        )
+
+
+def class_weights(class_weight: dict | str | None, classes: np.ndarray, y: Any) -> np.ndarray:
+    """Factor of each class, as `compute_class_weight` has it; (q,) float64.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+    classes : (q,) sorted labels
+    y : (n,) labels
+
+    Raises
+    ------
+    ValueError
+        A weight is not positive and finite.
+    """
+    weights = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), np.float64)
+    return checked_class_weights(weights, classes)
+
+
+def checked_class_weights(weights: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The weights : (q,), after a ValueError if one is not positive and finite."""
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
+    if len(wrong):
+        raise ValueError(
+            f"class_weight of class {classes[wrong[0]]} is {weights[wrong[0]]:g}; weights of "
+            "classes must be positive and finite"
+        )
+    return weights

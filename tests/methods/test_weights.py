@@ -1,0 +1,108 @@
+"""Weights of rows and classes that make no machine are refused by every estimator, in one way."""
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+from all_machines import build, machines
+from sklearn.base import is_classifier
+from sklearn.datasets import load_iris
+from sklearn.svm import SVC, SVR
+
+from kbench.methods import KernelSVC, KernelSVR
+
+X, Y = load_iris(return_X_y=True)
+MACHINES = list(machines())
+OF_CLASSES = [machine for machine in MACHINES if "class_weight" in machine.names]
+OF_ROWS = [
+    machine
+    for machine in MACHINES
+    if "sample_weight" in inspect.signature(machine.cls.fit).parameters
+]
+NEGATIVE_IS_ABSENT = {"KernelSVC", "KernelSVR"}
+WRONG_OF_CLASSES = [
+    {0: -1.0, 1: 1.0, 2: 1.0},
+    {0: -1.0, 1: -1.0, 2: -1.0},
+    {0: np.nan, 1: 1.0, 2: 1.0},
+    {0: np.inf, 1: 1.0, 2: 1.0},
+    {0: 0.0, 1: 1.0, 2: 1.0},
+    {0: 0.0, 1: 0.0, 2: 0.0},
+]
+WRONG_OF_ROWS = {
+    "nan": np.nan,
+    "inf": np.inf,
+    "zero": 0.0,
+    "zeros": np.zeros(150),
+    "one nan": np.where(np.arange(150) == 3, np.nan, 1.0),
+    "one inf": np.where(np.arange(150) == 3, np.inf, 1.0),
+    "too few": np.ones(149),
+    "two columns": np.ones((150, 2)),
+}
+
+
+def refuses(model, *arguments, match):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match=match):
+            model.fit(*arguments)
+
+
+@pytest.mark.parametrize("probability", [False, True])
+@pytest.mark.parametrize("weights", WRONG_OF_CLASSES, ids=str)
+@pytest.mark.parametrize("machine", OF_CLASSES, ids=str)
+def test_weights_of_classes_are_positive_and_finite(machine, weights, probability):
+    model = build(machine).set_params(class_weight=weights)
+    if "probability" in machine.names:
+        model.set_params(probability=probability)
+    refuses(model, X, Y, match="class_weight of class 0 is .* weights of classes must be positive")
+
+
+@pytest.mark.parametrize("name", WRONG_OF_ROWS)
+@pytest.mark.parametrize("machine", OF_ROWS, ids=str)
+def test_weights_of_rows_are_finite_and_not_all_zero(machine, name):
+    refuses(build(machine), X, Y, WRONG_OF_ROWS[name], match="sample_weight|weights")
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.where(np.arange(150) == 3, -1.0, 1.0)], ids=["all", 1])
+@pytest.mark.parametrize(
+    "machine",
+    [machine for machine in OF_ROWS if machine.cls.__name__ not in NEGATIVE_IS_ABSENT],
+    ids=str,
+)
+def test_weights_of_rows_are_not_negative(machine, weight):
+    refuses(build(machine), X, Y, weight, match="Negative values in sample_weight|no sample_weight")
+
+
+@pytest.mark.parametrize(
+    "machine", [machine for machine in OF_ROWS if is_classifier(build(machine))], ids=str
+)
+def test_a_class_without_weight_is_refused(machine):
+    refuses(build(machine), X, Y, 1.0 * (Y != 1), match="class 1 have a weight of zero|no sample_w")
+    refuses(build(machine), X, Y, 1.0 * (Y == 1), match="belong to the same class|no sample_w")
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(KernelSVC, SVC), (KernelSVR, SVR)])
+def test_negative_weights_are_absent_rows_as_in_svc(ours, theirs):
+    rng = np.random.default_rng(0)
+    weight = rng.normal(0.5, 1.0, 150)
+    a = ours(gamma=0.5, tol=1e-6).fit(X, Y, weight)
+    b = theirs(gamma=0.5, tol=1e-6).fit(X, Y, weight)
+    # SVC counts the rows that are left.
+    np.testing.assert_array_equal(a.support_, np.flatnonzero(weight > 0.0)[b.support_])
+    np.testing.assert_allclose(a.dual_coef_, b.dual_coef_, atol=1e-4)
+    assert np.all(weight[a.support_] > 0.0)
+
+
+@pytest.mark.parametrize("machine", OF_ROWS, ids=str)
+def test_a_number_is_the_weight_of_every_row(machine):
+    X2, Y2 = X[:100], Y[:100]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            a = build(machine).fit(X2, Y2, np.full(100, 2.0)).predict(X2)
+        except ValueError as error:
+            assert "sample_weight" in str(error)  # noqa: PT017
+            return
+        b = build(machine).fit(X2, Y2, 2.0).predict(X2)
+    np.testing.assert_array_equal(a, b)
