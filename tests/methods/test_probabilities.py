@@ -75,7 +75,7 @@ def test_rows_of_weight_zero_do_not_influence_probabilities():
     more = np.vstack([rows, rows[:3]]), np.concatenate([y, [2, 2, 2]])
     weight = np.concatenate([np.ones(len(y)), np.zeros(3)])
     ours = KernelSVC(gamma=0.2, multi_class="ovr", probability=True, random_state=0)
-    with pytest.raises(ValueError, match="at least 2 rows of each class"):
+    with pytest.raises(ValueError, match="class 2 have a weight of zero"):
         ours.fit(*more, weight)
     weight[: len(y) // 4] = 0.0
     kept = weight[: len(y)] > 0.0
@@ -174,3 +174,67 @@ def test_probabilities_of_several_classes_are_close_to_those_of_svc(load, gamma)
     theirs = SVC(**parameters).fit(rows[::2], y[::2]).predict_proba(rows[1::2])
     assert np.abs(ours - theirs).mean() < 0.01
     assert log_loss(y[1::2], ours) < 1.1 * log_loss(y[1::2], theirs)
+
+
+def small_model(name, **parameters):
+    cls = getattr(kbench.methods, name)
+    known = inspect.signature(cls).parameters
+    parameters = SMALL | {"time_budget": 1.0} | parameters
+    return cls(probability=True, **{k: v for k, v in parameters.items() if k in known})
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.filterwarnings("ignore")
+def test_probabilities_never_fall_where_the_decision_value_rises(name):
+    """Few rows of pure noise, whose held-out values often say the opposite."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        rows, y = rng.normal(size=(12, 2)), np.repeat([0, 1], 6)
+        model = small_model(name).fit(rows, y)
+        values = model.decision_function(rows)
+        P = model.predict_proba(rows)[np.argsort(values), 1]
+        if len(getattr(model, "_sigmoids", [0])) == 1:
+            assert np.diff(P).min() >= 0.0
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.filterwarnings("ignore")
+def test_the_same_seed_gives_the_same_probabilities(name):
+    a, b = (small_model(name).fit(X[:60], Y[:60]).predict_proba(X[60:90]) for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_values_that_fall_where_they_should_rise_are_said():
+    y = np.arange(20) % 2
+    with pytest.warns(UserWarning, match="do not rise with the class"):
+        sigmoids = fitted_sigmoids(np.where(y == 1, -1.0, 1.0)[:, None], y, 2)
+    np.testing.assert_allclose(sigmoids, [[[0.0, 0.0]]], atol=1e-12)
+
+
+def test_too_few_rows_for_the_folds_are_said():
+    rows = np.vstack([X[Y == 0][:20], X[Y == 1][:3]])
+    y = np.repeat(["many", "few"], [20, 3])
+    with pytest.warns(UserWarning, match="class few has 3 rows, which are too few for the 5 folds"):
+        KernelSVC(probability=True, random_state=0).fit(rows, y)
+    with pytest.raises(ValueError, match="at least 2 rows of each class"):
+        KernelSVC(probability=True, random_state=0).fit(rows[:-2], y[:-2])
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.filterwarnings("ignore")
+def test_probability_deprecated_is_false(name):
+    """The default of `SVC().get_params()` since scikit-learn 1.9."""
+    model = small_model(name).set_params(probability="deprecated")
+    if getattr(model, "loss", None) == "log":
+        model.set_params(loss="hinge")
+    assert not hasattr(model.fit(X[:60], Y[:60]), "predict_proba")
+
+
+def test_calibrated_classifier_cv_takes_the_place_of_probability():
+    from sklearn.calibration import CalibratedClassifierCV
+
+    two = Y < 2
+    calibrated = CalibratedClassifierCV(KernelSVC(gamma=0.2), ensemble=False).fit(X[two], Y[two])
+    ours = KernelSVC(gamma=0.2, probability=True, random_state=0).fit(X[two], Y[two])
+    difference = calibrated.predict_proba(X[two]) - ours.predict_proba(X[two])
+    assert np.abs(difference).mean() < 0.02

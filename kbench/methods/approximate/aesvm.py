@@ -56,7 +56,8 @@ class AESVC(BoxSVC):
     max_iter : int, default=-1
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-        From `C` on as in `KernelSVC`.
+    random_state : int, RandomState or None, default=None
+        From `C` on as in `KernelSVC`; of the folds for `probability`.
 
     Attributes
     ----------
@@ -105,6 +106,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         "first_level": [StrOptions({"fls2", "fls1"})],
         "first_size": [Interval(Integral, 1, None, closed="left")],
         "second_size": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
     }
 
     eps: float = 0.01
@@ -124,6 +126,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
     max_iter: int = -1
     max_time: float | None = None
     dtype: str = "float32"
+    random_state: Any = None
 
     def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> None:
         with trace.phase("prepare"):

@@ -17,6 +17,7 @@ from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import Chunk, OneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
+from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.out_of_core.feature_chunks import SpilledFeatures, feature_sample, scaled_part
 from kbench.methods.out_of_core.out_of_core import working_folder
@@ -43,7 +44,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_time": MAX_TIME,
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
@@ -104,12 +105,12 @@ class FeatureSVC(CountedPrediction, OneVsRest):
     @property
     def accepts_chunks(self) -> bool:
         """Whether `fit` takes `ChunkedRows` with these parameters."""
-        return not self.probability
+        return not self._wants_probabilities
 
     def _fit_chunks(
         self, rows: ChunkedRows, rng: np.random.RandomState, deadline: Deadline, trace: Trace
     ) -> Self:
-        if self.probability:
+        if self._wants_probabilities:
             raise ValueError("probability=True needs all rows in memory, not in chunks")
         seed = rng.randint(2**31)
         part = self._feature_map(seed)

@@ -20,6 +20,7 @@ from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.probability import PROBABILITY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_sparse_primal
@@ -111,7 +112,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         "C": PENALTY,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
         "max_time": MAX_TIME,
         "dtype": [StrOptions({"float32", "float64"})],
         "random_state": ["random_state"],

@@ -28,6 +28,7 @@ from kbench.approximation import Machine
 from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.clustering import Centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeEstimator, RidgeRegressorMixin
 from kbench.metric import LearnedMetric
 from kbench.metric.local import local_root
@@ -146,7 +147,7 @@ class RecursiveFeatureMachine(RidgeEstimator):
         "local_metrics": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
-        "probability": ["boolean"],  # of the classifier
+        "probability": PROBABILITY,  # of the classifier
     }
 
     metric: LearnedMetric | None = None

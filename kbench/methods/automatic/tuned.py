@@ -18,7 +18,12 @@ from sklearn.utils.validation import validate_data
 
 from kbench import class_labels
 from kbench.methods.automatic.self_tuning import SelfTuning, normal_interval, wilson_interval
-from kbench.methods.base.probability import Probabilities, fitted_sigmoids
+from kbench.methods.base.probability import (
+    PROBABILITY,
+    TOO_FEW_ROWS,
+    Probabilities,
+    fitted_sigmoids,
+)
 from kbench.methods.base.weights import (
     checked_weights,
     class_weights,
@@ -147,7 +152,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         **SelfTuning._parameter_constraints,
         "scoring": [StrOptions({"accuracy", "balanced_accuracy"}), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
     }
 
     _kind = "classification"
@@ -221,7 +226,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         with trace.phase("fit"):
             machine = self._final_machine(result, len(y), deadline.seconds_left(), rng)
             self.best_estimator_ = machine.fit(Z, y, weight, trace=trace)
-        if self.probability:
+        if self._wants_probabilities:
             with trace.phase("calibrate"):
                 self._sigmoids = self._calibrated(Z, index, weight, rng)
         self.timings_ = dict(trace.timings)
@@ -325,7 +330,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             training, rest = (first, second) if half == 0 else (second, first)
             rest = rest[:_MOST_CALIBRATION]
             if len(np.unique(index[training])) < k:
-                raise ValueError("probability=True needs at least 2 rows of each class")
+                raise ValueError(TOO_FEW_ROWS)
             machine = clone(self.best_estimator_)
             of_rows = None if weight is None else weight[training]
             machine.fit(Z[training], index[training], of_rows)

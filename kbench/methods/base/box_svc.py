@@ -18,6 +18,7 @@ from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.probability import PROBABILITY
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
 from kbench.trace import Deadline, Trace
@@ -49,7 +50,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
         "max_time": MAX_TIME,
         "dtype": [StrOptions({"float32", "float64"})],
         "shrinking": ["boolean"],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
     }
 
     @property

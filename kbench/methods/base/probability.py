@@ -2,9 +2,10 @@
 
 J. Platt, "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized
 Likelihood Methods" (Advances in Large Margin Classifiers, 1999): a sigmoid of the decision value,
-fitted to the values of held-out rows. Several classes have one sigmoid each against the rest, and
-their values are divided by their sum; models for pairs of classes have one for each pair, and
-the probabilities of the pairs are coupled (`kbench.class_labels.coupled_probabilities`).
+fitted to the values of held-out rows, which never falls where the value rises. Several classes have
+one sigmoid each against the rest, and their values are divided by their sum; models for pairs of
+classes have one for each pair, and the probabilities of the pairs are coupled
+(`kbench.class_labels.coupled_probabilities`).
 
 The decision values of local models, as in early DC-SVM, have another scale in each region, so a
 region has sigmoids of its own where its rows show that.
@@ -16,6 +17,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import Hidden, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +27,9 @@ from kbench.methods.base.ends import keep_the_better, require_finite
 from kbench.prediction import group_rows
 from kbench.trace import Deadline, Trace
 
+# Constraints of the parameter `probability`.
+PROBABILITY: list[Any] = ["boolean", Hidden(StrOptions({"deprecated"}))]
+TOO_FEW_ROWS = "probability=True needs at least 2 rows of each class"
 _FOLDS = 5  # as in LIBSVM
 # A region has a sigmoid of its own for a class if at least this many of its rows are in the class
 # and this many are not, and if the log-likelihood rises by more than `_MIN_GAIN` nats, the
@@ -88,7 +94,7 @@ class Probabilities:
         """
         require_finite(self)
         keep_the_better(self, X, y, sample_weight, deadline)
-        if not getattr(self, "probability", False):
+        if not self._wants_probabilities:
             return
         with trace.phase("calibrate"):
             index = class_labels.index_of(self.classes_, np.asarray(y).ravel())
@@ -121,7 +127,14 @@ class Probabilities:
         sizes = np.bincount(index[rows], minlength=len(self.classes_))
         n_folds = min(_FOLDS, int(sizes.min()))
         if n_folds < 2:
-            raise ValueError("probability=True needs at least 2 rows of each class")
+            raise ValueError(TOO_FEW_ROWS)
+        if n_folds < _FOLDS:
+            warnings.warn(
+                f"class {self.classes_[sizes.argmin()]} has {n_folds} rows, which are too few for "
+                f"the {_FOLDS} folds of probability=True; there are {n_folds}",
+                UserWarning,
+                stacklevel=5,  # the caller of fit
+            )
         machine = clone(self).set_params(probability=False, **parameters)
         pairwise = machine.__sklearn_tags__().input_tags.pairwise
         seed = getattr(self, "random_state", None)
@@ -145,8 +158,13 @@ class Probabilities:
         assert values is not None
         return values
 
+    @property
+    def _wants_probabilities(self) -> bool:
+        """Whether `probability` is set; "deprecated", the default of SVC's, is False."""
+        return getattr(self, "probability", False) not in (False, "deprecated")
+
     def _has_probabilities(self) -> bool:
-        if not getattr(self, "probability", False):
+        if not self._wants_probabilities:
             raise AttributeError("predict_proba is not available when probability=False")
         return True
 
@@ -160,7 +178,11 @@ class Probabilities:
         return self._probabilities(X)
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "_sigmoids")
+        check_is_fitted(self)
+        if not hasattr(self, "_sigmoids"):
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False"
+            )
         values = self._calibrated_values(X)
         if self._takes_pairs:
             n_classes = len(self.classes_)
@@ -196,6 +218,12 @@ def fitted_sigmoids(
     Returns
     -------
     (r, m, 2), r is 1 without regions. A region that needs none of its own has those of all rows.
+
+    Warns
+    -----
+    UserWarning
+        The values of held-out rows fall where they should rise, as those of few rows may; then the
+        sigmoid is the constant of highest likelihood.
     """
     from sklearn.calibration import _sigmoid_calibration  # takes 40 ms to import
 
@@ -203,7 +231,8 @@ def fitted_sigmoids(
     weight = np.ones(len(index)) if weight is None else weight
 
     def fitted(rows: Any, q: int) -> np.ndarray:
-        return np.array(_sigmoid_calibration(values[rows, q], positive[rows, q], weight[rows]))
+        a, b = _sigmoid_calibration(values[rows, q], positive[rows, q], weight[rows])
+        return np.array([a, b]) if a <= 0.0 else _constant(positive[rows, q], weight[rows])
 
     def log_likelihood(sigmoid: np.ndarray, rows: np.ndarray, q: int) -> float:
         z = (sigmoid[0] * values[rows, q] + sigmoid[1]) * (2.0 * positive[rows, q] - 1.0)
@@ -211,6 +240,13 @@ def fitted_sigmoids(
 
     m = values.shape[1]
     common = np.array([fitted(slice(None), q) for q in range(m)])
+    if not common[:, 0].all():
+        warnings.warn(
+            f"the decision values of {len(index)} held-out rows do not rise with the class, so "
+            "that its probability is the same for all rows; more rows would show how it rises",
+            UserWarning,
+            stacklevel=6,  # the caller of fit
+        )
     if regions is None:
         return common[None]
     sigmoids = np.tile(common, (int(regions.max()) + 1, 1, 1))
@@ -222,6 +258,14 @@ def fitted_sigmoids(
             if gain > _MIN_GAIN:
                 sigmoids[region, q] = local
     return sigmoids
+
+
+def _constant(positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """a = 0 and Platt's b, for the targets of his priors; positive, weight : (n,)."""
+    n_positive, n = weight @ positive, weight.sum()
+    high, low = (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n - n_positive + 2.0)
+    p = (n_positive * high + (n - n_positive) * low) / n
+    return np.array([0.0, np.log((1.0 - p) / p)])
 
 
 def fitted_pair_sigmoids(

@@ -29,7 +29,7 @@ from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
-from kbench.methods.base.probability import Probabilities
+from kbench.methods.base.probability import PROBABILITY, Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey, Targets
 from kbench.methods.base.weights import checked_weights, require_weighted_classes
 from kbench.prediction.flops import CountedPrediction
@@ -51,7 +51,7 @@ class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
 
     _parameter_constraints: ClassVar[dict] = {
         "alpha": ALPHA,
-        "probability": ["boolean"],  # of the classifiers
+        "probability": PROBABILITY,  # of the classifiers
     }
 
     # `decision_function` estimates the targets -1 and +1, so the runner records their errors.
@@ -77,7 +77,10 @@ class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
     @property
     def accepts_chunks(self) -> bool:
         """Whether `fit` takes `ChunkedRows` with these parameters."""
-        return not getattr(self, "probability", False) and self._samples_of_chunks() is not None
+        return (
+            not getattr(self, "_wants_probabilities", False)
+            and self._samples_of_chunks() is not None
+        )
 
     def _samples_of_chunks(self) -> int | None:
         """Rows of chunks that `_solve_chunks` needs as a sample; None if it needs all of them."""

@@ -1,7 +1,7 @@
 """Exact kernel ridge regression: (K + alpha I) c = y (`kbench.solvers.ridge.kernel_ridge`)."""
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -176,7 +176,20 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
 
 @dataclass(eq=False, repr=False)
 class KernelRidgeClassifier(WeightedRidgeClassifierMixin, ExactRidge):
-    """Exact kernel ridge classification; parameters and attributes are those of `ExactRidge`."""
+    """Exact kernel ridge classification; parameters and attributes are those of `ExactRidge`.
+
+    Parameters
+    ----------
+    random_state : int, RandomState or None, default=None
+        Of the folds for `probability`.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **ExactRidge._parameter_constraints,
+        "random_state": ["random_state"],
+    }
+
+    random_state: Any = field(default=None, kw_only=True)
 
 
 def check_memory(n: int, dtype: str, memory_mb: float) -> None:

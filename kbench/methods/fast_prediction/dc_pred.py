@@ -22,6 +22,7 @@ from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import ALPHA, PENALTY, chosen_alpha
+from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.fast_prediction.landmark_leaves import (
     LandmarkLeaves,
     LeafResult,
@@ -154,7 +155,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         "max_time": MAX_TIME,
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
     }
 
     C: float | str = 1.0

@@ -24,6 +24,7 @@ from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
+from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, record_of
@@ -164,7 +165,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
     }
 
     _checks_finite = False
@@ -267,7 +268,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     @property
     def accepts_chunks(self) -> bool:
         """Whether `fit` takes `ChunkedRows` with these parameters."""
-        return super().accepts_chunks and self.target != "global" and not self.probability
+        return super().accepts_chunks and self.target != "global" and not self._wants_probabilities
 
     def _targets_of_sample(self, survey: Survey) -> tuple[np.ndarray, np.ndarray]:
         targets = survey.targets

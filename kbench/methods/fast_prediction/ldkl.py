@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
+from kbench.methods.base.probability import PROBABILITY
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import float32_offset
 from kbench.solvers.stochastic.local_tree import train_tree, tree_sizes
@@ -116,7 +117,7 @@ class LDKLClassifier(OneVsRest):
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "max_time": MAX_TIME,
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
         "random_state": ["random_state"],
     }
 

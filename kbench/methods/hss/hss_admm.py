@@ -24,6 +24,7 @@ from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.methods.hss.hss_dual import DualSolution, solve_dual
 from kbench.prediction.flops import CountedPrediction
@@ -162,7 +163,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "predict_with": [StrOptions({"exact", "compressed"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
         "error_rows": [Interval(Integral, 0, None, closed="left")],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],

@@ -21,6 +21,7 @@ from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.probability import PROBABILITY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_racqp
@@ -129,7 +130,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         "halved": ["boolean"],
         "decimals": [Interval(Integral, 0, None, closed="left"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
         "dtype": [StrOptions({"float32", "float64"})],
         "random_state": ["random_state"],
     }

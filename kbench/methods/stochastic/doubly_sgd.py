@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
-from kbench.methods.base.probability import Probabilities
+from kbench.methods.base.probability import PROBABILITY, Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.weights import class_weights, require_weighted_classes
 from kbench.methods.stochastic.doubly_sgd_base import SAMPLE, DoublySGD, Weigh
@@ -151,7 +151,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         **DoublySGD._parameter_constraints,
         "loss": [StrOptions({"log", "hinge", "smoothed_hinge"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
     }
 
     loss: str = "log"
@@ -164,7 +164,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
         if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
-            if self.probability:
+            if self._wants_probabilities:
                 raise ValueError("probability=True needs all rows in memory, not in chunks")
             return super().fit(chunks, trace=trace)
         super().fit(X, y, sample_weight, trace=trace)
@@ -223,7 +223,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     @property
     def accepts_chunks(self) -> bool:
         """Whether `fit` takes `ChunkedRows` with these parameters."""
-        return not self.probability
+        return not self._wants_probabilities
 
     def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, Weigh | None]:
         targets = ClassTargets()
@@ -263,7 +263,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         return self.loss == "log" or super()._has_probabilities()
 
     def _probabilities(self, X: Any) -> np.ndarray:
-        if self.probability:
+        if self._wants_probabilities:
             return super()._probabilities(X)
         values = self._values(X)
         if self.n_outputs_ > 1:

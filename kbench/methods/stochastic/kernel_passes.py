@@ -11,6 +11,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.new_rows import appended
 from kbench.methods.base.one_vs_rest import Chunk, Targets
+from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
@@ -25,7 +26,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         **PASSES,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": ["boolean"],
+        "probability": PROBABILITY,
         "random_state": ["random_state"],
     }
 

@@ -172,7 +172,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     def _fit_chunks(
         self, rows: ChunkedRows, rng: np.random.RandomState, deadline: Deadline, trace: Trace
     ) -> Self:
-        if self.probability:
+        if self._wants_probabilities:
             raise ValueError("probability=True needs all rows in memory, not in chunks")
         feature_map = self._feature_map(rng.randint(2**31))
         with trace.phase("survey"):
