@@ -29,9 +29,9 @@ def require_finite(estimator: Any) -> None:
             continue
         if not np.isfinite(numbers).all():
             raise ValueError(
-                f"{type(estimator).__name__} ended with {name} that is not finite: kernel values or "
-                "coefficients have left the range of floating-point numbers; scale the rows, lower C "
-                "and the weights, or set dtype='float64'"
+                f"{type(estimator).__name__} ended with {name} that is not finite: kernel values "
+                "or coefficients have left the range of floating-point numbers; scale the rows, "
+                "lower C and the weights, or set dtype='float64'"
             )
 
 
