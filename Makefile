@@ -15,7 +15,7 @@ CREATE = $(PYTHON) -m venv $(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs wheel tables reference bench clean
+.PHONY: help demo test soak lint docs wheel tables reference bench clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -44,8 +44,11 @@ demo: $(VENV)/.run ## Real methods on real data (scikit-learn's digits), a table
 	$(BIN)/kbench experiment=demo
 	@$(BIN)/kbench report dataset=digits reference=false
 
-test: $(VENV)/.test ## The whole test suite, on JOBS=2 processes
+test: $(VENV)/.test ## The first tier of tests, in minutes, on JOBS=2 processes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+soak: $(VENV)/.test ## The second tier: kills, write faults, clusters, fuzzers, pages, wheels
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m soak
 
 lint: $(VENV)/.lint ## Style, format, types and the contracts between packages
 	$(BIN)/ruff check .

@@ -16,6 +16,18 @@ if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")
 
 PLUGIN = Path(__file__).parent / "example_plugin"
+SOAK = tomllib.loads((Path(__file__).parent / "tiers.toml").read_text()).get("soak", [])
+
+
+def pytest_collection_modifyitems(config, items):
+    """Mark the tests of the second tier, with their reason, as `tiers.toml` lists them."""
+    for item in items:
+        name = item.nodeid.removeprefix("tests/")
+        for entry in SOAK:
+            sampled = any(name.endswith(f"[{case}]") for case in entry.get("keep", ()))
+            if name.startswith(entry["tests"]) and not sampled:
+                item.add_marker(pytest.mark.soak(reason=entry["reason"]))
+                break
 
 
 @pytest.fixture
