@@ -9,6 +9,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from kbench.methods import HSSADMMClassifier
+from kbench.trace import Trace
 
 # Parameters of an estimator that iterates.
 ITERATES = {"tol", "max_iter", "n_epochs", "epochs", "n_rounds"}
@@ -61,7 +62,8 @@ def test_a_limit_of_no_time_ends_a_fit_of_random_labels_with_a_usable_model(mach
     model = limited(machine, 0.0)
     assert clone(model).get_params()["max_time"] == 0.0
     if type(model).__name__ in PASSES:
-        model.fit(X, y)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            model.fit(X, y)
         assert model.n_iter_ == 1
     else:
         with pytest.warns(ConvergenceWarning, match="max_time"):
@@ -84,6 +86,48 @@ def test_a_limit_that_is_not_met_changes_nothing(machine):
         within.fit(X, y)
     assert not [w for w in caught if "max_time" in str(w.message)]
     assert np.array_equal(without.predict(X), within.predict(X))
+
+
+class Counted(Trace):
+    """A clock that moves on by a second whenever it is read."""
+
+    reads = 0
+
+    def wall_s(self):
+        self.reads += 1
+        return float(self.reads)
+
+
+def heavy_tailed(df, n=200):
+    """Rows and noise of Student's t distribution; targets, and two and three classes."""
+    rng = np.random.RandomState(0)
+    X, noise = rng.standard_t(df, size=(n, 4)), rng.standard_t(df, size=n)
+    f = np.sin(X[:, 0]) + 0.5 * X[:, 1] * np.exp(-(X[:, 2] ** 2))
+    return X, f + noise, np.where(f + 0.3 * noise < 0.4, 1, 0), np.digitize(f, [-0.5, 0.6])
+
+
+@pytest.mark.parametrize("df", [1.5, 1000.0], ids=["heavy_tailed", "easy"])
+@pytest.mark.parametrize("reads", [1, 6, 12, 30, 80])
+@pytest.mark.parametrize("machine", LIMITED, ids=str)
+def test_a_stopped_fit_is_no_worse_than_the_mean_or_the_most_frequent_class(machine, reads, df):
+    X, targets, two, three = heavy_tailed(df)
+    model = limited(machine, float(reads))
+    if "C" in model.get_params():
+        model.set_params(C=50.0)
+    for y in (two, three) if is_classifier(model) else (targets,):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y, trace=Counted())
+        if not any("max_time" in str(warning.message) for warning in caught):
+            continue  # the limit was not met
+        predicted = model.predict(X)
+        if is_classifier(model):
+            assert np.mean(predicted == y) >= np.bincount(y).max() / len(y)
+        else:
+            # A regression minimises squares of y, or absolute errors from a constant.
+            squares = np.mean((predicted - y) ** 2) <= 1.001 * np.mean(y**2)
+            errors = np.abs(predicted - y).mean() <= 1.001 * np.abs(y - np.median(y)).mean()
+            assert squares or errors
 
 
 def test_the_fits_for_probabilities_share_the_limit():
