@@ -149,7 +149,8 @@ class _ApproximateRidge(RidgeEstimator):
     def _streams(self) -> bool:
         """Whether `partial_fit` works with these parameters."""
         part = fresh_part(self.approximation, MEKA(), None)
-        return self.solver == "direct" and hasattr(part, "row_basis")
+        # The mean of the targets changes with every chunk, and the sums are of targets without it.
+        return self.solver == "direct" and hasattr(part, "row_basis") and not self.fit_intercept
 
     def _is_first_chunk(self) -> bool:
         return not hasattr(self, "_stream")
@@ -233,6 +234,8 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         As in `KernelSVC`; "cg" and "pcg" check it between products.
     error_rows : int, default=1000
         Rows on which `kernel_error_` is measured, outside the clock; 0 for none.
+    fit_intercept : bool, default=False
+        As in `KernelRidge`; True excludes `partial_fit`.
     random_state : int, RandomState or None, default=None
 
     Attributes

@@ -80,6 +80,8 @@ class FalkonRidge(KernelRidgeEstimator):
     error_rows : int, default=1000
         Number of rows on which `kernel_error_` is measured, outside the timed part of `fit`; 0
         measures nothing.
+    fit_intercept : bool, default=False
+        As in `KernelRidge`.
     random_state : int, RandomState or None, default=None
 
     Attributes

@@ -116,6 +116,9 @@ class RecursiveFeatureMachine(RidgeEstimator):
     local_metrics : bool, default=False
         Whether each cluster learns a metric of its own on top of that of all rows, and keeps it if
         its held-out rows gain. The clusters then take three times as long.
+    fit_intercept : bool
+        As in `KernelRidge`; True for the regressor, whose estimates follow the mean of its targets,
+        and False for the classifier.
     n_jobs : int or None, default=None
     random_state : int, RandomState or None, default=None
 
@@ -167,7 +170,8 @@ class RecursiveFeatureMachine(RidgeEstimator):
         classifier = is_classifier(self)
         target = Y
         if classifier:
-            target = Y.argmax(axis=1) if Y.shape[1] > 1 else Y[:, 0] > 0.0
+            signs = Y + self.intercept_ if self.fit_intercept else Y
+            target = signs.argmax(axis=1) if Y.shape[1] > 1 else signs[:, 0] > 0.0
         metric.set_params(task="classification" if classifier else "regression")
         with trace.phase("metric"):
             self.metric_ = metric.fit(X, target, trace=trace)
@@ -238,6 +242,7 @@ def _solve(
     return (expansion if root is None else Mapped(root, expansion)), matrix.n_entries
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RecursiveFeatureRegressor(RidgeRegressorMixin, RecursiveFeatureMachine):
     """Kernel ridge regression in a learned metric; parameters as in `RecursiveFeatureMachine`.
 
@@ -250,6 +255,8 @@ class RecursiveFeatureRegressor(RidgeRegressorMixin, RecursiveFeatureMachine):
     >>> model.score(X[300:], y[300:]) > 0.4
     True
     """
+
+    fit_intercept: bool = True
 
 
 @dataclass(eq=False, repr=False)

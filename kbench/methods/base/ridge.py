@@ -4,8 +4,9 @@
 
 With weights w of the rows, ||f - y||^2 is sum_i w_i (f(x_i) - y_i)^2 and, for S = diag(sqrt w),
 c = S b with (S G S + alpha I) b = S y. G is the kernel matrix or an approximation of it (Si, Hsieh
-and Dhillon, JMLR 18, 2017, section 6.3; no intercept, as there). Classifiers fit targets -1 and +1,
-one-vs-rest for more than two classes.
+and Dhillon, JMLR 18, 2017, section 6.3). There is no intercept, as there, unless `fit_intercept`
+asks for one: it is the (weighted) mean of the targets, and f is fitted to what is left of them.
+Classifiers fit targets -1 and +1, one-vs-rest for more than two classes.
 """
 
 import warnings
@@ -30,17 +31,28 @@ from kbench.methods.base.ends import require_finite
 from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
 from kbench.methods.base.probability import PROBABILITY, Probabilities
-from kbench.methods.base.survey import ClassTargets, RealTargets, Survey, Targets
+from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.weights import checked_weights, require_weighted_classes
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
     """Base class of the ridge estimators; a subclass has `__init__` and `_solve`.
 
+    Parameters
+    ----------
+    fit_intercept : bool, default=False
+        Whether to subtract the mean of the targets before the fit and to add it to the estimates.
+        The papers' machines have no intercept: f tends to 0 away from the rows, and the ridge
+        shrinks f to 0, so that targets whose mean is large beside their deviation are fitted
+        poorly. With an intercept the estimates for y + c are those for y plus c.
+
     Attributes
     ----------
+    intercept_ : (m,) float64
+        Mean of each of the m targets, only with fit_intercept=True.
     alpha_ : float
         The ridge that was used.
     timings_ : dict of str to float
@@ -51,8 +63,11 @@ class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
 
     _parameter_constraints: ClassVar[dict] = {
         "alpha": ALPHA,
+        "fit_intercept": ["boolean"],
         "probability": PROBABILITY,  # of the classifiers
     }
+
+    fit_intercept: bool = False
 
     # `decision_function` estimates the targets -1 and +1, so the runner records their errors.
     fits_targets: ClassVar[bool] = True
@@ -63,6 +78,15 @@ class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
 
         Machines that take weights of rows, (n,), have them as a further argument `weight`.
         """
+
+    def _without_intercept(self, Y: np.ndarray, sample_weight: Any) -> np.ndarray:
+        """What is left of targets Y : (n, m) to be fitted; sets or deletes `intercept_`."""
+        self.__dict__.pop("intercept_", None)  # of an earlier fit
+        if not self.fit_intercept:
+            return Y
+        weight = None if sample_weight is None else checked_weights(sample_weight, len(Y))
+        self.intercept_ = np.average(Y, axis=0, weights=weight)
+        return Y - self.intercept_
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
         weights = {}
@@ -90,7 +114,9 @@ class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
         """The function fitted to rows in chunks, of which `survey` has a sample."""
         raise NotImplementedError
 
-    def _fit_chunks(self, rows: ChunkedRows, targets: Targets, trace: Trace) -> None:
+    def _fit_chunks(
+        self, rows: ChunkedRows, targets: ClassTargets | RealTargets, trace: Trace
+    ) -> None:
         if not self.accepts_chunks:
             raise ValueError(
                 f"{type(self).__name__} with these parameters needs all rows in memory, not in "
@@ -100,6 +126,9 @@ class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
         with trace.phase("survey"):
             seed = check_random_state(getattr(self, "random_state", None)).randint(2**31)
             survey = Survey(rows, targets, self._samples_of_chunks() or 0, seed)
+            self.__dict__.pop("intercept_", None)  # of an earlier fit
+            if self.fit_intercept:
+                self.intercept_ = targets.subtract_mean()
         self.n_features_in_ = rows.n_features
         self._machine = self._solve_chunks(rows, survey, seed, trace)
         self.model_bytes_ = self._machine.nbytes
@@ -111,7 +140,9 @@ class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
         if (chunks := rows_in_chunks(X)) is not None:
             return np.concatenate([self._values(block.X) for block in chunks.blocks()])
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._machine(X)
+        values = self._machine(X)
+        intercept = getattr(self, "intercept_", None)
+        return values if intercept is None else values + intercept
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -174,7 +205,8 @@ class RidgeRegressorMixin(ChunkScores, RegressorMixin):
         Y = np.asarray(y, np.float64)
         self._one_target = Y.ndim == 1
         trace = Trace() if trace is None else trace
-        self._fit(X, Y.reshape(len(Y), -1), trace, sample_weight)
+        Y = self._without_intercept(Y.reshape(len(Y), -1), sample_weight)
+        self._fit(X, Y, trace, sample_weight)
         require_finite(self)
         return self
 
@@ -229,7 +261,8 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
         trace = Trace() if trace is None else trace
         # Models that are solved directly have no limit.
         deadline = Deadline(self.max_time, trace) if hasattr(self, "max_time") else None
-        self._fit(X, class_labels.signs(index, len(self.classes_)), trace, sample_weight)
+        signs = class_labels.signs(index, len(self.classes_))
+        self._fit(X, self._without_intercept(signs, sample_weight), trace, sample_weight)
         self._calibrate(X, y, sample_weight, trace, deadline)
         return self
 

@@ -45,6 +45,7 @@ class ClassTargets:
     def __init__(self) -> None:
         self._counts: dict[Any, int] = {}
         self._kind = ""
+        self._subtracted: np.ndarray | None = None
 
     def add(self, block: Block) -> np.ndarray:
         y = np.asarray(block.y)
@@ -78,7 +79,14 @@ class ClassTargets:
         return index.astype(np.int32)
 
     def matrix(self, encoded: np.ndarray) -> np.ndarray:
-        return class_labels.signs(encoded, len(self.classes))
+        signs = class_labels.signs(encoded, len(self.classes))
+        return signs if self._subtracted is None else signs - self._subtracted
+
+    def subtract_mean(self) -> np.ndarray:
+        """From now on `matrix` subtracts the mean of all rows, which is returned; (m,)."""
+        signs = class_labels.signs(np.arange(len(self.classes)), len(self.classes))
+        self._subtracted = np.average(signs, axis=0, weights=self.counts)
+        return self._subtracted
 
     def weights(self, weights: dict | str | None) -> np.ndarray:
         """Factor of each class, as scikit-learn's `compute_class_weight` has it; (q,)."""
@@ -109,6 +117,7 @@ class RealTargets:
     def __init__(self) -> None:
         self._shape: tuple[int, ...] | None = None
         self._n = 0
+        self._is_centred = False
 
     def add(self, block: Block) -> np.ndarray:
         y = self._floats(block)
@@ -137,7 +146,12 @@ class RealTargets:
         return y.reshape(len(y), -1)
 
     def matrix(self, encoded: np.ndarray) -> np.ndarray:
-        return encoded
+        return encoded - self.mean if self._is_centred else encoded
+
+    def subtract_mean(self) -> np.ndarray:
+        """As in `ClassTargets`."""
+        self._is_centred = True
+        return self.mean
 
     @staticmethod
     def _floats(block: Block) -> np.ndarray:

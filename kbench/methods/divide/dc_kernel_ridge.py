@@ -58,7 +58,7 @@ class DCRidge(KernelRidgeEstimator):
     degree : int, default=3
     coef0 : float, default=0.0
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
-    tol, max_iter, max_time, dtype, memory_mb
+    fit_intercept, tol, max_iter, max_time, dtype, memory_mb
         As in `KernelRidge`, for each subset.
     n_jobs : int or None, default=None
         Subsets that are solved in parallel, through joblib. The result does not depend on it.

@@ -54,6 +54,9 @@ class ExactRidge(KernelRidgeEstimator):
         Precision of the factorisation, or of the approximation.
     memory_mb : float, default=8192.0
         Largest size of it in MiB; a larger one is refused before anything is computed.
+    fit_intercept : bool, default=False
+        Whether to subtract the mean of the targets before the fit and to add it to the estimates.
+        A ridge machine has no intercept by definition: f tends to 0 away from the rows.
 
     Attributes
     ----------

@@ -297,6 +297,8 @@ target_cost, random_state, n_jobs
         "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
     memory_mb : float, default=2048.0
         Largest kernel matrix of a leaf, in MiB; larger leaves are refused.
+    fit_intercept : bool, default=False
+        As in `KernelRidge`.
 
     Attributes
     ----------
@@ -327,11 +329,13 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkLeaves._parameter_constraints,
         "alpha": ALPHA,
+        "fit_intercept": ["boolean"],
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
     }
 
     alpha: float | str = "loo"
     memory_mb: float = 2048.0
+    fit_intercept: bool = False
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
@@ -365,6 +369,10 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
             self._warn_of_sizes(X.shape[0])
         rng = check_random_state(self.random_state)
         y = np.asarray(y, np.float64)
+        self.__dict__.pop("intercept_", None)  # of an earlier fit
+        if self.fit_intercept:
+            self.intercept_ = float(y.mean())
+            y = y - self.intercept_
         with trace.phase("prepare"):
             self.alpha_ = chosen_alpha(
                 self.alpha, lambda: make_kernel("rbf", X, gamma=self.gamma), X, y[:, None]
@@ -409,7 +417,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
     def predict(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) array or CSR; (u,) float64."""
         X = checked_rows(self, X)
-        return self._machine(X)[:, 0]
+        return self._machine(X)[:, 0] + getattr(self, "intercept_", 0.0)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -61,6 +61,9 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         "compressed" evaluates the regression function through the tree (`HSSMatrix.machine`).
     error_rows : int, default=200
         Number of rows on which `kernel_error_` is measured, outside the clock; 0 skips it.
+    fit_intercept : bool, default=False
+        As in `KernelRidge`: whether to subtract the means of the targets and to add them to the
+        estimates. The likelihood is then that of what is left of the targets.
     warm_start : bool, default=False
         Keep the compressed matrix, and reuse in the next `fit` to the same rows what its parameters
         leave valid: for another alpha everything but the factors.
@@ -70,6 +73,8 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     Attributes
     ----------
     dual_coef_ : (n,) or (n, n_targets)
+    intercept_ : (n_targets,) float64
+        Means of the targets, only with fit_intercept=True.
     log_marginal_likelihood_ : float
         -1/2 y'coef - 1/2 log det(K~ + alpha I) - n/2 log 2 pi, summed over targets.
     matrix_ : HSSMatrix
@@ -117,6 +122,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         "alpha": ALPHA,
         "predict_with": [StrOptions({"exact", "compressed"})],
         "error_rows": [Interval(Integral, 0, None, closed="left")],
+        "fit_intercept": ["boolean"],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
     }
@@ -126,6 +132,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     alpha: float | str = "loo"
     predict_with: str = "exact"
     error_rows: int = 200
+    fit_intercept: bool = False
     warm_start: bool = False
     random_state: Any = None
 
@@ -163,6 +170,10 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
                 y_numeric=True,
             )
             targets = np.asarray(y, np.float64).reshape(len(y), -1)
+            self.__dict__.pop("intercept_", None)  # of an earlier fit
+            if self.fit_intercept:
+                self.intercept_ = targets.mean(axis=0)
+                targets = targets - self.intercept_
         matrix = fresh_part(self.matrix, HSSMatrix(preset="precise"), self.random_state)
         with trace.phase("tree"):
             exact = self._is_faster_exactly(matrix, X)
@@ -249,6 +260,8 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         values = self._machine(X)
+        intercept = getattr(self, "intercept_", None)
+        values = values if intercept is None else values + intercept
         return values if self.dual_coef_.ndim == 2 else values[:, 0]
 
     def __sklearn_tags__(self) -> Tags:

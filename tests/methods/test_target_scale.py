@@ -1,0 +1,97 @@
+"""Targets with a mean and a scale: estimates for s y + c are those for y, times s, plus c.
+
+The rows are a power of two in number and the targets multiples of 2^-10, so that sums, means and
+deviations of the moved targets have no rounding errors where c is a whole number and s a power of
+two: an estimator that follows its targets then takes the same steps.
+"""
+
+import numpy as np
+import pytest
+from all_machines import build, machines
+from chunk_rows import chunked
+from sklearn.base import is_classifier, is_regressor
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+CHOOSING = [
+    machine
+    for machine in machines()
+    if machine.cls.__module__.startswith("kbench.methods.automatic.")
+    and is_regressor(build(machine))
+]
+# Without an intercept by definition, so that they do not have one unless they are asked.
+RIDGES = [
+    machine
+    for machine in machines()
+    if "alpha" in machine.names and "fit_intercept" in machine.names
+]
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(160, 3))
+    y = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.normal(size=160)
+    return X[:128], np.round(1024.0 * y[:128]) / 1024.0, X[128:]
+
+
+def test_the_lists_are_not_empty():
+    assert {m.cls.__name__ for m in CHOOSING} >= {"TunedKernelSVR", "RecursiveFeatureRegressor"}
+    assert {m.cls.__name__ for m in RIDGES} >= {"KernelRidge", "FalkonRegressor", "HSSKernelRidge"}
+
+
+@pytest.mark.parametrize("machine", CHOOSING, ids=str)
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 2.0**23), (2.0**-30, 0.0), (2.0**30, 2.0**50)])
+def test_estimators_that_choose_for_themselves_follow_shift_and_scale(
+    machine, scale, shift, problem
+):
+    X, y, new = problem
+    plain = build(machine).fit(X, y).predict(new)
+    moved = build(machine).fit(X, scale * y + shift).predict(new)
+    # The rounding of the shift itself, and of float32 values.
+    rounding = 1e-6 + 2.0 * np.spacing(abs(shift)) / scale
+    np.testing.assert_allclose((moved - shift) / scale, plain, atol=rounding)
+
+
+@pytest.mark.parametrize("machine", [m for m in RIDGES if is_regressor(build(m))], ids=str)
+def test_ridge_regressions_with_an_intercept_follow_a_shift(machine, problem):
+    X, y, new = problem
+    without, model = build(machine).fit(X, y), build(machine).set_params(fit_intercept=True)
+    assert not hasattr(without, "intercept_")
+    plain = model.fit(X, y).predict(new)
+    assert model.intercept_ == pytest.approx(y.mean())
+    np.testing.assert_allclose(without.fit(X, y - y.mean()).predict(new) + y.mean(), plain)
+    moved = model.fit(X, y + 2.0**23).predict(new)
+    np.testing.assert_allclose(moved - 2.0**23, plain, atol=1e-6)
+    assert not hasattr(model.set_params(fit_intercept=False).fit(X, y), "intercept_")
+
+
+@pytest.mark.parametrize(
+    "machine", [m for m in RIDGES if getattr(build(m), "accepts_chunks", False)], ids=str
+)
+def test_rows_in_chunks_have_the_intercept_of_rows_in_memory(machine, problem):
+    X, y, new = problem
+    targets = (y > 0.5).astype(int) if is_classifier(build(machine)) else y
+    model = build(machine).set_params(fit_intercept=True)
+    expected = model.fit(X, targets).intercept_
+    rows = chunked(X.astype(np.float32), targets)
+    plain = model.fit(rows).predict(new)
+    np.testing.assert_allclose(model.intercept_, expected)
+    if is_regressor(model):
+        moved = model.fit(chunked(X.astype(np.float32), y + 2.0**23)).predict(new)
+        np.testing.assert_allclose(moved - 2.0**23, plain, atol=1e-6)
+
+
+# Random features do not vanish away from the rows.
+@pytest.mark.parametrize(
+    "machine",
+    [m for m in RIDGES if is_classifier(build(m)) and "RandomFeatures" not in str(m)],
+    ids=str,
+)
+def test_ridge_classifiers_with_an_intercept_predict_the_majority_far_from_all_rows(
+    machine, problem
+):
+    X, y, _ = problem
+    model = build(machine).set_params(fit_intercept=True).fit(X, (y > 0.5).astype(int))
+    value = model.decision_function(1e6 * np.ones((1, 3)))
+    np.testing.assert_allclose(value, 2.0 * np.mean(y > 0.5) - 1.0, atol=1e-6)
