@@ -1,4 +1,4 @@
-"""Support vector machines of a stored kernel matrix for several C, each started from the last.
+"""Support vector machines of one kernel matrix for several C, each started from the last.
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    C l <= b <= C u,    1'b = 0,    C = C_1 < C_2 < ...
 
@@ -26,6 +26,7 @@ from kbench.solvers.small.steps import (
     VIOLATION,
     descend,
 )
+from kbench.trace import Deadline
 
 # A first C above this is reached by factors of 4 from here: from zero, a machine of C = 2^7 takes
 # ten times as many steps. C in units of the targets' deviation.
@@ -39,7 +40,7 @@ _LOG2_E = math.log2(math.e)
 _NO_VALUES = np.empty((0, 0), np.float32)
 
 
-class Machine(NamedTuple):
+class Solution(NamedTuple):
     """Solution of one problem."""
 
     coef: np.ndarray  # (n,) b
@@ -65,6 +66,10 @@ def stored(K: np.ndarray) -> KernelRows:
 def on_demand(points: np.ndarray, gamma: float, out: np.ndarray) -> KernelRows:
     """Rows of exp(-gamma ||x - z||^2) for n points by feature, written into out : (n, n)."""
     return KernelRows(points, gamma * _LOG2_E, out, np.full(len(out), -1))
+
+
+class OutOfTime(Exception):
+    """A deadline passed between two problems, so that not all of them were solved."""
 
 
 class Problem(NamedTuple):
@@ -95,7 +100,8 @@ def along_c(
     climb_steps: int | None = None,
     epsilon: float = 0.0,
     narrower: Sequence[float] = (),
-) -> Iterator[Machine]:
+    deadline: Deadline | None = None,
+) -> Iterator[Solution]:
     """Solve a problem for increasing values of C, then for narrower tubes at the last of them.
 
     Parameters
@@ -112,6 +118,12 @@ def along_c(
         Half the width of the tube for all values of C.
     narrower : decreasing values of epsilon
         The last C is solved for these, too, each started from the solution before.
+    deadline : Deadline, optional
+
+    Raises
+    ------
+    OutOfTime
+        The deadline has passed before a value of C is begun.
 
     Notes
     -----
@@ -138,6 +150,8 @@ def along_c(
     stages += [(Cs[-1], width, True) for width in narrower]
     last_c, last_width, solved = 0.0, epsilon, True
     for C, width, wanted in stages:
+        if deadline is not None and deadline.passed:
+            raise OutOfTime
         at_bound = bool(np.any((beta != 0.0) & ((beta <= values[1]) | (beta >= values[2]))))
         if last_c == 0.0 or width < last_width or at_bound or not solved:
             if last_c > 0.0:
@@ -160,7 +174,19 @@ def along_c(
             values[1], values[2] = C * unit_lower, C * unit_upper
         last_c, last_width = C, width
         if wanted:
-            yield Machine(beta.copy(), float(report[INTERCEPT]), solved)
+            yield Solution(beta.copy(), float(report[INTERCEPT]), solved)
+
+
+def in_time(solutions: Iterator[Solution]) -> list[Solution]:
+    """The first solutions, up to the deadline; OutOfTime if there are none."""
+    found: list[Solution] = []
+    try:
+        while (solution := next(solutions, None)) is not None:
+            found.append(solution)
+    except OutOfTime:
+        if not found:
+            raise
+    return found
 
 
 def _climb(Cs: Sequence[float]) -> Iterator[tuple[float, bool]]:

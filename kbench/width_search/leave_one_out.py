@@ -16,33 +16,18 @@ import numpy as np
 import scipy.linalg
 
 from kbench.trace import Deadline, Trace
+from kbench.width_search import constants
 from kbench.width_search.gram import Rows
 from kbench.width_search.surface import Surface
 
-# Rows of the first and the second eigendecompositions, 0.05 s and 0.2 s each, and of the inverses
-# of the last rung, 0.6 s each, one thread. With a last rung, held-out RMSE on the first 4,000 rows
-# of protein_regression is 0.686 +- .001 instead of 0.703 +- .024, on cpusmall 3.06 +- .07 instead
-# of 3.23 +- .35 (three to five seeds), as with 4,000 rows in it, which takes twice the time.
-_FIRST, _SECOND, _LAST = 600, 1000, 3000
 # Disjoint samples of the first and the second rung, where there are rows for them.
 _SAMPLES = (1, 2)
-# Octaves of width from the best machine of the last rung to the next one, the first step that leads
-# to a new width. More local machines come first, because the best ones are more local with more
-# rows: with 1,000 rows of protein_regression the best gamma is up to 2^4 times too small. The
-# second value is the number of machines, at most.
-_STEPS, _MOST_LAST = (2.0, -2.0, 1.0, -1.0), 5
-# Widths of the first rung, and how many the second one has.
-_WIDTHS, _SECOND_WIDTHS = np.arange(-7.0, 7.0), 5
-# Ridges, as logarithms to base 2.
-_RIDGES = np.arange(-20.0, 5.0, 2.0)
-# Spacing of the points among which the answer is chosen, and their largest distance from a point of
-# the last rung.
-_SPACING, _TRUST = 0.25, 0.75
-# Fraction of the sampling error of the log error that an octave of the width or of 1 / alpha may
-# cost: of machines whose errors do not differ significantly, the smoother one is chosen.
-_SMOOTHER = 0.05
-# Fraction of the sampling error of a log error that is not common to machines of the same rows.
-_COMMON = 0.35
+# Multiplications of an eigendecomposition of m rows, as a multiple of m^3 (G. Golub and C. Van
+# Loan, "Matrix Computations", 4th edition, 2013, section 8.3: 9 m^3 operations).
+_PRODUCTS_OF_EIGENVALUES = 9.0
+# Rows of the eigendecomposition that tells, where there is a deadline, what larger ones take: under
+# a hundredth of a second.
+_PILOT_ROWS = 100
 
 
 def errors_by_ridge(K: np.ndarray, y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
@@ -98,13 +83,20 @@ class RidgeSearch:
         choice; `relative_deviation` is its sampling error as a fraction of it.
     columns : dict of str to lists
         n_rows, gamma, alpha and error of every machine.
+    seconds_per_product : float
+        Measured wall seconds of a multiplication in the factorisations of the search, from which
+        the cost of later ones is estimated.
+
+    A width is not begun if the last one makes it likely to end after the deadline; the first one is
+    always measured, on 600 rows at most.
     """
 
     def __init__(
         self, rows: Rows, y: np.ndarray, rng: np.random.Generator, deadline: Deadline, trace: Trace
     ) -> None:
         n = len(rows)
-        self._rows, self._trace = rows, trace
+        self._rows, self._trace, self._deadline = rows, trace, deadline
+        self.seconds_per_product = 0.0
         self._order = rng.permutation(n)
         deviation = float(y.std())
         self._scale = deviation if deviation > 0.0 else 1.0
@@ -113,54 +105,88 @@ class RidgeSearch:
         self._points = np.empty((0, 4))
         self._log_errors = self._deviations = np.empty(0)
         self._rungs = np.empty(0, int)
-        surface = self._rung(0, min(n, _FIRST), _WIDTHS)
-        if n > _FIRST and not deadline.passed:
-            m = min(n, _SECOND)
+        surface = self._rung(0, self._first_rows(), constants.RIDGE_WIDTHS)
+        if n > constants.RIDGE_ROWS[0] and not deadline.passed:
+            m = min(n, constants.RIDGE_ROWS[1])
             surface = self._rung(1, m, self._promising(surface, m))
-            if n > _SECOND:
-                surface = self._last_rung(surface, deadline)
+            if n > constants.RIDGE_ROWS[1]:
+                surface = self._last_rung(surface)
         self._choose(surface)
+
+    def _first_rows(self) -> int:
+        """Rows of the first rung: as many as the deadline is expected to leave time for."""
+        most = min(len(self._rows), constants.RIDGE_ROWS[0])
+        left = self._deadline.seconds_left()
+        if left is None or most <= _PILOT_ROWS:
+            return most
+        start, sample = self._now(), self._order[:_PILOT_ROWS]
+        K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit)
+        errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES)
+        rate = (self._now() - start) / _PILOT_ROWS**3
+        affordable = np.cbrt(left / max(len(constants.RIDGE_WIDTHS) * rate, 1e-300))
+        return int(np.clip(affordable, _PILOT_ROWS, most))
 
     def _rung(self, number: int, m: int, widths: np.ndarray) -> Surface:
         """Measure all ridges of some widths on samples of m rows."""
         n_samples = min(_SAMPLES[number], len(self._order) // m)
         samples = [self._order[k * m : (k + 1) * m] for k in range(n_samples)]
-        for u in widths:
+        # Widths in the middle first: the deadline may leave no time for the others.
+        for u in sorted(widths, key=lambda u: (abs(u), u)):
+            products = _PRODUCTS_OF_EIGENVALUES * n_samples * float(m) ** 3
+            if not self._has_time(products):
+                break
+            start = self._now()
             gamma = self._rows.unit * 2.0**u
             parts = []
             for sample in samples:
                 # One at a time: kernel matrices of the same rows share memory.
                 K = self._rows.gram(sample, sample[:0]).matrix(gamma)
-                parts.append(errors_by_ridge(K, self._z[sample], 2.0**_RIDGES) ** 2)
-            self._record(number, m, u, _RIDGES, np.vstack(parts))
+                parts.append(errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES) ** 2)
+            self.seconds_per_product = (self._now() - start) / products
+            self._record(number, m, u, constants.RIDGES, np.vstack(parts))
         return self._surface()
 
-    def _last_rung(self, surface: Surface, deadline: Deadline) -> Surface:
+    def _now(self) -> float:
+        return self._trace.wall_s() - self._trace.paused_wall_s
+
+    def _has_time(self, products: float) -> bool:
+        """Whether so many multiplications are expected to end in time, or nothing was measured."""
+        left = self._deadline.seconds_left()
+        nothing = not self.columns["error"]
+        return left is None or nothing or self.seconds_per_product * products < left
+
+    def _last_rung(self, surface: Surface) -> Surface:
         """Measure the best point with more rows, then smaller and larger widths while errors fall.
 
         Each width has the ridge that the surface expects to be its best one.
         """
-        sample = self._order[:_LAST]
+        sample = self._order[: constants.RIDGE_ROWS[2]]
         candidates = self._candidates(0.5)
         following = candidates[surface.mean(_at_goal(candidates)).argmin(), 0]
         measured: dict[float, float] = {}
-        while following is not None and len(measured) < _MOST_LAST and not deadline.passed:
-            u = float(following)
+        products = float(len(sample)) ** 3
+        while following is not None and len(measured) < constants.MAX_LAST_WIDTHS:
+            if not self._has_time(products):
+                break
+            u, start = float(following), self._now()
             ridges = _all_ridges(np.array([u]))
             v = ridges[surface.mean(_at_goal(ridges)).argmin(), 1]
             K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit * 2.0**u)
             squares = errors_of_one_ridge(K, self._z[sample], float(2.0**v)) ** 2
+            self.seconds_per_product = (self._now() - start) / products
             self._record(2, len(sample), u, np.array([v]), squares[:, None])
             measured[u] = float(squares.mean())
             best = min(measured, key=lambda width: measured[width])
-            widths = (best + step for step in _STEPS)
+            widths = (best + step for step in constants.RIDGE_STEPS)
             following = next((width for width in widths if width not in measured), None)
         return self._surface()
 
     def _candidates(self, beyond: float) -> np.ndarray:
         """All ridges of the widths of the rung before and `beyond` octaves from them; (q, 2)."""
         tried = self._points[self._rungs == self._rungs[-1], 0]
-        return _all_ridges(np.arange(tried.min() - beyond, tried.max() + beyond + 0.01, _SPACING))
+        return _all_ridges(
+            np.arange(tried.min() - beyond, tried.max() + beyond + 0.01, constants.SPACING)
+        )
 
     def _record(self, number: int, m: int, u: float, vs: np.ndarray, squares: np.ndarray) -> None:
         """Keep the squared errors (rows, len(vs)) of machines of m rows."""
@@ -175,7 +201,9 @@ class RidgeSearch:
         self.columns["error"] += list(errors * self._scale**2)
         self._points = np.vstack([self._points, [(u, v, t, 0.0) for v in vs]])
         self._log_errors = np.append(self._log_errors, np.log(np.clip(errors, 1e-12, 1.0)))
-        self._deviations = np.append(self._deviations, _COMMON * np.minimum(deviations, 1.0))
+        self._deviations = np.append(
+            self._deviations, constants.COMMON * np.minimum(deviations, 1.0)
+        )
         self._rungs = np.append(self._rungs, np.full(len(vs), number))
 
     def _surface(self) -> Surface:
@@ -183,13 +211,17 @@ class RidgeSearch:
 
     def _promising(self, surface: Surface, m: int) -> np.ndarray:
         """Widths around the best one for m rows and the best one for all rows."""
-        u, v = (axis.ravel() for axis in np.meshgrid(_WIDTHS, _RIDGES))
+        u, v = (axis.ravel() for axis in np.meshgrid(constants.RIDGE_WIDTHS, constants.RIDGES))
         best = []
         for t in (np.log2(m / len(self._rows)), 0.0):
             mean = surface.mean(np.column_stack([u, v, np.full(len(u), t), np.zeros(len(u))]))
             best.append(float(u[mean.argmin()]))
-        distance = np.minimum(np.abs(_WIDTHS - best[0]), np.abs(_WIDTHS - best[1]))
-        return np.sort(_WIDTHS[np.argsort(distance, kind="stable")[:_SECOND_WIDTHS]])
+        distance = np.minimum(
+            np.abs(constants.RIDGE_WIDTHS - best[0]), np.abs(constants.RIDGE_WIDTHS - best[1])
+        )
+        return np.sort(
+            constants.RIDGE_WIDTHS[np.argsort(distance, kind="stable")[: constants.SECOND_WIDTHS]]
+        )
 
     def _choose(self, surface: Surface) -> None:
         last = self._rungs == self._rungs[-1]
@@ -197,21 +229,21 @@ class RidgeSearch:
         if self._rungs[-1] < 2:
             near = self._candidates(0.5)
         else:
-            near = self._candidates(_TRUST)
+            near = self._candidates(constants.TRUST)
             best = tried[self._log_errors[last].argmin()]
-            near = near[np.abs(near - best).max(axis=1) <= _TRUST]
+            near = near[np.abs(near - best).max(axis=1) <= constants.TRUST]
         mean = surface.mean(_at_goal(near))
-        octave = _SMOOTHER * np.median(self._deviations[last]) / _COMMON
+        octave = constants.SMOOTHER * np.median(self._deviations[last]) / constants.COMMON
         u, v = near[(mean + octave * (near[:, 0] - near[:, 1])).argmin()]
         self.gamma, self.alpha = float(self._rows.unit * 2.0**u), float(2.0**v)
         nearest = int(np.flatnonzero(last)[np.abs(tried - (u, v)).sum(axis=1).argmin()])
         self.error = float(self.columns["error"][nearest])
-        self.relative_deviation = float(self._deviations[nearest] / _COMMON)
+        self.relative_deviation = float(self._deviations[nearest] / constants.COMMON)
 
 
 def _all_ridges(widths: np.ndarray) -> np.ndarray:
     """Points (q, 2) of each width with ridges of a fine grid."""
-    ridges = np.arange(_RIDGES[0], _RIDGES[-1] + 0.01, _SPACING)
+    ridges = np.arange(constants.RIDGES[0], constants.RIDGES[-1] + 0.01, constants.SPACING)
     return np.column_stack([axis.ravel() for axis in np.meshgrid(widths, ridges)])
 
 

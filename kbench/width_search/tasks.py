@@ -6,25 +6,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kbench.width_search.c_path import along_c, classify, regress, stored
+from kbench.trace import Deadline
+from kbench.width_search import constants
+from kbench.width_search.c_path import OutOfTime, along_c, classify, in_time, regress, stored
 from kbench.width_search.gram import Gram
 
-# Violation at which machines of the search stop: of classifiers with margin 1, and of regressions
-# with targets of unit deviation.
-_TOL_OF_MARGINS, _TOL_OF_TARGETS = 0.1, 0.05
-# Training rows of a regression in the search. Nearly all rows are support vectors, and the best C
-# of targets with little noise is large: halves of 7,000 rows take 36 s on bike.
-_MOST_REGRESSION_ROWS = 4000
-# Limits on steps of a regression for each training row: of more and of at most 2,500 rows, whose
-# machines are cheap. With 10 instead of 12 for more rows bike takes about a tenth less time. With
-# 12 instead of 25 for few rows, targets with little noise suffer (Friedman's second function, 2,000
-# rows, noise 20, five seeds: RMSE 6.5 instead of 5.9 on new rows without noise).
-_STEPS, _STEPS_OF_FEW, FEW_REGRESSION_ROWS = 10, 25, 2500
-# Tube of a regression after the first rung, as a fraction of that rung's lowest RMSE. Wider tubes
-# have fewer support vectors and take fewer steps, but tell less of machines whose final tube is
-# narrower: on 2,666 rows of bike, the solutions of four (gamma, C) take 1.9 s with a tube of 0.05
-# deviations of y and 1.3 s with 0.1.
-_TUBE_OF_ERROR = 0.3
+__all__ = ["Classification", "Losses", "OutOfTime", "Regression", "Task"]
+
 # Limit on steps of a regression for each C on the way to its first one, as a fraction of the limit
 # for that. With 1 and with 0.1, machines of bike (C = 64 to 460) take 0.09 to 0.36 s and 0.08 s,
 # with held-out errors within 0.5 per cent of each other.
@@ -37,6 +25,7 @@ class Losses(NamedTuple):
     losses: np.ndarray  # (p, 3) sums of the loss, of its square, and of the rows' weights
     solved: np.ndarray  # (p,) whether all problems reached the tolerance
     support_fraction: np.ndarray  # (p,) fraction of training rows that are support vectors
+    largest: np.ndarray  # (p,) absolute value of the largest dual coefficient, as a multiple of C
 
 
 class Task(Protocol):
@@ -48,25 +37,22 @@ class Task(Protocol):
         Error of the best constant.
     scale_of_c : float
         C of the final machine for 1 in the search.
-    most_rows : int
-        Training rows of a machine of the search, at most.
-    last_rungs : tuple of two ints
-        Of 1,500 to 6,000 rows: points of the last rung of halves, and folds of the rung after it.
+    last_values : int
+        Kernel values for one width between the training rows of the last rung.
     steps : int
         Limit on steps of a machine after the first rung for each training row.
-    unsolved_deviation : float
-        Deviation added to the log error of a machine that was stopped by that limit.
     """
 
     worst: float
     scale_of_c: float
-    most_rows: int
-    last_rungs: tuple[int, int]
+    last_values: int
     steps: int
-    unsolved_deviation: float
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
         """A random order of the rows in which every range represents the data."""
+
+    def representatives(self, order: np.ndarray) -> np.ndarray:
+        """The first of some rows without which no machine has all classes."""
 
     def adapt(self, error: float) -> None:
         """Set what depends on the lowest error of the first rung, before the second one."""
@@ -85,8 +71,17 @@ class Task(Protocol):
         training: np.ndarray,
         validation: np.ndarray,
         max_steps: int,
+        deadline: Deadline,
     ) -> Losses:
-        """Losses of the validation rows for increasing values of C."""
+        """Losses of the validation rows for increasing values of C.
+
+        Of the first of them if the deadline passes before the others of a single problem.
+
+        Raises
+        ------
+        OutOfTime
+            The deadline has passed before any value of C was solved for all problems.
+        """
 
     def losses_of(self, predicted: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Loss of each prediction for some rows; (len(rows),)."""
@@ -104,12 +99,8 @@ class Classification:
     """
 
     scale_of_c = 1.0
-    # Halves of all data that are not divided into cells (`kbench.width_search.search.FEW_ROWS`).
-    most_rows = 8000
-    # With (4, 3) the choices for covtype's first 5,000 rows have 79.88 +- .18 per cent of the rows
-    # behind them, with (4, 5) 79.84 +- .13, with (2, 5) 79.84 +- .10 (eight seeds).
-    last_rungs = 2, 5
-    steps, unsolved_deviation = 25, 0.2
+    last_values = constants.LAST_VALUES
+    steps = constants.STEPS_OF_CLASSES
 
     def __init__(self, index: np.ndarray, n_classes: int, *, balanced: bool) -> None:
         self._index, self._k = index, n_classes
@@ -126,6 +117,9 @@ class Classification:
             rows = np.flatnonzero(self._index == c)
             place[rows] = (rng.permutation(len(rows)) + rng.random()) / len(rows)
         return np.argsort(place, kind="stable")
+
+    def representatives(self, order: np.ndarray) -> np.ndarray:
+        return order[np.sort(np.unique(self._index[order], return_index=True)[1])]
 
     def adapt(self, error: float) -> None:
         """A classifier's loss has no scale."""
@@ -169,6 +163,7 @@ class Classification:
         training: np.ndarray,
         validation: np.ndarray,
         max_steps: int,
+        deadline: Deadline,
     ) -> Losses:
         n, p, k = len(training), len(Cs), self._k
         if k == 2:
@@ -199,15 +194,19 @@ class Classification:
                 )
                 kernel = stored(values)
             signs = np.repeat([1.0, -1.0], [n_a, n_b])
-            machines = along_c(
-                classify(kernel, signs), Cs, tol=_TOL_OF_MARGINS, max_steps=max_steps
-            )
-            for j, machine in enumerate(machines):
-                coef[spans[a], j, b - 1] = machine.coef[:n_a]
-                coef[spans[b], j, a] = machine.coef[n_a:]
-                intercepts[j, pair] = machine.intercept
-                solved[j] &= machine.solved
-        used = np.any(coef, axis=2)
+            options: dict = {"max_steps": max_steps, "deadline": deadline}
+            problem = classify(kernel, signs)
+            solutions = along_c(problem, Cs, tol=constants.TOL_OF_CLASSES, **options)
+            if k == 2:
+                solved_in_time = in_time(solutions)
+                solutions, p = iter(solved_in_time), len(solved_in_time)
+            for j, solution in enumerate(solutions):
+                coef[spans[a], j, b - 1] = solution.coef[:n_a]
+                coef[spans[b], j, a] = solution.coef[n_a:]
+                intercepts[j, pair] = solution.intercept
+                solved[j] &= solution.solved
+        coef, intercepts, solved = coef[:, :p], intercepts[:p], solved[:p]
+        used, largest = np.any(coef, axis=2), np.abs(coef).max(axis=(0, 2)) / np.array(Cs[:p])
         support = np.flatnonzero(np.any(used, axis=1))
         index = self._index[training[support]]
         of_class = [slice(*np.searchsorted(index, (c, c + 1))) for c in range(k)]
@@ -223,7 +222,7 @@ class Classification:
             values = np.moveaxis(sums[a, ..., b - 1] + sums[b, ..., a], 0, -1) + intercepts
             truth = self._index[validation[rows]]
             wrong[rows] = self._winners(values) != truth[:, None]
-        return Losses(self._sums(wrong, validation), solved, used.mean(axis=0))
+        return Losses(self._sums(wrong, validation), solved, used.mean(axis=0), largest)
 
     def _winners(self, values: np.ndarray) -> np.ndarray:
         """Class numbers for values of the pairs : (..., pairs); positive is for the first class."""
@@ -245,34 +244,33 @@ class Regression:
     ----------
     epsilon : float
         Half the width of the tube, in deviations of y.
-    scale_of_c : float
-        Deviation of y: C and epsilon of the final machine are those of the search times this.
+    z : (n,)
+        The targets with mean 0 and deviation 1.
+    mean, scale_of_c : float
+        Mean and deviation of y: C and epsilon in its units are those of the search times this.
     """
 
     worst = 1.0
-    most_rows = _MOST_REGRESSION_ROWS
-    # Five folds take 1.4 times as long; RMSE 3.039 instead of 3.041 (cpusmall, four seeds).
-    last_rungs = 4, 3
-    # Stopped after 10 n steps, machines of bike and kin40k (2,666 rows) have held-out errors within
-    # 1 per cent of those after 100 n (3 per cent at C = 460). With 0.2, stopped machines attract
-    # the search to corners, and the choices for cpusmall's first 4,000 rows have an RMSE of
-    # 3.045 +- .024 instead of 3.034 +- .011 (ten seeds, held out, tube and steps changed as well).
-    unsolved_deviation = 0.02
+    # A regression has nearly all rows as support vectors, and large C where it has little noise.
+    last_values = constants.SAMPLE_VALUES
+    steps = constants.STEPS
 
     def __init__(self, y: np.ndarray, epsilon: float) -> None:
         deviation = float(y.std())
         self.scale_of_c = deviation if deviation > 0.0 else 1.0
-        self._mean = float(y.mean())
-        self._z = (y - self._mean) / self.scale_of_c
+        self.mean = float(y.mean())
+        self.z = (y - self.mean) / self.scale_of_c
         self.epsilon = epsilon
-        self.steps = _STEPS if len(y) > FEW_REGRESSION_ROWS else _STEPS_OF_FEW
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
-        return rng.permutation(len(self._z))
+        return rng.permutation(len(self.z))
+
+    def representatives(self, order: np.ndarray) -> np.ndarray:
+        return order[:0]
 
     def adapt(self, error: float) -> None:
         """Widen the tube to a fraction of the first rung's RMSE, which saves steps."""
-        self.epsilon = max(self.epsilon, _TUBE_OF_ERROR * float(np.sqrt(error)))
+        self.epsilon = max(self.epsilon, constants.TUBE_OF_ERROR * float(np.sqrt(error)))
 
     def arranged(self, training: np.ndarray) -> np.ndarray:
         return training
@@ -281,7 +279,7 @@ class Regression:
         return None
 
     def losses_of(self, predicted: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        return ((predicted - self._mean) / self.scale_of_c - self._z[rows]) ** 2
+        return ((predicted - self.mean) / self.scale_of_c - self.z[rows]) ** 2
 
     def losses(
         self,
@@ -291,30 +289,35 @@ class Regression:
         training: np.ndarray,
         validation: np.ndarray,
         max_steps: int,
+        deadline: Deadline,
         narrower: Sequence[float] = (),
     ) -> Losses:
         """As in `Task`, then with the last C for narrower tubes, as decreasing `epsilon`."""
-        problem = regress(stored(gram.matrix(gamma)), self._z[training])
-        machines = list(
+        problem = regress(stored(gram.matrix(gamma)), self.z[training])
+        solutions = in_time(
             along_c(
                 problem,
                 Cs,
-                tol=_TOL_OF_TARGETS,
+                tol=constants.TOL_OF_TARGETS,
                 max_steps=max_steps,
                 climb_steps=int(_CLIMBING * max_steps),
                 epsilon=self.epsilon,
                 narrower=narrower,
+                deadline=deadline,
             )
         )
-        coef = np.array([machine.coef for machine in machines]).T
+        coef = np.array([solution.coef for solution in solutions]).T
         support = np.flatnonzero(coef.any(axis=1))
-        intercepts = np.array([machine.intercept for machine in machines])
+        intercepts = np.array([solution.intercept for solution in solutions])
         weights = coef[support].astype(np.float32)
-        squares = np.empty((len(validation), len(machines)))
+        squares = np.empty((len(validation), len(solutions)))
         for rows, block in gram.blocks(gamma, support):
-            errors = block @ weights + intercepts - self._z[validation[rows], None]
+            errors = block @ weights + intercepts - self.z[validation[rows], None]
             squares[rows] = errors**2
-        n_rows = np.full(len(machines), len(validation))
+        n_rows = np.full(len(solutions), len(validation))
         sums = [squares.sum(axis=0), (squares**2).sum(axis=0), n_rows]
-        solved = np.array([machine.solved for machine in machines])
-        return Losses(np.column_stack(sums), solved, np.mean(coef != 0.0, axis=0))
+        solved = np.array([solution.solved for solution in solutions])
+        largest = (
+            np.abs(coef).max(axis=0) / np.array([*Cs, *[Cs[-1]] * len(narrower)])[: len(solutions)]
+        )
+        return Losses(np.column_stack(sums), solved, np.mean(coef != 0.0, axis=0), largest)

@@ -1,4 +1,4 @@
-"""What machines that choose their parameters have in common."""
+"""What estimators that choose their parameters themselves have in common."""
 
 from abc import abstractmethod
 from numbers import Real
@@ -17,39 +17,17 @@ from kbench.kernels.constraints import KernelName
 from kbench.methods.base.weights import checked_weights
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
+from kbench.width_search import constants
 from kbench.width_search.gram import Rows
 from kbench.width_search.search import FirstRung, Search, search
 from kbench.width_search.tasks import Classification, Regression
 
-# Kernel values of the exact fit, about n rows times the support vectors, above which early DC-SVM
-# is fitted instead: 2^34 take a minute or more.
-_MOST_ENTRIES = 2.0**34
-# Seconds of one kernel value in the exact fit, to compare with a time budget: 54 features at one
-# thread (`scripts/bench_tuned.py`).
-_SECONDS_PER_ENTRY = 3e-9
-# Fraction of the time budget that the search may take.
-_SEARCH_BUDGET = 0.5
 # Coverage of the interval of the estimated error.
 _CONFIDENCE = 0.95
-# Rows on which the Euclidean and the learned metric are compared, of which a half is held out.
-_METRIC_ROWS = 4000
-# Relative improvement of the held-out error from which on the learned metric is kept, because it
-# costs a product with a (d, d) matrix for every row to predict; and the improvement in standard
-# errors of the mean difference between the losses of the same rows. A difference that one row makes
-# alone is one standard error, that of two equal rows 1.4.
-_METRIC_GAIN, _METRIC_STANDARD_ERRORS = 0.02, 1.5
-# Seconds of the search without which no metric is learned: one of 2,000 or of 8,000 rows takes 3 to
-# 12 of them (`scripts/bench_metric.py tuned`) and does not stop in between.
-_METRIC_SECONDS = 12.0
-# Ratio of the columns' deviations from which on standardised columns are compared with those given,
-# and the relative improvement of the first rung's error for which they are taken.
-_SCALES, _SCALER_GAIN = 3.0, 0.05
-# Half the width of the tube during the search, in deviations of y.
-_SEARCH_TUBE = 0.05
 
 
 class SelfTuning(BaseEstimator):
-    """Base of the two estimators: metric, search, and which machine is fitted in the end."""
+    """Base of the self-tuning estimators: metric, search, and which model is fitted in the end."""
 
     _parameter_constraints: ClassVar[dict] = {
         "kernel": [KernelName(["exponential"])],
@@ -76,7 +54,7 @@ class SelfTuning(BaseEstimator):
 
     def _task(self, targets: np.ndarray) -> Classification | Regression:
         """What the search minimises, for class numbers or targets (m,) of some rows."""
-        return Regression(targets, _SEARCH_TUBE)
+        return Regression(targets, constants.GRID_TUBE)
 
     def _regression_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Rows and targets of a regression; a ValueError for fewer than two."""
@@ -112,6 +90,7 @@ class SelfTuning(BaseEstimator):
         X: Any,
         targets: np.ndarray,
         rng: np.random.Generator,
+        deadline: Deadline,
         trace: Trace,
         compared_entries: float = np.inf,
     ) -> tuple[Any, Search, Any, Rows]:
@@ -119,12 +98,16 @@ class SelfTuning(BaseEstimator):
 
         `compared_entries` is as in `search`.
         """
-        budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
-        deadline = Deadline(budget, trace)
-        X, rows, first = self._mapped(X, targets, rng, deadline)
+        X, rows, first = self._mapped(X, targets, rng, deadline, trace)
         task = self._task(targets)
         result = search(rows, task, rng, deadline, trace, first, compared_entries)
         return X, result, task, rows
+
+    def _search_deadline(self, trace: Trace) -> Deadline:
+        """When the search has to end."""
+        if self.time_budget is None:
+            return Deadline(None, trace)
+        return Deadline(constants.SEARCH_BUDGET * self.time_budget, trace)
 
     def _keep(self, result: Search, trace: Trace) -> None:
         """Set the attributes that describe the search."""
@@ -133,7 +116,12 @@ class SelfTuning(BaseEstimator):
         trace(chosen_gamma=self.gamma_, chosen_C=self.C_)
 
     def _mapped(
-        self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
+        self,
+        X: Any,
+        targets: np.ndarray,
+        rng: np.random.Generator,
+        deadline: Deadline,
+        trace: Trace,
     ) -> tuple[Any, Rows, FirstRung | None]:
         """The rows in the learned metric or standardised, where that helps; sets the maps.
 
@@ -151,11 +139,11 @@ class SelfTuning(BaseEstimator):
         scaler, task = StandardScaler().fit(X), self._task(targets)
         order = task.order(rng)
         rows = Rows(X, self.kernel, rng)
-        first = FirstRung(rows, task, order)
+        first = FirstRung(rows, task, order, fraction(deadline, 3, trace), trace)
         standardised = scaler.transform(X)
         other_rows = Rows(standardised, self.kernel, rng)
-        other = FirstRung(other_rows, task, order)
-        if other.error < (1.0 - _SCALER_GAIN) * first.error:
+        other = FirstRung(other_rows, task, order, fraction(deadline, 2, trace), trace)
+        if other.error < (1.0 - constants.SCALER_GAIN) * first.error:
             self.scaler_ = scaler
             return standardised, other_rows, other
         return X, rows, first
@@ -164,7 +152,7 @@ class SelfTuning(BaseEstimator):
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
     ) -> LearnedMetric | None:
         """A metric learned from half of a sample, if it lowers the error of a search on it."""
-        sample = self._task(targets).order(rng)[:_METRIC_ROWS]
+        sample = self._task(targets).order(rng)[: constants.METRIC_ROWS]
         learned, held_out = np.array_split(np.arange(len(sample)), 2)
         y = targets[sample]
         if _too_late(deadline) or len(np.unique(y[learned])) < 2 or len(held_out) < 2:
@@ -203,16 +191,6 @@ class SelfTuning(BaseEstimator):
     @abstractmethod
     def _kind(self) -> str: ...
 
-    def _describe_exact(self, n: int, fraction: float, seconds_left: float | None) -> str:
-        """Why the exact machine is fitted, or "" if it would take too long."""
-        entries = n * max(fraction * n, 1.0)
-        if entries > _MOST_ENTRIES:
-            return ""
-        seconds = entries * _SECONDS_PER_ENTRY
-        if seconds_left is not None and seconds > seconds_left:
-            return ""
-        return f"exact machine: about {entries:.2g} kernel values"
-
     def _rows_to_predict(self, X: Any) -> Any:
         check_is_fitted(self, "best_estimator_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
@@ -239,10 +217,16 @@ class SelfTuning(BaseEstimator):
         return tags
 
 
+def fraction(deadline: Deadline, part: float, trace: Trace) -> Deadline:
+    """A deadline after one of so many parts of the time that is left."""
+    left = deadline.seconds_left()
+    return Deadline(None if left is None else left / part, trace)
+
+
 def _too_late(deadline: Deadline) -> bool:
     """Whether the time that is left cannot hold a metric."""
     left = deadline.seconds_left()
-    return left is not None and left < _METRIC_SECONDS
+    return left is not None and left < constants.METRIC_SECONDS
 
 
 def improves(before: np.ndarray, after: np.ndarray) -> bool:
@@ -253,7 +237,9 @@ def improves(before: np.ndarray, after: np.ndarray) -> bool:
     """
     differences = before - after
     standard_error = differences.std(ddof=1) / np.sqrt(len(differences))
-    least = max(_METRIC_GAIN * before.mean(), _METRIC_STANDARD_ERRORS * standard_error)
+    least = max(
+        constants.METRIC_GAIN * before.mean(), constants.METRIC_STANDARD_ERRORS * standard_error
+    )
     return bool(differences.mean() > least)
 
 
@@ -265,17 +251,21 @@ def _has_different_scales(X: np.ndarray) -> bool:
     """
     at_extreme = np.equal(X, X.min(axis=0)) | np.equal(X, X.max(axis=0))
     deviations = X[:, ~at_extreme.all(axis=0)].std(axis=0)
-    return len(deviations) > 1 and bool(deviations.max() > _SCALES * deviations.min())
+    return len(deviations) > 1 and bool(deviations.max() > constants.SCALES * deviations.min())
 
 
 def normal_interval(error: float, relative_deviation: float) -> np.ndarray:
-    """Normal interval of a mean squared error, at 95 %; (2,)."""
+    """Normal interval of a mean squared error, at 95 %; (2,). Of no rows (nan) [0, inf]."""
+    if np.isnan(error):
+        return np.array([0.0, np.inf])
     half = ndtri(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
     return np.array([max(error - half, 0.0), error + half])
 
 
 def wilson_interval(rate: float, n: int) -> np.ndarray:
-    """Wilson's interval of an error rate measured on n rows, at 95 %; (2,)."""
+    """Wilson's interval of an error rate measured on n rows, at 95 %; (2,). Of no rows [0, 1]."""
+    if n == 0:
+        return np.array([0.0, 1.0])
     z = ndtri(0.5 + 0.5 * _CONFIDENCE)
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)

@@ -8,16 +8,23 @@ process replaces their grid.
 """
 
 import warnings
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
 from kbench import class_labels
-from kbench.methods.automatic.self_tuning import SelfTuning, normal_interval, wilson_interval
+from kbench.methods.automatic.final_fit import FinalFit
+from kbench.methods.automatic.self_tuning import (
+    SelfTuning,
+    fraction,
+    normal_interval,
+    wilson_interval,
+)
 from kbench.methods.base.probability import (
     PROBABILITY,
     TOO_FEW_ROWS,
@@ -33,51 +40,10 @@ from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.methods.exact.kernel_svr import KernelSVR
 from kbench.trace import Deadline, Trace
+from kbench.width_search import constants
 from kbench.width_search.gram import Rows
-from kbench.width_search.search import FEW_ROWS, Search
-from kbench.width_search.tasks import FEW_REGRESSION_ROWS, Classification, Regression
-
-# Kernel values of the exact fit, about n rows times the support vectors, up to which larger
-# machines are compared after the search, each of which takes less than a second. Factor of C and
-# gamma from one to the next, and how many there are at most.
-_CHEAP_ENTRIES, _SMOOTHER, _MOST_LARGER = 2.0**30, 0.25, 6
-# Rows of those machines at most: with 40,000 rows five of them take 3 s on ijcnn1, with these 1.3.
-_MOST_TRAINED = 20_000
-# Held-out rows of that comparison: a fraction of all rows, and a limit. Tolerance of its fits.
-_HELD_OUT, _MOST_HELD_OUT, _LOOSE_TOL = 0.2, 10_000, 0.1
-# Training points of a cluster of early DC-SVM.
-_CLUSTER_ROWS = 2500
-# Most held-out rows for the sigmoids of probabilities. Two fitted numbers raise the expected log
-# loss by 1 / (number of rows), 0.00005. The rows are those of the other half; machines of four
-# fifths fit the same sigmoid (slope 2.13 against 2.06).
-_MOST_CALIBRATION = 20_000
-# Training rows of the machines of each tube, and held-out rows that compare them, at most. Rows up
-# to which three folds compare them, and up to which both halves do: three folds of 4,000 rows of
-# bike take 2.3 s, halves 0.9 s, but halves of 300 rows have chosen a fifth of the noise.
-_TUBE_TRAINED, _TUBE_ROWS = 4000, 8000
-_MOST_FOLDED_TUBES, _MOST_HALVED_TUBES = 1500, 8000
-# Tubes that are compared, as multiples of the held-out deviation. 0.6 is optimal for Gaussian noise
-# (Smola, Murata, Scholkopf and Muller, ICANN 1998). With 0.05 instead of 0.1 the final fit takes
-# 1.3 to 1.6 times as long, and the RMSE falls by 0.6 per cent on kin40k and not on bike.
-_TUBE_OF_NOISE = 0.6
-_TUBES = (1.0, _TUBE_OF_NOISE, 0.2, 0.1)
-# Relative decrease of the held-out squared error for which a narrower tube is taken: it has more
-# support vectors, and one held-out half has chosen tubes of 0.05 on cpusmall that were 1.3 % worse.
-_TUBE_GAIN = 0.01
-# Factor of C where the search has stopped the machines near its answer, and the tube is narrower
-# than the one for noise. Stopped machines understate large C: on 2,666 rows of bike (gamma 0.019),
-# machines of 12 and 60 n steps have held-out errors of 0.0742 and 0.0705 at C = 512, of 0.0720 and
-# 0.0724 at 128; and targets with little noise allow a larger C with more rows. With 2 instead of
-# 1.5 the held-out RMSE on bike is 0.7 per cent lower and the fit takes 0.3 s longer. Noisy targets
-# lose: with 2 the RMSE for Friedman's first function is 7 per cent higher. Only of more than 2,500
-# rows, because machines of fewer rows take twice the steps.
-_MORE_C = 1.5
-# Tolerance of the final regression, in units of the held-out deviation. At 0.02, 0.05 and 0.1 the
-# held-out RMSE is 0.20164, 0.20164 and 0.20167 in 4.0, 3.5 and 2.1 s (kin40k, 4,000 rows).
-_FINAL_TOL = 0.1
-# Steps times rows of the final regression, at most: 10 to 20 s. On kin40k (25,600 rows, of which
-# 20,000 are support vectors) the held-out RMSE is 0.1034 after 0.6e11 and 0.1007 after 1.8e11.
-_MOST_FINAL_WORK = 1e11
+from kbench.width_search.search import FEW_ROWS, Search, divided
+from kbench.width_search.tasks import Classification, OutOfTime, Regression
 
 
 class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
@@ -118,6 +84,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     cv_error_interval_ : (2,)
         Wilson interval of `cv_error_` at 95 %.
     best_estimator_ : KernelSVC or DCSVC
+        Of fewer rows where the time allows no more: `reason_` says so.
     reason_ : str
         Which machine was fitted in the end, and why.
     metric_ : LearnedMetric or None
@@ -218,17 +185,35 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         index = class_labels.index_of(self.classes_, y)
         rng = self._generator()
         with trace.phase("search"):
-            Z, result, task, _ = self._search(X, index, rng, trace, _CHEAP_ENTRIES)
-            self._smoother_by_larger_machines(Z, task, index, result, rng, deadline, trace)
+            searched = self._search_deadline(trace)
+            Z, result, task, _ = self._search(
+                X, index, rng, searched, trace, constants.CHEAP_VALUES
+            )
+            self._smoother_by_larger_machines(Z, task, index, result, rng, searched, trace)
             self._keep(result, trace)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
         with trace.phase("fit"):
-            machine = self._final_machine(result, len(y), deadline.seconds_left(), rng)
-            self.best_estimator_ = machine.fit(Z, y, weight, trace=trace)
+            final = FinalFit(
+                unfitted=partial(self._unfitted, result, rng),
+                exact=partial(self._exact, result),
+                losses=lambda machine, rows: task.losses_of(
+                    class_labels.index_of(self.classes_, machine.predict(Z[rows])), rows
+                ),
+                X=Z,
+                y=y,
+                weight=weight,
+                result=result,
+                task=task,
+                # Halves of the rows are fitted again for probabilities, in about half of the time.
+                deadline=fraction(deadline, 1.5, trace) if self._wants_probabilities else deadline,
+                rng=rng,
+                trace=trace,
+            )
+            self.best_estimator_, self.reason_ = final.run()
         if self._wants_probabilities:
             with trace.phase("calibrate"):
-                self._sigmoids = self._calibrated(Z, index, weight, rng)
+                self._sigmoids = self._calibrated(Z, index, weight, rng, deadline)
         self.timings_ = dict(trace.timings)
         return self
 
@@ -254,13 +239,13 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         """
         n = len(index)
         entries = n * n * result.support_fraction
-        if n <= FEW_ROWS or result.is_dear or entries > _CHEAP_ENTRIES or deadline.passed:
+        if n <= FEW_ROWS or result.is_dear or entries > constants.CHEAP_VALUES or deadline.passed:
             return
-        last = task.last(0.5 * min(_MOST_HELD_OUT / n, _HELD_OUT))
+        last = task.last(0.5 * min(constants.MAX_HELD_OUT / n, constants.HELD_OUT))
         others = task.order(rng)
         others = others[~np.isin(others, last)]
         held_out = np.concatenate([last, others[: len(last)]])
-        training = np.sort(others[len(last) :][:_MOST_TRAINED])
+        training = np.sort(others[len(last) :][: constants.COMPARED_ROWS])
         rung, count = result.columns["rung"][-1] + 1, 0
 
         def measured(gamma: float, C: float) -> tuple[bool, float, float]:
@@ -268,7 +253,14 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             nonlocal count
             count += 1
             steps = task.steps * len(training)
-            machine = KernelSVC(C, gamma=gamma, kernel=self.kernel, tol=_LOOSE_TOL, max_iter=steps)
+            machine = KernelSVC(
+                C,
+                gamma=gamma,
+                kernel=self.kernel,
+                tol=constants.TOL_OF_CLASSES,
+                max_iter=steps,
+                max_time=deadline.seconds_left(),
+            )
             with warnings.catch_warnings():
                 # An unsolved machine counts as worse than any that is solved.
                 warnings.simplefilter("ignore", ConvergenceWarning)
@@ -282,12 +274,12 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             return not solved, error, len(machine.support_) / len(training)
 
         best = measured(result.gamma, result.C)
-        directions = [(1.0, _SMOOTHER), (_SMOOTHER, 1.0)]
+        directions = [(1.0, constants.COMPARED_FACTOR), (constants.COMPARED_FACTOR, 1.0)]
         if result.flat_cells:
             # Samples prefer wider kernels than more rows do, and no cell has corrected that.
-            directions.insert(0, (1.0 / _SMOOTHER, _SMOOTHER))
+            directions.insert(0, (1.0 / constants.COMPARED_FACTOR, constants.COMPARED_FACTOR))
         for of_gamma, of_c in directions:
-            while count < _MOST_LARGER and not deadline.passed:
+            while count < constants.MAX_COMPARED and not deadline.passed:
                 gamma, C = of_gamma * result.gamma, of_c * result.C
                 tried = measured(gamma, C)
                 if tried[:2] >= best[:2]:
@@ -296,42 +288,52 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         _, result.error, result.support_fraction = best
         result.n_validation = len(held_out)
 
-    def _final_machine(
-        self, result: Search, n: int, seconds_left: float | None, rng: np.random.Generator
-    ) -> KernelSVC | DCSVC:
-        self.reason_ = self._describe_exact(n, result.support_fraction, seconds_left)
-        options: dict[str, Any] = {
-            "C": result.C,
-            "gamma": result.gamma,
-            "kernel": self.kernel,
-            "class_weight": self.class_weight,
-            "max_time": seconds_left,
-        }
-        if self.reason_:
-            return KernelSVC(**options)
-        k = max(1, round(n / _CLUSTER_ROWS))
-        self.reason_ = (
+    def _exact(self, result: Search, **limits: Any) -> KernelSVC:
+        """The exact machine of the chosen parameters, not fitted."""
+        options = {"C": result.C, "gamma": result.gamma, "class_weight": self.class_weight}
+        return KernelSVC(kernel=self.kernel, **(options | limits))
+
+    def _unfitted(
+        self, result: Search, rng: np.random.Generator, n: int, seconds_left: float | None
+    ) -> tuple[KernelSVC | DCSVC, str]:
+        """The machine for n rows, and why."""
+        values = n * max(result.support_fraction * n, 1.0)
+        # A machine of a cluster takes a fraction of what the search expects of all rows.
+        seconds = result.seconds_per_square * n * n
+        in_time = seconds_left is None or seconds <= seconds_left
+        k = max(1, round(n / constants.CLUSTER_ROWS))
+        if k == 1 or (values <= constants.MAX_VALUES and in_time):
+            machine = self._exact(result, max_time=seconds_left)
+            return machine, f"exact machine: about {values:.2g} kernel values"
+        options = self._exact(result, max_time=seconds_left).get_params(deep=False)
+        shared = ("C", "gamma", "kernel", "class_weight", "max_time")
+        chosen = {name: options[name] for name in shared}
+        reason = (
             f"early DC-SVM of {k} clusters: the exact machine of {n} rows with about "
             f"{result.support_fraction:.0%} support vectors would take too long"
         )
-        return DCSVC(k, **options, random_state=int(rng.integers(2**31)))
+        return DCSVC(k, **chosen, random_state=int(rng.integers(2**31))), reason
 
     def _calibrated(
-        self, Z: Any, index: np.ndarray, weight: np.ndarray | None, rng: np.random.Generator
+        self,
+        Z: Any,
+        index: np.ndarray,
+        weight: np.ndarray | None,
+        rng: np.random.Generator,
+        deadline: Deadline,
     ) -> np.ndarray:
         """Sigmoids (1, m, 2) of the decision values of held-out rows."""
-        from sklearn.base import clone
-
         k, n = len(self.classes_), len(index)
         order = Classification(index, k, balanced=False).order(rng)
         values, held_out = [], []
         for half in range(2):
             first, second = np.array_split(order, 2)
             training, rest = (first, second) if half == 0 else (second, first)
-            rest = rest[:_MOST_CALIBRATION]
+            rest = rest[: constants.CALIBRATION_ROWS]
             if len(np.unique(index[training])) < k:
                 raise ValueError(TOO_FEW_ROWS)
-            machine = clone(self.best_estimator_)
+            left = fraction(deadline, 2 - half, Trace()).seconds_left()
+            machine = clone(self.best_estimator_).set_params(max_time=left)
             of_rows = None if weight is None else weight[training]
             machine.fit(Z[training], index[training], of_rows)
             values.append(machine.decision_function(Z[rest]).reshape(len(rest), -1))
@@ -368,14 +370,17 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
         Held-out mean squared error of the chosen parameters.
     cv_error_interval_ : (2,)
         Normal interval of `cv_error_` at 95 %.
-    search_results_, best_estimator_, reason_, metric_, timings_, n_features_in_
+    best_estimator_ : KernelSVR
+        Fitted to targets of mean 0 and deviation 1, (y - target_mean_) / target_scale_, so that
+        nothing depends on their mean and scale; its C and epsilon are in units of the deviation.
+    target_mean_, target_scale_ : float
+    search_results_, reason_, metric_, timings_, n_features_in_
         As in `TunedKernelSVC`; the errors are squared and in units of the variance of y.
 
     Notes
     -----
     The search has a tube of 0.3 of the first rung's RMSE, at least of 0.05 deviations of y. Then
-    several tubes, in units of the held-out deviation, are compared at the chosen point. C is raised
-    by a half where that tube shows little noise and the search could not afford solved machines.
+    several tubes, in units of the held-out deviation, are compared at the chosen point.
 
     Examples
     --------
@@ -418,61 +423,81 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
             raise ValueError(f"{len(y)} rows have a positive weight, but 2 are needed")
         rng = self._generator()
         with trace.phase("search"):
-            Z, result, task, rows = self._search(X, y, rng, trace)
-            variance = task.scale_of_c**2
-            self.cv_error_ = variance * result.error
-            ratio = self._tube(rows, result, task, rng)
-            self.epsilon_ = ratio * float(np.sqrt(self.cv_error_))
-            if len(y) > FEW_REGRESSION_ROWS and not result.solved and ratio < _TUBE_OF_NOISE:
-                result.C *= _MORE_C
+            searched = self._search_deadline(trace)
+            Z, result, task, rows = self._search(X, y, rng, searched, trace)
+            self.cv_error_ = task.scale_of_c**2 * result.error
+            noise = float(np.sqrt(np.nan_to_num(result.error, nan=1.0))) * task.scale_of_c
+            ratio = self._tube(rows, result, task, rng, searched)
+            self.epsilon_ = ratio * noise
             self._keep(result, trace)
             trace(chosen_epsilon=self.epsilon_)
             self.cv_error_interval_ = normal_interval(self.cv_error_, result.relative_deviation)
         with trace.phase("fit"):
-            left = deadline.seconds_left()
-            self.reason_ = self._describe_exact(len(y), result.support_fraction, left)
-            self.reason_ = self.reason_ or "exact machine: there is no local one for regression"
-            most_steps = int(_MOST_FINAL_WORK / len(y))
-            self.reason_ += f", at most {most_steps:.2g} steps"
-            self.best_estimator_ = KernelSVR(
-                self.C_,
-                epsilon=self.epsilon_,
-                gamma=self.gamma_,
-                kernel=self.kernel,
-                tol=_FINAL_TOL * np.sqrt(self.cv_error_) or 1e-3,
-                max_iter=most_steps,
-                max_time=left,
-            ).fit(Z, y, weight, trace=trace)
+            options = {
+                "C": self.C_ / task.scale_of_c,
+                "epsilon": self.epsilon_ / task.scale_of_c,
+                "gamma": self.gamma_,
+                "kernel": self.kernel,
+                "tol": constants.FINAL_TOL * noise / task.scale_of_c or 1e-3,
+            }
+            final = FinalFit(
+                unfitted=partial(_unfitted_regression, options, result.support_fraction),
+                exact=lambda **limits: KernelSVR(**(options | limits)),
+                losses=lambda machine, rows: (machine.predict(Z[rows]) - task.z[rows]) ** 2,
+                X=Z,
+                y=task.z,
+                weight=weight,
+                result=result,
+                task=task,
+                deadline=deadline,
+                rng=rng,
+                trace=trace,
+            )
+            self.best_estimator_, self.reason_ = final.run()
+            self.target_mean_, self.target_scale_ = task.mean, task.scale_of_c
         self.timings_ = dict(trace.timings)
         return self
 
     def _tube(
-        self, rows: Rows, result: Search, task: Regression, rng: np.random.Generator
+        self,
+        rows: Rows,
+        result: Search,
+        task: Regression,
+        rng: np.random.Generator,
+        deadline: Deadline,
     ) -> float:
         """The chosen tube, in held-out deviations: narrower ones while the held-out error falls.
 
         The narrowest one is left out where the limit on steps stops machines: there it gains
         little and the final fit takes 2.5 times as many steps (bike, 4,000 rows: RMSE 0.1 per cent
-        lower; kin40k, whose machines are solved: 2.5 per cent lower).
+        lower; kin40k, whose machines are solved: 2.5 per cent lower). An error is lower if the
+        difference exceeds its sampling error. Without time to compare, it is the tube that is best
+        for Gaussian noise.
         """
+        tubes = constants.TUBES if result.solved else constants.TUBES[:-1]
+        if not np.isfinite(result.error):
+            return tubes[1]
         noise = float(np.sqrt(result.error))
-        order = task.order(rng)
-        if len(order) <= _MOST_HALVED_TUBES:
-            folds = np.array_split(order, 3 if len(order) <= _MOST_FOLDED_TUBES else 2)
-            pairs = [(np.setdiff1d(order, fold), fold) for fold in folds if len(fold)]
-        else:
-            pairs = [(order[:_TUBE_TRAINED], order[_TUBE_TRAINED:][:_TUBE_ROWS])]
-        tubes = _TUBES if result.solved else _TUBES[:-1]
         task.epsilon, *narrower = (ratio * noise for ratio in tubes)
         C = result.C / task.scale_of_c
         errors = np.zeros(len(tubes))
-        for training, rest in pairs:
-            gram, steps = rows.gram(training, rest), task.steps * len(training)
-            sums = task.losses(gram, result.gamma, [C], training, rest, steps, narrower).losses
-            errors += sums[:, 0] / sums[:, 2]
+        rung = divided(task.order(rng), constants.SECOND_VALUES, task.steps)
+        for training, rest in rung.pairs:
+            gram, steps = rows.gram(training, rest), rung.steps * len(training)
+            expected = result.seconds_per_square * len(training) ** 2 * len(tubes)
+            left = deadline.seconds_left()
+            if left is not None and expected > left:
+                return tubes[1]
+            try:
+                losses = task.losses(
+                    gram, result.gamma, [C], training, rest, steps, deadline, narrower
+                ).losses
+            except OutOfTime:
+                return tubes[1]
+            errors += losses[:, 0] / losses[:, 2]
         best, lowest = tubes[0], errors[0]
         for ratio, error in zip(tubes[1:], errors[1:], strict=True):
-            if error > (1.0 - _TUBE_GAIN) * lowest:
+            if error > (1.0 - constants.COMMON * result.relative_deviation) * lowest:
                 break
             best, lowest = ratio, error
         return best
@@ -480,4 +505,16 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) float64."""
         X = self._rows_to_predict(X)
-        return self.best_estimator_.predict(X)
+        values = self.best_estimator_.predict(X)
+        # Models of kbench 0.1 were fitted to targets as they are.
+        return getattr(self, "target_scale_", 1.0) * values + getattr(self, "target_mean_", 0.0)
+
+
+def _unfitted_regression(
+    options: dict[str, Any], support_fraction: float, n: int, seconds_left: float | None
+) -> tuple[KernelSVR, str]:
+    """The exact machine for n rows, and why."""
+    limit = int(constants.FINAL_WORK / n)
+    values = n * max(support_fraction * n, 1.0)
+    machine = KernelSVR(**options, max_iter=limit, max_time=seconds_left)
+    return machine, f"exact machine: about {values:.2g} kernel values, at most {limit:.2g} steps"

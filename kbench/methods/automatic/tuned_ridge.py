@@ -9,16 +9,13 @@ from kbench.methods.approximate.falkon import FalkonRegressor
 from kbench.methods.automatic.self_tuning import SelfTuning, normal_interval
 from kbench.methods.exact.kernel_ridge import KernelRidge
 from kbench.trace import Deadline, Trace
+from kbench.width_search import constants
 from kbench.width_search.leave_one_out import RidgeSearch
 
-# Rows up to which the kernel matrix is factorised: 1 GiB of float32, and about 20 s at one thread.
-_MOST_EXACT = 16_384
-# Landmarks beyond.
-_LANDMARKS = 3000
-# Fraction of the time budget that the search may take.
-_SEARCH_BUDGET = 0.5
-# Seconds of one multiplication of the factorisation, to compare with a time budget.
-_SECONDS_PER_PRODUCT = 2e-11
+# Multiplications, or what takes as long, of one kernel value besides those of its d features; of
+# conjugate gradients of FALKON for a value between a row and a landmark (30 iterations of two
+# products); and of its preconditioner, as a multiple of the cube of the landmarks.
+_PER_VALUE, _PER_STEPS, _PER_CUBE = 20.0, 60.0, 13.0
 
 
 class TunedKernelRidge(RegressorMixin, SelfTuning):
@@ -90,9 +87,8 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         X, y = self._regression_data(X, y)
         rng = self._generator()
         with trace.phase("search"):
-            budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
-            search_deadline = Deadline(budget, trace)
-            X, rows, _ = self._mapped(X, y, rng, search_deadline)
+            search_deadline = self._search_deadline(trace)
+            X, rows, _ = self._mapped(X, y, rng, search_deadline, trace)
             result = RidgeSearch(rows, y, rng, search_deadline, trace)
             self.gamma_, self.alpha_ = result.gamma, result.alpha
             trace(chosen_gamma=self.gamma_, chosen_alpha=self.alpha_)
@@ -101,30 +97,46 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             self.cv_error_interval_ = normal_interval(result.error, result.relative_deviation)
         with trace.phase("fit"):
             self.intercept_ = float(y.mean())
-            machine = self._final_machine(len(y), deadline.seconds_left(), rng)
+            machine = self._unfitted(X.shape, result, deadline.seconds_left(), rng)
             self.best_estimator_ = machine.fit(X, y - self.intercept_, trace=trace)
         self.timings_ = dict(trace.timings)
         return self
 
-    def _final_machine(
-        self, n: int, seconds_left: float | None, rng: np.random.Generator
+    def _unfitted(
+        self,
+        shape: tuple[int, int],
+        result: RidgeSearch,
+        seconds_left: float | None,
+        rng: np.random.Generator,
     ) -> KernelRidge | FalkonRegressor:
+        """The exact machine if there are time and memory for it, or FALKON; sets `reason_`.
+
+        FALKON has as many landmarks as the time that is left is expected to hold.
+        """
+        n, d = shape
         options: dict[str, Any] = {
             "alpha": self.alpha_,
             "kernel": self.kernel,
             "gamma": self.gamma_,
+            "max_time": seconds_left,
         }
-        seconds = n**3 / 3 * _SECONDS_PER_PRODUCT
-        if n <= _MOST_EXACT and (seconds_left is None or seconds <= seconds_left):
+        seconds = result.seconds_per_product * (n**3 / 3 + n * n * (d + _PER_VALUE))
+        if n <= constants.MAX_FACTORISED and (seconds_left is None or 2 * seconds <= seconds_left):
             self.reason_ = f"exact machine: factorising {n} rows takes about {seconds:.2g} s"
             # A float32 factor would correct a smaller ridge in hundreds of iterations.
             is_small = self.alpha_ < n * np.finfo(np.float32).eps
             return KernelRidge(**options, dtype="float64" if is_small else "float32")
-        m = min(n, _LANDMARKS)
+        m = min(n, constants.LANDMARKS)
+        while seconds_left is not None and m > 1:
+            products = _PER_CUBE * m**3 + float(n) * m * (d + _PER_VALUE + _PER_STEPS)
+            if 2 * result.seconds_per_product * products <= seconds_left:
+                break
+            m = 3 * m // 4
         self.reason_ = (
             f"FALKON with {m} landmarks: factorising {n} rows takes about {seconds:.2g} s"
         )
-        return FalkonRegressor(m, **options, random_state=int(rng.integers(2**31)))
+        # Not beside the clock: the kernel error costs as much as some iterations.
+        return FalkonRegressor(m, **options, error_rows=0, random_state=int(rng.integers(2**31)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) float64."""

@@ -5,9 +5,10 @@ import pytest
 
 from kbench.methods import TunedKernelSVC
 from kbench.trace import Deadline, Trace
+from kbench.width_search import constants
 from kbench.width_search.gram import Rows
-from kbench.width_search.search import FirstRung, Search, _plan, search
-from kbench.width_search.tasks import Classification, Losses, Regression
+from kbench.width_search.search import Search, divided, search
+from kbench.width_search.tasks import Classification, Losses
 
 N, N_CELL = 17_000, 1600
 OPTIMUM = 1.0, 3.0  # log2 of gamma in units of the median distance, log2 C
@@ -16,8 +17,7 @@ OPTIMUM = 1.0, 3.0  # log2 of gamma in units of the median distance, log2 C
 class Formula:
     """Errors of a bowl around the optimum; those of cells may be constant."""
 
-    worst, scale_of_c, most_rows, last_rungs = 0.5, 1.0, 8000, (4, 3)
-    steps, unsolved_deviation = 25, 0.2
+    worst, scale_of_c, last_values, steps = 0.5, 1.0, constants.LAST_VALUES, 25
 
     def __init__(self, unit, flat_cells):
         self.unit, self.flat_cells, self.cells = unit, flat_cells, []
@@ -34,7 +34,7 @@ class Formula:
     def constant_losses(self, training, validation):
         return None
 
-    def losses(self, gram, gamma, Cs, training, validation, max_steps):
+    def losses(self, gram, gamma, Cs, training, validation, max_steps, deadline):
         bowl = (np.log2(gamma / self.unit) - OPTIMUM[0]) ** 2 + (np.log2(Cs) - OPTIMUM[1]) ** 2
         errors = 0.1 * 2.0 ** np.minimum(bowl / 8, 2)
         if len(training) == N_CELL:
@@ -43,7 +43,7 @@ class Formula:
                 errors[:] = 0.02
         wrong = errors * len(validation)
         sums = np.column_stack([wrong, wrong, np.full(len(Cs), len(validation))])
-        return Losses(sums, np.ones(len(Cs), bool), np.full(len(Cs), 0.5))
+        return Losses(sums, np.ones(len(Cs), bool), np.full(len(Cs), 0.5), np.ones(len(Cs)))
 
 
 class AfterRungs:
@@ -51,6 +51,9 @@ class AfterRungs:
 
     def __init__(self, rungs):
         self.left = rungs
+
+    def seconds_left(self):
+        return None
 
     @property
     def passed(self):
@@ -71,7 +74,7 @@ def found(flat_cells, entries=np.inf, rungs=np.inf):
 
 
 def test_where_the_errors_of_cells_are_constant_samples_decide(monkeypatch):
-    monkeypatch.setattr("kbench.width_search.search._WIDE", 0.0)  # whatever widths are proposed
+    monkeypatch.setattr(constants, "FLAT_OCTAVES", 0.0)  # whatever widths are proposed
     result, _, kinds, chosen = found(flat_cells=True)
     assert result.flat_cells
     assert kinds == ["sample", "cell", "sample", "sample"]
@@ -84,34 +87,17 @@ def test_other_cells_come_last_where_no_larger_machines_are_compared():
     result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
     assert not result.flat_cells
     assert result.is_dear
-    assert kinds == ["sample", "cell", "cell", "sample", "cell", "cell"]
+    assert kinds == ["sample", "cell", "cell", "sample", "cell"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=0.75)
     assert result.error == pytest.approx(0.1, rel=0.1)
     # Their rows are drawn again, so that the earlier choice among cells does not flatter them.
     cells = list(dict.fromkeys(task.cells))
     rows_of_last = result.columns["n_validation"][-1] // len(cells[0])
-    assert len(cells) > 2 * rows_of_last >= 32
-
-
-def test_the_second_last_cells_lie_around_the_minimum_that_the_first_ones_correct(monkeypatch):
-    # One cell in the middle of the range and one sample leave the minimum uncertain.
-    monkeypatch.setattr("kbench.width_search.search._CELL_COUNTS", (1,))
-    monkeypatch.setattr("kbench.width_search.search._SAMPLE_COUNT", 1)
-    result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
-    assert kinds == ["sample", "cell", "sample", "cell", "cell"]
-    distances = []
-    for rung in (3, 4):
-        of_rung = np.equal(result.columns["rung"], rung)
-        us = np.log2(np.array(result.columns["gamma"])[of_rung] / task.unit)
-        vs = np.log2(np.array(result.columns["C"])[of_rung])
-        assert len(us) == 6
-        distances.append(np.hypot(np.median(us) - OPTIMUM[0], np.median(vs) - OPTIMUM[1]))
-    distances.append(np.hypot(chosen[0] - OPTIMUM[0], chosen[1] - OPTIMUM[1]))
-    assert distances[0] > distances[1] >= distances[2], distances
+    assert len(cells) >= 2 * rows_of_last >= 32
 
 
 def test_a_deadline_after_cells_that_tell_nothing_leaves_the_first_rungs_minimum(monkeypatch):
-    monkeypatch.setattr("kbench.width_search.search._WIDE", 0.0)
+    monkeypatch.setattr(constants, "FLAT_OCTAVES", 0.0)
     result, _, kinds, chosen = found(flat_cells=True, rungs=2)
     assert result.flat_cells
     assert kinds == ["sample", "cell"]
@@ -120,19 +106,22 @@ def test_a_deadline_after_cells_that_tell_nothing_leaves_the_first_rungs_minimum
     assert result.error == pytest.approx(0.1, rel=0.2)
 
 
-@pytest.mark.parametrize(("of_classes", "points", "k"), [(True, 2, 5), (False, 4, 3)])
-def test_the_last_rung_of_few_rows_is_all_folds(of_classes, points, k):
-    n, rng = 2000, np.random.default_rng(0)
-    X = rng.standard_normal((n, 2))
-    task = Regression(X[:, 0], 0.05)
-    if of_classes:
-        task = Classification((X[:, 0] > 0).astype(int), 2, balanced=False)
-    rows = Rows(X, "rbf", rng)
-    *_, halves, folds = _plan(rows, FirstRung(rows, task, task.order(rng)), rng, task)
-    assert (halves.kind, halves.count, len(halves.pairs)) == ("sample", points, 2)
-    assert (folds.kind, len(folds.pairs)) == ("fold", k)
-    validated = np.concatenate([validation for _, validation in folds.pairs])
-    np.testing.assert_array_equal(np.sort(validated), np.arange(n))
+@pytest.mark.parametrize("n", [3, 200, 809, 810, 1254, 1255, 2048, 2049, 5000])
+def test_a_rung_has_the_most_folds_that_its_kernel_values_pay_for(n):
+    order, values = np.random.default_rng(0).permutation(n), 2**21
+    rung = divided(order, values, 10)
+    spent = sum(len(training) ** 2 for training, _ in rung.pairs)
+    assert spent <= 1.001 * values + 2 * n
+    validated = np.concatenate([validation for _, validation in rung.pairs])
+    for training, validation in rung.pairs:
+        assert len(np.intersect1d(training, validation)) == 0
+    if rung.kind == "fold":
+        np.testing.assert_array_equal(np.sort(validated), np.arange(n))
+        more = [k for k in constants.FOLDS if k > len(rung.pairs)]
+        assert all(n**2 * (k - 1) ** 2 / k > values for k in more) or len(rung.pairs) == n
+    else:
+        assert n**2 / 2 > values
+        assert spent > 0.99 * values
 
 
 def test_larger_machines_are_not_compared_after_last_cells():

@@ -1,0 +1,168 @@
+"""The last fit of a self-tuning support vector machine, within its limits.
+
+    expect what all rows take: seconds per squared row of the search's machines, times n^2
+    if it may be stopped: hold some rows out, and fit as many others as the time allows
+    if it was stopped:    keep the best on the rows held out: the stopped machine, one of fewer
+                          rows that can be solved (under a time budget that of the search, which is
+                          fitted beforehand), or a constant
+
+so that a stopped fit is never kept without a look at what it predicts.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from kbench.trace import Deadline, Trace
+from kbench.width_search import constants
+from kbench.width_search.search import Search
+from kbench.width_search.tasks import Task
+
+# Training rows of the machine that stands for the search's best one if the search had no time to
+# measure any: those of the search's grid.
+_FALLBACK_ROWS = math.isqrt(constants.GRID_VALUES // 2)
+# C of a constant: no sum of so many kernel values times it is above the rounding of a prediction.
+_VANISHING_C = 2.0**-40
+
+
+@dataclass
+class FinalFit:
+    """What the last fit needs to know.
+
+    Parameters
+    ----------
+    unfitted : function of a number of rows and the seconds that are left
+        An unfitted estimator for as many rows, and why it was chosen.
+    exact : function of limits, as keyword parameters
+        An unfitted exact estimator.
+    losses : function of a fitted estimator and some rows
+        Losses of its predictions at these rows.
+    X, y, weight : all rows, their targets, and their weights or None
+    result : Search
+    task : Task
+    deadline : Deadline
+    rng : numpy Generator
+    trace : Trace
+    """
+
+    unfitted: Callable[[int, float | None], tuple[Any, str]]
+    exact: Callable[..., Any]
+    losses: Callable[[Any, np.ndarray], np.ndarray]
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    result: Search
+    task: Task
+    deadline: Deadline
+    rng: np.random.Generator
+    trace: Trace
+
+    def run(self) -> tuple[Any, str]:
+        """The fitted estimator that is kept, and why; a ConvergenceWarning if it was stopped."""
+        n, order = len(self.y), self.task.order(self.rng)
+        needed = self.task.representatives(order)
+        machine, reason = self.unfitted(n, self.deadline.seconds_left())
+        rows, held_out = np.arange(n), order[:0]
+        other: Any = None
+        if self._may_stop(machine):
+            order = np.concatenate([needed, order[~np.isin(order, needed)]])
+            rest, held_out = np.split(order, [n - min(constants.CHECKED_ROWS, n // 10)])
+            if self.deadline.seconds_left() is not None:
+                other = self._searched(held_out, rest)
+            # The machine of fewer rows, such as early DC-SVM, may take all of them.
+            machine, reason = self.unfitted(len(rest), self.deadline.seconds_left())
+            rows = np.sort(rest)
+            if self._is_exact(machine):
+                rows = np.sort(rest[: max(self._affordable(len(rest)), len(needed))])
+                machine, reason = self.unfitted(len(rows), self.deadline.seconds_left())
+            if len(rows) < len(rest):
+                reason += f"; {len(rows)} of {n} rows, as many as the time allows"
+        machine = self._fit(machine, rows)
+        if machine.converged_:
+            return machine, reason
+        if not len(held_out) and self.result.validation is not None:
+            # No stop was expected, so that the final fit has seen these rows: they favour it.
+            held_out = self.result.validation
+        if other is None:
+            other = self._searched(held_out, order[~np.isin(order, held_out)])
+        if len(held_out):
+            others = {"exact machine of fewer rows": other, "constant of least loss": None}
+            others["constant of least loss"] = self._constant(np.setdiff1d(order, held_out))
+            stopped = lowest = self.losses(machine, held_out).mean()
+            for name, each in others.items():
+                error = np.inf if each is None else self.losses(each, held_out).mean()
+                # Not a number is no error that anything could be above.
+                if not lowest <= error:
+                    lowest, machine = error, each
+                    reason = (
+                        f"{name}, of {each.shape_fit_[0]} rows, with an error of {error:.3g} on "
+                        f"{len(held_out)} rows: the final fit to {len(rows)} rows was stopped at "
+                        f"{stopped:.3g}"
+                    )
+        if not machine.converged_:
+            warnings.warn(
+                f"{reason}; it was stopped at a violation of {machine.violation_:.2g}, above "
+                f"tol={machine.tol:.2g}",
+                ConvergenceWarning,
+                stacklevel=4,  # the caller of fit
+            )
+        return machine, reason
+
+    @property
+    def _expected(self) -> float:
+        """Seconds of a fit to all rows; infinite if the search had no time for a machine."""
+        rate = self.result.seconds_per_square
+        return rate * len(self.y) ** 2 if np.isfinite(self.result.error) else np.inf
+
+    def _may_stop(self, machine: Any) -> bool:
+        """Whether the limits of an unfitted estimator may end its fit before it is solved."""
+        left, limit = self.deadline.seconds_left(), getattr(machine, "max_iter", -1)
+        factor = 1 if self.result.solved else constants.UNSOLVED_STEPS
+        too_many_steps = 0 <= limit < factor * self.task.steps * len(self.y)
+        return too_many_steps or (left is not None and 2.0 * self._expected > left)
+
+    def _affordable(self, n: int) -> int:
+        """How many of n rows can be fitted in the time that is left."""
+        left = self.deadline.seconds_left()
+        if left is None or 2.0 * self._expected <= left:
+            return n
+        if not np.isfinite(self._expected):
+            return min(_FALLBACK_ROWS, n)
+        return min(max(math.isqrt(int(left / self.result.seconds_per_square)), 2), n)
+
+    def _is_exact(self, machine: Any) -> bool:
+        return isinstance(machine, type(self.exact()))
+
+    def _searched(self, held_out: np.ndarray, rest: np.ndarray) -> Any:
+        """The machine of the chosen point for as few rows as can be solved, in half of the time.
+
+        With a deadline those are the rows of the search; without one they are as many as leave
+        each row `UNSOLVED_STEPS` times the steps of the search.
+        """
+        left, needed = self.deadline.seconds_left(), self.task.representatives(rest)
+        steps = constants.UNSOLVED_STEPS * self.task.steps
+        rows = rest[:_FALLBACK_ROWS]
+        if left is None:
+            rows = rest[: math.isqrt(int(constants.FINAL_WORK / steps))]
+        elif self.result.training is not None:
+            rows = np.setdiff1d(self.result.training, held_out)
+        rows = np.union1d(rows, needed)
+        max_time = None if left is None else 0.5 * left
+        return self._fit(self.exact(max_iter=steps * len(rows), max_time=max_time), rows)
+
+    def _constant(self, rows: np.ndarray) -> Any:
+        """The constant of least loss: where C tends to 0, the function does, and only the intercept
+        is left. All coefficients are at their bounds after a step for each two rows."""
+        return self._fit(self.exact(C=_VANISHING_C), rows[:_FALLBACK_ROWS])
+
+    def _fit(self, machine: Any, rows: np.ndarray) -> Any:
+        weight = None if self.weight is None else self.weight[rows]
+        with warnings.catch_warnings():
+            # `run` warns of what is kept.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return machine.fit(self.X[rows], self.y[rows], weight, trace=self.trace)
