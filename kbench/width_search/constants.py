@@ -112,9 +112,12 @@ SCALES, SCALER_GAIN = 3.0, 0.05
 # Rows on which the Euclidean and the learned metric are compared, and the seconds of the search
 # without which none is learned.
 METRIC_ROWS, METRIC_SECONDS = 4000, 12.0
-# Improvement of the held-out error for which the learned metric is kept: as a fraction, and in
-# standard errors of the difference. One row alone makes one standard error.
-METRIC_GAIN, METRIC_STANDARD_ERRORS = 0.02, 1.5
+# Improvement of the held-out error for which the learned metric is kept: as a fraction, because it
+# costs a product with a (d, d) matrix for every row to predict.
+METRIC_GAIN = 0.02
+# Standard errors that a difference of held-out errors must exceed for the dearer choice: a learned
+# metric, a narrower tube. One row alone makes a difference of one standard error.
+STANDARD_ERRORS = 1.5
 # Factor of the steps per row of the search beyond which a machine that the search could not solve
 # is expected to be solved; below, rows are held out in case it is not.
 UNSOLVED_STEPS = 100

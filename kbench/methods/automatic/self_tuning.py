@@ -237,9 +237,7 @@ def improves(before: np.ndarray, after: np.ndarray) -> bool:
     """
     differences = before - after
     standard_error = differences.std(ddof=1) / np.sqrt(len(differences))
-    least = max(
-        constants.METRIC_GAIN * before.mean(), constants.METRIC_STANDARD_ERRORS * standard_error
-    )
+    least = max(constants.METRIC_GAIN * before.mean(), constants.STANDARD_ERRORS * standard_error)
     return bool(differences.mean() > least)
 
 

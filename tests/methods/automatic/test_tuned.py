@@ -387,10 +387,8 @@ def test_regression_beats_wrong_widths_and_finds_the_noise():
     rmse = np.sqrt(np.mean((machine.predict(X[500:]) - y[500:]) ** 2))
     assert rmse < 50.0 * 0.26
     assert 0.15 * 50 < np.sqrt(machine.cv_error_) < 0.3 * 50
-    assert machine.best_estimator_.epsilon * machine.target_scale_ == pytest.approx(
-        machine.epsilon_
-    )
-    assert machine.best_estimator_.C * machine.target_scale_ == pytest.approx(machine.C_)
+    inner, scale = machine.best_estimator_, machine.target_scale_
+    assert (inner.epsilon * scale, inner.C * scale) == pytest.approx((machine.epsilon_, machine.C_))
 
 
 def test_wilsons_interval():
