@@ -13,7 +13,7 @@ most 0.1 points, less than their noise.
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,16 +23,17 @@ from kbench.solvers.small.steps import (
     N_REPORTED,
     OUT_OF_STEPS,
     ROWS,
+    STEPS,
     VIOLATION,
     descend,
 )
 from kbench.trace import Deadline
 
-# A first C above this is reached by factors of 4 from here: from zero, a machine of C = 2^7 takes
+# A first C above this is reached by factors of 4 from here: from zero, a model of C = 2^7 takes
 # ten times as many steps. C in units of the targets' deviation.
 _FIRST_C = 0.25
 _CLIMB = 4.0
-# Violation at which the machines on the way to the first C stop.
+# Violation at which the models on the way to the first C stop.
 _CLIMB_TOL = 0.5
 # Curvatures below this are rounding errors of float32 kernel values of about 1.
 _FLAT = 1e-6
@@ -123,11 +124,11 @@ def along_c(
     Raises
     ------
     OutOfTime
-        The deadline has passed before a value of C is begun.
+        The deadline has passed before a value of C was solved.
 
     Notes
     -----
-    O(n) a step, of which a machine takes about n; O(n n_sv) at the end of each.
+    O(n) a step, of which a model takes about n; O(n n_sv) at the end of each.
     """
     (points, factor, rows, slot), z, unit_lower, unit_upper = problem
     n = len(z)
@@ -165,7 +166,7 @@ def along_c(
             np.clip(beta, values[1], values[2], out=beta)
             limit, steps = (tol, max_steps) if wanted else (max(tol, _CLIMB_TOL), climb_steps)
             arguments = (*kernel, values, state, width, _FLAT, 0.0, 0.0)
-            status = descend(*arguments, limit, steps, True, report)
+            status = _descend(arguments, limit, steps, report, deadline)
             if status == OUT_OF_STEPS:
                 # No further step: only the residual, the violation and the intercept.
                 descend(*arguments, np.inf, 0, False, report)
@@ -175,6 +176,33 @@ def along_c(
         last_c, last_width = C, width
         if wanted:
             yield Solution(beta.copy(), float(report[INTERCEPT]), solved)
+
+
+def _descend(
+    arguments: tuple[Any, ...],
+    tol: float,
+    max_steps: int,
+    report: np.ndarray,
+    deadline: Deadline | None,
+) -> int:
+    """`descend`, a step for each row at a time if there is a deadline.
+
+    Raises
+    ------
+    OutOfTime
+        The deadline passed before the problem was solved.
+    """
+    if deadline is None or deadline.seconds_left() is None:
+        return int(descend(*arguments, tol, max_steps, True, report))
+    n, first = arguments[-5].shape[1], report[STEPS]
+    while True:
+        before = report[STEPS]
+        left = max_steps - int(before - first)
+        status = int(descend(*arguments, tol, min(n, left), before == first, report))
+        if status != OUT_OF_STEPS or min(n, left) == left or report[STEPS] == before:
+            return status
+        if deadline.passed:
+            raise OutOfTime
 
 
 def in_time(solutions: Iterator[Solution]) -> list[Solution]:

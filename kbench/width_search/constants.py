@@ -12,7 +12,7 @@ import numpy as np
 # ---- Rungs: which rows are trained on, and which validate -------------------------------------
 
 # Kernel values between training rows, for one width, of the coarse grid, the second rung, the
-# sample that follows cells, and the last rung: a machine's cost is proportional to them. More
+# sample that follows cells, and the last rung: a model's cost is proportional to them. More
 # values, more seconds and less noise. A rung is the most folds of 5, 3 or 2 that fit, or else two
 # samples. Up to 2^14 rows both halves of all rows fit into the last rung.
 GRID_VALUES, SECOND_VALUES, SAMPLE_VALUES, LAST_VALUES = 2**21, 2**24, 2**25, 2**27
@@ -20,7 +20,8 @@ FOLDS = (5, 3, 2)
 # Most validation rows of a pair of samples: the sampling error of an error rate of 10 % is half a
 # per cent with 4,000.
 VALIDATION_ROWS = 4000
-# Points of each rung after the grid: after each the surface is fitted again.
+# Points of each rung after the grid, after which the surface is fitted again; widths of the later
+# rungs of ridge models; models of the last comparison of classifiers.
 POINTS = 5
 
 # ---- Cells: neighbourhoods at the density of all rows -----------------------------------------
@@ -32,7 +33,7 @@ CELL_ROWS, CELL_VALIDATION = 2000, 0.2
 # rate is 1 / sqrt(errors).
 MAX_CELLS, CELL_ERRORS = 24, 800
 # Where the surface is minimised after cells, as (t, local) of `kbench.width_search.surface`: a
-# machine of all rows has the cells' density, but sees more than a neighbourhood; halfway.
+# model of all rows has the cells' density, but sees more than a neighbourhood; halfway.
 GOAL_OF_CELLS = (-0.5, 0.5)
 # Octaves of width over which errors of cells must be alike for samples to take their place.
 FLAT_OCTAVES = 12.0
@@ -45,34 +46,35 @@ WIDTHS, CS = np.arange(-6.0, 9.0), np.arange(-4.0, 11.0)
 # that was tried after the grid: in a corner the surface extrapolates.
 SPACING, TRUST = 0.25, 0.75
 # Fraction of the sampling error of the log error that an octave of gamma or C may cost: of
-# machines whose errors do not differ significantly, the smoother and cheaper one is chosen.
+# models whose errors do not differ significantly, the smoother and cheaper one is chosen.
 SMOOTHER = 0.05
-# Deviation of a log error that is not common to machines of the same rows, as a fraction of its
+# Deviation of a log error that is not common to models of the same rows, as a fraction of its
 # sampling error.
 COMMON = 0.35
 
 # ---- Machines ----------------------------------------------------------------------------------
 
-# Limit on steps of a machine for each training row: of the grid and of regressions, and of
-# classifiers. More steps solve more machines of large C, and cost as much more.
+# Limit on steps of a model for each training row: of the grid and of regressions, and of
+# classifiers. More steps solve more models of large C, and cost as much more.
 STEPS, STEPS_OF_CLASSES = 10, 25
-# Violation at which machines stop: of classifiers with margin 1, of targets with deviation 1.
-TOL_OF_CLASSES, TOL_OF_TARGETS = 0.1, 0.05
+# Violation at which models stop: of classifiers with margin 1 and of the final regression, in
+# held-out deviations; of regressions of the search, in deviations of the targets.
+TOL, TOL_OF_TARGETS = 0.1, 0.05
 # Half the width of the tube of the grid, in deviations of the targets, and of later rungs, in
-# RMSEs of the grid's best machine: wider tubes have fewer support vectors.
+# RMSEs of the grid's best model: wider tubes have fewer support vectors.
 GRID_TUBE, TUBE_OF_ERROR = 0.05, 0.3
-# Deviation that is added to the log error of a machine that the limit on steps stopped.
+# Deviation that is added to the log error of a model that the limit on steps stopped.
 UNSOLVED_DEVIATION = 0.05
 
-# ---- Final machines of classifiers of many rows ------------------------------------------------
+# ---- Final models of classifiers of many rows ------------------------------------------------
 
-# Kernel values, n^2 times the fraction of support vectors, up to which larger machines are
+# Kernel values, n^2 times the fraction of support vectors, up to which larger models are
 # compared after the search, and their most training rows. Each takes less than a second.
 CHEAP_VALUES, COMPARED_ROWS = 2.0**30, 20_000
-# Factor of C and gamma from one of them to the next, and how many there are at most.
-COMPARED_FACTOR, MAX_COMPARED = 0.25, 6
-# Fraction of the rows that they are validated on, and most rows.
-HELD_OUT, MAX_HELD_OUT = 0.2, 10_000
+# Factor of C and gamma from one of them to the next.
+COMPARED_FACTOR = 0.25
+# Most rows, of a fifth of all, that they are validated on.
+MAX_HELD_OUT = 10_000
 # Kernel values above which early DC-SVM is fitted instead: 2^34 take a minute or more. Rows of one
 # of its clusters.
 MAX_VALUES, CLUSTER_ROWS = 2.0**34, 2500
@@ -80,24 +82,22 @@ MAX_VALUES, CLUSTER_ROWS = 2.0**34, 2500
 # loss by 1 / rows.
 CALIBRATION_ROWS = 20_000
 
-# ---- Final machines of regressions -------------------------------------------------------------
+# ---- Final models of regressions -------------------------------------------------------------
 
 # Tubes that are compared, in held-out deviations. 0.6 is optimal for Gaussian noise (Smola, Murata,
 # Scholkopf and Muller, ICANN 1998). Narrower ones have more support vectors.
 TUBES = (1.0, 0.6, 0.2, 0.1)
-# Tolerance of the final machine, in held-out deviations.
-FINAL_TOL = 0.1
-# Steps times rows of the final machine, at most: 10 to 20 s.
+# Steps times rows of the final model, at most: 10 to 20 s.
 FINAL_WORK = 1e11
 
-# ---- Ridge machines ----------------------------------------------------------------------------
+# ---- Ridge models ----------------------------------------------------------------------------
 
 # Rows of the two eigendecompositions and of the inverses of the last rung; O(rows^3) each.
 RIDGE_ROWS = (600, 1000, 3000)
-# Octaves of width and of ridge that are tried, and the widths of the second rung.
-RIDGE_WIDTHS, RIDGES, SECOND_WIDTHS = np.arange(-7.0, 7.0), np.arange(-20.0, 5.0, 2.0), 5
-# Octaves from the best width of the last rung to the next one, and how many there are at most.
-RIDGE_STEPS, MAX_LAST_WIDTHS = (2.0, -2.0, 1.0, -1.0), 5
+# Octaves of ridge that are tried.
+RIDGES = np.arange(-20.0, 5.0, 2.0)
+# Octaves from the best width of the last rung to the next one.
+RIDGE_STEPS = (2.0, -2.0, 1.0, -1.0)
 # Rows up to which the kernel matrix is factorised (1 GiB of float32), and landmarks of FALKON
 # beyond.
 MAX_FACTORISED, LANDMARKS = 16_384, 3000
@@ -107,8 +107,8 @@ MAX_FACTORISED, LANDMARKS = 16_384, 3000
 # Fraction of the time budget that the search may take.
 SEARCH_BUDGET = 0.5
 # Ratio of the columns' deviations from which on standardised columns are compared with those
-# given, and the relative decrease of the grid's error for which they are taken.
-SCALES, SCALER_GAIN = 3.0, 0.05
+# given.
+SCALES = 3.0
 # Rows on which the Euclidean and the learned metric are compared, and the seconds of the search
 # without which none is learned.
 METRIC_ROWS, METRIC_SECONDS = 4000, 12.0
@@ -116,10 +116,10 @@ METRIC_ROWS, METRIC_SECONDS = 4000, 12.0
 # costs a product with a (d, d) matrix for every row to predict.
 METRIC_GAIN = 0.02
 # Standard errors that a difference of held-out errors must exceed for the dearer choice: a learned
-# metric, a narrower tube. One row alone makes a difference of one standard error.
+# metric, standardised columns, a narrower tube. One row alone makes a difference of one.
 STANDARD_ERRORS = 1.5
-# Factor of the steps per row of the search beyond which a machine that the search could not solve
+# Factor of the steps per row of the search beyond which a model that the search could not solve
 # is expected to be solved; below, rows are held out in case it is not.
 UNSOLVED_STEPS = 100
-# Most rows that are held out to compare a final machine that may be stopped with the search's.
+# Most rows that are held out to compare a final model that may be stopped with the search's.
 CHECKED_ROWS = 1000

@@ -3,7 +3,7 @@
 Dense rows of the Gaussian kernel: squared distances are computed once, by matrix products in
 float32, and exponentiated for each width. The rounding error of a kernel value is about
 1e-7 gamma ||x||^2 with centred x, far below what matters at the tolerance 0.1 of the search. Of few
-features, the machines compute the rows that they need themselves, from differences. For other
+features, the models compute the rows that they need themselves, from differences. For other
 kernels and wide CSR rows, `KernelMatrix` computes the blocks.
 """
 
@@ -26,7 +26,7 @@ _CACHED_ROWS = 32
 # Least exponent of a kernel value: values below 2^-126 would be denormal numbers, with which
 # processors compute many times more slowly.
 _LEAST_EXPONENT = -100.0 * math.log(2.0)
-# Features up to which machines of two classes compute rows when they first need them. They need
+# Features up to which models of two classes compute rows when they first need them. They need
 # half of the rows or fewer, but each width computes the differences again: of 1,600 rows a value
 # takes 0.9 ns with 8 features, 2.2 with 22 and 3.9 with 54; a value of `matrix`, for three widths,
 # 1.7 with 54.
@@ -47,7 +47,7 @@ class Gram(Protocol):
         """Values between training rows; (n, n) float32, overwritten by the next call."""
 
     def kernel_rows(self, gamma: float) -> KernelRows:
-        """The same for a machine that may not need all rows; overwritten by the next call."""
+        """The same for a model that may not need all rows; overwritten by the next call."""
 
     def blocks(self, gamma: float, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Slices of validation rows, and their values at some training rows; (b, c) float32."""

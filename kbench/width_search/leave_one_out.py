@@ -1,6 +1,6 @@
 """Kernel width and ridge by leave-one-out errors in closed form.
 
-With K = Q diag(l) Q' and G = K + alpha I, the error of the machine without row i at row i is
+With K = Q diag(l) Q' and G = K + alpha I, the error of the model without row i at row i is
 
     (G^-1 y)_i / (G^-1)_ii,
     G^-1 y = Q (Q'y / (l + alpha)),    (G^-1)_ii = sum_j Q_ij^2 / (l_j + alpha)
@@ -8,8 +8,8 @@ With K = Q diag(l) Q' and G = K + alpha I, the error of the machine without row 
 (G. Wahba, "Spline Models for Observational Data", SIAM 1990, equation 4.2.9), so that one
 eigendecomposition of m rows, O(m^3), gives the errors of all alpha, O(m^2) each. The surface of
 `kbench.width_search.surface`, with v = log2 alpha, extrapolates from few rows to more. Small
-samples mislead where few rows have large errors, or where more rows make machines much more local,
-so that machines of 3,000 rows come last, each by one inverse of G, a few octaves of width apart.
+samples mislead where few rows have large errors, or where more rows make models much more local,
+so that models of 3,000 rows come last, each by one inverse of G, a few octaves of width apart.
 """
 
 import numpy as np
@@ -59,7 +59,7 @@ def errors_of_one_ridge(K: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarra
     """Leave-one-out errors for one ridge > 0; (m,), from K : (m, m) and y : (m,).
 
     Where rounding of K exceeds the ridge, so that K + alpha I is not positive definite, they are
-    those of the machine that is zero.
+    those of the model that is zero.
     """
     G = np.array(K, np.float64, order="F")
     G[np.diag_indices_from(G)] += alpha
@@ -82,7 +82,7 @@ class RidgeSearch:
         Leave-one-out mean squared error on the rows of the last rung, at the point nearest to the
         choice; `relative_deviation` is its sampling error as a fraction of it.
     columns : dict of str to lists
-        n_rows, gamma, alpha and error of every machine.
+        n_rows, gamma, alpha and error of every model.
     seconds_per_product : float
         Measured wall seconds of a multiplication in the factorisations of the search, from which
         the cost of later ones is estimated.
@@ -105,7 +105,7 @@ class RidgeSearch:
         self._points = np.empty((0, 4))
         self._log_errors = self._deviations = np.empty(0)
         self._rungs = np.empty(0, int)
-        surface = self._rung(0, self._first_rows(), constants.RIDGE_WIDTHS)
+        surface = self._rung(0, self._first_rows(), constants.WIDTHS)
         if n > constants.RIDGE_ROWS[0] and not deadline.passed:
             m = min(n, constants.RIDGE_ROWS[1])
             surface = self._rung(1, m, self._promising(surface, m))
@@ -123,7 +123,7 @@ class RidgeSearch:
         K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit)
         errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES)
         rate = (self._now() - start) / _PILOT_ROWS**3
-        affordable = np.cbrt(left / max(len(constants.RIDGE_WIDTHS) * rate, 1e-300))
+        affordable = np.cbrt(left / max(len(constants.WIDTHS) * rate, 1e-300))
         return int(np.clip(affordable, _PILOT_ROWS, most))
 
     def _rung(self, number: int, m: int, widths: np.ndarray) -> Surface:
@@ -165,7 +165,7 @@ class RidgeSearch:
         following = candidates[surface.mean(_at_goal(candidates)).argmin(), 0]
         measured: dict[float, float] = {}
         products = float(len(sample)) ** 3
-        while following is not None and len(measured) < constants.MAX_LAST_WIDTHS:
+        while following is not None and len(measured) < constants.POINTS:
             if not self._has_time(products):
                 break
             u, start = float(following), self._now()
@@ -189,7 +189,7 @@ class RidgeSearch:
         )
 
     def _record(self, number: int, m: int, u: float, vs: np.ndarray, squares: np.ndarray) -> None:
-        """Keep the squared errors (rows, len(vs)) of machines of m rows."""
+        """Keep the squared errors (rows, len(vs)) of models of m rows."""
         gamma, t = self._rows.unit * 2.0**u, np.log2(m / len(self._rows))
         errors = squares.mean(axis=0)
         deviations = np.sqrt((squares**2).sum(axis=0)) / np.maximum(squares.sum(axis=0), 1e-300)
@@ -211,17 +211,15 @@ class RidgeSearch:
 
     def _promising(self, surface: Surface, m: int) -> np.ndarray:
         """Widths around the best one for m rows and the best one for all rows."""
-        u, v = (axis.ravel() for axis in np.meshgrid(constants.RIDGE_WIDTHS, constants.RIDGES))
+        u, v = (axis.ravel() for axis in np.meshgrid(constants.WIDTHS, constants.RIDGES))
         best = []
         for t in (np.log2(m / len(self._rows)), 0.0):
             mean = surface.mean(np.column_stack([u, v, np.full(len(u), t), np.zeros(len(u))]))
             best.append(float(u[mean.argmin()]))
         distance = np.minimum(
-            np.abs(constants.RIDGE_WIDTHS - best[0]), np.abs(constants.RIDGE_WIDTHS - best[1])
+            np.abs(constants.WIDTHS - best[0]), np.abs(constants.WIDTHS - best[1])
         )
-        return np.sort(
-            constants.RIDGE_WIDTHS[np.argsort(distance, kind="stable")[: constants.SECOND_WIDTHS]]
-        )
+        return np.sort(constants.WIDTHS[np.argsort(distance, kind="stable")[: constants.POINTS]])
 
     def _choose(self, surface: Surface) -> None:
         last = self._rungs == self._rungs[-1]
@@ -248,5 +246,5 @@ def _all_ridges(widths: np.ndarray) -> np.ndarray:
 
 
 def _at_goal(points: np.ndarray) -> np.ndarray:
-    """Points (q, 2) of width and ridge for machines of all rows; (q, 4)."""
+    """Points (q, 2) of width and ridge for models of all rows; (q, 4)."""
     return np.column_stack([points, np.zeros((len(points), 2))])

@@ -12,13 +12,13 @@ pair serves all C.
 Where all rows are too many for the halves of the last rung, smaller samples mislead: the best gamma
 of covtype is 1 for 5,000 rows, 17 for 10,000 and 40 for 74,370. So the next rungs are cells: the
 2,000 rows nearest to a random row, of which 400 of the inner 800 are validation rows. A cell has
-nearly the density of the data, and shows the optimum of a local machine. A sample follows and shows
-what a local machine misses. Where nobody compares larger machines afterwards, because they take too
+nearly the density of the data, and shows the optimum of a local model. A sample follows and shows
+what a local model misses. Where nobody compares larger models afterwards, because they take too
 long, other cells come last and measure the neighbourhood of the optimum.
 
 Where the errors of cells do not depend on the parameters, samples take the place of cells.
 
-A deadline may pass at any time: a stage, the machines of one width on one pair, is not begun if the
+A deadline may pass at any time: a stage, the models of one width on one pair, is not begun if the
 last one makes it likely to end too late, and ends between two problems if it was. What has been
 measured until then decides (docs/tuned.md).
 """
@@ -93,7 +93,7 @@ class Search:
     gamma, C : float
     error : float
         Held-out error of the last rung at the point nearest to the answer; nan if the deadline
-        passed before any machine was measured.
+        passed before any model was measured.
     n_validation : int
         Rows that it was measured on.
     relative_deviation : float
@@ -103,14 +103,14 @@ class Search:
     flat_cells : bool
         Whether the errors of cells did not depend on the parameters.
     solved : bool
-        Whether the machine there reached its tolerance within the limit on steps.
+        Whether the model there reached its tolerance within the limit on steps.
     is_dear : bool
-        Whether other cells came last in place of the caller's comparison of larger machines.
+        Whether other cells came last in place of the caller's comparison of larger models.
     training, validation : arrays of ints
-        A pair of rows of that machine, from which it can be fitted again.
+        A pair of rows of that model, from which it can be fitted again.
     seconds_per_square : float
-        Wall seconds of that machine, divided by the square of its training rows: what larger
-        machines are expected to take. 0 if nothing was measured.
+        Wall seconds of that model, divided by the square of its training rows: what larger
+        models are expected to take. 0 if nothing was measured.
     """
 
     columns: dict[str, list] = field(
@@ -158,7 +158,7 @@ class Measured(NamedTuple):
     solved: bool
     support_fraction: float
     largest: float  # absolute value of the largest dual coefficient, as a multiple of C
-    seconds: float  # of the machine of one pair
+    seconds: float  # of the model of one pair
 
 
 class FirstRung:
@@ -168,6 +168,8 @@ class FirstRung:
     ----------
     error : float
         Lowest error of the grid; infinite if the deadline passed before any was measured.
+    deviation : float
+        Its sampling error as a fraction of it.
     """
 
     def __init__(
@@ -188,7 +190,10 @@ class FirstRung:
             values = int(values * min(max(left / max(expected, 1e-9), 1.0 / _PILOT), 1.0))
         self.rung = divided(order, values, steps)
         self.outcome = _run(rows, task, self.rung, self.points, deadline, trace)
-        self.error = min((m.error for m in self.outcome if m is not None), default=np.inf)
+        found = [measured for measured in self.outcome if measured is not None]
+        best = min(found, key=lambda measured: measured.error, default=None)
+        self.error = np.inf if best is None else best.error
+        self.deviation = 0.0 if best is None else best.deviation
 
 
 class _Observations:
@@ -251,7 +256,7 @@ def search(
         The first rung of these rows, if it has been measured.
     compared_entries : float, default=inf
         Kernel values of the exact fit, n^2 times the fraction of support vectors, up to which the
-        caller compares larger machines. Beyond, the search ends with other cells.
+        caller compares larger models. Beyond, the search ends with other cells.
     """
     if first is None:
         first = FirstRung(rows, task, task.order(rng), deadline, trace)
@@ -281,7 +286,7 @@ def search(
         if number == 0:
             task.adapt(first.error)
         if rung.is_local and plan and _is_flat(kept):
-            # Only samples tell one machine from another here.
+            # Only samples tell one model from another here.
             result.flat_cells, goal = True, (0.0, 0.0)
             plan[:] = [other for other in plan if not other.is_local for _ in range(2)]
         best = min((measured for _, measured in kept), key=lambda measured: measured.error)

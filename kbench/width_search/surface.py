@@ -1,12 +1,12 @@
 """Gaussian process of the logarithm of held-out errors over kernel width, C and number of rows.
 
 A point is (u, v, t, local): u = log2 of the width in units of the median distance, v = log2 C,
-t = log2 (training rows / all rows), and local = 1 for machines of neighbourhoods at the density of
+t = log2 (training rows / all rows), and local = 1 for models of neighbourhoods at the density of
 the data, else 0. The model is
 
     log error = shape(u - s t, v) + t slope(u, v) + local deviation(u, v) + offset of the rung,
 
-because machines get more local with more rows: the best u moves by s for each doubling. The drift
+because models get more local with more rows: the best u moves by s for each doubling. The drift
 s is the most likely one of a few values. The prior mean is the worst error, so that the search does
 not take an unseen corner for a good one.
 """
@@ -15,25 +15,23 @@ import numpy as np
 import scipy.linalg
 from scipy.special import ndtr
 
-# Log-likelihood of drifts: a normal prior with mean 0.3 and deviation 0.2 octaves of width for each
-# doubling of the rows.
-_DRIFTS, _DRIFT_MEAN, _DRIFT_DEVIATION = (0.0, 0.2, 0.4, 0.6), 0.3, 0.2
-# Correlation lengths in octaves of width and of C: of the shape, and of how it varies with t. With
-# these and a Matern kernel, the log errors of eight development sets have e^230 times the
-# likelihood that a Gaussian one of lengths 2.2 and 2.8 gives; that overshoots beside slopes.
-_SHAPE_LENGTHS, _SLOW_LENGTHS = (8.8, 11.2), (8.0, 12.0)
-# Deviation of the slope per doubling, and of neighbourhoods, relative to that of the shape.
-_SLOPE, _LOCAL = 0.16, 0.25
+# Drifts among which the most likely one is taken, in octaves of width per doubling of the rows.
+_DRIFTS = (0.0, 0.2, 0.4, 0.6)
+# Correlation lengths in octaves of width and of C. With these and a Matern kernel, the log errors
+# of eight development sets have e^230 times the likelihood that a Gaussian one of lengths 2.2 and
+# 2.8 gives; that overshoots beside slopes.
+_LENGTHS = (8.8, 11.2)
 # Deviation of the shape as a multiple of the deviation of the log errors seen, and its least value.
 _DEVIATIONS, _LEAST_DEVIATION = 1.5, 0.2
-# Deviation of the offsets that all points of a rung have in common: of the learning curve per
-# doubling, of neighbourhoods, and of every rung.
-_CURVE_OFFSET, _LOCAL_OFFSET, _OFFSET = 0.3, 1.0, 0.5
-# Deviation of the offset of one draw of training and validation rows.
-_DRAW = 0.03
-# Deviation of a log error beside its sampling error.
-_NUGGET = 0.02
-# An expected improvement of the log error below this is not worth a machine.
+# Deviation of what changes the shape, per doubling of the rows and in neighbourhoods, relative to
+# that of the shape.
+_CHANGE = 0.2
+# Deviation of the offsets that all points of a rung have in common: of every rung, per doubling of
+# the rows, and of neighbourhoods.
+_OFFSET = 0.5
+# Deviation of a log error beside its sampling error, alone and together with its rung's.
+_NOISE = 0.03
+# An expected improvement of the log error below this is not worth a model.
 _LEAST_IMPROVEMENT = 3e-4
 # Points whose expected log error is this much above the best are not tried.
 _HOPELESS = 0.3
@@ -61,8 +59,8 @@ class Surface:
     ) -> None:
         self._points, self._prior = points, float(log_errors.max())
         self._deviation = max(_DEVIATIONS * float(np.std(log_errors)), _LEAST_DEVIATION)
-        noise = np.diag(deviations**2 + _NUGGET**2)
-        noise += _DRAW**2 * (rungs[:, None] == rungs)
+        noise = np.diag(deviations**2 + _NOISE**2)
+        noise += _NOISE**2 * (rungs[:, None] == rungs)
         residual = log_errors - self._prior
         best = -np.inf
         for drift in _DRIFTS:
@@ -71,7 +69,6 @@ class Surface:
             )
             white = scipy.linalg.solve_triangular(factor, residual, lower=True)
             likelihood = -0.5 * white @ white - np.log(factor.diagonal()).sum()
-            likelihood -= 0.5 * ((drift - _DRIFT_MEAN) / _DRIFT_DEVIATION) ** 2
             if likelihood > best:
                 best, self.drift, self._factor = likelihood, drift, factor
                 self._weights = scipy.linalg.solve_triangular(factor.T, white)
@@ -80,9 +77,9 @@ class Surface:
         du, dv = np.subtract.outer(P[:, 0], Q[:, 0]), np.subtract.outer(P[:, 1], Q[:, 1])
         moved = du - drift * np.subtract.outer(P[:, 2], Q[:, 2])
         doublings, local = np.outer(P[:, 2], Q[:, 2]), np.outer(P[:, 3], Q[:, 3])
-        shape, slow = _matern(moved, dv, _SHAPE_LENGTHS), _matern(du, dv, _SLOW_LENGTHS)
-        slopes = (_SLOPE**2 * doublings + _LOCAL**2 * local) * slow
-        offsets = _CURVE_OFFSET**2 * doublings + _LOCAL_OFFSET**2 * local + _OFFSET**2
+        shape, slow = _matern(moved, dv), _matern(du, dv)
+        slopes = _CHANGE**2 * (doublings + local) * slow
+        offsets = _OFFSET**2 * (1.0 + doublings + local)
         return self._deviation**2 * (shape + slopes) + offsets
 
     def mean(self, Q: np.ndarray) -> np.ndarray:
@@ -108,7 +105,7 @@ class Surface:
         Parameters
         ----------
         candidates : (q, 2) of (u, v)
-        rung : (t, local) of the next machines
+        rung : (t, local) of the next models
         goal : (t, local)
             Where the parameters are to be best.
         count : int
@@ -146,13 +143,13 @@ class Surface:
         return candidates[sorted(chosen)]
 
 
-def _matern(du: np.ndarray, dv: np.ndarray, lengths: tuple[float, float]) -> np.ndarray:
+def _matern(du: np.ndarray, dv: np.ndarray) -> np.ndarray:
     """Correlation of smoothness 3/2 at distances du and dv."""
-    r = np.sqrt(3.0 * ((du / lengths[0]) ** 2 + (dv / lengths[1]) ** 2))
+    r = np.sqrt(3.0 * ((du / _LENGTHS[0]) ** 2 + (dv / _LENGTHS[1]) ** 2))
     return (1.0 + r) * np.exp(-r)
 
 
 def _conditioned(covariance: np.ndarray, i: int) -> np.ndarray:
     """Covariance given an observation of point i."""
     column = covariance[:, i]
-    return covariance - np.outer(column, column) / (column[i] + _DRAW**2)
+    return covariance - np.outer(column, column) / (column[i] + _NOISE**2)

@@ -14,7 +14,7 @@ from kbench.width_search.gram import Gram
 __all__ = ["Classification", "Losses", "OutOfTime", "Regression", "Task"]
 
 # Limit on steps of a regression for each C on the way to its first one, as a fraction of the limit
-# for that. With 1 and with 0.1, machines of bike (C = 64 to 460) take 0.09 to 0.36 s and 0.08 s,
+# for that. With 1 and with 0.1, models of bike (C = 64 to 460) take 0.09 to 0.36 s and 0.08 s,
 # with held-out errors within 0.5 per cent of each other.
 _CLIMBING = 0.1
 
@@ -36,11 +36,11 @@ class Task(Protocol):
     worst : float
         Error of the best constant.
     scale_of_c : float
-        C of the final machine for 1 in the search.
+        C of the final model for 1 in the search.
     last_values : int
         Kernel values for one width between the training rows of the last rung.
     steps : int
-        Limit on steps of a machine after the first rung for each training row.
+        Limit on steps of a model after the first rung for each training row.
     """
 
     worst: float
@@ -52,7 +52,7 @@ class Task(Protocol):
         """A random order of the rows in which every range represents the data."""
 
     def representatives(self, order: np.ndarray) -> np.ndarray:
-        """The first of some rows without which no machine has all classes."""
+        """The first of some rows without which no model has all classes."""
 
     def adapt(self, error: float) -> None:
         """Set what depends on the lowest error of the first rung, before the second one."""
@@ -196,7 +196,7 @@ class Classification:
             signs = np.repeat([1.0, -1.0], [n_a, n_b])
             options: dict = {"max_steps": max_steps, "deadline": deadline}
             problem = classify(kernel, signs)
-            solutions = along_c(problem, Cs, tol=constants.TOL_OF_CLASSES, **options)
+            solutions = along_c(problem, Cs, tol=constants.TOL, **options)
             if k == 2:
                 solved_in_time = in_time(solutions)
                 solutions, p = iter(solved_in_time), len(solved_in_time)

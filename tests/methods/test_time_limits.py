@@ -13,7 +13,7 @@ from kbench.trace import Trace
 
 # Parameters of an estimator that iterates.
 ITERATES = {"tol", "max_iter", "n_epochs", "epochs", "n_rounds"}
-# The machines without parameters have their own name for the limit, which ends their search.
+# The self-tuning estimators have their own name for the limit, which ends their search.
 BUDGETED = {"TunedKernelSVC", "TunedKernelSVR", "TunedKernelRidge"}
 # Stochastic gradients have no criterion to converge to: a limit in time takes the place of
 # `n_epochs`, and nothing warns.

@@ -1,4 +1,4 @@
-"""The search of a machine without parameters: what a run stores of it, and what a page draws."""
+"""The search of a self-tuning estimator: what a run stores of it, and what a page draws."""
 
 import re
 

@@ -1,8 +1,8 @@
 """The last fit of a self-tuning support vector machine, within its limits.
 
-    expect what all rows take: seconds per squared row of the search's machines, times n^2
+    expect what all rows take: seconds per squared row of the search's models, times n^2
     if it may be stopped: hold some rows out, and fit as many others as the time allows
-    if it was stopped:    keep the best on the rows held out: the stopped machine, one of fewer
+    if it was stopped:    keep the best on the rows held out: the stopped model, one of fewer
                           rows that can be solved (under a time budget that of the search, which is
                           fitted beforehand), or a constant
 
@@ -23,7 +23,7 @@ from kbench.width_search import constants
 from kbench.width_search.search import Search
 from kbench.width_search.tasks import Task
 
-# Training rows of the machine that stands for the search's best one if the search had no time to
+# Training rows of the model that stands for the search's best one if the search had no time to
 # measure any: those of the search's grid.
 _FALLBACK_ROWS = math.isqrt(constants.GRID_VALUES // 2)
 # C of a constant: no sum of so many kernel values times it is above the rounding of a prediction.
@@ -66,62 +66,62 @@ class FinalFit:
         """The fitted estimator that is kept, and why; a ConvergenceWarning if it was stopped."""
         n, order = len(self.y), self.task.order(self.rng)
         needed = self.task.representatives(order)
-        machine, reason = self.unfitted(n, self.deadline.seconds_left())
+        model, reason = self.unfitted(n, self.deadline.seconds_left())
         rows, held_out = np.arange(n), order[:0]
         other: Any = None
-        if self._may_stop(machine):
+        if self._may_stop(model):
             order = np.concatenate([needed, order[~np.isin(order, needed)]])
             rest, held_out = np.split(order, [n - min(constants.CHECKED_ROWS, n // 10)])
             if self.deadline.seconds_left() is not None:
                 other = self._searched(held_out, rest)
-            # The machine of fewer rows, such as early DC-SVM, may take all of them.
-            machine, reason = self.unfitted(len(rest), self.deadline.seconds_left())
+            # The model of fewer rows, such as early DC-SVM, may take all of them.
+            model, reason = self.unfitted(len(rest), self.deadline.seconds_left())
             rows = np.sort(rest)
-            if self._is_exact(machine):
+            if self._is_exact(model):
                 rows = np.sort(rest[: max(self._affordable(len(rest)), len(needed))])
-                machine, reason = self.unfitted(len(rows), self.deadline.seconds_left())
+                model, reason = self.unfitted(len(rows), self.deadline.seconds_left())
             if len(rows) < len(rest):
                 reason += f"; {len(rows)} of {n} rows, as many as the time allows"
-        machine = self._fit(machine, rows)
-        if machine.converged_:
-            return machine, reason
+        model = self._fit(model, rows)
+        if model.converged_:
+            return model, reason
         if not len(held_out) and self.result.validation is not None:
             # No stop was expected, so that the final fit has seen these rows: they favour it.
             held_out = self.result.validation
         if other is None:
             other = self._searched(held_out, order[~np.isin(order, held_out)])
         if len(held_out):
-            others = {"exact machine of fewer rows": other, "constant of least loss": None}
+            others = {"exact model of fewer rows": other, "constant of least loss": None}
             others["constant of least loss"] = self._constant(np.setdiff1d(order, held_out))
-            stopped = lowest = self.losses(machine, held_out).mean()
+            stopped = lowest = self.losses(model, held_out).mean()
             for name, each in others.items():
                 error = np.inf if each is None else self.losses(each, held_out).mean()
                 # Not a number is no error that anything could be above.
                 if not lowest <= error:
-                    lowest, machine = error, each
+                    lowest, model = error, each
                     reason = (
                         f"{name}, of {each.shape_fit_[0]} rows, with an error of {error:.3g} on "
                         f"{len(held_out)} rows: the final fit to {len(rows)} rows was stopped at "
                         f"{stopped:.3g}"
                     )
-        if not machine.converged_:
+        if not model.converged_:
             warnings.warn(
-                f"{reason}; it was stopped at a violation of {machine.violation_:.2g}, above "
-                f"tol={machine.tol:.2g}",
+                f"{reason}; it was stopped at a violation of {model.violation_:.2g}, above "
+                f"tol={model.tol:.2g}",
                 ConvergenceWarning,
                 stacklevel=4,  # the caller of fit
             )
-        return machine, reason
+        return model, reason
 
     @property
     def _expected(self) -> float:
-        """Seconds of a fit to all rows; infinite if the search had no time for a machine."""
+        """Seconds of a fit to all rows; infinite if the search had no time for a model."""
         rate = self.result.seconds_per_square
         return rate * len(self.y) ** 2 if np.isfinite(self.result.error) else np.inf
 
-    def _may_stop(self, machine: Any) -> bool:
+    def _may_stop(self, model: Any) -> bool:
         """Whether the limits of an unfitted estimator may end its fit before it is solved."""
-        left, limit = self.deadline.seconds_left(), getattr(machine, "max_iter", -1)
+        left, limit = self.deadline.seconds_left(), getattr(model, "max_iter", -1)
         factor = 1 if self.result.solved else constants.UNSOLVED_STEPS
         too_many_steps = 0 <= limit < factor * self.task.steps * len(self.y)
         return too_many_steps or (left is not None and 2.0 * self._expected > left)
@@ -135,11 +135,11 @@ class FinalFit:
             return min(_FALLBACK_ROWS, n)
         return min(max(math.isqrt(int(left / self.result.seconds_per_square)), 2), n)
 
-    def _is_exact(self, machine: Any) -> bool:
-        return isinstance(machine, type(self.exact()))
+    def _is_exact(self, model: Any) -> bool:
+        return isinstance(model, type(self.exact()))
 
     def _searched(self, held_out: np.ndarray, rest: np.ndarray) -> Any:
-        """The machine of the chosen point for as few rows as can be solved, in half of the time.
+        """The model of the chosen point for as few rows as can be solved, in half of the time.
 
         With a deadline those are the rows of the search; without one they are as many as leave
         each row `UNSOLVED_STEPS` times the steps of the search.
@@ -160,9 +160,9 @@ class FinalFit:
         is left. All coefficients are at their bounds after a step for each two rows."""
         return self._fit(self.exact(C=_VANISHING_C), rows[:_FALLBACK_ROWS])
 
-    def _fit(self, machine: Any, rows: np.ndarray) -> Any:
+    def _fit(self, model: Any, rows: np.ndarray) -> Any:
         weight = None if self.weight is None else self.weight[rows]
         with warnings.catch_warnings():
             # `run` warns of what is kept.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return machine.fit(self.X[rows], self.y[rows], weight, trace=self.trace)
+            return model.fit(self.X[rows], self.y[rows], weight, trace=self.trace)

@@ -143,7 +143,8 @@ class SelfTuning(BaseEstimator):
         standardised = scaler.transform(X)
         other_rows = Rows(standardised, self.kernel, rng)
         other = FirstRung(other_rows, task, order, fraction(deadline, 2, trace), trace)
-        if other.error < (1.0 - constants.SCALER_GAIN) * first.error:
+        noise = constants.STANDARD_ERRORS * constants.COMMON * first.deviation
+        if other.error < (1.0 - noise) * first.error:
             self.scaler_ = scaler
             return standardised, other_rows, other
         return X, rows, first
@@ -167,15 +168,15 @@ class SelfTuning(BaseEstimator):
         task, losses = self._task(targets), []
         as_given, mapped = X[sample], metric.transform(X[sample])
         for Z, scaler in ((as_given, self.scaler), (mapped, None)):
-            machine = self._without_metric(scaler, deadline.seconds_left())
-            predicted = machine.fit(Z[learned], y[learned]).predict(Z[held_out])
+            model = self._without_metric(scaler, deadline.seconds_left())
+            predicted = model.fit(Z[learned], y[learned]).predict(Z[held_out])
             losses.append(task.losses_of(predicted, sample[held_out]))
         if _too_late(deadline) or not improves(*losses):
             return None
         return LearnedMetric(**options).fit(X, targets)
 
     def _without_metric(self, scaler: str | None, seconds: float | None) -> Any:
-        """An unfitted machine of this kind that chooses its parameters on rows as they are."""
+        """An unfitted model of this kind that chooses its parameters on rows as they are."""
         options = {
             "metric": None,
             "scaler": scaler,
@@ -195,13 +196,13 @@ class SelfTuning(BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if self.scaler_ is not None:
-            # The machine was chosen on dense rows.
+            # The model was chosen on dense rows.
             return self.scaler_.transform(X.toarray() if sp.issparse(X) else X)
         return X if self.metric_ is None else self.metric_.transform(X)
 
     @property
     def prediction_flops_(self) -> float:
-        """Cost of predicting one row with the final machine, in units of a linear model's."""
+        """Cost of predicting one row with the final model, in units of a linear model's."""
         return float(self.best_estimator_.prediction_flops_)
 
     @property
@@ -230,7 +231,7 @@ def _too_late(deadline: Deadline) -> bool:
 
 
 def improves(before: np.ndarray, after: np.ndarray) -> bool:
-    """Whether losses (v,) of a machine are lower than those of another on the same held-out rows.
+    """Whether losses (v,) of a model are lower than those of another on the same held-out rows.
 
     The mean of the paired differences must exceed 2 % of the mean loss and 1.5 standard errors. A
     few rows with large errors, which decide a comparison of two means, raise that standard error.

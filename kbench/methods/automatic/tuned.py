@@ -1,7 +1,7 @@
 """Support vector machines that choose their parameters themselves.
 
 `fit` searches kernel width and C on the training rows alone (`kbench.width_search`), then fits the
-exact machine to all rows, or early DC-SVM (Hsieh, Si and Dhillon, ICML 2014, equation 11) where the
+exact model to all rows, or early DC-SVM (Hsieh, Si and Dhillon, ICML 2014, equation 11) where the
 exact one would take too long. The search follows the ideas of liquidSVM (Steinwart and Thomann,
 arXiv:1702.06899, 2017): one kernel matrix for all C, warm starts, cells for large data. A Gaussian
 process replaces their grid.
@@ -55,7 +55,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         A kernel of `kbench.kernels.KERNELS` that is exponential in a distance.
     time_budget : float or None, default=None
         Wall seconds that `fit` should take. The search ends after half of it (the
-        comparison of larger machines may take more), and early DC-SVM replaces the exact machine if
+        comparison of larger models may take more), and early DC-SVM replaces the exact model if
         that is expected to take longer than the rest.
     scoring : {"accuracy", "balanced_accuracy"} or None, default=None
         What the search maximises; None is "accuracy".
@@ -65,7 +65,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     scaler : {"auto"} or None, default="auto"
         "auto" standardises dense columns of different scales if that lowers the first rung's error.
     class_weight : dict, "balanced" or None, default=None
-        Factors of C of the final machine; the search is without weights.
+        Factors of C of the final model; the search is without weights.
     probability : bool, default=False
         Whether to fit the sigmoids of `predict_proba` to decision values of held-out rows. Takes
         two further fits to half of the rows, of more than 16,000 rows one.
@@ -76,17 +76,17 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     classes_ : (n_classes,)
     C_, gamma_ : float
     search_results_ : dict of str to arrays
-        One entry for each machine of the search: rung, rows ("fold", "sample" or "cell"), n_rows,
+        One entry for each model of the search: rung, rows ("fold", "sample" or "cell"), n_rows,
         gamma, C, error, n_validation, solved. `pandas.DataFrame(search_results_)` is a table.
     cv_error_ : float
-        Held-out error of the chosen parameters, of machines of fewer rows: an upper estimate. It is
+        Held-out error of the chosen parameters, of models of fewer rows: an upper estimate. It is
         the lowest of a few tens, which biases it by less than its interval.
     cv_error_interval_ : (2,)
         Wilson interval of `cv_error_` at 95 %.
     best_estimator_ : KernelSVC or DCSVC
         Of fewer rows where the time allows no more: `reason_` says so.
     reason_ : str
-        Which machine was fitted in the end, and why.
+        Which model was fitted in the end, and why.
     metric_ : LearnedMetric or None
         The map that was kept.
     scaler_ : StandardScaler or None
@@ -97,7 +97,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
 
     Notes
     -----
-    The search takes 100 to 200 small machines; its time grows with n only up to 16,000 rows, and
+    The search takes 100 to 200 small models; its time grows with n only up to 16,000 rows, and
     with O(n d) beyond. Classes are taken by pairs, which share C and gamma. Features should have
     comparable scales.
 
@@ -110,8 +110,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     >>> from sklearn.datasets import load_digits
     >>> from kbench.methods import TunedKernelSVC
     >>> X, y = load_digits(return_X_y=True)
-    >>> machine = TunedKernelSVC(random_state=0).fit(X[:1000], y[:1000])
-    >>> machine.score(X[1000:], y[1000:]) > 0.95
+    >>> model = TunedKernelSVC(random_state=0).fit(X[:1000], y[:1000])
+    >>> model.score(X[1000:], y[1000:]) > 0.95
     True
     """
 
@@ -151,16 +151,16 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Choose the parameters and fit the machine.
+        """Choose the parameters and fit the model.
 
         Parameters
         ----------
         X : (n, d) array or CSR
         y : (n,) labels
         sample_weight : (n,), optional
-            Factors of C of the final machine; the search leaves rows of weight 0 out.
+            Factors of C of the final model; the search leaves rows of weight 0 out.
         trace : Trace, optional
-            Receives the phases, the validation error of every point, and what the final machine
+            Receives the phases, the validation error of every point, and what the final model
             reports.
 
         Returns
@@ -189,7 +189,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             Z, result, task, _ = self._search(
                 X, index, rng, searched, trace, constants.CHEAP_VALUES
             )
-            self._smoother_by_larger_machines(Z, task, index, result, rng, searched, trace)
+            self._smoother_by_larger_models(Z, task, index, result, rng, searched, trace)
             self._keep(result, trace)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
@@ -197,8 +197,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             final = FinalFit(
                 unfitted=partial(self._unfitted, result, rng),
                 exact=partial(self._exact, result),
-                losses=lambda machine, rows: task.losses_of(
-                    class_labels.index_of(self.classes_, machine.predict(Z[rows])), rows
+                losses=lambda model, rows: task.losses_of(
+                    class_labels.index_of(self.classes_, model.predict(Z[rows])), rows
                 ),
                 X=Z,
                 y=y,
@@ -217,7 +217,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         self.timings_ = dict(trace.timings)
         return self
 
-    def _smoother_by_larger_machines(
+    def _smoother_by_larger_models(
         self,
         Z: Any,
         task: Classification,
@@ -227,12 +227,12 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         deadline: Deadline,
         trace: Trace,
     ) -> None:
-        """Lower C, then gamma, while the held-out error of machines of many rows falls.
+        """Lower C, then gamma, while the held-out error of models of many rows falls.
 
-        Only of many rows, where the search has seen no machine of most of them, and only where
+        Only of many rows, where the search has seen no model of most of them, and only where
         those are cheap. Half of the held-out rows are the last ones of each class: where rows are
         in an order, such as time, new rows differ from all of them more than a random sample does.
-        On ijcnn1 six machines have errors of 1.6 to 3.8 % on the last fifth of 40,000 training
+        On ijcnn1 six models have errors of 1.6 to 3.8 % on the last fifth of 40,000 training
         rows, and the best one there is also the best one of the 10,000 rows behind. The other half
         is random: the last rows alone prefer C = 2 there, which has twice the least error on a
         random fifth. Sets the result of the search.
@@ -241,7 +241,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         entries = n * n * result.support_fraction
         if n <= FEW_ROWS or result.is_dear or entries > constants.CHEAP_VALUES or deadline.passed:
             return
-        last = task.last(0.5 * min(constants.MAX_HELD_OUT / n, constants.HELD_OUT))
+        last = task.last(0.5 * min(constants.MAX_HELD_OUT / n, 1.0 / constants.FOLDS[0]))
         others = task.order(rng)
         others = others[~np.isin(others, last)]
         held_out = np.concatenate([last, others[: len(last)]])
@@ -249,29 +249,29 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         rung, count = result.columns["rung"][-1] + 1, 0
 
         def measured(gamma: float, C: float) -> tuple[bool, float, float]:
-            """Whether the machine is unsolved, its error, and its fraction of support vectors."""
+            """Whether the model is unsolved, its error, and its fraction of support vectors."""
             nonlocal count
             count += 1
             steps = task.steps * len(training)
-            machine = KernelSVC(
+            model = KernelSVC(
                 C,
                 gamma=gamma,
                 kernel=self.kernel,
-                tol=constants.TOL_OF_CLASSES,
+                tol=constants.TOL,
                 max_iter=steps,
                 max_time=deadline.seconds_left(),
             )
             with warnings.catch_warnings():
-                # An unsolved machine counts as worse than any that is solved.
+                # An unsolved model counts as worse than any that is solved.
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                machine.fit(Z[training], index[training])
-            error = task.error(machine.predict(Z[held_out]) != index[held_out], held_out)
-            solved = machine.converged_
+                model.fit(Z[training], index[training])
+            error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)
+            solved = model.converged_
             trace(validation_error=error, gamma=gamma, C=C, n_rows=len(training))
             values = (rung, "holdout", len(training), gamma, C, error, len(held_out), solved)
             for column, value in zip(result.columns.values(), values, strict=True):
                 column.append(value)
-            return not solved, error, len(machine.support_) / len(training)
+            return not solved, error, len(model.support_) / len(training)
 
         best = measured(result.gamma, result.C)
         directions = [(1.0, constants.COMPARED_FACTOR), (constants.COMPARED_FACTOR, 1.0)]
@@ -279,7 +279,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             # Samples prefer wider kernels than more rows do, and no cell has corrected that.
             directions.insert(0, (1.0 / constants.COMPARED_FACTOR, constants.COMPARED_FACTOR))
         for of_gamma, of_c in directions:
-            while count < constants.MAX_COMPARED and not deadline.passed:
+            while count < constants.POINTS and not deadline.passed:
                 gamma, C = of_gamma * result.gamma, of_c * result.C
                 tried = measured(gamma, C)
                 if tried[:2] >= best[:2]:
@@ -289,27 +289,27 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         result.n_validation = len(held_out)
 
     def _exact(self, result: Search, **limits: Any) -> KernelSVC:
-        """The exact machine of the chosen parameters, not fitted."""
+        """The exact model of the chosen parameters, not fitted."""
         options = {"C": result.C, "gamma": result.gamma, "class_weight": self.class_weight}
         return KernelSVC(kernel=self.kernel, **(options | limits))
 
     def _unfitted(
         self, result: Search, rng: np.random.Generator, n: int, seconds_left: float | None
     ) -> tuple[KernelSVC | DCSVC, str]:
-        """The machine for n rows, and why."""
+        """The model for n rows, and why."""
         values = n * max(result.support_fraction * n, 1.0)
-        # A machine of a cluster takes a fraction of what the search expects of all rows.
+        # A model of a cluster takes a fraction of what the search expects of all rows.
         seconds = result.seconds_per_square * n * n
         in_time = seconds_left is None or seconds <= seconds_left
         k = max(1, round(n / constants.CLUSTER_ROWS))
         if k == 1 or (values <= constants.MAX_VALUES and in_time):
-            machine = self._exact(result, max_time=seconds_left)
-            return machine, f"exact machine: about {values:.2g} kernel values"
+            model = self._exact(result, max_time=seconds_left)
+            return model, f"exact model: about {values:.2g} kernel values"
         options = self._exact(result, max_time=seconds_left).get_params(deep=False)
         shared = ("C", "gamma", "kernel", "class_weight", "max_time")
         chosen = {name: options[name] for name in shared}
         reason = (
-            f"early DC-SVM of {k} clusters: the exact machine of {n} rows with about "
+            f"early DC-SVM of {k} clusters: the exact model of {n} rows with about "
             f"{result.support_fraction:.0%} support vectors would take too long"
         )
         return DCSVC(k, **chosen, random_state=int(rng.integers(2**31))), reason
@@ -333,10 +333,10 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             if len(np.unique(index[training])) < k:
                 raise ValueError(TOO_FEW_ROWS)
             left = fraction(deadline, 2 - half, Trace()).seconds_left()
-            machine = clone(self.best_estimator_).set_params(max_time=left)
+            model = clone(self.best_estimator_).set_params(max_time=left)
             of_rows = None if weight is None else weight[training]
-            machine.fit(Z[training], index[training], of_rows)
-            values.append(machine.decision_function(Z[rest]).reshape(len(rest), -1))
+            model.fit(Z[training], index[training], of_rows)
+            values.append(model.decision_function(Z[rest]).reshape(len(rest), -1))
             held_out.append(rest)
             if n > FEW_ROWS:
                 break
@@ -395,14 +395,14 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Choose the parameters and fit the machine.
+        """Choose the parameters and fit the model.
 
         Parameters
         ----------
         X : (n, d) array or CSR
         y : (n,) targets
         sample_weight : (n,), optional
-            Factors of C of the final machine; the search leaves rows of weight 0 out.
+            Factors of C of the final model; the search leaves rows of weight 0 out.
         trace : Trace, optional
             As in `TunedKernelSVC`.
 
@@ -438,12 +438,12 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
                 "epsilon": self.epsilon_ / task.scale_of_c,
                 "gamma": self.gamma_,
                 "kernel": self.kernel,
-                "tol": constants.FINAL_TOL * noise / task.scale_of_c or 1e-3,
+                "tol": constants.TOL * noise / task.scale_of_c or 1e-3,
             }
             final = FinalFit(
                 unfitted=partial(_unfitted_regression, options, result.support_fraction),
                 exact=lambda **limits: KernelSVR(**(options | limits)),
-                losses=lambda machine, rows: (machine.predict(Z[rows]) - task.z[rows]) ** 2,
+                losses=lambda model, rows: (model.predict(Z[rows]) - task.z[rows]) ** 2,
                 X=Z,
                 y=task.z,
                 weight=weight,
@@ -468,9 +468,9 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
     ) -> float:
         """The chosen tube, in held-out deviations: narrower ones while the held-out error falls.
 
-        The narrowest one is left out where the limit on steps stops machines: there it gains
+        The narrowest one is left out where the limit on steps stops models: there it gains
         little and the final fit takes 2.5 times as many steps (bike, 4,000 rows: RMSE 0.1 per cent
-        lower; kin40k, whose machines are solved: 2.5 per cent lower). An error is lower if the
+        lower; kin40k, whose models are solved: 2.5 per cent lower). An error is lower if the
         difference exceeds its sampling error. Without time to compare, it is the tube that is best
         for Gaussian noise.
         """
@@ -494,6 +494,8 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
                 ).losses
             except OutOfTime:
                 return tubes[1]
+            if len(losses) < len(tubes):
+                return tubes[1]
             errors += losses[:, 0] / losses[:, 2]
         # Of the logarithm of a ratio of errors on the same rows.
         noise = constants.STANDARD_ERRORS * constants.COMMON * result.relative_deviation
@@ -515,8 +517,8 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
 def _unfitted_regression(
     options: dict[str, Any], support_fraction: float, n: int, seconds_left: float | None
 ) -> tuple[KernelSVR, str]:
-    """The exact machine for n rows, and why."""
+    """The exact model for n rows, and why."""
     limit = int(constants.FINAL_WORK / n)
     values = n * max(support_fraction * n, 1.0)
-    machine = KernelSVR(**options, max_iter=limit, max_time=seconds_left)
-    return machine, f"exact machine: about {values:.2g} kernel values, at most {limit:.2g} steps"
+    model = KernelSVR(**options, max_iter=limit, max_time=seconds_left)
+    return model, f"exact model: about {values:.2g} kernel values, at most {limit:.2g} steps"

@@ -31,13 +31,13 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
     alpha_, gamma_ : float
     cv_error_ : float
         Leave-one-out mean squared error of the chosen parameters on at most 3,000 rows; with more,
-        the machine of all rows is better.
+        the model of all rows is better.
     cv_error_interval_ : (2,)
         Normal interval of `cv_error_` at 95 %.
     search_results_ : dict of str to arrays
-        n_rows, gamma, alpha and error of every machine.
+        n_rows, gamma, alpha and error of every model.
     intercept_ : float
-        Mean of y; the machine fits what is left.
+        Mean of y; the model fits what is left.
     best_estimator_ : KernelRidge or FalkonRegressor
     reason_ : str
     metric_ : LearnedMetric or None
@@ -64,7 +64,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
-        """Choose the parameters and fit the machine.
+        """Choose the parameters and fit the model.
 
         Parameters
         ----------
@@ -97,8 +97,8 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             self.cv_error_interval_ = normal_interval(result.error, result.relative_deviation)
         with trace.phase("fit"):
             self.intercept_ = float(y.mean())
-            machine = self._unfitted(X.shape, result, deadline.seconds_left(), rng)
-            self.best_estimator_ = machine.fit(X, y - self.intercept_, trace=trace)
+            model = self._unfitted(X.shape, result, deadline.seconds_left(), rng)
+            self.best_estimator_ = model.fit(X, y - self.intercept_, trace=trace)
         self.timings_ = dict(trace.timings)
         return self
 
@@ -109,7 +109,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         seconds_left: float | None,
         rng: np.random.Generator,
     ) -> KernelRidge | FalkonRegressor:
-        """The exact machine if there are time and memory for it, or FALKON; sets `reason_`.
+        """The exact model if there are time and memory for it, or FALKON; sets `reason_`.
 
         FALKON has as many landmarks as the time that is left is expected to hold.
         """
@@ -122,7 +122,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         }
         seconds = result.seconds_per_product * (n**3 / 3 + n * n * (d + _PER_VALUE))
         if n <= constants.MAX_FACTORISED and (seconds_left is None or 2 * seconds <= seconds_left):
-            self.reason_ = f"exact machine: factorising {n} rows takes about {seconds:.2g} s"
+            self.reason_ = f"exact model: factorising {n} rows takes about {seconds:.2g} s"
             # A float32 factor would correct a smaller ridge in hundreds of iterations.
             is_small = self.alpha_ < n * np.finfo(np.float32).eps
             return KernelRidge(**options, dtype="float64" if is_small else "float32")

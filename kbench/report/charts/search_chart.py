@@ -1,4 +1,4 @@
-"""What a machine without parameters tried: kernel width, C or ridge, and held-out errors.
+"""What a self-tuning estimator tried: kernel width, C or ridge, and held-out errors.
 
 The points are the values that `kbench.width_search` reports to the trace of the fit, which the
 results folder keeps as curves over seconds.

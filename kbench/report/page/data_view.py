@@ -79,7 +79,7 @@ def data_view(
     reliability : mapping, optional
         Run -> groups of test rows, as `reliability_curves` returns them.
     searched : mapping, optional
-        Run -> search of a machine without parameters, as `searches` returns them.
+        Run -> search of a self-tuning estimator, as `searches` returns them.
     """
     methods = sorted({line.method for one in comparisons for line in one.lines})
     details = _Details(
