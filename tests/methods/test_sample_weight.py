@@ -29,8 +29,8 @@ SGD = {"block_size": 64, "batch_size": 1000, "n_epochs": 3, "gamma": 0.2, "rando
 @pytest.mark.parametrize(
     "estimator",
     [
-        KernelRidge(0.3, gamma=0.2),
-        KernelRidge(0.3, gamma=0.2, solver="pcg"),
+        KernelRidge(0.3, kernel="rbf", gamma=0.2),
+        KernelRidge(0.3, kernel="rbf", gamma=0.2, solver="pcg"),
         KernelRidgeClassifier(0.3, gamma=0.2),
         ApproximateRidge(FOURIER, alpha=0.3),
         ApproximateRidge(FOURIER, alpha=0.3, solver="cg", tol=1e-8),

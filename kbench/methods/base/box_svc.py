@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import kernel_constraints
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
@@ -19,6 +19,7 @@ from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.base.probability import PROBABILITY
+from kbench.methods.base.training_kernel import training_kernel
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
 from kbench.trace import Deadline, Trace
@@ -75,9 +76,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
 
     def _kernel(self, X: Any) -> Kernel:
         """The kernel function for training rows X."""
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
-        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        return training_kernel(self, X)
 
     def _finish(
         self,
@@ -131,20 +130,30 @@ class BoxSVC(CountedPrediction, OneVsRest):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
 
 
-def warn_of_limits(reasons: set[str], estimator: Any, tol: float) -> None:
+def warn_of_limits(
+    reasons: set[str], estimator: Any, tol: float, max_iter: int | None = None
+) -> None:
     """Issue the ConvergenceWarning of a fit that met limits, on behalf of the caller of `fit`.
 
     estimator : with `violation_`, `duality_gap_` and `objective_` (to be minimised)
+    max_iter : given by the estimators in the place of `SVC`, whose words come first
     """
+    words = ""
+    if max_iter is not None and "max_iter" in reasons:
+        words = (
+            f"Solver terminated early (max_iter={max_iter}).  Consider pre-processing your data "
+            "with StandardScaler or MinMaxScaler. It was "
+        )
     primal = estimator.duality_gap_ - estimator.objective_
     gap = estimator.duality_gap_ / primal if primal > 0.0 else 0.0
     warnings.warn(
-        f"stopped by {', '.join(sorted(reasons))} at a violation of {estimator.violation_:.2g}, "
-        f"above tol={tol:g}, and a duality gap of {gap:.2g} times the primal objective; "
-        "the model is the best one evaluated",
+        f"{words}stopped by {', '.join(sorted(reasons))} at a violation of "
+        f"{estimator.violation_:.2g}, above tol={tol:g}, and a duality gap of {gap:.2g} times the "
+        "primal objective; the model is the best one evaluated",
         ConvergenceWarning,
         stacklevel=4,
     )

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
 
 from kbench import class_labels
+from kbench.methods.base.training_kernel import NOT_FINITE
 from kbench.prediction.constant import Constant
 from kbench.trace import Deadline
 
@@ -20,18 +21,19 @@ _MOST_ROWS = 2000
 _NUMBERS = ("dual_coef_", "coef_", "intercept_", "objective_")
 
 
-def require_finite(estimator: Any) -> None:
-    """ValueError if a number of the fitted model is NaN or infinite. O(model)."""
-    fitted = vars(estimator)
-    for name in _NUMBERS:
-        numbers = fitted.get(name)
-        if numbers is None or sp.issparse(numbers):
-            continue
-        if not np.isfinite(numbers).all():
+def require_finite(estimator: Any, **numbers: Any) -> None:
+    """ValueError if a number of the fitted model is NaN or infinite. O(model).
+
+    numbers : arrays to check in place of the estimator's attributes, by the names of these
+    """
+    named = numbers or {name: vars(estimator).get(name) for name in _NUMBERS}
+    for name, values in named.items():
+        entries = values.data if sp.issparse(values) else values
+        if entries is not None and not np.isfinite(entries).all():
             raise ValueError(
-                f"{type(estimator).__name__} ended with {name} that is not finite: kernel values "
-                "or coefficients have left the range of floating-point numbers; scale the rows, "
-                "lower C and the weights, or set dtype='float64'"
+                f"{NOT_FINITE}: {name} of {type(estimator).__name__} has left the range of "
+                "floating-point numbers; scale the rows, lower C and the weights, or set "
+                "dtype='float64'"
             )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Hidden, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -127,7 +128,14 @@ class Probabilities:
         sizes = np.bincount(index[rows], minlength=len(self.classes_))
         n_folds = min(_FOLDS, int(sizes.min()))
         if n_folds < 2:
-            raise ValueError(TOO_FEW_ROWS)
+            warnings.warn(
+                f"class {self.classes_[sizes.argmin()]} has one row, so that none of it can be "
+                "held out; the sigmoids of probability=True are those of the decision values of "
+                "training rows, which are too far from zero",
+                UserWarning,
+                stacklevel=5,  # the caller of fit
+            )
+            return self._calibrated_values(X)
         if n_folds < _FOLDS:
             warnings.warn(
                 f"class {self.classes_[sizes.argmin()]} has {n_folds} rows, which are too few for "
@@ -142,7 +150,7 @@ class Probabilities:
         values: np.ndarray | None = None
         for training, held_out in folds.split(index[rows, None], index[rows]):
             training, held_out = rows[training], rows[held_out]
-            fitted, others = X[training], X[held_out]
+            fitted, others = _safe_indexing(X, training), _safe_indexing(X, held_out)
             if pairwise:
                 fitted, others = fitted[:, training], others[:, training]
             if deadline is not None:

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.chunked import Block, ChunkedRows
-from kbench.kernels import Kernel, make_kernel
+from kbench.kernels import Kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.ends import require_finite
@@ -32,6 +32,7 @@ from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
 from kbench.methods.base.probability import PROBABILITY, Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
+from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.base.weights import checked_weights, require_weighted_classes
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
@@ -163,11 +164,15 @@ class KernelRidgeEstimator(RidgeEstimator):
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
         weight = None if sample_weight is None else checked_weights(sample_weight, len(Y))
         with trace.phase("solve"):
-            self.alpha_ = chosen_alpha(self.alpha, lambda: self._kernel(X), X, Y, weight)
+            self.alpha_ = self._choose_alpha(X, Y, weight)
         return super()._fit(X, Y, trace, sample_weight)
 
+    def _choose_alpha(self, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Any:
+        """The ridge for rows X : (n, d) and targets Y : (n, m)."""
+        return chosen_alpha(self.alpha, lambda: self._kernel(X), X, Y, weight)
+
     def _kernel(self, X: Any) -> Kernel:
-        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        return training_kernel(self, X)
 
 
 class RidgeRegressorMixin(ChunkScores, RegressorMixin):

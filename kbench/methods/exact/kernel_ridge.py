@@ -1,16 +1,23 @@
 """Exact kernel ridge regression: (K + alpha I) c = y (`kbench.solvers.ridge.kernel_ridge`)."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.linalg
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FactoredKernel, LowRankKernel, Machine, Nystrom
-from kbench.kernels import KernelMatrix
+from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels.functions.callable import FunctionKernel
+from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods.base.limits import MAX_TIME
+from kbench.methods.base.penalty import chosen_alpha
 from kbench.methods.base.ridge import (
     KernelParameter,
     KernelRidgeEstimator,
@@ -18,9 +25,13 @@ from kbench.methods.base.ridge import (
     WeightedRidgeRegressorMixin,
     warn_unconverged,
 )
+from kbench.methods.base.training_kernel import require_dense_values
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
 from kbench.trace import Deadline, Trace
+
+# Kernels of `make_kernel` among the names of scikit-learn's pairwise kernels.
+_FAST = frozenset({"linear", "rbf", "laplacian", "poly", "sigmoid"})
 
 
 @dataclass(eq=False, repr=False)
@@ -136,6 +147,10 @@ class ExactRidge(KernelRidgeEstimator):
         dtype = prediction_dtype(kernel, self.dual_coef_)
         return KernelExpansion(kernel, np.arange(len(Y)), self.dual_coef_, dtype)
 
+    def _landmark_kernel(self, X: Any) -> dict[str, Any]:
+        """Parameters of the kernel for `Nystrom` of rows X."""
+        return {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0")}
+
     def _low_rank_inverse(
         self, X: Any, scale: np.ndarray | None
     ) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
@@ -151,10 +166,7 @@ class ExactRidge(KernelRidgeEstimator):
         # The landmarks change the number of iterations, not the solution, so the seed is fixed.
         feature_map = Nystrom(
             size,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
+            **self._landmark_kernel(X),
             landmarks="rpcholesky",
             random_state=0,
         ).fit(X)
@@ -164,17 +176,238 @@ class ExactRidge(KernelRidgeEstimator):
         return matrix.preconditioner(self.alpha_, size), size**2 + n * feature_map.n_landmarks_
 
 
+@dataclass(eq=False, repr=False)
 class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
-    """Exact kernel ridge regression; parameters and attributes are those of `ExactRidge`.
+    """Exact kernel ridge regression, in the place of `sklearn.kernel_ridge.KernelRidge`.
+
+    Parameters, defaults, attributes and predictions are scikit-learn's; `solver` and what follows
+    it are those of `ExactRidge`.
+
+    Parameters
+    ----------
+    alpha : float, (m,) or "loo", default=1
+        Added to the diagonal of the kernel matrix, at least 0; one number or one for each target.
+        "loo", the default of `method=krr`: the one of the lowest leave-one-out error on at most 500
+        rows, `alpha_`. `TunedKernelRidge` chooses the kernel's width, too.
+    kernel : str or callable, default="linear"
+        A name of `sklearn.metrics.pairwise.PAIRWISE_KERNEL_FUNCTIONS`, or "precomputed". Values of
+        "linear", "rbf", "laplacian", "poly" ("polynomial") and "sigmoid" are kbench's own, others
+        are those of `sklearn.metrics.pairwise.pairwise_kernels`. A callable has two rows as its
+        arguments and returns a number.
+    gamma : float, {"scale", "auto"} or None, default=None
+        None is 1 / d, and 1 for "chi2".
+    degree : float, default=3
+    coef0 : float, default=1
+    kernel_params : dict or None, default=None
+        Further arguments of a callable kernel.
+    solver, n_landmarks, tol, max_iter, max_time, dtype, memory_mb
+        As in `ExactRidge`.
+
+    Attributes
+    ----------
+    dual_coef_ : (n,) or (n, m) float64
+    X_fit_ : (n, d) array or CSR
+        The rows, or the kernel matrix that was given.
+    alpha_ : float or (m,)
+        The ridge that was used.
+    n_iter_, converged_, kernel_entries_, n_parameters_, timings_, model_bytes_, n_features_in_
+        As in `ExactRidge`.
+
+    Notes
+    -----
+    The costs are those of `ExactRidge`, for each different value of `alpha`. With alpha=0, a kernel
+    that is not positive definite, or a precomputed matrix, the system is solved in float64; if it
+    is singular, by least squares with a LinAlgWarning, as in scikit-learn.
 
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from kbench.methods import KernelRidge
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> KernelRidge(0.1, gamma=50.0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.3
+    >>> model = KernelRidge(0.1, kernel="rbf", gamma=50.0).fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.3
     True
     """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **ExactRidge._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left"), "array-like", StrOptions({"loo"})],
+        "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
+        "gamma": [
+            StrOptions({"scale", "auto"}),
+            Interval(Real, 0, None, closed="left"),
+            None,
+        ],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "kernel_params": [dict, None],
+    }
+
+    alpha: Any = 1
+    _: KW_ONLY
+    kernel: Any = "linear"
+    gamma: Any = None
+    degree: Any = 3
+    coef0: float = 1
+    kernel_params: dict | None = None
+
+    def _kernel(self, X: Any) -> Kernel:
+        if self.kernel == "precomputed":
+            require_dense_values(self.kernel, X)
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
+            return Precomputed()
+        name = {"polynomial": "poly"}.get(self.kernel, self.kernel)
+        gamma = "auto" if self.gamma is None else self.gamma
+        whole = name != "poly" or (float(self.degree).is_integer() and self.degree >= 1)
+        if name in _FAST and whole and (name == "linear" or gamma != 0.0):
+            degree = int(self.degree) if name == "poly" else 3
+            return make_kernel(name, X, gamma=gamma, degree=degree, coef0=self.coef0)
+        return FunctionKernel(self._pairwise(X))
+
+    def _landmark_kernel(self, X: Any) -> dict[str, Any]:
+        kernel = self._kernel(X)
+        if isinstance(kernel, FunctionKernel):
+            return {"kernel": kernel.function}
+        gamma = getattr(kernel, "gamma", "scale")
+        name = {"polynomial": "poly"}.get(self.kernel, self.kernel)
+        degree = int(self.degree) if name == "poly" else 3
+        return {"kernel": name, "gamma": gamma, "degree": degree, "coef0": self.coef0}
+
+    def _pairwise(self, X: Any) -> "PairwiseValues":
+        if callable(self.kernel):
+            return PairwiseValues(self.kernel, tuple((self.kernel_params or {}).items()))
+        gamma = self.gamma
+        if isinstance(gamma, str):
+            gamma = make_kernel("rbf", X, gamma=gamma).gamma  # type: ignore[attr-defined]
+        parameters = {"degree": self.degree, "coef0": self.coef0}
+        if gamma is not None:
+            parameters["gamma"] = gamma
+        return PairwiseValues(self.kernel, tuple(parameters.items()))
+
+    def _choose_alpha(self, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Any:
+        if isinstance(self.alpha, str):
+            return chosen_alpha(self.alpha, lambda: self._kernel(X), X, Y, weight)
+        alpha = np.asarray(self.alpha, np.float64)
+        if alpha.shape not in ((), (1,), (Y.shape[1],)):
+            raise ValueError(
+                f"alpha has shape {alpha.shape}, but there are {Y.shape[1]} targets; pass one "
+                "number, or one for each target"
+            )
+        if not (np.isfinite(alpha).all() and alpha.min() >= 0.0):
+            raise ValueError(f"alpha is {self.alpha}; its values must be finite and at least 0")
+        return float(alpha.ravel()[0]) if alpha.size == 1 else alpha
+
+    def _solve(
+        self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None = None
+    ) -> Machine:
+        self.X_fit_ = X
+        kernel = self._kernel(X)
+        is_definite = isinstance(kernel, Linear | RBF | Laplacian | Polynomial) or (
+            isinstance(kernel, FunctionKernel) and self.kernel == "cosine"
+        )
+        if isinstance(kernel, Polynomial) and kernel.coef0 < 0.0:
+            is_definite = False
+        if is_definite and np.min(self.alpha_) > 0.0:
+            machine = self._solve_each_alpha(X, Y, trace, weight)
+        else:
+            if self.solver == "pcg":
+                raise ValueError(
+                    f"solver='pcg' needs a positive definite kernel and alpha > 0, got "
+                    f"kernel={self.kernel!r} and alpha={self.alpha}; use solver='cholesky'"
+                )
+            machine = self._solve_directly(kernel, X, Y, trace, weight)
+        if self._one_target:
+            self.dual_coef_ = self.dual_coef_[:, 0]
+        return machine
+
+    def _solve_each_alpha(
+        self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None
+    ) -> Machine:
+        """By the solver of `ExactRidge`, once for each different alpha."""
+        if np.ndim(self.alpha_) == 0:
+            return super()._solve(X, Y, trace, weight)
+        every, coef = self.alpha_, np.empty(Y.shape)
+        n_iter, converged, entries = 0, True, 0
+        for alpha in np.unique(every):
+            self.alpha_, columns = float(alpha), every == alpha
+            super()._solve(X, Y[:, columns], trace, weight)
+            coef[:, columns] = self.dual_coef_
+            n_iter, converged = max(n_iter, self.n_iter_), converged and self.converged_
+            entries += self.kernel_entries_
+        self.alpha_, self.dual_coef_ = every, coef
+        self.n_iter_, self.converged_, self.kernel_entries_ = n_iter, converged, entries
+        kernel = KernelMatrix(self._kernel(X), X, self.dtype)
+        return KernelExpansion(kernel, np.arange(len(Y)), coef, prediction_dtype(kernel, coef))
+
+    def _solve_directly(
+        self,
+        kernel: Kernel,
+        X: Any,
+        Y: np.ndarray,
+        trace: Trace,
+        weight: np.ndarray | None,
+    ) -> Machine:
+        """By a factorisation in float64, of any symmetric matrix; least squares if singular."""
+        check_memory(len(Y), "float64", self.memory_mb)
+        with trace.phase("solve"):
+            matrix = KernelMatrix(kernel, X, np.float64)
+            gram = matrix.block(np.arange(len(Y)))
+            scale = None if weight is None else np.sqrt(weight)
+            targets = Y
+            if scale is not None:
+                gram *= np.outer(scale, scale)
+                targets = scale[:, None] * Y
+            coef = np.empty(Y.shape)
+            alphas = np.broadcast_to(self.alpha_, (Y.shape[1],))
+            for alpha in np.unique(alphas):
+                shifted = gram.copy()
+                shifted[np.diag_indices_from(shifted)] += alpha
+                coef[:, alphas == alpha] = _solution(shifted, targets[:, alphas == alpha])
+        self.dual_coef_ = coef if scale is None else scale[:, None] * coef
+        self.n_iter_, self.converged_ = 1, True
+        self.kernel_entries_, self.n_parameters_ = matrix.n_entries, len(Y) ** 2
+        return KernelExpansion(matrix, np.arange(len(Y)), self.dual_coef_, np.dtype(np.float64))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+def _solution(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Solution of gram C = Y for a symmetric matrix; of least squares, with a warning, if that is
+    singular.
+    """
+    try:
+        with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):
+            return scipy.linalg.solve(gram, Y, assume_a="pos", check_finite=True)
+    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
+        pass
+    try:
+        with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):
+            return scipy.linalg.solve(gram, Y, assume_a="sym")
+    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
+        warnings.warn(
+            "the kernel matrix plus alpha is singular; the solution is that of least squares",
+            scipy.linalg.LinAlgWarning,
+            stacklevel=7,  # the caller of fit
+        )
+    return scipy.linalg.lstsq(gram, Y)[0]
+
+
+@dataclass(frozen=True)
+class PairwiseValues:
+    """Kernel values of scikit-learn's `pairwise_kernels` between two blocks of rows."""
+
+    metric: Any
+    parameters: tuple[tuple[str, Any], ...]
+
+    def __call__(self, A: Any, B: Any) -> np.ndarray:
+        values: np.ndarray = pairwise_kernels(
+            A, B, metric=self.metric, filter_params=True, **dict(self.parameters)
+        )
+        return values
 
 
 @dataclass(eq=False, repr=False)

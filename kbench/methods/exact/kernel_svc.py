@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function
@@ -16,9 +17,21 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
+from kbench.methods.base.ends import require_finite
+from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import class_weights
+from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
 from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
 from kbench.methods.exact.small_machine import is_dense_gaussian, pair_expansion, shared_expansion
+from kbench.methods.exact.svc_conventions import (
+    BOUND,
+    NOT_FITTED,
+    bounded,
+    like_rows,
+    read_only,
+    warn_of_unbounded,
+)
 from kbench.solvers.small import Limits, is_small, solve_each, solve_pairs
 from kbench.trace import Deadline, Trace
 
@@ -27,7 +40,7 @@ _CONSTRAINTS["cache_size"] = _CONSTRAINTS.pop("cache_mb")
 
 
 @dataclass(eq=False, repr=False)
-class KernelSVC(BoxSVC):
+class KernelSVC(TakesAnyRows, BoxSVC):
     """C-support vector classifier.
 
     Minimises 1/2 ||f||^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b)) over the kernel's function space
@@ -168,6 +181,7 @@ class KernelSVC(BoxSVC):
 
     _parameter_constraints: ClassVar[dict] = {
         **_CONSTRAINTS,
+        "C": [*BOUND, *PENALTY],
         "verbose": ["verbose"],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
         "break_ties": ["boolean"],
@@ -227,8 +241,9 @@ class KernelSVC(BoxSVC):
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):
+            require_dense_values(self.kernel, X)
             X, index, C = self._checked(X, y, sample_weight)
-            data = Data(X, index, C, self._kernel(X))
+            data = self._data(X, index, C)
             key = joblib.hash(X) if self.warm_start else ""
         with trace.phase("solve"):
             deadline = Deadline(self.max_time, trace)
@@ -247,7 +262,7 @@ class KernelSVC(BoxSVC):
         if self.warm_start:
             self._last = LastFit(data.kernel, key, index, C, solution.coef, solution.results)
         self._calibrate(
-            data.X,
+            X,
             y,
             sample_weight,
             trace,
@@ -263,6 +278,17 @@ class KernelSVC(BoxSVC):
                 f"{self.timings_['solve']:.3g} s"
             )
         return self
+
+    def _data(self, X: Any, index: np.ndarray, C: np.ndarray) -> Data:
+        """The training set with its kernel, and `_gamma`."""
+        if callable(self.kernel):
+            values, fits = self._training_values(X)
+            kernel: Any = Precomputed() if fits else WholeRowsKernel(self.kernel, X)
+            self._gamma = 0.0
+            return Data(values, index, bounded(C), kernel)
+        kernel = self._kernel(X)
+        self._gamma = float(getattr(kernel, "gamma", 0.0))
+        return Data(X, index, bounded(C), kernel)
 
     @property
     def _takes_pairs(self) -> bool:
@@ -348,7 +374,7 @@ class KernelSVC(BoxSVC):
     def _small_problems(self, data: Data) -> list[int]:
         """Numbers of the problems that the small engine should solve."""
         sizes = np.bincount(data.labels, minlength=len(self.classes_))
-        X = None if self.kernel == "precomputed" else data.X
+        X = None if isinstance(data.kernel, Precomputed | WholeRowsKernel) else data.X
         if self._takes_pairs:
             points = [int(sizes[a] + sizes[b]) for a, b in self._pairs]
         else:
@@ -403,20 +429,22 @@ class KernelSVC(BoxSVC):
         """Set the attributes that describe the solution, and the model that predicts."""
         support = np.flatnonzero(solution.coef.any(axis=0))
         support = support[np.argsort(data.labels[support], kind="stable")]
-        self.support_, self.dual_coef_ = support, np.ascontiguousarray(solution.coef[:, support])
+        coef = np.ascontiguousarray(solution.coef[:, support])
+        require_finite(self, dual_coef_=coef, intercept_=solution.intercept)
+        self.support_, self.dual_coef_ = support, like_rows(coef, data.X)
         self.n_support_ = np.bincount(data.labels[support], minlength=len(self.classes_))
-        precomputed = isinstance(data.kernel, Precomputed)
-        self.support_vectors_ = np.empty((0, 0)) if precomputed else data.X[support]
+        no_rows = isinstance(data.kernel, Precomputed | WholeRowsKernel)
+        self.support_vectors_ = np.empty((0, 0)) if no_rows else data.X[support]
         self.intercept_, self.n_iter_ = solution.intercept, solution.n_iter
         self.objective_ = float(solution.objective.sum())
         self.duality_gap_ = float(solution.duality_gap.sum())
         self.violation_ = float(solution.violation.max())
         reasons = set(solution.reasons) - {"tol"}
         self.converged_, self.fit_status_ = not reasons, int(bool(reasons))
-        self.shape_fit_ = data.X.shape
+        rows = self._fit_rows if callable(self.kernel) else data.X
+        self.shape_fit_ = getattr(rows, "shape", (len(data.labels),))
         if matrix is None and not is_dense_gaussian(data.kernel, data.X):
             matrix = data.matrix(self.dtype)
-        coef = self.dual_coef_
         self._machine: Any = (
             pair_expansion(data.kernel, data.X, support, coef, self.n_support_, matrix)
             if self._takes_pairs
@@ -424,14 +452,25 @@ class KernelSVC(BoxSVC):
         )
         self.model_bytes_ = self._machine.nbytes
         if reasons:
-            warn_of_limits(reasons, self, self.tol)
+            warn_of_limits(reasons, self, self.tol, self.max_iter)
+        warn_of_unbounded(self.C, coef)
+
+    def _rows_to_predict(self, X: Any) -> Any:
+        return self._new_values(X) if callable(self.kernel) else super()._rows_to_predict(X)
+
+    def _by_blocks(self, function: Callable[[Any], np.ndarray], X: Any) -> np.ndarray:
+        """Values of a function of rows, which a callable kernel gets in blocks."""
+        check_is_fitted(self, msg=NOT_FITTED.format("SVC"))
+        if not callable(self.kernel):
+            return function(X)
+        return np.concatenate([function(rows) for rows in self._row_blocks(X)])
 
     def _values_by_class(self, X: Any) -> np.ndarray:
         return self._decide_by_class(self._rows_to_predict(X))
 
     def _calibrated_values(self, X: Any) -> np.ndarray:
-        values: np.ndarray = super()._decide(self._rows_to_predict(X))
-        return values
+        decide = super()._decide
+        return self._by_blocks(lambda rows: decide(self._rows_to_predict(rows)), X)
 
     def _decide_by_class(self, X: Any) -> np.ndarray:
         """Decision values (u, 1) of two classes, else (u, n_classes), for checked rows."""
@@ -458,7 +497,7 @@ class KernelSVC(BoxSVC):
         (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes), or, with
         decision_function_shape="ovo", (u, n_classes (n_classes - 1) / 2).
         """
-        return super().decision_function(X)
+        return self._by_blocks(super().decision_function, X)
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,).
@@ -468,27 +507,33 @@ class KernelSVC(BoxSVC):
         ValueError
             break_ties=True with decision_function_shape="ovo".
         """
-        check_is_fitted(self)
+        check_is_fitted(self, msg=NOT_FITTED.format("SVC"))
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if not self._takes_pairs or self.break_ties:
             return super().predict(X)
-        return self.classes_[self._machine.winners(self._rows_to_predict(X), self.intercept_)]
+
+        def winners(rows: Any) -> np.ndarray:
+            return self._machine.winners(self._rows_to_predict(rows), self.intercept_)
+
+        return self.classes_[self._by_blocks(winners, X)]
 
     @property
     def coef_(self) -> Any:
         """Normals of the hyperplanes, (m, d); only with kernel="linear"."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
-        check_is_fitted(self)
+        check_is_fitted(self, msg=NOT_FITTED.format("SVC"))
         if not self._takes_pairs:
-            return self.dual_coef_ @ self.support_vectors_
+            return read_only(self.dual_coef_ @ self.support_vectors_)
         ends = np.concatenate([[0], np.cumsum(self.n_support_)])
         spans = [slice(a, b) for a, b in itertools.pairwise(ends)]
         V, coef = self.support_vectors_, self.dual_coef_
-        return np.vstack(
-            [
-                coef[b - 1, spans[a]] @ V[spans[a]] + coef[a, spans[b]] @ V[spans[b]]
-                for a, b in self._pairs
-            ]
-        )
+        coef = coef.toarray() if sp.issparse(coef) else coef
+        normals = [
+            coef[[b - 1], spans[a]] @ V[spans[a]] + coef[[a], spans[b]] @ V[spans[b]]
+            for a, b in self._pairs
+        ]
+        if not sp.issparse(V):
+            return read_only(np.vstack(normals))
+        return read_only(sp.vstack([like_rows(normal, V) for normal in normals], format="csr"))

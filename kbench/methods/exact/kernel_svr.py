@@ -9,17 +9,26 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import assert_all_finite
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
-from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.new_rows import checked_rows
-from kbench.methods.base.quick_checks import QuickChecks
+from kbench.methods.base.training_kernel import require_dense_values, training_kernel
 from kbench.methods.base.weights import checked_weights
+from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
 from kbench.methods.exact.small_machine import is_dense_gaussian, shared_expansion, small_rows
+from kbench.methods.exact.svc_conventions import (
+    BOUND,
+    NOT_FITTED,
+    bounded,
+    like_rows,
+    read_only,
+    warn_of_unbounded,
+)
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_regression_dual
 from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, solve_each
@@ -27,7 +36,7 @@ from kbench.trace import Deadline, Trace
 
 
 @dataclass(eq=False, repr=False)
-class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
+class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
     """Epsilon-support vector regression.
 
     Minimises 1/2 ||f||^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon), the problem of
@@ -107,7 +116,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
             for name, constraint in BoxSVC._parameter_constraints.items()
             if name not in ("class_weight", "cache_mb")
         },
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": BOUND,
         "cache_size": BoxSVC._parameter_constraints["cache_mb"],
         "epsilon": [Interval(Real, 0, None, closed="left")],
         "verbose": ["verbose"],
@@ -154,18 +163,22 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):
+            require_dense_values(self.kernel, X)
             X, y = self._checked_rows_and_targets(X, y, y_numeric=True)
-            if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-                raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
             y, C = np.asarray(y, np.float64), np.full(len(y), float(self.C))
             if sample_weight is not None:
                 C *= checked_weights(sample_weight, len(y), negative_is_zero=True)
-            kernel = make_kernel(
-                self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-            )
+            C = bounded(C)
+            if callable(self.kernel):
+                X, fits = self._training_values(X)
+                kernel: Kernel = Precomputed() if fits else WholeRowsKernel(self.kernel, X)
+                self._gamma = 0.0
+            else:
+                kernel = training_kernel(self, X)
+                self._gamma = float(getattr(kernel, "gamma", 0.0))
         with trace.phase("solve"):
             deadline, matrix = Deadline(self.max_time, trace), None
-            rows = None if self.kernel == "precomputed" else X
+            rows = None if isinstance(kernel, Precomputed | WholeRowsKernel) else X
             reason = "precision"
             if self.fit_intercept and is_small(
                 len(y), rows, self.cache_size, MOST_POINTS_OF_REGRESSION
@@ -182,7 +195,6 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
                 reason = self._solve_large(matrix, y, C, deadline, trace)
         with trace.phase("prepare"):
             self._set_machine(X, kernel, matrix)
-        require_finite(self)
         if reason != "tol":
             self._warn(reason)
         self.timings_ = dict(trace.timings)
@@ -227,6 +239,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
         """Set what describes the solution coef : (n,); `result` is that of either engine."""
         self.support_ = np.flatnonzero(coef)
         self.dual_coef_ = coef[None, self.support_]
+        require_finite(self, dual_coef_=self.dual_coef_, intercept_=result.intercept)
         self.n_support_ = np.array([len(self.support_)])
         self.intercept_ = np.atleast_1d(result.intercept).astype(np.float64)
         for name in ("objective", "violation", "duality_gap"):
@@ -236,20 +249,28 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
         self.kernel_entries_ = n_entries
 
     def _warn(self, reason: str) -> None:
-        warn_of_limits({reason}, self, self.tol)
+        warn_of_limits({reason}, self, self.tol, self.max_iter)
 
     def _set_machine(self, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
         """Set what predicts. matrix : of the large engine, if that solved the problem."""
-        precomputed = isinstance(kernel, Precomputed)
-        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
-        self.shape_fit_ = X.shape
+        no_rows = isinstance(kernel, Precomputed | WholeRowsKernel)
+        self.support_vectors_ = np.empty((0, 0)) if no_rows else X[self.support_]
+        rows = self._fit_rows if callable(self.kernel) else X
+        self.shape_fit_ = rows.shape if hasattr(rows, "shape") else (len(rows),)
+        coef = self.dual_coef_
+        self.dual_coef_ = like_rows(coef, X)
+        warn_of_unbounded(self.C, coef)
         if matrix is None and not is_dense_gaussian(kernel, X):
             matrix = KernelMatrix(kernel, X, self.dtype)
-        self._machine: Any = shared_expansion(kernel, X, self.support_, self.dual_coef_, matrix)
+        self._machine: Any = shared_expansion(kernel, X, self.support_, coef, matrix)
         self.model_bytes_ = self._machine.nbytes
 
     def predict(self, X: Any) -> np.ndarray:
         """f(x) + b of rows X : (u, d), with kernel="precomputed" (u, n_train); (u,) float64."""
+        check_is_fitted(self, msg=NOT_FITTED.format("SVR"))
+        if callable(self.kernel):
+            blocks = [self._machine(self._new_values(rows)) for rows in self._row_blocks(X)]
+            return np.concatenate(blocks)[:, 0] + self.intercept_[0]
         X = checked_rows(self, X)
         assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
         values: np.ndarray = self._machine(X)[:, 0] + self.intercept_[0]
@@ -260,10 +281,10 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
         """Weights of the features, (1, d); only with kernel="linear"."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
-        return self.dual_coef_ @ self.support_vectors_
+        return read_only(self.dual_coef_ @ self.support_vectors_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags

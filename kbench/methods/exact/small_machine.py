@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.rbf import RBF
+from kbench.methods.exact.callable_kernel import ValueCentres, WholeRowsKernel
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
 from kbench.solvers.small import GaussianRows, MatrixRows
@@ -43,6 +44,8 @@ def shared_expansion(
     """
     if matrix is None:
         return SharedExpansion(gaussian_centres(kernel, X, support, coef, VALUE_ERROR), coef.T)
+    if isinstance(kernel, WholeRowsKernel):
+        return SharedExpansion(ValueCentres(support), coef.T)
     return KernelExpansion(matrix, support, coef.T, prediction_dtype(matrix, coef.T))
 
 
@@ -57,6 +60,8 @@ def pair_expansion(
     """As `shared_expansion`, for pairs of classes with n_support : (k,) support vectors each."""
     if matrix is None:
         centres: Any = gaussian_centres(kernel, X, support, coef, PAIR_ERROR)
+    elif isinstance(kernel, WholeRowsKernel):
+        centres = ValueCentres(support)
     else:
         centres = MatrixCentres(matrix, support, prediction_dtype(matrix, coef.T))
     return PairExpansion(centres, coef, n_support)

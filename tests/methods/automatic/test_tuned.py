@@ -424,7 +424,10 @@ def test_the_ridge_is_as_good_as_that_of_a_grid():
     rmse = np.sqrt(np.mean((machine.predict(X[700:]) - y[700:]) ** 2))
     mean = y[:700].mean()
     grid = [
-        KernelRidge(2.0**a, gamma=2.0**g).fit(X[:700], y[:700] - mean).predict(X[700:]) + mean
+        KernelRidge(2.0**a, kernel="rbf", gamma=2.0**g)
+        .fit(X[:700], y[:700] - mean)
+        .predict(X[700:])
+        + mean
         for a in range(-10, 3, 3)
         for g in range(-5, 3)
     ]

@@ -35,8 +35,8 @@ from kbench.solvers import solve_cg
 from kbench.trace import Trace
 
 REGRESSORS = {
-    "krr": KernelRidge(),
-    "krr_pcg": KernelRidge(solver="pcg", n_landmarks=30),
+    "krr": KernelRidge("loo", kernel="rbf", gamma="scale"),
+    "krr_pcg": KernelRidge("loo", kernel="rbf", gamma="scale", solver="pcg", n_landmarks=30),
     "dckrr": DCKernelRidge(3, random_state=0),
     "falkon": FalkonRegressor(60, random_state=0),
     "nystrom": ApproximateRidge(SpectralNystrom(30), random_state=0),
@@ -79,7 +79,7 @@ def test_exact_machine_is_scikit_learns():
     X, y = data()
     expected = SklearnKernelRidge(alpha=0.5, kernel="rbf", gamma=0.3).fit(X, y)
     for dtype in ("float32", "float64"):
-        model = KernelRidge(0.5, gamma=0.3, dtype=dtype).fit(X, y)
+        model = KernelRidge(0.5, kernel="rbf", gamma=0.3, dtype=dtype).fit(X, y)
         np.testing.assert_allclose(model.dual_coef_[:, 0], expected.dual_coef_, atol=1e-5)
         np.testing.assert_allclose(
             model.predict(X[:50] + 0.1), expected.predict(X[:50] + 0.1), atol=1e-5
@@ -92,10 +92,12 @@ def test_both_preconditioners_give_the_exact_machine(sparse):
     X, Y = data(m=2)
     if sparse:
         X = sp.csr_array(np.where(np.abs(X) > 0.7, X, 0.0))
-    expected = KernelRidge(0.01, gamma=0.1).fit(X, Y)
+    expected = KernelRidge(0.01, kernel="rbf", gamma=0.1).fit(X, Y)
     iterations = []
     for n_landmarks in (1, 60, 1000):
-        model = KernelRidge(0.01, gamma=0.1, solver="pcg", n_landmarks=n_landmarks).fit(X, Y)
+        model = KernelRidge(
+            0.01, kernel="rbf", gamma=0.1, solver="pcg", n_landmarks=n_landmarks
+        ).fit(X, Y)
         np.testing.assert_allclose(model.dual_coef_, expected.dual_coef_, rtol=1e-5, atol=1e-4)
         assert model.converged_
         iterations.append(model.n_iter_)
@@ -109,12 +111,14 @@ def test_both_preconditioners_give_the_exact_machine(sparse):
 def test_one_part_is_the_exact_machine_and_several_are_their_mean():
     X, y = data()
     X_new = X[:40] + 0.1
-    exact = KernelRidge(0.5, gamma=0.3).fit(X, y)
+    exact = KernelRidge(0.5, kernel="rbf", gamma=0.3).fit(X, y)
     one = DCKernelRidge(1, alpha=0.5, gamma=0.3, random_state=0).fit(X, y)
     np.testing.assert_allclose(one.predict(X_new), exact.predict(X_new), atol=1e-5)
     three = DCKernelRidge(3, alpha=0.5, gamma=0.3, random_state=0).fit(X, y)
     parts = np.array_split(np.random.RandomState(0).permutation(240), 3)
-    alone = [KernelRidge(0.5, gamma=0.3).fit(X[p], y[p]).predict(X_new) for p in parts]
+    alone = [
+        KernelRidge(0.5, kernel="rbf", gamma=0.3).fit(X[p], y[p]).predict(X_new) for p in parts
+    ]
     np.testing.assert_allclose(three.predict(X_new), np.mean(alone, axis=0), atol=1e-5)
     assert three.n_parameters_ == 3 * 80**2
     jobs = DCKernelRidge(3, alpha=0.5, gamma=0.3, random_state=0, n_jobs=2).fit(X, y)
@@ -289,7 +293,7 @@ def test_parameters_of_the_part_are_searched_like_any_others():
 )
 def test_every_approximation_approaches_the_exact_machine(part):
     X, y = data()
-    exact = KernelRidge(1.0, gamma=0.3).fit(X, y).predict(X)
+    exact = KernelRidge(1.0, kernel="rbf", gamma=0.3).fit(X, y).predict(X)
     model = ApproximateRidge(part.set_params(gamma=0.3), alpha=1.0, random_state=0).fit(X, y)
     random = isinstance(part, (RandomFourierFeatures, Fastfood, RandomFeatures))
     assert np.abs(model.predict(X) - exact).mean() < (0.1 if random else 0.01)
@@ -376,12 +380,15 @@ def test_classes_are_targets_of_minus_and_plus_one(model):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (KernelRidge(alpha=0.0), "'alpha' parameter of KernelRidge .* Got 0.0"),
+        (KernelRidge(alpha=-1.0), "alpha is -1.0; its values must be finite and at least 0"),
         (ApproximateRidge(alpha=-1.0), "'alpha' parameter of ApproximateRidge .* Got -1.0"),
         (ApproximateRidge(BKA(gamma=0.0)), "'gamma' parameter of BKA .* Got 0.0"),
         (ApproximateRidge(Nystrom(kernel="cosine")), "'kernel' parameter .* Got 'cosine'"),
         (ApproximateRidge(KernelRidge()), "'approximation' parameter of ApproximateRidge"),
-        (KernelRidge(solver="pcg", memory_mb=0.1), "240 points at 240 landmarks .*=0.1"),
+        (
+            KernelRidge(kernel="rbf", solver="pcg", memory_mb=0.1),
+            "240 points at 240 landmarks .*=0.1",
+        ),
         (KernelRidge(memory_mb=0.1), "kernel matrix of 240 points takes .* memory_mb=0.1"),
         (
             ApproximateRidge(RandomFeatures(features="fastfood", kernel="laplacian")),
@@ -400,7 +407,7 @@ def test_a_rank_above_the_number_of_rows_is_the_number_of_rows(part):
     model = ApproximateRidge(part.set_params(gamma=0.3), random_state=0)
     with pytest.warns(UserWarning, match="rank=500 is more than n_samples=240: 240 is used"):
         model.fit(X, y)
-    exact = KernelRidge(gamma=0.3).fit(X, y)
+    exact = KernelRidge("loo", kernel="rbf", gamma=0.3).fit(X, y)
     np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=0.02)
 
 

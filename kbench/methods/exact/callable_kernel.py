@@ -1,0 +1,176 @@
+"""Kernels that are functions of rows, called as scikit-learn calls them: with all training rows.
+
+`SVC` calls a function once with all rows of `fit`, and once with the new rows and those of `fit`.
+A kernel may use that: one that is centred at the training rows is wrong between a few of them. The
+rows are passed as they are, arrays, CSR, lists or texts, and the values may be sparse.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import (
+    _num_samples,
+    assert_all_finite,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from kbench.kernels.kernel import Kernel
+from kbench.methods.base.quick_checks import QuickChecks
+from kbench.prediction.flops import expansion_flops
+
+# Bytes of kernel values of one call, where not all fit into `cache_size`: the calls are few, and
+# the values pass.
+_CALL_BYTES = 2**26
+
+
+def kernel_values(function: Any, A: Any, B: Any) -> np.ndarray:
+    """Values of a kernel function between rows A and B, dense; (a, b) float64."""
+    values = function(A, B)
+    if sp.issparse(values):
+        values = values.toarray()
+    values = np.asarray(values, np.float64)
+    expected = _num_samples(A), _num_samples(B)
+    if values.shape != expected:
+        raise ValueError(
+            f"kernel returned shape {values.shape} for {expected[0]} and {expected[1]} rows; "
+            f"expected {expected}"
+        )
+    assert_all_finite(values, input_name="kernel values")
+    return values
+
+
+@dataclass(frozen=True)
+class NumberedRows:
+    """Some of the rows of `fit`, by their numbers."""
+
+    ids: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int]:
+        return self.ids.shape
+
+    @property
+    def nbytes(self) -> int:
+        return self.ids.nbytes
+
+    def __getitem__(self, rows: Any) -> "NumberedRows":
+        return NumberedRows(self.ids[rows])
+
+
+@dataclass(frozen=True)
+class WholeRowsKernel(Kernel):
+    """Values of a function between the rows of `fit`, each call with all of them on one side.
+
+    Values of a few columns therefore cost as many as those of all.
+    """
+
+    function: Any
+    X: Any = field(compare=False)
+
+    def rows(self, X: Any) -> NumberedRows:
+        return X if isinstance(X, NumberedRows) else NumberedRows(np.arange(_num_samples(X)))
+
+    def prepare(self, X: Any, dtype: np.dtype) -> NumberedRows:
+        return self.rows(X)
+
+    def _blocks(self, A: NumberedRows) -> Any:
+        """Slices of A with their values against all rows."""
+        n = _num_samples(self.X)
+        step = max(1, _CALL_BYTES // (8 * n))
+        for start in range(0, len(A.ids), step):
+            rows = slice(start, start + step)
+            left = _safe_indexing(self.X, A.ids[rows])
+            yield rows, kernel_values(self.function, left, self.X)
+
+    def evaluate(self, A: NumberedRows, B: NumberedRows, out: np.ndarray) -> None:
+        for rows, values in self._blocks(A):
+            out[rows] = values[:, B.ids]
+
+    _evaluate_tile = evaluate
+
+    def accumulate(
+        self, A: NumberedRows, B: NumberedRows, coef: np.ndarray, out: np.ndarray
+    ) -> None:
+        for rows, values in self._blocks(A):
+            out[rows] += values[:, B.ids] @ coef
+
+    def diagonal(self, A: NumberedRows) -> np.ndarray:
+        diagonal = np.empty(len(A.ids))
+        for rows, values in self._blocks(A):
+            diagonal[rows] = values[np.arange(len(values)), A.ids[rows]]
+        return diagonal
+
+
+class ValueCentres:
+    """Centres whose kernel values with new rows are columns of the rows that are predicted.
+
+    indices : (s,) numbers of the centres among the rows of `fit`
+    """
+
+    def __init__(self, indices: np.ndarray) -> None:
+        self.indices = indices
+
+    @property
+    def nbytes(self) -> int:
+        return self.indices.nbytes
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def values(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(X, np.float64)[:, self.indices]
+
+    def flops(self, n_outputs: int, n_features: int) -> float:
+        return expansion_flops(len(self), n_outputs, n_features)
+
+
+class TakesAnyRows(QuickChecks):
+    """Mixin of the machines that pass rows of any kind to a callable `kernel`."""
+
+    kernel: Any
+    cache_size: float
+
+    def _checked_rows_and_targets(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        if not callable(self.kernel):
+            return super()._checked_rows_and_targets(X, y, **options)
+        check_consistent_length(X, y)
+        y = column_or_1d(y, warn=True)
+        if y.dtype.kind == "f" or options.get("y_numeric"):
+            y = np.asarray(y, np.float64) if options.get("y_numeric") else y
+            assert_all_finite(y, input_name="y")
+        shape: Any = getattr(X, "shape", ())
+        self.__dict__.pop("n_features_in_", None)
+        if len(shape) == 2:
+            self.n_features_in_ = shape[1]
+        return X, y
+
+    def _training_values(self, X: Any) -> tuple[Any, bool]:
+        """All kernel values (n, n) of the function, and whether they fit into `cache_size`.
+
+        If they do not, the rows themselves, for `WholeRowsKernel`.
+        """
+        n = _num_samples(X)
+        self._fit_rows = X
+        if 8 * n * n <= self.cache_size * 2**20:
+            return kernel_values(self.kernel, X, X), True
+        return X, False
+
+    def _new_values(self, X: Any) -> np.ndarray:
+        """Kernel values of new rows with those of `fit`; (u, n)."""
+        check_is_fitted(self)
+        return kernel_values(self.kernel, X, self._fit_rows)
+
+    def _row_blocks(self, X: Any) -> list[Any]:
+        """New rows in blocks whose kernel values fit into `cache_size`; mostly one."""
+        u, n = _num_samples(X), _num_samples(self._fit_rows)
+        step = max(1, int(self.cache_size * 2**20) // (8 * n))
+        if u <= step:
+            return [X]
+        return [
+            _safe_indexing(X, np.arange(start, min(start + step, u))) for start in range(0, u, step)
+        ]
