@@ -29,12 +29,13 @@ from sklearn.base import (
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench.metric.columns import ColumnMap, code_columns, has_curved_maps
 from kbench.metric.ridge_problem import Problem, Standardised, Targets
 from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, Candidate, Rounds
 from kbench.trace import Trace
+from kbench.validated import validate_data
 
 # Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -410,6 +411,10 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def transform(self, X: Any) -> np.ndarray:
         """M^(1/2) x of (mapped) rows X : (u, d), dense or CSR; (u, r) in the dtype of X."""
+        return self.mapped(X)
+
+    def mapped(self, X: Any) -> np.ndarray:
+        """What `transform` returns, as an array whatever container `set_output` asks for."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         dtype, X = X.dtype, self.column_map_(X)

@@ -85,7 +85,7 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
             metric.set_params(task=task)
         with trace.phase("metric"):
             self.metric_ = metric.fit(X, y, trace=trace)
-            Z = metric.transform(X)
+            Z = metric.mapped(X)
         self.estimator_ = clone(self.estimator)
         if "trace" in signature(self.estimator_.fit).parameters:
             fit_params["trace"] = trace
@@ -111,7 +111,7 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
 
     def _transformed(self, X: Any) -> Any:
         check_is_fitted(self, "estimator_")
-        return self.metric_.transform(X)
+        return self.metric_.mapped(X)
 
     def predict(self, X: Any) -> Any:
         """Predictions of the model for rows X : (u, d)."""

@@ -16,7 +16,6 @@ import scipy.linalg
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from kbench.approximation.clipped import clipped
 from kbench.approximation.clusters.local_expansions import LocalExpansions
@@ -33,6 +32,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
+from kbench.validated import validate_data
 
 
 class BlockDiagonalKernel(KernelApproximation):

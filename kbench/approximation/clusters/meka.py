@@ -37,7 +37,6 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from kbench import presets
 from kbench.approximation.clipped import clipped
@@ -55,6 +54,7 @@ from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import group_rows
 from kbench.trace import Trace
+from kbench.validated import validate_data
 
 # Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
 # Set by hand.

@@ -20,7 +20,7 @@ from sklearn.base import (
     _fit_context,
 )
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation.features.factored import FactoredKernel
 from kbench.approximation.operator import KernelApproximation, Machine
@@ -30,6 +30,7 @@ from kbench.prediction.flops import expansion_flops, require_width
 from kbench.prediction.landmarks import LocalLandmarks
 from kbench.stored import require
 from kbench.trace import Trace
+from kbench.validated import validate_data
 
 # Rows of a batch at least, however many features there are: fewer make BLAS calls inefficient.
 # Set by hand.

@@ -20,7 +20,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation.hss.compression import (
     MemoryLimitError,
@@ -37,6 +37,7 @@ from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.presets import HSS, resolve
 from kbench.trace import Trace
+from kbench.validated import validate_data
 
 # Parameters on which the tree and the table of neighbours depend.
 _ORDERING = ("tree", "balanced", "leaf_size", "n_neighbours", "n_trees", "random_state")

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from kbench.approximation.hss.compression import Node
 from kbench.clustering.cluster_tree import ClusterTree
 from kbench.kernels import KernelMatrix
 from kbench.prediction import KernelExpansion, LocalMachines, group_rows, prediction_dtype
+from kbench.validated import validate_data
 
 
 class HSSProducts:

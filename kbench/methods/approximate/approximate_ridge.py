@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from kbench import class_labels
 from kbench.approximation import (
@@ -52,6 +51,7 @@ from kbench.methods.out_of_core.ridge_chunks import (
 )
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 
 
 @dataclass(eq=False, repr=False)

@@ -68,7 +68,7 @@ class InMetric:
         return rank + self.machine.flops(rank) * rank / n_features
 
     def __call__(self, X: Any) -> np.ndarray:
-        return self.machine(self.metric.transform(X))
+        return self.machine(self.metric.mapped(X))
 
 
 class Mapped:
@@ -175,7 +175,7 @@ class RecursiveFeatureMachine(RidgeEstimator):
         metric.set_params(task="classification" if classifier else "regression")
         with trace.phase("metric"):
             self.metric_ = metric.fit(X, target, trace=trace)
-            Z = metric.transform(X).astype(np.float32)
+            Z = metric.mapped(X).astype(np.float32)
         kernel = make_kernel(metric.kernel_, Z, gamma=metric.gamma_)
         if len(Z) <= self.max_exact:
             groups, centroids = [np.arange(len(Z))], None

@@ -11,12 +11,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels.constraints import KernelName
+from kbench.methods.base.standardised import standardised_rows
 from kbench.methods.base.weights import checked_weights
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 from kbench.width_search import constants
 from kbench.width_search.gram import Rows
 from kbench.width_search.search import FirstRung, Search, search
@@ -132,7 +134,7 @@ class SelfTuning(BaseEstimator):
         if self.metric == "auto":
             self.metric_ = self._useful_metric(X, targets, rng, deadline)
             if self.metric_ is not None:
-                X = self.metric_.transform(X)
+                X = self.metric_.mapped(X)
         as_given = self.scaler is None or self.metric_ is not None or sp.issparse(X)
         if as_given or not _has_different_scales(X):
             return X, Rows(X, self.kernel, rng), None
@@ -140,7 +142,7 @@ class SelfTuning(BaseEstimator):
         order = task.order(rng)
         rows = Rows(X, self.kernel, rng)
         first = FirstRung(rows, task, order, fraction(deadline, 3, trace), trace)
-        standardised = scaler.transform(X)
+        standardised = standardised_rows(scaler, X)
         other_rows = Rows(standardised, self.kernel, rng)
         other = FirstRung(other_rows, task, order, fraction(deadline, 2, trace), trace)
         noise = constants.STANDARD_ERRORS * constants.COMMON * first.deviation
@@ -166,7 +168,7 @@ class SelfTuning(BaseEstimator):
         }
         metric = LearnedMetric(**options).fit(X[sample[learned]], y[learned])
         task, losses = self._task(targets), []
-        as_given, mapped = X[sample], metric.transform(X[sample])
+        as_given, mapped = X[sample], metric.mapped(X[sample])
         for Z, scaler in ((as_given, self.scaler), (mapped, None)):
             model = self._without_metric(scaler, deadline.seconds_left())
             predicted = model.fit(Z[learned], y[learned]).predict(Z[held_out])
@@ -197,8 +199,8 @@ class SelfTuning(BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if self.scaler_ is not None:
             # The model was chosen on dense rows.
-            return self.scaler_.transform(X.toarray() if sp.issparse(X) else X)
-        return X if self.metric_ is None else self.metric_.transform(X)
+            return standardised_rows(self.scaler_, X.toarray() if sp.issparse(X) else X)
+        return X if self.metric_ is None else self.metric_.mapped(X)
 
     @property
     def prediction_flops_(self) -> float:

@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import validate_data
 
 from kbench import class_labels
 from kbench.methods.automatic.final_fit import FinalFit
@@ -40,6 +39,7 @@ from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.methods.exact.kernel_svr import KernelSVR
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 from kbench.width_search import constants
 from kbench.width_search.gram import Rows
 from kbench.width_search.search import FEW_ROWS, Search, divided

@@ -35,10 +35,11 @@ from sklearn.metrics import make_scorer, zero_one_loss
 from sklearn.model_selection import HalvingRandomSearchCV, ShuffleSplit, cross_validate
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 
 # Settings of a bracket, and the minimal number of rows on which they are compared.
 _SETTINGS, _MIN_ROWS = 9, 1000

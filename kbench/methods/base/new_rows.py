@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench.chunked import FLOATS
+from kbench.validated import validate_data
 
 
 def checked_rows(estimator: BaseEstimator, X: Any) -> Any:

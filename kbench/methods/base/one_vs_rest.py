@@ -6,7 +6,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags, assert_all_finite
-from sklearn.utils.validation import validate_data
 
 from kbench import class_labels
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
@@ -20,6 +19,7 @@ from kbench.methods.base.weights import (
     require_weighted_classes,
 )
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 
 
 class Targets(NamedTuple):

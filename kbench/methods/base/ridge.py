@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
@@ -36,6 +36,7 @@ from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.base.weights import checked_weights, require_weighted_classes
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

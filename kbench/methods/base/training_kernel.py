@@ -1,6 +1,5 @@
 """The kernel of an estimator's parameters for its training rows, checked."""
 
-import math
 from typing import Any
 
 import scipy.sparse as sp
@@ -28,7 +27,7 @@ def training_kernel(estimator: Any, X: Any) -> Kernel:
     TypeError
         Precomputed values are sparse.
     ValueError
-        Precomputed values are not square, or gamma of these rows is not a positive number.
+        Precomputed values are not square, or gamma="scale" of these rows is not a positive number.
     """
     require_dense_values(estimator.kernel, X)
     precomputed = isinstance(estimator.kernel, str) and estimator.kernel == "precomputed"
@@ -37,14 +36,13 @@ def training_kernel(estimator: Any, X: Any) -> Kernel:
             "kernel='precomputed' needs a square matrix of values between the training rows, got "
             f"shape {X.shape}"
         )
-    kernel = make_kernel(
-        estimator.kernel,
-        X,
-        gamma=estimator.gamma,
-        degree=estimator.degree,
-        coef0=estimator.coef0,
-    )
-    width = getattr(kernel, "gamma", 1.0)
-    if not 0.0 < width < math.inf:
-        raise ValueError(f"{NOT_FINITE}: gamma={estimator.gamma!r} is {width:g}")
-    return kernel
+    try:
+        return make_kernel(
+            estimator.kernel,
+            X,
+            gamma=estimator.gamma,
+            degree=estimator.degree,
+            coef0=estimator.coef0,
+        )
+    except ValueError as error:
+        raise ValueError(f"{NOT_FINITE}: {error}") from None

@@ -14,10 +14,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_co
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
 from kbench.errors import UnavailableError
+from kbench.methods.base.standardised import standardised_rows
+from kbench.validated import validate_data
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -65,7 +67,7 @@ class _XRFM(BaseEstimator):
         n_held_out = max(1, round(self.validation_fraction * len(X)))
         held_out, training = order[:n_held_out], order[n_held_out:]
         self._scaler = StandardScaler().fit(X[training])
-        Z = self._scaler.transform(X).astype(np.float32)
+        Z = standardised_rows(self._scaler, X).astype(np.float32)
         self.model_ = machine(
             max_leaf_size=self.max_leaf_size,
             n_trees=self.n_trees,
@@ -79,7 +81,9 @@ class _XRFM(BaseEstimator):
     def _predict(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "model_")
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return np.asarray(self.model_.predict(self._scaler.transform(X).astype(np.float32)))
+        return np.asarray(
+            self.model_.predict(standardised_rows(self._scaler, X).astype(np.float32))
+        )
 
 
 class XRFMClassifier(ClassifierMixin, _XRFM):

@@ -14,7 +14,6 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.box_svc import solve_problems
@@ -32,6 +31,7 @@ from kbench.methods.fast_prediction.landmark_leaves import (
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

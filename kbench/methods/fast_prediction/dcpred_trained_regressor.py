@@ -8,7 +8,6 @@ from joblib import Parallel, delayed
 from sklearn.base import RegressorMixin, _fit_context, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import validate_data
 
 from kbench.clustering.axis_tree import AxisTree, target_tree
 from kbench.kernels import make_kernel
@@ -29,6 +28,7 @@ from kbench.prediction import group_rows
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
 
 from kbench.approximation import HSSMatrix
 from kbench.methods.base.composition import fresh_part
@@ -29,6 +28,7 @@ from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.methods.hss.hss_dual import DualSolution, solve_dual
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 
 # The paper's rule for beta: 100, and tenfold from each of these numbers of rows on.
 _BETA_STEPS = (100_000, 1_000_000)

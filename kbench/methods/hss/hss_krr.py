@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation import HSSMatrix
 from kbench.kernels import KernelMatrix
@@ -25,6 +25,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers.ridge.kernel_ridge import inverse, shifted_cholesky, solve_kernel_ridge
 from kbench.trace import Trace
+from kbench.validated import validate_data
 
 # Seconds of a compressed fit, for n rows and rank R between the two halves of the data:
 # a n + b n R + c R^3. Of an exact one: d n^3. Fitted to 4,000 and 8,000 rows of cadata, cpusmall,

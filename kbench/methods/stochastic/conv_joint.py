@@ -17,7 +17,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
 from kbench.approximation.seeded.convolution_blocks import (
@@ -30,6 +30,7 @@ from kbench.errors import UnavailableError
 from kbench.methods.stochastic.mean_loss import PASSES, random_batches
 from kbench.methods.stochastic.virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 
 # Mean loss of each batch before its step, and its rows.
 Losses = Iterator[tuple[float, int]]

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation.seeded.named_blocks import (
     median_gamma,
@@ -36,6 +36,7 @@ from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.stochastic.doubly_stochastic import DoublyStochastic, Memory
 from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 
 Weigh = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)
 

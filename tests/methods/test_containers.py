@@ -1,0 +1,152 @@
+"""Every estimator takes the arrays that users have, and writes into none of them."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+from all_machines import build, machines
+from sklearn.base import is_classifier
+
+from kbench.methods import KernelSVC
+
+MACHINES = list(machines())
+RNG = np.random.default_rng(0)
+Y = np.arange(60) % 2
+X = np.round(RNG.normal(size=(60, 4)) + 5.0 * Y[:, None] * np.array([1, 0, 0, 0]), 2)
+X[np.abs(X) < 0.5] = 0.0
+
+
+def quiet_fit(machine, X, y, **arguments):
+    model = build(machine)
+    if "time_budget" in machine.names:
+        model.set_params(time_budget=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y, **arguments)
+
+
+def targets(machine):
+    return Y if is_classifier(build(machine)) else X[:, 1] + X[:, 0] ** 2
+
+
+def unsorted(matrix, *, duplicated):
+    """The same rows with entries in reverse order, one of each row in two halves."""
+    data, indices, indptr = [], [], [0]
+    for row in range(matrix.shape[0]):
+        span = slice(matrix.indptr[row], matrix.indptr[row + 1])
+        values, columns = list(matrix.data[span][::-1]), list(matrix.indices[span][::-1])
+        if duplicated and values:
+            values, columns = [*values, values[0] / 2], [*columns, columns[0]]
+            values[0] /= 2
+        data += values
+        indices += columns
+        indptr.append(len(data))
+    arrays = np.array(data), np.array(indices, np.int32), np.array(indptr, np.int32)
+    return sp.csr_matrix(arrays, shape=matrix.shape)
+
+
+CSR = sp.csr_matrix(X)
+
+
+def frozen(matrix):
+    """A CSR matrix none of whose arrays may be written to."""
+    copies = [array.copy() for array in (matrix.data, matrix.indices, matrix.indptr)]
+    for array in copies:
+        array.setflags(write=False)
+    return sp.csr_matrix(tuple(copies), shape=matrix.shape, copy=False)
+
+
+def wide_indices(matrix):
+    matrix = sp.csr_array(matrix)
+    matrix.indices, matrix.indptr = matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)
+    return matrix
+
+
+SPARSE = {
+    "csr_array": lambda: sp.csr_array(CSR),
+    "int64 indices": lambda: wide_indices(CSR),
+    "read-only": lambda: frozen(CSR),
+    "unsorted, read-only": lambda: frozen(unsorted(CSR, duplicated=False)),
+    "duplicates, read-only": lambda: frozen(unsorted(CSR, duplicated=True)),
+    "csc": lambda: sp.csc_array(CSR),
+}
+
+
+@pytest.mark.parametrize("form", SPARSE)
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_sparse_rows_of_any_form_give_the_model_of_csr(machine, form):
+    y, rows = targets(machine), SPARSE[form]()
+    before = [array.copy() for array in (rows.data, rows.indices, rows.indptr)]
+    expected = quiet_fit(machine, CSR.copy(), y).predict(CSR)
+    model = quiet_fit(machine, rows, y)
+    predicted = model.predict(rows)
+    for array, copy in zip((rows.data, rows.indices, rows.indptr), before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+    np.testing.assert_allclose(predicted, expected, rtol=1e-3, atol=1e-3)
+
+
+def frame(kind):
+    if kind == "polars":
+        polars = pytest.importorskip("polars")
+        return polars.DataFrame({f"x{j}": X[:, j] for j in range(4)})
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.DataFrame(X, columns=[f"x{j}" for j in range(4)], index=np.arange(60) + 1000)
+    return rows.convert_dtypes() if kind == "pandas nullable" else rows
+
+
+@pytest.mark.parametrize("output", ["pandas", "default"])
+@pytest.mark.parametrize("kind", ["pandas", "pandas nullable", "polars"])
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_frames_give_the_model_of_arrays(machine, kind, output):
+    y, rows = targets(machine), frame(kind)
+    with sklearn.config_context(transform_output=output):
+        predicted = quiet_fit(machine, rows, y).predict(rows)
+    np.testing.assert_array_equal(predicted, quiet_fit(machine, X, y).predict(X))
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_rows_targets_and_weights_are_not_written_to(machine):
+    rows, y, weight = X.copy(), targets(machine).copy(), np.ones(60)
+    for array in (rows, y, weight):
+        array.setflags(write=False)
+    try:
+        quiet_fit(machine, rows, y, sample_weight=weight).predict(rows)
+    except (TypeError, ValueError) as error:
+        assert "sample_weight" in str(error)  # noqa: PT017
+        quiet_fit(machine, rows, y).predict(rows)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [m for m in MACHINES if getattr(build(m), "kernel", None) is not None],
+    ids=str,
+)
+def test_sparse_precomputed_kernels_are_refused(machine):
+    model = build(machine).set_params(kernel="precomputed")
+    gram = sp.csr_array(X @ X.T)
+    with pytest.raises((TypeError, ValueError), match=r"Sparse precomputed|'kernel' parameter"):
+        model.fit(gram, targets(machine))
+
+
+@pytest.mark.parametrize("cache_size", [1000.0, 1e-2])
+def test_a_callable_kernel_sees_all_training_rows(cache_size):
+    """Kernels centred at the training rows, of texts, in one call and in calls of some rows."""
+    words = np.array(["a" * int(i % 7) + "b" * int(i % 5) for i in range(60)], dtype=object)
+    counts = np.array([[word.count("a"), word.count("b")] for word in words], float)
+    shapes = []
+
+    def kernel(A, B):
+        shapes.append((len(A), len(B)))
+        A, B = (np.array([[w.count("a"), w.count("b")] for w in part], float) for part in (A, B))
+        return sp.csr_array((A - B.mean(axis=0)) @ (B - B.mean(axis=0)).T)
+
+    y = (counts[:, 0] > counts[:, 1]).astype(int)
+    model = KernelSVC(kernel=kernel, cache_size=cache_size).fit(words, y)
+    centred = counts - counts.mean(axis=0)
+    expected = KernelSVC(kernel="linear").fit(centred, y)
+    np.testing.assert_allclose(
+        model.decision_function(words), expected.decision_function(centred), atol=5e-3
+    )
+    assert {columns for _, columns in shapes} == {60}
