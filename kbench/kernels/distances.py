@@ -213,13 +213,24 @@ class DistanceKernel(Kernel):
         return DensePoints(features, words, factor)
 
     def _distance_of_constants(self, X: Any, layout: Layout) -> np.ndarray | None:
-        """Return what the columns that are constant in the training rows add to -t; (n,)."""
+        """Return what the columns that are constant in the training rows add to -t; (n,).
+
+        Of CSR rows, columns of zeros take O(nnz); others are stored in all training rows.
+        """
         if not len(layout.constants):
             return None
-        distance = np.empty(X.shape[0])
-        for rows, values in dense_chunks(X, layout.constants):
-            terms = np.abs(self._scaled(values - layout.values)) ** self.power
-            distance[rows] = terms.sum(axis=1)
+        distance = np.zeros(X.shape[0])
+        columns, constants = layout.constants, layout.values
+        if sp.issparse(X):
+            zero = constants == 0.0
+            others = X[:, columns[zero]]
+            terms = np.abs(self._scaled(others.data.astype(np.float64))) ** self.power
+            rows_of_terms = np.repeat(np.arange(X.shape[0]), np.diff(others.indptr))
+            distance += np.bincount(rows_of_terms, terms, minlength=X.shape[0])
+            columns, constants = columns[~zero], constants[~zero]
+        for rows, values in dense_chunks(X, columns) if len(columns) else ():
+            terms = np.abs(self._scaled(values - constants)) ** self.power
+            distance[rows] += terms.sum(axis=1)
         return distance
 
     def _n_last(self, layout: Layout) -> int:
