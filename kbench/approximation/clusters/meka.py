@@ -316,7 +316,7 @@ class MEKA(BaseEstimator):
         if use.landmarks == "uniform":
             return X[rng.choice(n, size, replace=False)]
         if size == n:
-            return X.toarray() if sp.issparse(X) else X
+            return X
         sample = rng.choice(n, min(n, max(size, use.n_samples)), replace=False)
         return kmeans_centroids(X, size, sample, max_iter=_LANDMARK_ITER).means
 

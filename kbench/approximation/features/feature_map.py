@@ -38,6 +38,9 @@ MIN_BATCH = 32
 # Rows per block in which a `FeatureMachine` computes features: memory against the overhead of a
 # call. Set by hand.
 _BATCH_ROWS = 2048
+# Width of CSR rows up to which batches of them become dense: BLAS is then faster than sparse
+# products. Beyond, a batch would take more memory than the entries of all rows. Set by hand.
+_DENSE_COLUMNS = 1 << 14
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -124,6 +127,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         fill = self._filler(out.dtype)
         batch = max(MIN_BATCH, self._batch_bytes // (out.itemsize * self.n_features_out_))
+        if is_wide(X):
+            # Maps that need dense rows get a few at a time.
+            batch = min(batch, max(1, self._batch_bytes // (8 * X.shape[1])))
         for start in range(0, len(out), batch):
             rows = slice(start, start + batch)
             fill(X[rows], out[rows])
@@ -288,6 +294,11 @@ class FeatureBlocks:
             self._held = rows
             self.n_rows_computed += len(features)
         return features
+
+
+def is_wide(X: Any) -> bool:
+    """Whether rows are CSR with so many columns that no batch of them should become dense."""
+    return sp.issparse(X) and X.shape[1] > _DENSE_COLUMNS
 
 
 def dense(X: Any, dtype: np.dtype) -> np.ndarray:

@@ -35,7 +35,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.approximation.features.feature_map import FeatureMap, dense
+from kbench.approximation.features.feature_map import FeatureMap, dense, is_wide
 from kbench.approximation.features.turns import SERIES, write_features
 from kbench.kernels import KERNELS, make_kernel
 from kbench.kernels.constraints import kernel_constraints
@@ -124,6 +124,8 @@ class FourierFeatures(FeatureMap):
         """Rows X, or centred rows in `_unit`, whose frequencies are divided by it."""
         if self._centre is None and self._unit == 1.0:
             return X
+        if is_wide(X) and self._centre is None:
+            return X.astype(np.float64) * self._unit
         X = dense(X, np.dtype(np.float64))
         return (X if self._centre is None else X - self._centre) * self._unit
 
@@ -162,6 +164,9 @@ class RandomFourierFeatures(FourierFeatures):
     ----------
     frequencies_ : (d, D) float64
     phases_ : (D,) float64, or empty
+    random_weights_, random_offset_
+        The two, by the names of `sklearn.kernel_approximation.RBFSampler`, whose features are those
+        of the same seed with kernel="rbf", form="phase" and sampling="independent".
     n_frequencies_ : int
         D
     n_features_out_, nbytes_, n_parameters_
@@ -197,6 +202,14 @@ class RandomFourierFeatures(FourierFeatures):
     form: str = "phase"
     sampling: str = "independent"
     random_state: Any = None
+
+    @property
+    def random_weights_(self) -> np.ndarray:
+        return self.frequencies_
+
+    @property
+    def random_offset_(self) -> np.ndarray:
+        return self.phases_
 
     def _draw(self, X: Any, gamma: float, rng: np.random.RandomState) -> None:
         spectrum, d, D = self._spectrum, X.shape[1], self.n_frequencies_
@@ -235,7 +248,10 @@ class RandomFourierFeatures(FourierFeatures):
         frequencies = (self.frequencies_ / self._unit / (2.0 * np.pi)).astype(dtype)
 
         def project(X: Any, out: np.ndarray) -> None:
-            np.matmul(dense(X, dtype), frequencies, out=out)
+            if is_wide(X):
+                out[...] = X.astype(dtype, copy=False) @ frequencies
+            else:
+                np.matmul(dense(X, dtype), frequencies, out=out)
 
         return project
 

@@ -17,7 +17,7 @@ from kbench.approximation.features.feature_map import FeatureMap
 from kbench.approximation.landmarks.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
 from kbench.clustering.axis_tree import single_leaf
-from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.matrix import nbytes
@@ -97,12 +97,13 @@ class LandmarkFeatures(FeatureMap):
     random_state: Any = None
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
-        self.kernel_ = make_kernel(
-            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-        )
+        self.kernel_ = self._make_kernel(X)
         self.components_ = self._choose(X, min(self._n_wanted(X.shape[0]), X.shape[0]), rng)
         self.landmarks_ = KernelMatrix(self.kernel_, self.components_, np.float64)
         self.n_features_out_ = len(self.landmarks_)
+
+    def _make_kernel(self, X: Any) -> Kernel:
+        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     def _n_wanted(self, n: int) -> int:
         """Number of landmarks for n rows."""

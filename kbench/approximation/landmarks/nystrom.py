@@ -12,14 +12,17 @@ take an eighth of the time to factorise and half of the time to transform.
 """
 
 from collections.abc import Callable
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import blas, lapack
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.landmarks.landmarks import LandmarkFeatures
-from kbench.kernels import KernelMatrix
+from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.pairwise import pairwise_kernel, pairwise_names
 
 # A landmark whose residual is below this multiple of the largest k(z, z) is dropped: it lies in the
 # span of the others, and its feature would consist of float32 rounding errors.
@@ -29,10 +32,14 @@ _DEPENDENT = 1e-6
 class Nystrom(LandmarkFeatures):
     """Features whose inner products are the Nystrom approximation of a kernel.
 
-    The parameters, and the attributes not listed here, are those of `LandmarkFeatures`.
+    The parameters, and the attributes not listed here, are those of `LandmarkFeatures`. `kernel`
+    may also be any of scikit-learn's pairwise kernels, and None is the default of
+    `sklearn.kernel_approximation.Nystroem` for gamma (1 / d), degree (3) and coef0 (1).
 
     Attributes
     ----------
+    normalization_ : (r, r) float64
+        R^-T: the features of x are k(x, landmarks) normalization_'.
     factor_ : (r, r) float64
         R, upper triangular; r <= n_components, because landmarks in the span of others are dropped.
     n_features_out_ : int
@@ -53,6 +60,25 @@ class Nystrom(LandmarkFeatures):
     >>> float(abs(Z @ Z.T - rbf_kernel(X, gamma=0.1)).max()) < 0.01
     True
     """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **LandmarkFeatures._parameter_constraints,
+        "kernel": [StrOptions(pairwise_names()), callable],
+        "gamma": [*LandmarkFeatures._parameter_constraints["gamma"], None],
+        "degree": [Interval(Real, 1, None, closed="left"), None],
+        "coef0": [*LandmarkFeatures._parameter_constraints["coef0"], None],
+    }
+
+    def _make_kernel(self, X: Any) -> Kernel:
+        if callable(self.kernel):
+            return super()._make_kernel(X)
+        return pairwise_kernel(
+            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+        )
+
+    @property
+    def normalization_(self) -> np.ndarray:
+        return scipy.linalg.solve_triangular(self.factor_, np.eye(len(self.factor_))).T
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         super()._fit(X, rng)

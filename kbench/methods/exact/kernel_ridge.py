@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FactoredKernel, LowRankKernel, Machine, Nystrom
-from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
+from kbench.kernels.pairwise import PairwiseValues, pairwise_kernel, pairwise_names
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.penalty import chosen_alpha
 from kbench.methods.base.ridge import (
@@ -29,9 +29,6 @@ from kbench.methods.base.training_kernel import require_dense_values
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
 from kbench.trace import Deadline, Trace
-
-# Kernels of `make_kernel` among the names of scikit-learn's pairwise kernels.
-_FAST = frozenset({"linear", "rbf", "laplacian", "poly", "sigmoid"})
 
 
 @dataclass(eq=False, repr=False)
@@ -232,7 +229,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     _parameter_constraints: ClassVar[dict] = {
         **ExactRidge._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like", StrOptions({"loo"})],
-        "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
+        "kernel": [StrOptions({*pairwise_names(), "precomputed"}), callable],
         "gamma": [
             StrOptions({"scale", "auto"}),
             Interval(Real, 0, None, closed="left"),
@@ -256,33 +253,21 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
             return Precomputed()
-        name = {"polynomial": "poly"}.get(self.kernel, self.kernel)
-        gamma = "auto" if self.gamma is None else self.gamma
-        whole = name != "poly" or (float(self.degree).is_integer() and self.degree >= 1)
-        if name in _FAST and whole and (name == "linear" or gamma != 0.0):
-            degree = int(self.degree) if name == "poly" else 3
-            return make_kernel(name, X, gamma=gamma, degree=degree, coef0=self.coef0)
-        return FunctionKernel(self._pairwise(X))
+        if callable(self.kernel):
+            parameters = tuple((self.kernel_params or {}).items())
+            return FunctionKernel(PairwiseValues(self.kernel, parameters))
+        return pairwise_kernel(
+            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+        )
 
     def _landmark_kernel(self, X: Any) -> dict[str, Any]:
         kernel = self._kernel(X)
         if isinstance(kernel, FunctionKernel):
             return {"kernel": kernel.function}
-        gamma = getattr(kernel, "gamma", "scale")
-        name = {"polynomial": "poly"}.get(self.kernel, self.kernel)
+        name = "poly" if self.kernel == "polynomial" else self.kernel
         degree = int(self.degree) if name == "poly" else 3
+        gamma = getattr(kernel, "gamma", "scale")
         return {"kernel": name, "gamma": gamma, "degree": degree, "coef0": self.coef0}
-
-    def _pairwise(self, X: Any) -> "PairwiseValues":
-        if callable(self.kernel):
-            return PairwiseValues(self.kernel, tuple((self.kernel_params or {}).items()))
-        gamma = self.gamma
-        if isinstance(gamma, str):
-            gamma = make_kernel("rbf", X, gamma=gamma).gamma  # type: ignore[attr-defined]
-        parameters = {"degree": self.degree, "coef0": self.coef0}
-        if gamma is not None:
-            parameters["gamma"] = gamma
-        return PairwiseValues(self.kernel, tuple(parameters.items()))
 
     def _choose_alpha(self, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Any:
         if isinstance(self.alpha, str):
@@ -302,10 +287,8 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     ) -> Machine:
         self.X_fit_ = X
         kernel = self._kernel(X)
-        is_definite = isinstance(kernel, Linear | RBF | Laplacian | Polynomial) or (
-            isinstance(kernel, FunctionKernel) and self.kernel == "cosine"
-        )
-        if isinstance(kernel, Polynomial) and kernel.coef0 < 0.0:
+        is_definite = kernel.positive_semidefinite or self.kernel == "cosine"
+        if getattr(kernel, "coef0", 0.0) < 0.0:
             is_definite = False
         if is_definite and np.min(self.alpha_) > 0.0:
             machine = self._solve_each_alpha(X, Y, trace, weight)
@@ -393,21 +376,8 @@ def _solution(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
             scipy.linalg.LinAlgWarning,
             stacklevel=7,  # the caller of fit
         )
-    return scipy.linalg.lstsq(gram, Y)[0]
-
-
-@dataclass(frozen=True)
-class PairwiseValues:
-    """Kernel values of scikit-learn's `pairwise_kernels` between two blocks of rows."""
-
-    metric: Any
-    parameters: tuple[tuple[str, Any], ...]
-
-    def __call__(self, A: Any, B: Any) -> np.ndarray:
-        values: np.ndarray = pairwise_kernels(
-            A, B, metric=self.metric, filter_params=True, **dict(self.parameters)
-        )
-        return values
+    # Rounding gives the singular values that should be zero up to about n eps of the largest one.
+    return scipy.linalg.lstsq(gram, Y, cond=len(gram) * np.finfo(np.float64).eps)[0]
 
 
 @dataclass(eq=False, repr=False)

@@ -54,21 +54,30 @@ class KernelSVC(TakesAnyRows, BoxSVC):
     Parameters
     ----------
     C : float or "loo", default=1.0
-        Upper bound of the dual variables, multiplied by the weights of row and class. "loo", the
+        Upper bound of the dual variables, multiplied by the weights of row and class; inf, the
+        hard margin, is taken as 1e10, with a warning where that bounds a variable. "loo", the
         default on the command line: 1 / the ridge of the lowest leave-one-out error on at most 500
         rows, `C_`.
     kernel : str or callable, default="rbf"
-        A kernel of `kbench.kernels.KERNELS`; `python -m kbench.kernels` shows their formulas.
+        A kernel of `kbench.kernels.KERNELS`; `python -m kbench.kernels` shows their formulas. A
+        callable gets all rows of `fit` in one call, as in SVC, if their values fit into
+        `cache_size` (8 n^2 bytes); beyond, it is called with blocks of rows and all rows of `fit`.
+        The rows may be of any kind, such as texts, and the values sparse. Precomputed values are
+        dense.
     gamma : float or {"scale", "auto"}, default="scale"
-        "scale" is 1 / (d Var(X)), "auto" 1 / d.
+        "scale" is 1 / (d Var(X)), "auto" 1 / d. Positive: with gamma=0 the kernel is constant, so
+        that every row would have the same decision value.
     degree : int, default=3
+        At least 1: with degree=0 the kernel is constant.
     coef0 : float, default=0.0
     shrinking : bool, default=True
         Whether the engine for large problems sets aside points that matter little.
     probability : bool, default=False
         Whether to fit what `predict_proba` needs: a sigmoid of the decision values of held-out rows
         in five folds, for each pair of classes ("ovr": for each class against the rest). Takes
-        five further fits.
+        five further fits. scikit-learn 1.9 deprecates this parameter of SVC, whose default
+        "deprecated" is taken as False; `CalibratedClassifierCV(KernelSVC(), ensemble=False)` works
+        as well.
     tol : float, default=1e-3
         Violation of the dual's optimality at which to stop, LIBSVM's criterion for float64 kernel
         values.
@@ -114,8 +123,8 @@ class KernelSVC(TakesAnyRows, BoxSVC):
     support_ : (n_sv,) ints
         Rows with a coefficient that is not zero in one of the problems, sorted by class.
     support_vectors_ : (n_sv, d) array or CSR
-        (0, 0) with kernel="precomputed".
-    dual_coef_ : (m, n_sv)
+        (0, 0) with kernel="precomputed" or a callable.
+    dual_coef_ : (m, n_sv) array, CSR if the rows were
         y_i a_i. Two classes: m = 1. "ovr": m = n_classes. "ovo", as in SVC: m = n_classes - 1, for
         a support vector of class c its coefficients against the other classes in their order.
     intercept_ : (m,)
@@ -226,7 +235,7 @@ class KernelSVC(TakesAnyRows, BoxSVC):
         X : (n, d) array or CSR; with kernel="precomputed" (n, n)
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C row by row; a weight of 2 is the row twice, 0 the row left out.
+            Multiplies C row by row; a weight of 2 is the row twice, 0 or less the row left out.
         trace : Trace, optional
             Receives the phases, and objective and violation while problems are solved.
 
@@ -510,6 +519,9 @@ class KernelSVC(TakesAnyRows, BoxSVC):
         check_is_fitted(self, msg=NOT_FITTED.format("SVC"))
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        if len(self.classes_) == 2 and self.fit_intercept:
+            # A value of exactly 0 is the second class, as in SVC.
+            return np.where(self.decision_function(X) >= 0.0, self.classes_[1:], self.classes_[:1])
         if not self._takes_pairs or self.break_ties:
             return super().predict(X)
 

@@ -49,7 +49,8 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
     Parameters
     ----------
     C : float, default=1.0
-        Upper bound of the dual variables, multiplied by the weight of the row.
+        Upper bound of the dual variables, multiplied by the weight of the row; inf as in
+        `KernelSVC`.
     kernel : str or callable, default="rbf"
         A kernel of `kbench.kernels.KERNELS`.
     degree : int, default=3
@@ -72,8 +73,8 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
     ----------
     support_ : (n_sv,) ints
     support_vectors_ : (n_sv, d) array or CSR
-        (0, 0) with kernel="precomputed".
-    dual_coef_ : (1, n_sv)
+        (0, 0) with kernel="precomputed" or a callable.
+    dual_coef_ : (1, n_sv) array, CSR if the rows were
         b.
     intercept_ : (1,)
     coef_ : (1, d)
@@ -148,7 +149,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
         X : (n, d) array or CSR; with kernel="precomputed" (n, n)
         y : (n,) targets
         sample_weight : (n,), optional
-            Multiplies C row by row.
+            Multiplies C row by row; a row of weight 0 or less is left out.
         trace : Trace, optional
             Receives the phases, and objective and violation while the problem is solved.
 
