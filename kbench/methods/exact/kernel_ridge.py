@@ -287,7 +287,8 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     ) -> Machine:
         self.X_fit_ = X
         kernel = self._kernel(X)
-        is_definite = kernel.positive_semidefinite or self.kernel == "cosine"
+        unknown = isinstance(kernel, FunctionKernel | Precomputed) and self.kernel != "cosine"
+        is_definite = kernel.positive_semidefinite and not unknown
         if getattr(kernel, "coef0", 0.0) < 0.0:
             is_definite = False
         if is_definite and np.min(self.alpha_) > 0.0:
