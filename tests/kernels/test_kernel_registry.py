@@ -11,13 +11,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.approximation import RandomFourierFeatures
+from kbench.approximation import BKA, HSSMatrix, Nystrom, RandomFourierFeatures
 from kbench.errors import ModelError
 from kbench.kernels import KERNELS, KernelMatrix, expand, make_kernel
 from kbench.kernels.constraints import KernelName, kernel_constraints
 from kbench.kernels.kernel import GAMMA, Kernel, parameters
 from kbench.kernels.registry import formula, kernel_names, registered, table
 from kbench.kernels.spectrum import IsotropicSpectrum
+from kbench.methods import ApproximateRidge, KernelRidge
 from kbench.prediction.encoding import decode, encode
 
 ROOT = Path(__file__).parents[2]
@@ -229,6 +230,30 @@ def test_the_mean_of_random_features_is_the_kernel(name, sampling):
     # A cosine has a variance of at most 1/2, and 5 standard deviations cover 78 pairs.
     error = 5.0 * math.sqrt(0.5 / (D / 2))
     np.testing.assert_allclose(Z @ Z.T, naive(kernel, X, X), atol=error)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("name", kernel_names("of_rows", "positive_semidefinite"))
+def test_ridge_regression_solves_the_system_of_the_formula(name, form):
+    X, Z = points(60, 3), points(20, 3, 1)
+    y = np.sin(X[:, 0])
+    kernel = make(name, X)
+    coef = np.linalg.solve(naive(kernel, X, X) + 0.1 * np.eye(60), y)
+    expected = naive(kernel, Z, X) @ coef
+    given = {"kernel": name, "gamma": 0.3, "degree": 3, "coef0": 0.7}
+    # Approximations that are exact with all rows as landmarks, or with one block.
+    everything = {"landmarks": "uniform", "random_state": 0}
+    models = [
+        KernelRidge(alpha=0.1, **given),
+        ApproximateRidge(Nystrom(60, **everything, **given), alpha=0.1),
+        ApproximateRidge(BKA(1, **given, dtype="float64"), alpha=0.1),
+        ApproximateRidge(HSSMatrix(rel_tol=1e-8, **given), alpha=0.1),
+    ]
+    # The matrix of a polynomial has a few large eigenvalues only.
+    scale = np.abs(expected).max()
+    for model in models:
+        found = model.fit(FORMS[form](X), y).predict(FORMS[form](Z))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-3 * scale)
 
 
 def test_estimators_take_the_kernels_that_can_do_what_they_need():
