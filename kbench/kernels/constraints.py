@@ -28,7 +28,8 @@ class KernelName(StrOptions):
 
     def __str__(self) -> str:
         wanted = " and ".join(_WORDS[capability] for capability in self.capabilities)
-        return super().__str__() + (f" (the kernels that are {wanted})" if wanted else "")
+        names = ", ".join(repr(name) for name in sorted(self.options))
+        return f"one of {names}" + (f" (the kernels that are {wanted})" if wanted else "")
 
 
 def kernel_constraints(*capabilities: str, function: bool = False) -> dict[str, list[Any]]:
