@@ -198,20 +198,23 @@ def require_numbers(
     arrays: Mapping[str, Column], target: str | None, options: Options, where: Callable[[int], str]
 ) -> None:
     """Refuse a number that is too large for float32, and a missing one unless it may be missing."""
+    allowed = options.source.get("missing", "error") != "error"
+    first: tuple[int, str, float] | None = None
     for name, column in arrays.items():
         values = column.values
         if column.categories is not None or name == target:
             continue
-        large = np.abs(values) >= FLOAT32_OVERFLOW
-        if large.any():
-            row = int(np.argmax(large))
-            raise DataError(
-                f"{where(row)}: column {name!r} is {values[row]:g}, should be a finite number "
-                "below 3.4e38"
-            )
-        missing = np.isnan(values)
-        if missing.any() and options.source.get("missing", "error") == "error":
-            raise DataError(
-                f"{where(int(np.argmax(missing)))}: column {name!r} is missing, should be a "
-                f"number; {MISSING_REMEDY}"
-            )
+        odd = ~(np.abs(values) < FLOAT32_OVERFLOW)
+        if allowed:
+            odd &= ~np.isnan(values)
+        row = int(np.argmax(odd)) if odd.any() else len(values)
+        if row < (len(values) if first is None else first[0]):
+            first = row, name, float(values[row])
+    if first is None:
+        return
+    row, name, value = first
+    if np.isnan(value):
+        reason = f"is missing, should be a number; {MISSING_REMEDY}"
+    else:
+        reason = f"is {value:g}, should be a finite number below 3.4e38"
+    raise DataError(f"{where(row)}: column {name!r} {reason}")

@@ -133,7 +133,7 @@ def test_a_missing_number_is_refused_with_its_place_and_the_remedies(folders, fo
     config = config_of(form, folders, lacking(), Y)
     with pytest.raises(DataError, match=r"missing=mean, median or indicator .*=drop") as error:
         prepare(config, folders)
-    place = {"csv": ":5: column 'c'", "arff": ":9: column 'c'", "parquet": "row 4: column 'c'"}
+    place = {"csv": ":5: column 'c'", "arff": ":10: column 'c'", "parquet": "row 4: column 'c'"}
     assert place.get(form, "row 4: column 3 is nan") in str(error.value)
 
 
@@ -171,7 +171,7 @@ def test_a_missing_target_is_no_class(folders, form):
     assert any("3 rows without a target left out" in note for note in data.notes)
     with pytest.raises(DataError, match=r"target.*missing; dataset\.target\.missing=drop") as error:
         prepare(merge(config, {"target": {"missing": "error"}}), folders)
-    place = {"csv": ":4:", "arff": ":8:"}.get(form, "row 3:")
+    place = {"csv": ":4:", "arff": ":9:"}.get(form, "row 3:")
     assert place in str(error.value)
 
 

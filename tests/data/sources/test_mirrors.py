@@ -37,7 +37,7 @@ def test_california_housing_comes_from_scikit_learns_cache(folders, cache, offli
     rng = np.random.default_rng(0)
     rows = rng.uniform(1, 5, size=(20640, 9)).round(2)
     joblib.dump(rows, cache / "cal_housing_py3.pkz")
-    config = shipped("california_housing", scale="none")
+    config = shipped("california_housing", scale="none", target={"scale": "none"})
     found = open_prepared(prepare(config, folders))
     X, y = sklearn.datasets.fetch_california_housing(return_X_y=True, data_home=cache)
     order = np.random.RandomState(0).permutation(20640)

@@ -59,7 +59,7 @@ def test_every_key_that_all_data_sets_share_is_documented():
 def test_bundled_sets_are_scikit_learns(folders, name, loader):
     X, y = loader(return_X_y=True)
     whole = {"kind": "first", "n_train": len(y) - 1, "stratified": False, "test_fraction": None}
-    config = shipped(name, scale="none", split=whole)
+    config = shipped(name, scale="none", split=whole, target={"scale": "none"})
     data = open_prepared(prepare(config, folders))
     np.testing.assert_allclose(np.vstack([data.X_train, data.X_test]), X, rtol=1e-6)
     labels = np.where(y > 0, 1, -1) if name == "breast_cancer" else y
