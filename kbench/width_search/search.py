@@ -32,9 +32,10 @@ import numpy as np
 
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
+from kbench.width_search.c_path import OutOfTime
 from kbench.width_search.gram import Gram, Rows
 from kbench.width_search.surface import Surface
-from kbench.width_search.tasks import OutOfTime, Task
+from kbench.width_search.tasks import Task
 
 # Rows up to which both halves of all rows fit into the last rung of classes: 16,384.
 FEW_ROWS = math.isqrt(2 * constants.LAST_VALUES)

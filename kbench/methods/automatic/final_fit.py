@@ -65,37 +65,35 @@ class FinalFit:
     def run(self) -> tuple[Any, str]:
         """The fitted estimator that is kept, and why; a ConvergenceWarning if it was stopped."""
         n, order = len(self.y), self.task.order(self.rng)
-        needed = self.task.representatives(order)
         model, reason = self.unfitted(n, self.deadline.seconds_left())
         rows, held_out = np.arange(n), order[:0]
-        other: Any = None
+        fallbacks: dict[str, Any] = {}
         if self._may_stop(model):
-            order = np.concatenate([needed, order[~np.isin(order, needed)]])
-            rest, held_out = np.split(order, [n - min(constants.CHECKED_ROWS, n // 10)])
+            rest, held_out = self._divided(order)
             if self.deadline.seconds_left() is not None:
-                other = self._searched(held_out, rest)
-            # The model of fewer rows, such as early DC-SVM, may take all of them.
+                # Afterwards there may be no time left.
+                fallbacks = self._fallbacks(rest, held_out)
             model, reason = self.unfitted(len(rest), self.deadline.seconds_left())
             rows = np.sort(rest)
-            if self._is_exact(model):
-                rows = np.sort(rest[: max(self._affordable(len(rest)), len(needed))])
-                model, reason = self.unfitted(len(rows), self.deadline.seconds_left())
-            if len(rows) < len(rest):
-                reason += f"; {len(rows)} of {n} rows, as many as the time allows"
+            # A model of clusters takes all rows.
+            if isinstance(model, type(self.exact())) and (m := self._affordable(rest)) < len(rest):
+                rows = np.sort(rest[:m])
+                model, reason = self.unfitted(m, self.deadline.seconds_left())
+                reason += f"; {m} of {n} rows, as many as the time allows"
         model = self._fit(model, rows)
         if model.converged_:
             return model, reason
         if not len(held_out) and self.result.validation is not None:
             # No stop was expected, so that the final fit has seen these rows: they favour it.
             held_out = self.result.validation
-        if other is None:
-            other = self._searched(held_out, order[~np.isin(order, held_out)])
+        if not fallbacks:
+            needed = self.task.representatives(order)
+            rest = np.concatenate([needed, np.setdiff1d(order, [*held_out, *needed])])
+            fallbacks = self._fallbacks(rest, held_out)
         if len(held_out):
-            others = {"exact model of fewer rows": other, "constant of least loss": None}
-            others["constant of least loss"] = self._constant(np.setdiff1d(order, held_out))
             stopped = lowest = self.losses(model, held_out).mean()
-            for name, each in others.items():
-                error = np.inf if each is None else self.losses(each, held_out).mean()
+            for name, each in fallbacks.items():
+                error = self.losses(each, held_out).mean()
                 # Not a number is no error that anything could be above.
                 if not lowest <= error:
                     lowest, model = error, each
@@ -113,6 +111,13 @@ class FinalFit:
             )
         return model, reason
 
+    def _divided(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All rows to be fitted and those held out, of which none is the only one of its class."""
+        needed = self.task.representatives(order)
+        order = np.concatenate([needed, order[~np.isin(order, needed)]])
+        n_held_out = min(constants.CHECKED_ROWS, len(order) // 10)
+        return order[: len(order) - n_held_out], order[len(order) - n_held_out :]
+
     @property
     def _expected(self) -> float:
         """Seconds of a fit to all rows; infinite if the search had no time for a model."""
@@ -126,17 +131,27 @@ class FinalFit:
         too_many_steps = 0 <= limit < factor * self.task.steps * len(self.y)
         return too_many_steps or (left is not None and 2.0 * self._expected > left)
 
-    def _affordable(self, n: int) -> int:
-        """How many of n rows can be fitted in the time that is left."""
-        left = self.deadline.seconds_left()
+    def _affordable(self, rest: np.ndarray) -> int:
+        """How many of some rows can be fitted in the time that is left, at least one of a class."""
+        left, n = self.deadline.seconds_left(), len(rest)
         if left is None or 2.0 * self._expected <= left:
             return n
-        if not np.isfinite(self._expected):
-            return min(_FALLBACK_ROWS, n)
-        return min(max(math.isqrt(int(left / self.result.seconds_per_square)), 2), n)
+        m = _FALLBACK_ROWS
+        if np.isfinite(self._expected):
+            m = math.isqrt(int(left / self.result.seconds_per_square))
+        return min(max(m, 2, len(self.task.representatives(rest))), n)
 
-    def _is_exact(self, model: Any) -> bool:
-        return isinstance(model, type(self.exact()))
+    def _fallbacks(self, rest: np.ndarray, held_out: np.ndarray) -> dict[str, Any]:
+        """Fitted models that may take the place of one that was stopped, by what they are.
+
+        The constant is that of least loss: where C tends to 0, the function does, and only the
+        intercept is left. All coefficients are at their bounds after a step for each two rows.
+        """
+        rows = np.union1d(rest[:_FALLBACK_ROWS], self.task.representatives(rest))
+        found = {"constant of least loss": self._fit(self.exact(C=_VANISHING_C), rows)}
+        if self.deadline.seconds_left() is None or np.isfinite(self._expected):
+            found["exact model of fewer rows"] = self._searched(held_out, rest)
+        return found
 
     def _searched(self, held_out: np.ndarray, rest: np.ndarray) -> Any:
         """The model of the chosen point for as few rows as can be solved, in half of the time.
@@ -154,11 +169,6 @@ class FinalFit:
         rows = np.union1d(rows, needed)
         max_time = None if left is None else 0.5 * left
         return self._fit(self.exact(max_iter=steps * len(rows), max_time=max_time), rows)
-
-    def _constant(self, rows: np.ndarray) -> Any:
-        """The constant of least loss: where C tends to 0, the function does, and only the intercept
-        is left. All coefficients are at their bounds after a step for each two rows."""
-        return self._fit(self.exact(C=_VANISHING_C), rows[:_FALLBACK_ROWS])
 
     def _fit(self, model: Any, rows: np.ndarray) -> Any:
         weight = None if self.weight is None else self.weight[rows]

@@ -41,9 +41,10 @@ from kbench.methods.exact.kernel_svr import KernelSVR
 from kbench.trace import Deadline, Trace
 from kbench.validated import validate_data
 from kbench.width_search import constants
+from kbench.width_search.c_path import OutOfTime
 from kbench.width_search.gram import Rows
 from kbench.width_search.search import FEW_ROWS, Search, divided
-from kbench.width_search.tasks import Classification, OutOfTime, Regression
+from kbench.width_search.tasks import Classification, Regression
 
 
 class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
