@@ -95,6 +95,11 @@ class Kernel(ABC):
         """Return gamma="scale" or "auto" of rows whose mean square is 1 / `inverse_square`."""
         return inverse_square
 
+    @property
+    def is_definite(self) -> bool:
+        """Whether all matrices of these parameters are known to be positive semidefinite."""
+        return self.of_rows and self.positive_semidefinite
+
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:
         """Return k(x, z) of two rows by the definition: what tests compare fast values with."""
         raise NotImplementedError(f"{type(self).__name__} has no formula")

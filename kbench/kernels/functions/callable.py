@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ class FunctionKernel(Kernel):
     """A callable `function(A, B) -> (a, b)` of two blocks of rows, as `sklearn.svm.SVC` takes."""
 
     function: Callable[[Any, Any], np.ndarray]
+
+    positive_semidefinite: ClassVar[bool] = False  # not known
 
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         return X

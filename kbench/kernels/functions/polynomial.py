@@ -22,6 +22,10 @@ class Polynomial(InnerProductKernel):
 
     name: ClassVar[str] = "poly"
 
+    @property
+    def is_definite(self) -> bool:
+        return self.coef0 >= 0.0
+
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:
         return float((self.gamma * (x @ z) + self.coef0) ** self.degree)
 

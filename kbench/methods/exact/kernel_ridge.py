@@ -187,10 +187,9 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         "loo", the default of `method=krr`: the one of the lowest leave-one-out error on at most 500
         rows, `alpha_`. `TunedKernelRidge` chooses the kernel's width, too.
     kernel : str or callable, default="linear"
-        A name of `sklearn.metrics.pairwise.PAIRWISE_KERNEL_FUNCTIONS`, or "precomputed". Values of
-        "linear", "rbf", "laplacian", "poly" ("polynomial") and "sigmoid" are kbench's own, others
-        are those of `sklearn.metrics.pairwise.pairwise_kernels`. A callable has two rows as its
-        arguments and returns a number.
+        A name of `kbench.kernels.KERNELS` ("poly" also as "polynomial"), or another one of
+        `sklearn.metrics.pairwise.PAIRWISE_KERNEL_FUNCTIONS`, whose values scikit-learn computes. A
+        callable has two rows as its arguments and returns a number.
     gamma : float, {"scale", "auto"} or None, default=None
         None is 1 / d, and 1 for "chi2".
     degree : float, default=3
@@ -287,10 +286,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     ) -> Machine:
         self.X_fit_ = X
         kernel = self._kernel(X)
-        unknown = isinstance(kernel, FunctionKernel | Precomputed) and self.kernel != "cosine"
-        is_definite = kernel.positive_semidefinite and not unknown
-        if getattr(kernel, "coef0", 0.0) < 0.0:
-            is_definite = False
+        is_definite = kernel.is_definite or self.kernel == "cosine"
         if is_definite and np.min(self.alpha_) > 0.0:
             machine = self._solve_each_alpha(X, Y, trace, weight)
         else:
