@@ -49,7 +49,7 @@ def kbench(here, *words, env=None):
         (["data", "check", "digts"], "nearest: digits"),
         (["report", "formt=csv"], "nearest: format"),
         (["report", "format=pdf"], "terminal, markdown, csv"),
-        (["report", "pagse"], "`compare` or `papers`, not 'pagse'"),
+        (["report", "pagse"], "one of `compare`, `pages`, `papers`, not 'pagse'"),
         (["report", "compare"], "method=a,b"),
         (["report", "compare", "method=a,b", "settings=3"], "takes no settings=..."),
         (["report", "compare", "method=a,b", "format=html"], "terminal, markdown, csv"),
