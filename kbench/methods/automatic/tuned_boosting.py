@@ -49,10 +49,10 @@ _FITS, _FIRST_TREES = 6, 50
 # Held-out fraction of the rows, and the maximal number of them: 10,000 estimate an error rate of
 # 10 % to 0.3 points.
 _HELD_OUT, _MAX_HELD_OUT = 0.2, 10_000
-# Rows of the rarest class from which on a fit stops adding trees by itself, by a tenth of its rows
-# with all classes in it: a ninth of the rows then has two rows of each class. With fewer rows the
-# number of trees is drawn like the other parameters; the defaults have scikit-learn's 100.
-_RAREST, _TREES, _DEFAULT_TREES = 200, (25, 50, 100, 200, 400, 800), 100
+# Rows of the rarest class in the smallest sample of rows, as expected, from which on a fit stops
+# adding trees by itself: by a tenth of its rows, for which it needs two of each class. With fewer
+# the number of trees is drawn like the other parameters; the defaults have scikit-learn's 100.
+_RAREST, _TREES, _DEFAULT_TREES = 20, (25, 50, 100, 200, 400, 800), 100
 
 
 _SPACE = {
@@ -125,7 +125,8 @@ class TunedBoosting(BaseEstimator):
             "scoring": scoring,
             "error_score": "raise",
         }
-        rarest = np.bincount(y).min() if is_classifier(self) else len(y)
+        smallest = min(max(len(X) // _SETTINGS, _MIN_ROWS), len(X))
+        rarest = np.bincount(y).min() * smallest / len(X) if is_classifier(self) else np.inf
         stops = bool(rarest >= _RAREST)
         model.set_params(random_state=seed, early_stopping=stops)
         default_trees = self.max_iter if stops else min(_DEFAULT_TREES, self.max_iter)
@@ -155,7 +156,7 @@ class TunedBoosting(BaseEstimator):
                     model,
                     _SPACE | trees_drawn,
                     n_candidates=_SETTINGS,
-                    min_resources=min(max(len(X) // _SETTINGS, _MIN_ROWS), len(X)),
+                    min_resources=smallest,
                     refit=False,
                     random_state=int(rng.randint(2**31)),
                     **options,

@@ -35,7 +35,7 @@ def test_without_brackets_the_defaults_stop_by_themselves_and_learn_from_all_row
 
 def test_a_bracket_never_chooses_a_setting_with_a_higher_held_out_error(problem):
     X, y = problem
-    options = {"time_budget": None, "max_iter": 100, "random_state": 0}
+    options = {"time_budget": None, "max_iter": 20, "random_state": 0}
     defaults = TunedBoostingRegressor(n_brackets=0, **options).fit(X, y)
     tuned = TunedBoostingRegressor(n_brackets=1, **options).fit(X, y)
     assert tuned.n_candidates_ == 10
