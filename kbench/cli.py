@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return signals.reader_gone()
     except OSError as error:
-        streams.drop_output()
+        streams.drop_unwritable_output()
         print(f"kbench: {_printable(streams.described(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:

@@ -77,6 +77,14 @@ def drop_output() -> None:
     os.close(null)
 
 
+def drop_unwritable_output() -> None:
+    """`drop_output` if what standard output holds cannot be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        drop_output()
+
+
 def described(error: OSError) -> str:
     """An error of the system that no part of a command has expected, on one line."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
