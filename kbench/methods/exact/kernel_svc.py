@@ -261,6 +261,8 @@ class KernelSVC(TakesAnyRows, BoxSVC):
             self._set_solution(data, solution, matrix)
             entries = 0 if matrix is None else matrix.n_entries
             self.kernel_entries_ = entries + solution.small_entries
+            if callable(self.kernel) and isinstance(data.kernel, Precomputed):
+                self.kernel_entries_ = len(index) ** 2  # once, before they were used
             self.class_weight_ = np.ones(len(self.classes_))
             if self.class_weight is not None:
                 self.class_weight_ = class_weights(

@@ -196,6 +196,8 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
                 reason = self._solve_large(matrix, y, C, deadline, trace)
         with trace.phase("prepare"):
             self._set_machine(X, kernel, matrix)
+        if callable(self.kernel) and isinstance(kernel, Precomputed):
+            self.kernel_entries_ = len(y) ** 2  # once, before they were used
         if reason != "tol":
             self._warn(reason)
         self.timings_ = dict(trace.timings)
