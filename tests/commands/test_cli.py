@@ -62,7 +62,7 @@ def kbench(here, *words, env=None):
             ["method=svc", "dataset=file", "dataset.path=nothing.txt", "dataset.task=binary"],
             "nothing",
         ),
-        (["method=svc", "dataset.path='no\x1b[2Jthing.csv'"], "no file no\\x1b[2Jthing.csv"),
+        (["method=svc", "dataset.path='no\x1b[2Jthing.csv'"], "no file matches no\\x1b[2Jthing.csv"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, words, named):
@@ -157,10 +157,10 @@ def test_a_csv_needs_its_path_and_has_its_name(tmp_path):
     assert "taken as the target" not in done.stderr
     done = kbench(tmp_path, *words[:2])
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith(
-        "kbench: flowers.csv: the last column, 'y', is taken as the target; "
-        "dataset.source.columns.target=NAME chooses another\n"
-    )
+    assert (
+        "the last column, 'y', is taken as the target; "
+        "dataset.source.columns.target=NAME chooses another"
+    ) in " ".join((done.stderr + done.stdout).split())
 
 
 def test_help_names_every_command_and_each_has_help(tmp_path):

@@ -423,4 +423,6 @@ class MEKA(BaseEstimator):
 
 
 def _stack(parts: list[Any]) -> Any:
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.vstack(parts)
+    if any(map(sp.issparse, parts)):  # means of clusters are dense, rows of few points are not
+        return sp.vstack([sp.csr_array(part) for part in parts], format="csr")
+    return np.vstack(parts)

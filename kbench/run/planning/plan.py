@@ -8,7 +8,7 @@ threads or order.
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -269,7 +269,8 @@ def _expand(
     grid = list(_combinations(plan, method, config.get("grid") or {}, request.params))
     estimator = method.estimator_for(dataset["task"])
     path = registry.target(estimator, method.parts)
-    plan.estimators += [(path, {**method.params, **varied}) for varied in grid]
+    optional = {*registry.WRAPPERS, *method.optional()}
+    plan.estimators += [(path, _given(method, varied, optional)) for varied in grid]
     data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
     if data_sha256 is None:
         return
@@ -302,11 +303,7 @@ def _expand(
     command = Command(config, bare)
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     for varied, seed in itertools.product(grid, seeds):
-        typed = {**method.params, **varied}
-        for name in (*registry.WRAPPERS, *method.optional()):
-            if typed.get(name) is None:
-                typed.pop(name, None)
-        params = method.effective(typed)
+        params = method.effective(_given(method, varied, optional))
         words = [f"{name}={hydra_value(value)}" for name, value in varied.items()]
         yield replace(
             common,
@@ -316,6 +313,14 @@ def _expand(
             params=params,
             command=command.text(params, seed),
         )
+
+
+def _given(
+    method: MethodFile, varied: Mapping[str, Any], optional: Collection[str]
+) -> dict[str, Any]:
+    """The parameters of a run, without those that it lacks where they are null."""
+    params = {**method.params, **varied}
+    return {k: v for k, v in params.items() if v is not None or k not in optional}
 
 
 class _Key:

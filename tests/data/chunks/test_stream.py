@@ -151,7 +151,7 @@ def test_a_number_that_is_missing_is_named_with_row_and_chunk(tmp_path):
     X[365, 1], y[9] = 0, np.inf
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
-    with pytest.raises(DataError, match=r"y\.npy, row 10 \(chunk 1\): target inf"):
+    with pytest.raises(DataError, match=r"y\.npy, row 10 \(chunk 1\): target is inf"):
         list(chunks(tmp_path / "X.npy", tmp_path / "y.npy", format="npy", rows=10))
 
 
