@@ -50,6 +50,9 @@ class InnerProductKernel(Kernel):
             matmul(A.toarray() if sp.issparse(A) else A, B.T, out=out)
         self._finish(out)
 
+    def bound(self, A: Any) -> float:
+        return self._largest(float(squared_norms(A).max(initial=0.0)))
+
     def entry_error(self, A: Any) -> float:
         largest = float(squared_norms(A).max(initial=0.0))
         return float(np.finfo(np.float32).eps) * (A.shape[1] + 2) * self._slope(largest)

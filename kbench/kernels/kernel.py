@@ -154,6 +154,10 @@ class Kernel(ABC):
         """Bound the absolute error of a float32 value between points A, given their exact rows."""
         return float(np.finfo(np.float32).eps * np.abs(self.diagonal(A)).max(initial=0.0))
 
+    def bound(self, A: Any) -> float:
+        """Bound the absolute value between points A; inf if unknown."""
+        return math.inf
+
     def nanoseconds(self, A: Any) -> float:
         """Estimated nanoseconds of one value between points A on one core; inf if unknown."""
         return math.inf

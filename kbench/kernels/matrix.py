@@ -90,6 +90,10 @@ class KernelMatrix:
         """Bound on the absolute error of a float32 value, given the exact rows. O(n d)."""
         return self.kernel.entry_error(self._points)
 
+    def bound(self) -> float:
+        """Bound on the absolute values; inf if they are not known beforehand. O(n d)."""
+        return 1.0 if self.kernel.unit_diagonal else self.kernel.bound(self._points)
+
     @property
     def nanoseconds(self) -> float:
         """Estimated nanoseconds of one value on one core; inf if unknown."""

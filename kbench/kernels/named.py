@@ -1,5 +1,6 @@
 """Kernels by the names and parameters of estimators."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -49,14 +50,14 @@ def _gamma(kernel: type[Kernel], gamma: float | str, X: Any) -> float:
         return float(gamma)
     if gamma == "auto":
         return kernel.default_gamma(1.0 / X.shape[1])
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         if sp.issparse(X):
             X = X.astype(np.float64)
-            variance = X.multiply(X).mean() - X.mean() ** 2
+            variance = float(X.multiply(X).mean() - X.mean() ** 2)
         else:
-            variance = X.var(dtype=np.float64)
-        width = float(np.float64(1.0) / (X.shape[1] * variance)) if variance > 0.0 else 1.0
-    if not 0.0 < width < np.inf or np.isnan(variance):
+            variance = float(X.var(dtype=np.float64))
+    width = 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
+    if not 0.0 < width < math.inf or math.isnan(variance):
         raise ValueError(
             f"gamma='scale' is {width:.2g} for rows of variance {variance:.2g}, beyond "
             "the range of float64: scale the rows"
