@@ -25,6 +25,10 @@ from kbench.trace import Trace
 # Fraction of the tolerance that neglected kernel values between groups may use: halving it moves
 # the required distance between groups by a few per cent only.
 _NEGLECTED = 0.1
+# With an intercept, groups are used if at most this fraction of the pairs of points lies within
+# them. Outliers alone (heavy tails) save nothing, and for a given intercept a regression takes its
+# steps one coordinate at a time, without the minima over free points.
+_MOST_PAIRS = 0.5
 
 
 @dataclass(frozen=True)
@@ -313,6 +317,11 @@ def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) 
         groups = independent_groups(
             problem.kernel, total, _NEGLECTED * tol / factor, options.smallest_group
         )
+        if (
+            iterate.coupled
+            and sum(len(group) ** 2 for group in groups) > _MOST_PAIRS * len(problem) ** 2
+        ):
+            groups = []
     neglected = _NEGLECTED * tol if groups else 0.0
     solve = functools.partial(solve_groups, groups=groups) if groups else solve_whole
     violation, stop_reason = solve(problem, tol=(tol - neglected) / factor, strategy=strategy)

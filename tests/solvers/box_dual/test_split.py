@@ -196,6 +196,16 @@ def test_thousands_of_groups_take_few_solves(intercept):
     assert result.kernel_entries < 0.6 * whole.kernel_entries
 
 
+def test_outliers_alone_make_no_groups_of_a_problem_with_an_intercept():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(2400, 2)), 100.0 * rng.normal(size=(700, 2))])
+    targets = np.sin(X[:, 0]) + rng.normal(size=len(X))
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=1.0), X)
+    assert len(independent_groups(kernel, 1e4, 1e-5, 512)) > 1
+    result = solve_regression_dual(kernel, targets, 1.0, epsilon=0.5, tol=1e-2)
+    assert (result.n_groups, result.converged) == (1, True)
+
+
 def test_a_connected_problem_has_no_groups():
     X, _ = islands(300, 1, 0.0)
     assert independent_groups(matrix(X, 1e-3), 300.0, 1e-4) == []
