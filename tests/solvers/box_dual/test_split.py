@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.solvers import solve_box_dual
+from kbench.solvers import solve_box_dual, solve_regression_dual
 from kbench.solvers.box_dual.grouped_matrix import GroupedMatrix
 from kbench.solvers.box_dual.options import SolverOptions
 from kbench.solvers.box_dual.split import _between, _gaps, independent_groups
