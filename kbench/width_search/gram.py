@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kbench.kernels import KERNELS, KernelMatrix, make_kernel
+from kbench.kernels.chunks import dense_on_used_columns
 from kbench.kernels.distances import Exponential
 from kbench.solvers.small.rows import by_feature
 from kbench.width_search.c_path import KernelRows, on_demand, stored
@@ -36,6 +37,7 @@ _FEW_FEATURES = 32
 _KEPT_DISTANCES = 2**22
 # CSR rows are made dense if they take at most this many entries: 256 MB of float32.
 _DENSE_ENTRIES = 2**26
+_DENSE_COLUMNS = 2**14
 # Rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs.
 _MEDIAN_ROWS = 500
 
@@ -73,7 +75,8 @@ class Rows:
     def __init__(self, X: Any, kernel: str, rng: np.random.Generator) -> None:
         n, d = X.shape
         self.kernel = kernel
-        if kernel == "rbf" and (not sp.issparse(X) or n * d <= _DENSE_ENTRIES):
+        few = d <= _DENSE_COLUMNS and n * d <= _DENSE_ENTRIES
+        if kernel == "rbf" and (not sp.issparse(X) or few):
             X = X.toarray() if sp.issparse(X) else X
             X = np.asarray(X - X.mean(axis=0, dtype=np.float64), np.float32)
             self._norms = np.einsum("ij,ij->i", X, X)
@@ -91,7 +94,7 @@ class Rows:
 
     def _unit(self, rng: np.random.Generator) -> float:
         some = self.X[rng.permutation(len(self))[:_MEDIAN_ROWS]]
-        some = np.asarray(some.toarray() if sp.issparse(some) else some, np.float64)
+        some = dense_on_used_columns(some).astype(np.float64)
         pairs = np.triu_indices(len(some), 1)
         if cast(type[Exponential], KERNELS[self.kernel]).power == 1:
             distances = np.array([np.abs(some - x).sum(axis=1) for x in some])[pairs]

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from kbench.approximation.seeded.convolution_blocks import ConvolutionBlocks
 from kbench.approximation.seeded.seeded_features import (
@@ -15,6 +14,7 @@ from kbench.approximation.seeded.seeded_features import (
     TensorSketchBlocks,
 )
 from kbench.kernels import KERNELS
+from kbench.kernels.chunks import dense_on_used_columns
 from kbench.kernels.registry import kernel_names
 from kbench.kernels.spectrum import IsotropicSpectrum
 
@@ -71,7 +71,6 @@ def median_gamma(X: Any, rng: np.random.RandomState) -> float:
     from scipy.spatial.distance import pdist
 
     sample = X[rng.choice(X.shape[0], min(_MEDIAN_ROWS, X.shape[0]), replace=False)]
-    sample = sample.toarray() if sp.issparse(sample) else sample
-    distances = pdist(np.asarray(sample, np.float64))
+    distances = pdist(dense_on_used_columns(sample).astype(np.float64))
     distances = distances[distances > 0]
     return float(0.5 / np.median(distances) ** 2) if len(distances) else 1.0
