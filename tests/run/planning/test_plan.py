@@ -63,8 +63,11 @@ def test_calibration_is_a_parameter_of_any_classifier_and_none_by_itself():
 
 def test_an_optional_parameter_is_absent_where_it_is_null():
     """A parameter that a method gets later leaves the keys of its older rows as they are."""
-    (without,) = plan("method=spsvm", "dataset=iris").runs
+    planned = plan("method=spsvm", "dataset=iris")
+    (without,) = planned.runs
     assert "max_time" not in without.params
+    # What is checked before the runs is what they get.
+    assert [params for _, params in planned.estimators] == [without.params]
     (limited,) = plan("method=spsvm", "dataset=iris", "method.max_time=5").runs
     assert limited.params == without.params | {"max_time": 5}
     assert limited.key != without.key
