@@ -3,5 +3,7 @@
 gram       kernel matrices of a few thousand rows, for many widths
 c_path     support vector machines on a stored kernel matrix, along increasing C
 surface    Gaussian process of the log error over (log gamma, log C, log rows)
-search     which rows and which parameters are tried, and which parameters win
+rungs      which rows are trained on, and models measured on them
+search     which rungs and which parameters are tried, and which parameters win
+constants  all numbers of the search
 """

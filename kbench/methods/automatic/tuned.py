@@ -7,17 +7,16 @@ arXiv:1702.06899, 2017): one kernel matrix for all C, warm starts, cells for lar
 process replaces their grid.
 """
 
-import warnings
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 
 from kbench import class_labels
 from kbench.methods.automatic.final_fit import FinalFit
+from kbench.methods.automatic.larger_models import smoother_by_larger_models
 from kbench.methods.automatic.self_tuning import (
     SelfTuning,
     fraction,
@@ -43,7 +42,8 @@ from kbench.validated import validate_data
 from kbench.width_search import constants
 from kbench.width_search.c_path import OutOfTime
 from kbench.width_search.gram import Rows
-from kbench.width_search.search import FEW_ROWS, Search, divided
+from kbench.width_search.rungs import divided
+from kbench.width_search.search import FEW_ROWS, Search
 from kbench.width_search.tasks import Classification, Regression
 
 
@@ -190,7 +190,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             Z, result, task, _ = self._search(
                 X, index, rng, searched, trace, constants.CHEAP_VALUES
             )
-            self._smoother_by_larger_models(Z, task, index, result, rng, searched, trace)
+            smoother_by_larger_models(Z, task, index, self.kernel, result, rng, searched, trace)
             self._keep(result, trace)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
@@ -217,77 +217,6 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
                 self._sigmoids = self._calibrated(Z, index, weight, rng, deadline)
         self.timings_ = dict(trace.timings)
         return self
-
-    def _smoother_by_larger_models(
-        self,
-        Z: Any,
-        task: Classification,
-        index: np.ndarray,
-        result: Search,
-        rng: np.random.Generator,
-        deadline: Deadline,
-        trace: Trace,
-    ) -> None:
-        """Lower C, then gamma, while the held-out error of models of many rows falls.
-
-        Only of many rows, where the search has seen no model of most of them, and only where
-        those are cheap. Half of the held-out rows are the last ones of each class: where rows are
-        in an order, such as time, new rows differ from all of them more than a random sample does.
-        On ijcnn1 six models have errors of 1.6 to 3.8 % on the last fifth of 40,000 training
-        rows, and the best one there is also the best one of the 10,000 rows behind. The other half
-        is random: the last rows alone prefer C = 2 there, which has twice the least error on a
-        random fifth. Sets the result of the search.
-        """
-        n = len(index)
-        entries = n * n * result.support_fraction
-        if n <= FEW_ROWS or result.is_dear or entries > constants.CHEAP_VALUES or deadline.passed:
-            return
-        last = task.last(0.5 * min(constants.MAX_HELD_OUT / n, 1.0 / constants.FOLDS[0]))
-        others = task.order(rng)
-        others = others[~np.isin(others, last)]
-        held_out = np.concatenate([last, others[: len(last)]])
-        training = np.sort(others[len(last) :][: constants.COMPARED_ROWS])
-        rung, count = result.columns["rung"][-1] + 1, 0
-
-        def measured(gamma: float, C: float) -> tuple[bool, float, float]:
-            """Whether the model is unsolved, its error, and its fraction of support vectors."""
-            nonlocal count
-            count += 1
-            steps = task.steps * len(training)
-            model = KernelSVC(
-                C,
-                gamma=gamma,
-                kernel=self.kernel,
-                tol=constants.TOL,
-                max_iter=steps,
-                max_time=deadline.seconds_left(),
-            )
-            with warnings.catch_warnings():
-                # An unsolved model counts as worse than any that is solved.
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                model.fit(Z[training], index[training])
-            error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)
-            solved = model.converged_
-            trace(validation_error=error, gamma=gamma, C=C, n_rows=len(training))
-            values = (rung, "holdout", len(training), gamma, C, error, len(held_out), solved)
-            for column, value in zip(result.columns.values(), values, strict=True):
-                column.append(value)
-            return not solved, error, len(model.support_) / len(training)
-
-        best = measured(result.gamma, result.C)
-        directions = [(1.0, constants.COMPARED_FACTOR), (constants.COMPARED_FACTOR, 1.0)]
-        if result.flat_cells:
-            # Samples prefer wider kernels than more rows do, and no cell has corrected that.
-            directions.insert(0, (1.0 / constants.COMPARED_FACTOR, constants.COMPARED_FACTOR))
-        for of_gamma, of_c in directions:
-            while count < constants.POINTS and not deadline.passed:
-                gamma, C = of_gamma * result.gamma, of_c * result.C
-                tried = measured(gamma, C)
-                if tried[:2] >= best[:2]:
-                    break
-                best, result.gamma, result.C = tried, gamma, C
-        _, result.error, result.support_fraction = best
-        result.n_validation = len(held_out)
 
     def _exact(self, result: Search, **limits: Any) -> KernelSVC:
         """The exact model of the chosen parameters, not fitted."""

@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from kbench.methods import TunedKernelSVC
+from kbench.methods.automatic.larger_models import smoother_by_larger_models
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.gram import Rows
-from kbench.width_search.search import Search, divided, search
+from kbench.width_search.rungs import divided
+from kbench.width_search.search import Search, search
 from kbench.width_search.tasks import Classification, Losses
 
 N, N_CELL = 17_000, 1600
@@ -135,5 +136,5 @@ def test_larger_models_are_not_compared_after_last_cells():
     task = Classification(index, 2, balanced=False)
     result = Search(C=8.0, support_fraction=0.001, is_dear=True)
     arguments = np.random.default_rng(0), Deadline(None, Trace()), Trace()
-    TunedKernelSVC()._smoother_by_larger_models(X, task, index, result, *arguments)
+    smoother_by_larger_models(X, task, index, "rbf", result, *arguments)
     assert result == Search(C=8.0, support_fraction=0.001, is_dear=True, error=result.error)

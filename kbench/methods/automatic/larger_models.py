@@ -1,0 +1,86 @@
+"""A comparison of classifiers of many rows, after a search that has seen cells and samples only."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from kbench.methods.exact.kernel_svc import KernelSVC
+from kbench.trace import Deadline, Trace
+from kbench.width_search import constants
+from kbench.width_search.search import FEW_ROWS, Search
+from kbench.width_search.tasks import Classification
+
+
+def smoother_by_larger_models(
+    Z: Any,
+    task: Classification,
+    index: np.ndarray,
+    kernel: str,
+    result: Search,
+    rng: np.random.Generator,
+    deadline: Deadline,
+    trace: Trace,
+) -> None:
+    """Lower C, then gamma, while the held-out error of models of many rows falls.
+
+    Only of many rows, where the search has seen no model of most of them, and only where
+    those are cheap. Half of the held-out rows are the last ones of each class: where rows are
+    in an order, such as time, new rows differ from all of them more than a random sample does.
+    On ijcnn1 six models have errors of 1.6 to 3.8 % on the last fifth of 40,000 training
+    rows, and the best one there is also the best one of the 10,000 rows behind. The other half
+    is random: the last rows alone prefer C = 2 there, which has twice the least error on a
+    random fifth. Sets the result of the search.
+    """
+    n = len(index)
+    entries = n * n * result.support_fraction
+    is_dear = result.is_dear or entries > constants.CHEAP_VALUES
+    if n <= FEW_ROWS or is_dear or deadline.passed or not result.columns["rung"]:
+        return
+    last = task.last(0.5 * min(constants.MAX_HELD_OUT / n, 1.0 / constants.FOLDS[0]))
+    others = task.order(rng)
+    others = others[~np.isin(others, last)]
+    held_out = np.concatenate([last, others[: len(last)]])
+    training = np.sort(others[len(last) :][: constants.COMPARED_ROWS])
+    rung, count = result.columns["rung"][-1] + 1, 0
+
+    def measured(gamma: float, C: float) -> tuple[bool, float, float]:
+        """Whether the model is unsolved, its error, and its fraction of support vectors."""
+        nonlocal count
+        count += 1
+        steps = task.steps * len(training)
+        model = KernelSVC(
+            C,
+            gamma=gamma,
+            kernel=kernel,
+            tol=constants.TOL,
+            max_iter=steps,
+            max_time=deadline.seconds_left(),
+        )
+        with warnings.catch_warnings():
+            # An unsolved model counts as worse than any that is solved.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(Z[training], index[training])
+        error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)
+        solved = model.converged_
+        trace(validation_error=error, gamma=gamma, C=C, n_rows=len(training))
+        values = (rung, "holdout", len(training), gamma, C, error, len(held_out), solved)
+        for column, value in zip(result.columns.values(), values, strict=True):
+            column.append(value)
+        return not solved, error, len(model.support_) / len(training)
+
+    best = measured(result.gamma, result.C)
+    directions = [(1.0, constants.COMPARED_FACTOR), (constants.COMPARED_FACTOR, 1.0)]
+    if result.flat_cells:
+        # Samples prefer wider kernels than more rows do, and no cell has corrected that.
+        directions.insert(0, (1.0 / constants.COMPARED_FACTOR, constants.COMPARED_FACTOR))
+    for of_gamma, of_c in directions:
+        while count < constants.POINTS and not deadline.passed:
+            gamma, C = of_gamma * result.gamma, of_c * result.C
+            tried = measured(gamma, C)
+            if tried[:2] >= best[:2]:
+                break
+            best, result.gamma, result.C = tried, gamma, C
+    _, result.error, result.support_fraction = best
+    result.n_validation = len(held_out)
