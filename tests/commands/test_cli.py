@@ -62,7 +62,10 @@ def kbench(here, *words, env=None):
             ["method=svc", "dataset=file", "dataset.path=nothing.txt", "dataset.task=binary"],
             "nothing",
         ),
-        (["method=svc", "dataset.path='no\x1b[2Jthing.csv'"], "no file matches no\\x1b[2Jthing.csv"),
+        (
+            ["method=svc", "dataset.path='no\x1b[2Jthing.csv'"],
+            "no file matches no\\x1b[2Jthing.csv",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, words, named):

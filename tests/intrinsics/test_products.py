@@ -21,7 +21,10 @@ def bare_products(tree):
         id(node)
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef)
-        and any("jit" in ast.unparse(decorator) for decorator in function.decorator_list)
+        and (
+            function.name == "naive"  # the formula of a kernel, which tests alone evaluate
+            or any("jit" in ast.unparse(decorator) for decorator in function.decorator_list)
+        )
         for node in ast.walk(function)
     }
     for node in ast.walk(tree):

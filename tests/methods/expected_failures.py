@@ -42,7 +42,6 @@ EXPECTED_FAILURES = (
                 "passes are in random order over the rows as given; ",
             ),
             "SubsampleSVC": "the sample is drawn from the rows as given; ",
-            "KernelRidge": "",
             "KernelRidgeClassifier": "",
             "ApproximateRidge": "clusters and landmarks are chosen among the rows as given; ",
             "ApproximateRidgeClassifier": "clusters are found among the rows as given; ",

@@ -43,7 +43,12 @@ def compose():
 
 def fitted(compose, name, task, X, y):
     config = compose([f"method={name}", "dataset=iris", "use=none", "tuned=none"])["method"]
-    params = {k: v for k, v in config.items() if k not in registry.RESERVED}
+    optional = config["meta"].get("optional", [])
+    params = {
+        k: v
+        for k, v in config.items()
+        if k not in registry.RESERVED and (v is not None or k not in optional)
+    }
     estimator = config["estimator"]
     estimator = estimator[task] if isinstance(estimator, dict) else estimator
     target = registry.target(estimator, config.get("parts"))

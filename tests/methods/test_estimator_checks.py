@@ -59,6 +59,7 @@ ESTIMATORS = [getattr(kbench.methods, name)(**SETTINGS.get(name, {})) for name i
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.* (is|are) more than ")
+@pytest.mark.filterwarnings("ignore:the decision values of .* do not rise with the class")
 def test_check(estimator, check):
     check(estimator)
 
