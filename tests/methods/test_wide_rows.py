@@ -33,6 +33,7 @@ DENSE_PARTS = {
     "TunedKernelSVR": "the sample of the metric is dense",
     "WithMetric": "the sample of the metric is dense",
 }
+OF_DENSE_PARTS = {"MEKA", "KernelSVC", "KernelRidge"}  # the latter two behind a learned metric
 # Seconds of a fit with 2^16 columns, for no other reason.
 SLOW = {"PegasosClassifier"}
 
@@ -53,7 +54,7 @@ def hashed_text():
         machine
         for machine in machines()
         if machine.cls.__name__ not in SLOW | set(DENSE_PARTS)
-        or (machine.part is not None and machine.cls.__name__ != "WithMetric")
+        or (machine.part is not None and type(machine.part).__name__ not in OF_DENSE_PARTS)
     ],
     ids=str,
 )
