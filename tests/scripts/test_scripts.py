@@ -50,6 +50,7 @@ variants:
 """
 # script: (arguments, constants that are smaller than the script's own)
 RUNS = {
+    "ablate_tuned": (["POINTS", "--seeds", "1", "--rows", "60", "--sets", "diabetes"], {}),
     "ablate_svm": (
         ["--only", "ijcnn1", "--switch", "groups", "--repeats", "1", "--limit", "5"],
         {},
@@ -125,6 +126,7 @@ ELSEWHERE = {
     "fuzz_models": "tests/prediction/test_model_file.py",
     "reference": "tests/run/results/test_reference_script.py",
     "reference_plan": "tests/run/results/test_reference_script.py",
+    "sklearn_suites": "tests/scripts/test_sklearn_suites.py",
     "torture": "tests/run/execution/test_torture.py",
 }
 

@@ -65,7 +65,7 @@ class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
 
     _parameter_constraints: ClassVar[dict] = {
         "alpha": ALPHA,
-        "fit_intercept": ["boolean"],
+        "fit_intercept": ["boolean", None],
         "probability": PROBABILITY,  # of the classifiers
     }
 

@@ -329,7 +329,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkLeaves._parameter_constraints,
         "alpha": ALPHA,
-        "fit_intercept": ["boolean"],
+        "fit_intercept": ["boolean", None],
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
     }
 

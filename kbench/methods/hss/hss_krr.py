@@ -123,7 +123,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         "alpha": ALPHA,
         "predict_with": [StrOptions({"exact", "compressed"})],
         "error_rows": [Interval(Integral, 0, None, closed="left")],
-        "fit_intercept": ["boolean"],
+        "fit_intercept": ["boolean", None],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
     }
