@@ -104,6 +104,10 @@ def _statements(module: str, *, for_types: bool) -> Iterator[tuple[str, str]]:
                 above = package.split(".")[: package.count(".") + 2 - node.level]
                 origin = ".".join([*above, *filter(None, [node.module])])
             yield from ((origin, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Attribute) and node.attr == "iter_modules":
+            # A package that imports whatever lies in its folder, as `kbench.kernels.functions`.
+            names = (path.stem for path in file.parent.glob("[!_]*.py"))
+            yield from ((f"{module}.{name}", "") for name in names)
 
 
 @cache
