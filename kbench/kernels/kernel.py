@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from kbench.intrinsics.products import matmul
 from kbench.kernels.spectrum import Spectrum
 from kbench.stored import MAX_FEATURES, check_number, check_whole, require
+from kbench.validated import canonical
 
 # A tile of 128 x 2048 float32 is 1 MB, so the passes after the product find it in the L2 cache.
 _TILE_ROWS = 128
@@ -93,7 +94,7 @@ class Kernel(ABC):
     @classmethod
     def default_gamma(cls, inverse_square: float) -> float:
         """Return gamma="scale" or "auto" of rows whose mean square is 1 / `inverse_square`."""
-        return inverse_square
+        return math.sqrt(inverse_square) if cls.gamma_power == 1 else inverse_square
 
     @property
     def is_definite(self) -> bool:
@@ -222,12 +223,8 @@ def check_float_rows(rows: Any, n_features: int) -> int:
 
 
 def csr_rows(X: Any) -> Any:
-    """X as CSR with each column at most once in a row."""
-    rows = sp.csr_array(X)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
+    """X as a CSR array with each column at most once in a row."""
+    return canonical(sp.csr_array(X))
 
 
 def squared_norms(A: Any) -> np.ndarray:

@@ -32,6 +32,11 @@ class Laplacian(Exponential):
     gamma_power: ClassVar[int] = 1
     spectrum: ClassVar[Spectrum] = ProductSpectrum(float, _cauchy_entries, _cauchy_quantile)
 
+    @classmethod
+    def default_gamma(cls, inverse_square: float) -> float:
+        # As scikit-learn has it, although gamma multiplies a distance.
+        return inverse_square
+
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:
         return math.exp(-self.gamma * float(np.abs(x - z).sum()))
 

@@ -64,10 +64,6 @@ class Matern12(Kernel):
     gamma_power: ClassVar[int] = 1
     spectrum: ClassVar[Spectrum] = student_spectrum(0.5)
 
-    @classmethod
-    def default_gamma(cls, inverse_square: float) -> float:
-        return math.sqrt(inverse_square)
-
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:
         return math.exp(-self.gamma * math.dist(x, z))
 

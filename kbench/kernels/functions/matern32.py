@@ -76,10 +76,6 @@ class Matern32(DistanceKernel):
     vanished: ClassVar[float] = 2.0**-83
     _tiles: ClassVar[Loop] = Loop(_tiles, _shared_tiles)
 
-    @classmethod
-    def default_gamma(cls, inverse_square: float) -> float:
-        return math.sqrt(inverse_square)
-
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:
         s = math.sqrt(3.0) * self.gamma * math.dist(x, z)
         return (1 + s) * math.exp(-s)

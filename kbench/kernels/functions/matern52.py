@@ -77,10 +77,6 @@ class Matern52(DistanceKernel):
     vanished: ClassVar[float] = 2.0**-78
     _tiles: ClassVar[Loop] = Loop(_tiles, _shared_tiles)
 
-    @classmethod
-    def default_gamma(cls, inverse_square: float) -> float:
-        return math.sqrt(inverse_square)
-
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:
         s = math.sqrt(5.0) * self.gamma * math.dist(x, z)
         return (1 + s + s**2 / 3) * math.exp(-s)

@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.class_weight import compute_class_weight
 
 from kbench import class_labels
 from kbench.methods.base.training_kernel import NOT_FINITE
+from kbench.methods.base.weights import checked_weights, class_weights
 from kbench.prediction.constant import Constant
 from kbench.trace import Deadline
 
-# Rows on which a stopped classifier is compared with the most frequent class.
-_MOST_ROWS = 2000
-
-
+# Rows on which a stopped classifier is compared with the most frequent class: the time of a
+# prediction against an error of a hundredth in its accuracy. Set by hand.
+_MAX_ROWS = 2000
 # Attributes of fitted estimators that hold the numbers of the model.
 _NUMBERS = ("dual_coef_", "coef_", "intercept_", "objective_")
 
@@ -44,7 +43,7 @@ def require_finite(estimator: Any, **numbers: Any) -> None:
 def keep_the_better(
     estimator: Any, X: Any, y: Any, sample_weight: Any, deadline: Deadline | None
 ) -> None:
-    """Replace the machine of a stopped classifier that is right on fewer of its training rows than
+    """Replace the model of a stopped classifier that is right on fewer of its training rows than
     the most frequent class would be; a ConvergenceWarning says so.
 
     Before a solver has seen enough, its functions may all be 0, or those of the last few rows.
@@ -64,12 +63,9 @@ def keep_the_better(
         return
     classes = estimator.classes_
     index = class_labels.index_of(classes, np.asarray(y).ravel())
-    weight = np.ones(len(index)) if sample_weight is None else np.asarray(sample_weight, float)
-    weight = np.broadcast_to(weight, index.shape)
-    class_weight = getattr(estimator, "class_weight", None)
-    if class_weight is not None:
-        weight = weight * compute_class_weight(class_weight, classes=classes, y=y)[index]
-    rows = np.linspace(0, len(index) - 1, min(len(index), _MOST_ROWS)).astype(np.intp)
+    weight = checked_weights(sample_weight, len(index), negative_is_zero=True)
+    weight *= class_weights(getattr(estimator, "class_weight", None), classes, y)[index]
+    rows = np.linspace(0, len(index) - 1, min(len(index), _MAX_ROWS)).astype(np.intp)
     index, weight, sample = index[rows], weight[rows], X[rows]
     counts = np.bincount(index, weight, len(classes))
     right = class_labels.index_of(classes, estimator.predict(sample)) == index
