@@ -297,7 +297,7 @@ class FeatureBlocks:
 
 
 def is_wide(X: Any) -> bool:
-    """Whether rows are CSR with so many columns that no batch of them should become dense."""
+    """Whether X is CSR with more than `_DENSE_COLUMNS` columns, so that batches stay sparse."""
     return sp.issparse(X) and X.shape[1] > _DENSE_COLUMNS
 
 

@@ -34,7 +34,7 @@ _LF, _CR, _TAB, _SPACE, _HASH, _COLON = (ord(c) for c in "\n\r\t #:")
 _ZERO, _POINT, _PLUS, _MINUS, _LOWER_E, _UPPER_E = (ord(c) for c in "0.+-eE")
 _Q, _I, _D = (ord(c) for c in "qid")
 NO_GROUP = -1
-"""Stands for the `qid` of a row that has none."""
+"""Value of the group array at rows without a `qid`."""
 # Outcomes of parsing a number, as compiled code returns them.
 _EXACT, _ROUNDED, _MALFORMED = 0, 1, 2
 

@@ -69,7 +69,7 @@ def decorated(text: str, decimal: str) -> float | None:
 
 
 def decimal_of(texts: Iterable[str], delimiter: str) -> str:
-    """The character before the decimals in the fields of a file that are no plain numbers.
+    """Return the decimal separator of a file, judged by its fields that are not plain numbers.
 
     `1,5` and `1.234,5` show a comma, `1,234.5` and `1,234,567` a point. If all fields are like
     `1,234`, it is a point in a file with commas between the fields, and else a comma.

@@ -372,7 +372,7 @@ def _check_facts(
     fact_of = {"all": "n", "train": "n_train", "test": "n_test"}
     measured: dict[str, Any] = {fact_of[role]: y.size for role, y in labels.items()}
     measured["n_features"] = largest
-    # A missing target is no class.
+    # A missing target does not count as a class.
     classes = np.unique(np.concatenate([np.unique(y[np.isfinite(y)]) for y in labels.values()]))
     measured["n_classes"] = int(classes.size)
     if classes.size:

@@ -200,7 +200,7 @@ def _bundled(name: str) -> FileStatus:
 
 
 def expanded(path: str) -> Path:
-    """The path with `~` and `~user` in place; a ConfigError if there is no such user."""
+    """Replace `~` or `~user` by the home folder; a ConfigError if there is no such user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -212,7 +212,7 @@ def expanded(path: str) -> Path:
 
 
 def absent(place: Path) -> str:
-    """Why there is no file at a path, for a message: a pattern matches none, one or several."""
+    """Say for a message why no file is read: it is absent, or its pattern matches none or many."""
     text = str(place)
     if not glob.has_magic(text):
         return f"there is no file {place}"

@@ -28,7 +28,8 @@ from kbench.width_search.tasks import Task
 _FALLBACK_ROWS = math.isqrt(constants.GRID_VALUES // 2)
 # Rows of a constant: the median of 128 deviates from that of all rows by a ninth of the deviation.
 _CONSTANT_ROWS = 128
-# C of a constant: no sum of so many kernel values times it is above the rounding of a prediction.
+# C at which only the intercept is left: `_CONSTANT_ROWS` kernel values of up to 1 times this C add
+# up to less than the rounding of a float32 prediction.
 _VANISHING_C = 2.0**-40
 
 
@@ -96,7 +97,7 @@ class FinalFit:
             stopped = lowest = self.losses(model, held_out).mean()
             for name, each in fallbacks.items():
                 error = self.losses(each, held_out).mean()
-                # Not a number is no error that anything could be above.
+                # If the lowest error is NaN, any other model takes its place.
                 if not lowest <= error:
                     lowest, model = error, each
                     reason = (
