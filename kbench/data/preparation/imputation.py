@@ -43,11 +43,12 @@ class Imputation:
             return _FilledRows(rows, self)
         from scipy.sparse import csr_matrix, hstack
 
-        X = rows.arrays.take(np.arange(rows.arrays.indptr.size - 1))[rows.order]
+        X = rows.arrays.take(rows.order)
         missing = np.isnan(X.data)
+        values = np.where(missing, self.fill[X.indices], X.data)  # `X.data` may be the rows' own
+        known = csr_matrix((values, X.indices, X.indptr), shape=X.shape)
         marks = csr_matrix((missing.astype(np.float64), X.indices, X.indptr), shape=X.shape)
-        X.data[missing] = self.fill[X.indices[missing]]
-        filled = hstack([X, marks[:, self.indicated]], format="csr")
+        filled = hstack([known, marks[:, self.indicated]], format="csr")
         filled.eliminate_zeros()
         return SparseRows(CsrArrays.of(filled), np.asarray(rows.y), groups=rows.groups)
 
@@ -116,7 +117,7 @@ def learn(kind: str, rows: Rows, name_of: Callable[[int], str]) -> Imputation:
 def _columns(rows: Rows, columns: np.ndarray) -> Any:
     """The columns of all rows: a dense array, or all of a sparse matrix."""
     if isinstance(rows, SparseRows):
-        return rows.arrays.take(np.arange(rows.arrays.indptr.size - 1))[rows.order]
+        return rows.arrays.take(rows.order)
     X = np.empty((rows.n, columns.size))
     at = 0
     for block in rows.blocks():

@@ -78,7 +78,7 @@ class Probabilities:
         deadline: Deadline | None = None,
         **parameters: Any,
     ) -> None:
-        """End a fit: check its numbers, keep a stopped machine only if it is better than the most
+        """End a fit: check its numbers, keep a stopped model only if it is better than the most
         frequent class, and fit the sigmoids if `probability` is set, by five further fits.
 
         Parameters
