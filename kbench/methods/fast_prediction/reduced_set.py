@@ -96,10 +96,10 @@ converged_, n_features_in_
 
     _parameter_constraints: ClassVar[dict] = {
         **{
-            name: BoxSVC._parameter_constraints[name]
-            for name in ("C", "gamma", "tol", "cache_mb", "class_weight", "probability")
+            name: constraint
+            for name, constraint in BoxSVC._parameter_constraints.items()
+            if name not in ("kernel", "degree", "coef0", "shrinking")
         },
-        **{name: BoxSVC._parameter_constraints[name] for name in ("max_iter", "max_time", "dtype")},
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "preimage": [StrOptions({"gradient", "fixed_point"})],
         "n_restarts": [Interval(Integral, 1, None, closed="left")],
