@@ -92,7 +92,7 @@ def records(
         if record.strip():
             yield line, record.removesuffix(b"\r")
         at += len(part) + 1
-        line += 1 + (record.count(b"\n") if len(masked) else 0)
+        line += 1 + record.count(b"\n")
 
 
 def fields_of(record: str, delimiter: str) -> list[str]:
@@ -100,7 +100,7 @@ def fields_of(record: str, delimiter: str) -> list[str]:
     if delimiter == " ":
         if '"' not in record:
             return record.split()
-        record, delimiter = re.sub(r"[ \t]+", " ", record.strip()), " "
+        record = re.sub(r"[ \t]+", " ", record.strip())
     try:
         fields = next(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter))
     except (csv.Error, StopIteration):  # a field of more than 131,072 characters
@@ -191,9 +191,7 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
     odd = {
         name: [f for f in texts if number(f) is None]
         for name, texts in filled.items()
-        if all(
-            number(f) is not None or any(decorated(f, d) is not None for d in ".,") for f in texts
-        )
+        if all(map(_like_a_number, texts))
     }
     if not form.decimal:
         form.decimal = decimal_of((f for texts in odd.values() for f in texts), form.delimiter)

@@ -21,7 +21,7 @@ from kbench.data.sources.spill import spill
 from kbench.errors import ConfigError, DataError
 
 # Names of a first column that often only numbers the rows.
-_INDEX_NAMES = ("index", "id", "ID", "Id", "row", "Unnamed: 0", "__index_level_0__")
+_NUMBERING_NAMES = ("index", "id", "ID", "Id", "row", "Unnamed: 0", "__index_level_0__")
 
 
 def generator(config: Mapping[str, Any]) -> generators.Generator:
@@ -240,7 +240,7 @@ def _assumptions(config: Mapping[str, Any], raw: RawParts) -> list[str]:
 def _row_index(layout: formats.Layout, rows: Rows) -> list[str]:
     """A note if the first feature has a name such as `index` and only numbers the rows."""
     first = next(iter(layout["columns"]), "")
-    if first not in _INDEX_NAMES:
+    if first not in _NUMBERING_NAMES:
         return []
     values = np.sort(np.concatenate([block[:, 0] for block in rows.blocks()]))
     if not np.array_equal(values - values[0], np.arange(rows.n)):
