@@ -5,7 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.kernels.functions import FunctionKernel, Linear, Polynomial, Precomputed, Sigmoid
+from kbench.kernels.functions.callable import FunctionKernel
+from kbench.kernels.functions.linear import Linear
+from kbench.kernels.functions.polynomial import Polynomial
+from kbench.kernels.functions.precomputed import Precomputed
+from kbench.kernels.functions.sigmoid import Sigmoid
 from kbench.kernels.value_range import KernelRangeError, limit
 
 ROWS = np.random.default_rng(0).normal(size=(12, 3))

@@ -104,9 +104,8 @@ class Sandbox:
             ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1"
         )
         # A new Python looks for modules in the working directory first, and would run a file
-        # random.py there. The setting stays: every process that comes of this one is safe.
-        os.environ["PYTHONSAFEPATH"] = "1"
-        changed = one_thread | self._environment
+        # random.py there.
+        changed = one_thread | {"PYTHONSAFEPATH": "1"} | self._environment
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
         # Ctrl-C reaches the server as well; the runner alone decides what it means.
