@@ -42,7 +42,7 @@ $(VENV)/.docs: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 
 demo: $(VENV)/.run ## Real methods on real data (scikit-learn's digits), a table at the end
 	$(BIN)/kbench experiment=demo
-	@$(BIN)/kbench report dataset=digits reference=false
+	@$(BIN)/kbench report dataset=digits
 
 test: $(VENV)/.test ## The first tier of tests, in minutes, on JOBS=2 processes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal

@@ -30,6 +30,14 @@ def pytest_collection_modifyitems(config, items):
                 break
 
 
+@pytest.fixture(autouse=True, scope="session")
+def rows_of_the_test_alone():
+    """A folder of a test has no reference rows but those that the test writes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kbench.run.results.folder._REFERENCE", ())
+        yield
+
+
 @pytest.fixture
 def any_number_of_cases(monkeypatch):
     """A claim of a paper may hold however few of its cases have rows."""

@@ -70,7 +70,7 @@ print(kbench("data check rings"))
 
 kbench("-m method=trees method.min_samples_leaf=1,2,4,8,16 dataset=rings seed=0,1")
 kbench("-m method=kernel_svc,tuned_svc dataset=rings")
-print(kbench("report reference=false"))
+print(kbench("report"))
 
 # %%
 

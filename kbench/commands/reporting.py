@@ -12,12 +12,13 @@ every format to results/_report/ instead.
 If a method has more than settings=5 parameter settings on a data set, the table shows the best on
 the test set and counts the others. dataset=a,b and method=a,b choose rows; metric=f1 leads with
 another score, columns=roc_auc,fit_wall_s shows other columns beside it; trials=true includes the
-trials of a tuning, reference=false excludes the rows that came with kbench, and results_dir=DIR
-reads another folder.
+trials of a tuning, reference=true the rows that came with kbench, and results_dir=DIR reads another
+folder. The pages and the tables of the papers have the rows that came with kbench unless
+reference=false.
 
-format=mlflow writes the rows as runs of the experiment `kbench` of MLflow, without the rows that
-came with kbench unless reference=true: to _mlflow.db in the results folder, or to the tracking URI
-out=http://host:5000. It skips rows that the store has already, and needs kbench[mlflow].
+format=mlflow writes the rows as runs of the experiment `kbench` of MLflow: to _mlflow.db in the
+results folder, or to the tracking URI out=http://host:5000. It skips rows that the store has
+already, and needs kbench[mlflow].
 
 `kbench report compare method=a,b [dataset=...] [metric=...] [format=...]` (all formats but html
 and mlflow) compares methods over the data sets on which all of them have runs: mean ranks, and
@@ -55,14 +56,14 @@ def main(argv: Sequence[str]) -> int:
     from kbench.report import COMPARE_FORMATS, FORMATS, SETTINGS, make_comparison, make_report
     from kbench.report.plugins import installed_plugins
     from kbench.report.text.terminal import takes_colour
-    from kbench.run.results.folder import ResultsFolder
 
     bare, values = read(argv, KEYS)
     if not bare and values.get("format") == "mlflow":
         return _mlflow(values)
-    folder = ResultsFolder(values.get("results_dir", "results"))
+    folder = _folder(values)
     if bare == ["pages"]:
-        return _pages(folder)
+        _refuse("pages", values, without=[k for k in KEYS if k not in ("reference", "results_dir")])
+        return _pages(folder, reference=_flag(values, "reference", "true"))
     if len(bare) == 1 and bare[0] in installed_plugins():
         return _plugin(bare[0], installed_plugins()[bare[0]], folder, values)
     if bare not in ([], ["compare"]):
@@ -82,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
         "methods": names(values.get("method")),
         "datasets": names(values.get("dataset")),
         "metric": values.get("metric"),
-        "reference": _flag(values, "reference", "true"),
+        "reference": _flag(values, "reference", "false"),
         "trials": _flag(values, "trials", "false"),
         "colour": out is None and takes_colour(sys.stdout),
     }
@@ -116,10 +117,9 @@ def _plugin(word: str, plugin: "Plugin", folder: "ResultsFolder", values: Mappin
 
 def _mlflow(values: Mapping[str, str]) -> int:
     from kbench.report import export_runs
-    from kbench.run.results.folder import ResultsFolder
 
     _refuse("format=mlflow", values, without=("metric", "columns", "settings", "table"))
-    folder = ResultsFolder(values.get("results_dir", "results"))
+    folder = _folder(values)
     store = values.get("out") or f"sqlite:///{folder.path.resolve() / '_mlflow.db'}"
     written, skipped = export_runs(
         folder,
@@ -154,10 +154,21 @@ def _deliver(text: str, out: Path | None) -> int:
     return 0
 
 
-def _pages(folder: "ResultsFolder") -> int:
+def _folder(values: Mapping[str, str]) -> "ResultsFolder":
+    """The folder of results; only the default one need not exist yet."""
+    from kbench.run.results.folder import ResultsFolder
+
+    folder = ResultsFolder(values.get("results_dir", "results"))
+    if "results_dir" in values and not folder.path.is_dir():
+        hint = "; a report reads one folder" if "," in values["results_dir"] else ""
+        raise ConfigError(f"results_dir={values['results_dir']}: there is no such folder{hint}")
+    return folder
+
+
+def _pages(folder: "ResultsFolder", *, reference: bool) -> int:
     from kbench.report import write_report
 
-    for path in write_report(folder):
+    for path in write_report(folder, reference=reference):
         print(path)
     return 0
 

@@ -18,6 +18,7 @@ from kbench.report.charts.reliability import reliability_curves
 from kbench.report.charts.search_chart import searches
 from kbench.report.comparisons.quantities import COSTS, quantity
 from kbench.report.comparisons.reading import (
+    MORE,
     frame,
     read_content,
     read_rows,
@@ -73,7 +74,7 @@ def make_report(
     metric: str | None = None,
     columns: Sequence[str] | None = None,
     settings: int = SETTINGS,
-    reference: bool = True,
+    reference: bool = False,
     trials: bool = False,
     width: int | None = None,
     colour: bool = False,
@@ -97,7 +98,7 @@ def make_report(
         Number of parameter settings of a method that a table shows: the best by the leading score.
         The table states how many there are. CSV, JSON and HTML have all of them.
     reference : bool
-        Whether the reference rows take part.
+        Whether the rows that came with kbench take part.
     trials : bool
         Whether the trials of a tuning take part.
     width : int, optional
@@ -132,6 +133,8 @@ def make_report(
         )
     elif not tables and format in ("terminal", "markdown"):
         text = f"No results in {folder.path}/ yet. To begin: {_FIRST}\n"
+        if folder.has_reference and not reference:
+            text += f"{MORE}.\n"
     elif format == "markdown":
         text = markdown.markdown(tables, environments, shown, settings=settings)
     elif format == "latex":
@@ -174,7 +177,7 @@ def make_comparison(
     out: Path | None = None,
     datasets: Sequence[str] | None = None,
     metric: str | None = None,
-    reference: bool = True,
+    reference: bool = False,
     trials: bool = False,
     width: int | None = None,
     colour: bool = False,
@@ -258,17 +261,17 @@ def export_runs(
     return export_rows(records(rows), store)
 
 
-def write_report(folder: "ResultsFolder") -> list[Path]:
+def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Path]:
     """Write the report in every format that is a file to `_report` in the results folder.
 
     `index.html` has everything: data sets, and what the plug-ins add, such as the papers' claims,
     tables and figures; its details and rows are in `index.details.js`.
     """
-    content = read_content(folder)
+    content = read_content(folder, reference=reference)
     where = folder.path / "_report"
     names = {"markdown": "index.md", "latex": "tables.tex", "csv": "comparisons.csv"}
     for format, name in names.items():
-        make_report(folder, format=format, out=where / name)
+        make_report(folder, format=format, out=where / name, reference=reference)
     contributions = [plugin.read(content) for plugin in installed_plugins().values()]
     text, details = page(
         comparisons(content.rows),

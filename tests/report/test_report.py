@@ -127,7 +127,7 @@ def test_times_of_two_machines_never_share_a_table(report, other):
 def test_different_problems_are_not_compared(report, other):
     text = report(make_row("svc", 0.9), make_row("knn", 0.8, **other))
     assert text.count("method ") == 2
-    assert "*" not in text.split("mean ±")[0]
+    assert "*" not in text.split("* best")[0]
 
 
 def test_failed_cells_show_their_status(report):
@@ -190,7 +190,8 @@ def test_runs_that_did_not_converge_are_reported(report):
 
 def test_reference_rows_are_marked(tmp_path, report):
     ResultsFolder(tmp_path / "results" / "_reference").write(make_row("dcsvm", 0.9))
-    text = report(make_row("svc", 0.8))
+    assert "dcsvm" not in report(make_row("svc", 0.8))
+    text = report(reference=True)
     assert line(text, "dcsvm†")
     assert "†" not in line(text, "svc")
     assert "reference rows" in text
@@ -215,6 +216,40 @@ def test_lines_fit_the_terminal_and_dropped_columns_are_named(report, width):
     assert max(map(len, text.splitlines())) <= width
     assert text.count("\n\n") == 1  # only between the table and the legend
     assert ("model MB" in text.splitlines()[2]) != ("for want of width" in " ".join(text.split()))
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 90])
+def test_a_table_without_room_keeps_every_score(report, width):
+    rows = [
+        make_row("kernel_svc", 0.111 * k, params=json.dumps({"C": 10.0**k, "gamma": 0.12345 * k}))
+        for k in range(1, 5)
+    ]
+    rows.append(make_row("a_method_of_a_very_long_name", 0.5, params=json.dumps({"C": 1e9})))
+    text = report(*rows, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    body = text[text.index("---\n") :]
+    for k in range(1, 5):
+        at = body.index(f"{11.1 * k:.2f}")
+        assert f"gamma={0.12345 * k:g}" in body[max(at - 60, 0) : at + 120]
+    assert "50.00" in body
+
+
+def test_the_table_says_what_differs_between_problems_and_what_runs_warned_of(report):
+    rows = [
+        make_row("svc", 0.9, params='{"C": 1.0, "cache_size": 200}'),
+        make_row("kernel_svc", 0.8, params='{"C": 10.0, "cache_size": 100}', message="C is large"),
+    ]
+    text = report(*rows)
+    assert "Compared at different C: 1 (svc); 10 (kernel_svc)." in text
+    assert "cache_size" not in text
+    assert "kernel_svc, 1 run: C is large" in text
+    assert "different" not in report(methods=["svc"])
+
+
+def test_ratios_of_disturbed_wall_seconds_are_left_out_with_them():
+    row = make_row("svc", 0.9, prediction_cost=2029.0, predict_wall_s=1.0, other_cpus=1.5)
+    assert measured(row, "prediction_cost") is None
+    assert measured({**row, "other_cpus": 0.0}, "prediction_cost") == 2029.0
 
 
 def test_filters(report):

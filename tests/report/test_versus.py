@@ -43,8 +43,8 @@ def test_seconds_are_compared_by_ratios_and_on_one_machine(compare):
     rows += [make_row("svc", 0.5, 9, environment="ffffffff"), make_row("svc", 0.5, 10, threads=2)]
     (pair,) = pairs(compare(*rows, metric="fit_wall_s", format="csv"))
     assert (pair["kind"], pair["pairs"], pair["outcome"]) == ("ratio", "3", "loss")
-    estimates = [float(pair[name]) for name in ("estimate", "low", "high")]
-    assert estimates == pytest.approx([8.0] * 3)
+    assert float(pair["estimate"]) == pytest.approx(8.0)
+    assert pair["low"] == pair["high"] == ""  # the ratio varies by rounding alone
 
 
 def test_scores_meet_across_machines_and_seconds_do_not(compare):

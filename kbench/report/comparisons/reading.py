@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from kbench.run.results.folder import ResultsFolder
 
 
+# What a report says where it leaves out the rows that came with kbench.
+MORE = "reference=true adds the rows that came with kbench"
+
+
 def frame(
     folder: "ResultsFolder",
     methods: Sequence[str] | None,
@@ -31,7 +35,8 @@ def frame(
     skipped = [printable(line) for line in folder.warnings]
     if not trials:
         rows = rows[~rows["variant"].fillna("").str.startswith("tune")]
-    rows = _only(_only(rows, "method", methods), "dataset", datasets)
+    more = "" if reference or not folder.has_reference else f"; {MORE}"
+    rows = _only(_only(rows, "method", methods, more), "dataset", datasets, more)
     return rows.sort_values(list(IDENTITY)), skipped
 
 
@@ -133,14 +138,16 @@ def require_count(what: str, value: Any) -> None:
         raise ConfigError(f"{what} is {value!r}, should be a whole number from 1")
 
 
-def _only(frame: "pd.DataFrame", column: str, names: Sequence[str] | None) -> "pd.DataFrame":
+def _only(
+    frame: "pd.DataFrame", column: str, names: Sequence[str] | None, more: str
+) -> "pd.DataFrame":
     if not names:
         return frame
     require_names(f"{column}s", names)
     for name in names:
         if name not in set(frame[column]):
             known = ", ".join(sorted(set(frame[column]))) or "none"
-            raise ConfigError(f"no row has {column} {name!r}; rows have: {known}")
+            raise ConfigError(f"no row has {column} {name!r}; rows have: {known}{more}")
     return frame[frame[column].isin(names)]
 
 

@@ -80,10 +80,15 @@ class Line:
     set_aside: int = 0
 
     @property
-    def label(self) -> str:
-        """Method and setting; a dagger where reference rows take part."""
+    def name(self) -> str:
+        """The method; a dagger where reference rows take part."""
         mark = "†" if any(row["origin"] == "reference" for row in self.rows) else ""
-        return f"{self.method}{mark} {self.setting}".rstrip()
+        return f"{self.method}{mark}"
+
+    @property
+    def label(self) -> str:
+        """Name and setting."""
+        return f"{self.name} {self.setting}".rstrip()
 
     @property
     def address(self) -> str:
@@ -175,12 +180,13 @@ def measured(row: Row, column: str) -> float | None:
 
     `fit_s` and `predict_s` are the seconds that tables compare: CPU seconds of runs on one thread,
     which other processes disturb least, and wall seconds of all others. Wall seconds of contended
-    runs count as not measured.
+    runs, and ratios of them, count as not measured.
     """
     if column in _CLOCKS:
         cpu, wall = _CLOCKS[column]
         column = cpu if row["threads"] == 1 and row[cpu] is not None else wall
-    if row[column] is None or (column.endswith("_wall_s") and contended(row)):
+    of_wall = column.endswith("_wall_s") or column.startswith("prediction_cost")
+    if row[column] is None or (of_wall and contended(row)):
         return None
     return float(row[column])
 
@@ -343,11 +349,12 @@ def _with_settings(lines: list[Line]) -> list[Line]:
 
 
 def _setting(params: Mapping[str, Any], names: Iterable[str]) -> str:
-    return " ".join(f"{name}={_short(params[name])}" for name in names if name in params)
+    return " ".join(f"{name}={short(params[name])}" for name in names if name in params)
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A parameter's value in as few characters as tell it apart."""
     if isinstance(value, float):
-        short = f"{value:g}"
-        return short if float(short) == value else repr(value).removesuffix(".0")
+        text = f"{value:g}"
+        return text if float(text) == value else repr(value).removesuffix(".0")
     return value if isinstance(value, str) else json.dumps(value)

@@ -38,7 +38,8 @@ from kbench.report.page.tags import (
 )
 from kbench.report.page.tags import notes as notes_list
 from kbench.report.statistics.fronts import COSTS, points
-from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.text.notes import legend as marks_of
+from kbench.report.text.notes import notes
 
 # A blank as wide as a digit, and one as wide as a point: they align the numbers of a column.
 _FIGURE, _POINT = "\u2007", "\u2008"
@@ -102,9 +103,9 @@ def data_view(
         for text in _COLUMNS
     ]
     about = (
-        f"{_legend(comparisons)}. Times of different environments or thread counts stand in"
-        " different tables. Prediction costs are multiples of the product of many rows with one"
-        " vector."
+        f"{marks_of(comparisons, 'the best of a column is marked')}. Times of different"
+        " environments or thread counts stand in different tables. Prediction costs are multiples"
+        " of the product of many rows with one vector."
     )
     above = element("p", words(about), class_="about") + legend
     return View("data", "Data sets", head, items, above)
@@ -263,11 +264,6 @@ def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
     for comparison in comparisons:
         groups.setdefault(comparison.problem, []).append(comparison)
     return list(groups.values())
-
-
-def _legend(comparisons: Sequence[Comparison]) -> str:
-    legend = f"{LEGEND}; the best of a column is marked (↑ more, ↓ less is better)"
-    return f"{legend}; {REFERENCE}" if has_reference(comparisons) else legend
 
 
 def _count(value: int | None) -> str:

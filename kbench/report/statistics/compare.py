@@ -127,6 +127,9 @@ def critical_difference(n_methods: int, n_datasets: int) -> float:
 
 
 def _interval(estimate: float, resampled: NDArray[Any]) -> Interval:
+    """The interval of resampled means; none where they differ by rounding alone."""
+    if np.ptp(resampled) <= 1e-12 * abs(estimate):
+        return Interval(estimate)
     tail = (1.0 - LEVEL) / 2.0
     low, high = np.quantile(resampled, [tail, 1.0 - tail])
     return Interval(estimate, float(low), float(high))

@@ -19,7 +19,7 @@ from kbench.report.comparisons.cells import (
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison
 from kbench.report.sheet import Sheet
-from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.text.notes import legend, notes
 
 _PREAMBLE = r"""\documentclass[10pt]{article}
 \usepackage[utf8]{inputenc}
@@ -72,10 +72,8 @@ def latex(
     settings: int,
 ) -> str:
     """One table for each comparison on a page of its own; the best of a column is bold."""
-    legend = f"{LEGEND}; bold: best of its column (↑ more, ↓ less is better)"
-    if has_reference(comparisons):
-        legend += f"; {REFERENCE}"
-    blocks = [_PREAMBLE + r"\noindent " + escaped(legend) + ".\n"]
+    marks = legend(comparisons, "bold: best of its column")
+    blocks = [_PREAMBLE + r"\noindent " + escaped(marks) + ".\n"]
     for comparison in comparisons:
         shown, cut = comparison.shortened(settings)
         caption = f"{title(comparison.problem)}: {describe_problem(comparison.problem)}."

@@ -8,7 +8,7 @@ from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, Problem
 from kbench.report.safe import markdown as escaped
 from kbench.report.sheet import Sheet
-from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.text.notes import legend, notes
 
 Environments = Mapping[str, Mapping[str, Any]]
 
@@ -21,9 +21,7 @@ def markdown(
     settings: int,
 ) -> str:
     """One section for each problem, one table for each machine; the best of a column is bold."""
-    blocks = ["# Results", f"{LEGEND}; **best of its column** (↑ more, ↓ less is better)."]
-    if has_reference(comparisons):
-        blocks.append(f"{REFERENCE}.")
+    blocks = ["# Results", f"{legend(comparisons, '**best of its column**')}."]
     previous: Problem | None = None
     for comparison in comparisons:
         if comparison.problem != previous:

@@ -1,22 +1,31 @@
 """The remarks below a table, the same in every format."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kbench.report.comparisons.quantities import SECONDS
-from kbench.report.comparisons.tables import Comparison, Line, contended
-
-LEGEND = "mean ± standard deviation over seeds"
-REFERENCE = "† with reference rows, which came with kbench"
+from kbench.report.comparisons.tables import Comparison, Line, contended, short
 
 # Number of failures (pairs of method and status) explained below a table; others are only counted.
 _FAILURES = 5
+# Number of warnings (pairs of method and text) below a table; others are only counted.
+_WARNINGS = 5
+# Parameters that state the problem that is solved, as scikit-learn names them; the others say how.
+_OF_THE_PROBLEM = ("kernel", "C", "alpha", "gamma", "degree", "coef0", "epsilon", "fit_intercept")
 # Number of lines whose repetitions are described below a table; others are only counted.
 _REPEATED = 8
 
 
-def has_reference(comparisons: Iterable[Comparison]) -> bool:
-    """Whether any line contains reference rows, so that the dagger needs its explanation."""
-    return any("†" in line.label for comparison in comparisons for line in comparison.lines)
+def legend(comparisons: Iterable[Comparison], best: str) -> str:
+    """What the marks mean that the tables have; `best` names the mark of the best."""
+    lines = [line for comparison in comparisons for line in comparison.lines]
+    parts = [f"{best} (↑ more, ↓ less is better)"]
+    if any(len(line.ok) > 1 for line in lines):
+        parts.insert(0, "mean ± standard deviation over seeds, on one split of the data")
+    if any("†" in line.name for line in lines):
+        parts.append("† with reference rows, which came with kbench")
+    return "; ".join(parts)
 
 
 def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: str) -> list[str]:
@@ -32,7 +41,7 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
     rest : str
         Where the other lines are found, such as `format=csv has all`.
     """
-    remarks_below = []
+    remarks_below = [*_unequal(comparison)]
     if cut:
         counts = ", ".join(f"{method} ({count})" for method, count in cut.items())
         remarks_below.append(
@@ -62,6 +71,16 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
             if line.not_converged
         )
         remarks_below.append(f"Stopped before convergence: {counts}.")
+    warned = Counter(
+        (line.method, row["message"])
+        for line in comparison.lines
+        for row in line.ok
+        if row["message"]
+    )
+    for (method, text), count in warned.most_common(_WARNINGS):
+        remarks_below.append(f"{method}, {count} {'run' if count == 1 else 'runs'}: {text}")
+    if len(warned) > _WARNINGS:
+        remarks_below.append(f"and {len(warned) - _WARNINGS} other warnings of runs")
     last = {
         (line.method, row["status"]): row
         for line in comparison.lines
@@ -74,6 +93,28 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
     if len(last) > _FAILURES:
         remarks_below.append(f"and {len(last) - _FAILURES} other kinds of failure")
     return remarks_below
+
+
+def _unequal(comparison: Comparison) -> list[str]:
+    """`Compared at different C: 1 (svc); loo (kernel_svc).` for parameters that methods share."""
+    remarks = []
+    for name in _OF_THE_PROBLEM:
+        tried: dict[str, dict[str, None]] = {}  # method -> its values
+        for line in comparison.lines:
+            if name in line.params:
+                tried.setdefault(line.method, {})[short(line.params[name])] = None
+        by_values: dict[frozenset[str], list[str]] = {}
+        for method, values in tried.items():
+            by_values.setdefault(frozenset(values), []).append(method)
+        if len(by_values) > 1:
+            groups = [f"{_listed(values)} ({', '.join(m)})" for values, m in by_values.items()]
+            remarks.append(f"{name}: {'; '.join(groups)}")
+    return [f"Compared at different {remark}." for remark in remarks]
+
+
+def _listed(values: Iterable[Any]) -> str:
+    known = sorted(values)
+    return ", ".join(known) if len(known) <= 4 else f"{len(known)} values"
 
 
 def _repetitions(line: Line, comparison: Comparison) -> str:

@@ -7,6 +7,7 @@ without it.
 import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TextIO
 
 from kbench.report.comparisons.cells import (
@@ -21,7 +22,7 @@ from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, Problem
 from kbench.report.safe import printable
 from kbench.report.sheet import Sheet
-from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.text.notes import legend, notes
 
 _GAP = "  "
 
@@ -58,14 +59,15 @@ def terminal(
 ) -> str:
     """Aligned tables of at most `width` characters where that is possible.
 
-    Columns are dropped from the least important on, and a line says which.
+    Where a table is too wide, swept parameters move to a line below their method; then columns are
+    dropped from the least important on, and a line says which; the score stays.
     """
     blocks = []
     previous: Problem | None = None
     dropped: dict[str, None] = {}
     for comparison in comparisons:
         shown, cut = comparison.shortened(settings)
-        table, missing = _fitted(grid(shown, columns), width)
+        table, settings_below, missing = _fitted(shown, columns, width)
         dropped |= dict.fromkeys(missing)
         lines = []
         if comparison.problem != previous:
@@ -73,17 +75,17 @@ def terminal(
             lines += wrapped([heading], width, "title", paint)
         previous = comparison.problem
         lines += wrapped([describe_machine(comparison.machine, environments)], width, "dim", paint)
-        for text, painted in zip(_aligned(table, plain), _aligned(table, paint), strict=True):
-            lines.append(text[: width - 1] + "…" if len(text) > width else painted)
+        below_line = ["", "", *settings_below]
+        for painted, setting in zip(_aligned(table, paint), below_line, strict=True):
+            lines.append(painted)
+            lines += [f"  {line}" for line in wrapped([setting], width - 2, "dim", paint) if line]
         below = notes(comparison, cut, settings, "format=csv has all")
         lines += wrapped(below, width, "dim", paint)
         blocks.append("\n".join(lines))
-    legend = f"{LEGEND}; * best of its column (↑ more, ↓ less is better)"
-    if has_reference(comparisons):
-        legend += f"; {REFERENCE}"
+    marks = legend(comparisons, "* best of its column")
     if dropped:
-        legend += f"; not shown everywhere for want of width: {', '.join(dropped)}"
-    blocks.append("\n".join(wrapped([legend], width, "dim", paint)))
+        marks += f"; not shown everywhere for want of width: {', '.join(dropped)}"
+    blocks.append("\n".join(wrapped([marks], width, "dim", paint)))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -116,17 +118,28 @@ def wrapped(paragraphs: Iterable[str], width: int, role: str, paint: Paint) -> l
     ]
 
 
-def _fitted(table: Grid, width: int) -> tuple[Grid, list[str]]:
-    """The table without the columns that do not fit, and the names of those columns."""
+def _fitted(
+    comparison: Comparison, columns: Sequence[Quantity], width: int
+) -> tuple[Grid, list[str], list[str]]:
+    """The table that fits, the settings below its lines, and the names of dropped columns."""
+    table = grid(comparison, columns)
+    below = [""] * len(table.names)
     dropped: list[str] = []
-    while max(map(len, _aligned(table, plain))) > width and len(table.quantities) > 1:
+    while (excess := max(map(len, _aligned(table, plain))) - width) > 0:
         if not dropped:
             dropped.append("deviations of costs")
             table = table.without_spreads()
-        else:
+        elif not any(below) and any(line.setting for line in comparison.lines):
+            below = [line.setting for line in comparison.lines]
+            table = replace(table, names=[line.name for line in comparison.lines])
+        elif len(table.quantities) > 1:
             dropped.append(table.quantities[-1].title)
             table = table.without(len(table.quantities) - 1)
-    return table, dropped
+        else:
+            room = max(max(map(len, table.names)) - excess, 1)
+            names = [n if len(n) <= room else n[: room - 1] + "…" for n in table.names]
+            return replace(table, names=names), below, dropped
+    return table, below, dropped
 
 
 def _aligned(table: Grid, paint: Paint) -> list[str]:

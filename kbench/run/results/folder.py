@@ -10,8 +10,8 @@ Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names
     _curves/ _environments/ _logs/          parts of a row that are not scalars
     _models/<key>.npz                       fitted models of runs with keep_model=true, of the last
                                             attempt
-    _reference/                             rows that come with kbench; never written. An installed
-                                            kbench has them inside its package
+    _reference/                             rows that come with kbench; never written. A folder
+                                            without them has those of the package or its clone
     _tune/                                  results folder of the trials of `kbench tune`, which
                                             are scored on held-out training rows
     .<name>.<hex>.tmp                       file that is being written
@@ -69,8 +69,11 @@ class Curve(TypedDict):
     value: Sequence[float]
 
 
-# Only in a wheel: a source tree has them in results/_reference.
-_INSTALLED_REFERENCE = Path(__file__).parents[2] / "_reference"
+# The rows that come with kbench lie in the package of a wheel, and in results/ of a source tree.
+_REFERENCE = (
+    Path(__file__).parents[2] / "_reference",
+    Path(__file__).parents[3] / "results" / "_reference",
+)
 
 
 class ResultsFolder:
@@ -97,8 +100,13 @@ class ResultsFolder:
     @property
     def _reference(self) -> Path:
         """Folder of the rows that come with kbench."""
-        own = self.path / "_reference"
-        return own if own.is_dir() else _INSTALLED_REFERENCE
+        places = (self.path / "_reference", *_REFERENCE)
+        return next(filter(Path.is_dir, places), places[0])
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether rows that come with kbench are at hand."""
+        return self._reference.is_dir()
 
     def write(self, row: Mapping[str, Any], curves: Sequence[Curve] = ()) -> Path:
         """Store the row of one attempt, replacing an earlier row and curves of the same attempt.
@@ -266,8 +274,8 @@ class ResultsFolder:
                 for row in rows.conform(file.table, _KEYED_ATTEMPT).to_pylist():
                     self._merged.setdefault(row["key"], []).append(row)
 
-    def read(self, *, reference: bool = True) -> "pd.DataFrame":
-        """The rows of all attempts, own and (unless `reference` is false) reference rows.
+    def read(self, *, reference: bool = False) -> "pd.DataFrame":
+        """The own rows of all attempts, and with `reference` those that come with kbench.
 
         Returns
         -------
@@ -282,7 +290,7 @@ class ResultsFolder:
         nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
         return table.to_pandas(maps_as_pydicts="strict", types_mapper=nullable.get)
 
-    def read_curves(self, *, reference: bool = True) -> "pd.DataFrame":
+    def read_curves(self, *, reference: bool = False) -> "pd.DataFrame":
         """All curves as a long table: key environment threads curve x_name x value.
 
         Of several attempts of a run, the curves of the newest that has some are read. Curves of a

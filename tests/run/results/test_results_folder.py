@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -133,12 +134,12 @@ def test_curves_of_reference_rows_stand_until_a_row_replaces_theirs(tmp_path):
     curve = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
     given.write(make_row(), [curve])
     given.write(make_row(key="another"), [{**curve, "value": [5.0, 4.0]}])
-    assert list(folder.read_curves()["value"]) == [3.0, 2.0, 5.0, 4.0]
-    assert folder.read_curves(reference=False).empty
+    assert list(folder.read_curves(reference=True)["value"]) == [3.0, 2.0, 5.0, 4.0]
+    assert folder.read_curves().empty
     folder.write(make_row(status="timeout"))
-    assert list(folder.read_curves()["value"]) == [5.0, 4.0]
+    assert list(folder.read_curves(reference=True)["value"]) == [5.0, 4.0]
     folder.write(make_row(), [{**curve, "value": [7.0, 6.0]}])
-    assert list(folder.read_curves()["value"]) == [5.0, 4.0, 7.0, 6.0]
+    assert list(folder.read_curves(reference=True)["value"]) == [5.0, 4.0, 7.0, 6.0]
 
 
 def test_an_attempt_that_is_written_again_after_a_merge_replaces_the_merged_row(tmp_path):
@@ -195,6 +196,14 @@ def test_newest_is_the_last_by_age_then_by_position(ages):
     assert newest(pa.concat_tables(tables))["seed"].to_pylist() == [max(keyed)[1]]
 
 
+def test_a_folder_anywhere_has_the_rows_that_come_with_kbench(tmp_path, monkeypatch):
+    given = Path(__file__).parents[3] / "results" / "_reference"
+    monkeypatch.setattr("kbench.run.results.folder._REFERENCE", (tmp_path / "none", given))
+    folder = ResultsFolder(tmp_path / "results")
+    assert folder.has_reference
+    assert len(folder.read(reference=True)) > len(folder.read()) == 0
+
+
 def test_finished_is_of_one_environment_and_thread_count(tmp_path):
     folder = ResultsFolder(tmp_path)
     here = make_row(0, message="m", model="x")
@@ -221,9 +230,9 @@ def test_reference_rows_are_read_but_never_finished(tmp_path):
     own.write(make_row(1, accuracy=0.9))
     own.store_environment({"cpu": "mine"})
     assert len(own.finished("0a1b2c3d", 1)) == 1
-    frame = own.read().set_index("origin")
+    frame = own.read(reference=True).set_index("origin")
     assert frame["accuracy"].to_dict() == {"reference": 0.1, "own": 0.9}
-    assert set(own.read(reference=False)["origin"]) == {"own"}
+    assert set(own.read()["origin"]) == {"own"}
     assert sorted(env["cpu"] for env in own.environments().values()) == ["mine", "theirs"]
     assert len(pd.read_parquet(tmp_path)) == 1
 
