@@ -71,8 +71,13 @@ def _printable(text: str) -> str:
 
 def _instead(word: str, others: Sequence[str]) -> str:
     """What the user may have meant by a first word that is no command."""
+    from kbench.commands.reporting import WORDS
     from kbench.config import nearest, options
 
+    if others[:1] and others[0].startswith("="):
+        return f": write {word}={''.join(others[:2]).lstrip('=')} without blanks"
+    if word in WORDS:
+        return f": write kbench report {word}"
     if word in options("method"):
         return f": write method={word}"
     if any(other.startswith(("method=", "experiment=")) for other in others):

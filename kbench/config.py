@@ -82,11 +82,39 @@ def options(group: str) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
+# What people write who know other tools, in whole keys or their last words -> how kbench has it.
+_ELSEWHERE = {
+    "cv": "kbench tune ... tune.cv=N folds",
+    "jobs": "parallel.jobs=N runs at a time",
+    "metric": "kbench report metric=... leads with another score",
+    "metrics": "kbench report metric=... leads with another score",
+    "n_jobs": "parallel.jobs=N runs at a time, limits.threads=N threads of a run",
+    "n_threads": "limits.threads=N threads of a run",
+    "probability": "method.calibration=sigmoid adds probabilities",
+    "random_state": "seed=N sets it",
+    "seed": "seed=N sets it",
+    "threads": "limits.threads=N threads of a run",
+    "time": "limits.wall_s=SECONDS of a run",
+    "timeout": "limits.wall_s=SECONDS of a run",
+}
+
+
+def elsewhere(key: str) -> str:
+    """`: tune.cv=N folds` for a key that other tools have; '' for one that none has."""
+    known = _ELSEWHERE.get(key.rpartition(".")[2])
+    return f": {known}" if known else ""
+
+
 def require_option(group: str, name: str) -> Path:
     """The file of `group=name`; a ConfigError with the nearest names if there is none."""
     known = options(group)
     if name not in known:
-        hint = nearest(name, known) or f"; `kbench list {group}s` names them"
+        names = f", there are {', '.join(sorted(known)) or 'none'}"
+        if len(known) > 8:
+            names = f"; `kbench list {group}s` names them"
+        hint = nearest(name, known) or names
+        if group == "parallel" and name.isdigit():
+            hint = f": parallel.jobs={name} sets how many runs are made at a time"
         raise ConfigError(f"no {group} is called {name!r}{hint}")
     return known[name]
 
@@ -270,6 +298,11 @@ class Composer:
             reason = one_line(str(error).split("\n")[0])
             if "NoViableAlt" in reason:
                 reason = "a character that Hydra does not read outside quotes"
+            if unknown := re.search(r"Unknown function '(\w+)'", str(error)):
+                raise ConfigError(
+                    f"{text}: Hydra has no function {unknown[1]}: write the values, as in "
+                    f"-m {text.partition('=')[0]}=0.1,1,10"
+                ) from None
             raise ConfigError(f"{text}: {reason}; quote a value with special characters") from None
 
     def value(self, key: str, text: str) -> Any:
@@ -321,6 +354,8 @@ class Composer:
                     f"the composed config has no {key!r}: {roots()[0] / 'config.yaml'} is not a "
                     "config of kbench; run elsewhere or rename that folder"
                 )
+        if plain.get("use") not in ("shipped", "none"):
+            raise ConfigError(f"use is {plain.get('use')!r}, should be shipped or none")
         for key in ("method", "dataset", "limits", "plan"):
             if not isinstance(plain.get(key) or {}, dict):
                 raise ConfigError(f"{key} is {plain[key]!r}, should be a mapping of keys")
@@ -340,7 +375,9 @@ class Composer:
         hint = nearest(key, known) or nearest(f"method.{key}", known)
         tail = [k for k in known if k.rpartition(".")[2] == key]
         if tail:
-            hint = f" (nearest: {', '.join(sorted(tail)[:3])})"
+            tail.sort(key=lambda k: (not k.startswith("method."), k))
+            hint = f" (nearest: {', '.join(tail[:3])})"
+        hint = elsewhere(key) or hint
         new = f"; a new one is written +{key}=..." if _EXTENSIBLE.match(key) else ""
         return ConfigError(f"no key is called {key!r}{hint}{new}")
 

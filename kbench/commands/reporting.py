@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.commands.arguments import names, one_of, read, whole
+from kbench.config import nearest
 from kbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -160,8 +161,12 @@ def _folder(values: Mapping[str, str]) -> "ResultsFolder":
 
     folder = ResultsFolder(values.get("results_dir", "results"))
     if "results_dir" in values and not folder.path.is_dir():
-        hint = "; a report reads one folder" if "," in values["results_dir"] else ""
-        raise ConfigError(f"results_dir={values['results_dir']}: there is no such folder{hint}")
+        beside = folder.path.parent
+        names = [one.name for one in beside.iterdir() if one.is_dir()] if beside.is_dir() else []
+        hint = nearest(folder.path.name, names)
+        if "," in folder.path.name:
+            hint = "; a report reads one folder"
+        raise ConfigError(f"results_dir={folder.path}: there is no such folder{hint}")
     return folder
 
 

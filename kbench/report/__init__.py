@@ -16,7 +16,7 @@ from kbench.errors import ConfigError
 from kbench.report.charts.metric_chart import draw_metric
 from kbench.report.charts.reliability import reliability_curves
 from kbench.report.charts.search_chart import searches
-from kbench.report.comparisons.quantities import COSTS, quantity
+from kbench.report.comparisons.quantities import COSTS, SCORES, quantity
 from kbench.report.comparisons.reading import (
     MORE,
     frame,
@@ -119,7 +119,15 @@ def make_report(
     score = None if metric is None else quantity(metric, "metric")
     shown = COSTS if columns is None else [quantity(name) for name in columns]
     rows, skipped = frame(folder, methods, datasets, reference=reference, trials=trials)
-    tables = comparisons(run_records(rows), score)
+    runs = run_records(rows)
+    tables = comparisons(runs, score)
+    for one, option in [(score, "metric"), *((q, "columns") for q in shown if columns is not None)]:
+        if one is not None and runs and all(row.get(one.column, 1) is None for row in runs):
+            measured = [s.column for s in SCORES if any(row[s.column] is not None for row in runs)]
+            raise ConfigError(
+                f"{option}={one.column}: none of these runs has it; scores that they have:"
+                f" {', '.join(measured) or 'none'}"
+            )
     environments = folder.environments()
     if format == "csv":
         text = tidy.csv_text(tidy.COMPARISON_COLUMNS, tidy.comparison_records(tables))

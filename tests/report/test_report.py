@@ -263,6 +263,14 @@ def test_filters(report):
         report(format="pdf")
 
 
+def test_what_no_run_has_measured_is_refused(report):
+    rows = [make_row("svc", 0.9)]
+    with pytest.raises(ConfigError, match=r"metric=rmse: none of these runs .*: accuracy$"):
+        report(*rows, metric="rmse")
+    with pytest.raises(ConfigError, match=r"columns=kernel_error: none of these runs"):
+        report(*rows, columns=["fit_s", "kernel_error"])
+
+
 def test_an_empty_folder_says_what_to_run(tmp_path):
     folder = ResultsFolder(tmp_path / "results")
     for format in ("terminal", "markdown"):

@@ -8,6 +8,12 @@ from kbench import presets
 from kbench.config import nearest
 from kbench.errors import ConfigError
 from kbench.run.planning import registry
+from kbench.run.results.metrics import METRICS
+
+# Keys of `meta`, which docs/adding-a-method.md explains.
+_META = ("about", "extra", "optional", "paper", "path", "presets", "role", "tasks", "tuned")
+_META += ("tuner", "version", "warmup")
+_ROLES = ("mission", "baseline", "diagnostic", "plugin")
 
 
 @dataclass(frozen=True)
@@ -21,16 +27,36 @@ class MethodFile:
     parts: Mapping[str, str] | None = None  # as in kbench.run.planning.registry
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "MethodFile":
+    def of(cls, config: Mapping[str, Any], file: str | None = None) -> "MethodFile":
+        """The checked content of a config; `file` is the name of its file without the suffix."""
         meta = config.get("meta") or {}
         if absent := [key for key in ("name", "estimator") if config.get(key) is None]:
             known = config.get("name") or config.get("estimator")
             lacks = " and ".join(f"`{key}: ...`" for key in absent)
             raise ConfigError(f"the file of the method{f' {known}' if known else ''} lacks {lacks}")
         name = config["name"]
+        if not isinstance(name, str) or name != (file or name):
+            raise ConfigError(
+                f"method/{file or name}.yaml: name is {name!r}, should be the file's name, "
+                f"{file or name}"
+            )
         if not isinstance(meta, Mapping):
             raise ConfigError(
                 f"method {name}: meta is {meta!r}, should be a mapping of about, tasks ..."
+            )
+        for key in meta:
+            if key not in _META:
+                hint = nearest(str(key), _META)
+                raise ConfigError(f"method {name}: meta has no key {key!r}{hint}")
+        tasks = meta.get("tasks") or []
+        if not isinstance(tasks, list) or not set(map(str, tasks)) <= set(METRICS):
+            raise ConfigError(
+                f"method {name}: meta.tasks is {tasks!r}, should be a list of {', '.join(METRICS)}"
+            )
+        if meta.get("role", _ROLES[0]) not in _ROLES:
+            raise ConfigError(
+                f"method {name}: meta.role is {meta['role']!r}, should be one of "
+                + ", ".join(_ROLES)
             )
         params = {key: value for key, value in config.items() if key not in registry.RESERVED}
         return cls(name, config["estimator"], meta, params, config.get("parts"))

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Composer, flatten, nearest
+from kbench.config import Composer, elsewhere, flatten, nearest
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.planning.command import KEPT_LIMITS, Command, canonical, hydra_value
 from kbench.run.planning.method_file import MethodFile
@@ -192,6 +192,8 @@ def make_plan(
     plan: Plan | None = None
     seen: dict[str, int] = {}
     unused = set(request.params)
+    gridded: set[str] = set()  # parameters of a grid of the command's own
+    used: set[str] = set()
     for experiment, composed in itertools.product(request.experiments, request.composed):
         chosen = [*composed, *([f"experiment={experiment}"] if experiment else [])]
         recipe = composer.compose(chosen).get("plan") or {} if experiment else {}
@@ -206,11 +208,15 @@ def make_plan(
             if recipe.get("tune") and experiment not in plan.searches:
                 plan.searches.append(str(experiment))
             unused -= set(config["method"])
+            if not experiment:
+                gridded |= set(config["grid"])
+                used |= set(config["method"])
             tuned = find_tuned(method, dataset, here)
             bare = config
             if here or tuned:
                 bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
-            runs = _expand(plan, config, bare, here, request, recipe, tuned, obtain=obtain)
+            file = MethodFile.of(config["method"], method)
+            runs = _expand(plan, file, config, bare, here, request, recipe, tuned, obtain=obtain)
             for run in runs:
                 place = seen.setdefault(run.key, len(plan.runs))
                 if place == len(plan.runs):
@@ -219,28 +225,22 @@ def make_plan(
                     both = f"{plan.runs[place].experiment},{experiment}"
                     plan.runs[place] = replace(plan.runs[place], experiment=both)
     if plan is None:
+        for chosen in request.composed:
+            composer.compose(chosen)  # a misspelt `method=` is a key that does not exist
         raise ConfigError("nothing to run: name a method, as in `kbench method=svc dataset=digits`")
-    if unused:
+    if unused := unused | (gridded - used):
         name = sorted(unused)[0]
         raise ConfigError(f"no method of this command has a parameter {name!r}{_hint(name, plan)}")
     return plan
 
 
-# Parameters of scikit-learn's estimators -> what does the same in kbench.
-_INSTEAD = {
-    "random_state": ": seed=... sets it",
-    "probability": ": method.calibration=sigmoid adds probabilities",
-}
-
-
 def _hint(name: str, plan: Plan) -> str:
-    if name in _INSTEAD:
-        return _INSTEAD[name]
-    return nearest(name, {key for run in plan.runs for key in run.params})
+    return elsewhere(name) or nearest(name, {key for run in plan.runs for key in run.params})
 
 
 def _expand(
     plan: Plan,
+    method: MethodFile,
     config: dict[str, Any],
     bare: dict[str, Any],
     chosen: list[str],
@@ -256,11 +256,10 @@ def _expand(
     """
     from kbench.run.planning import registry
 
-    method = MethodFile.of(config["method"])
+    if "random_state" in bare["method"]:
+        raise ConfigError(f"method {method.name}: random_state{elsewhere('random_state')}, no file")
     dataset = _dataset(plan.settings, config["dataset"], chosen)
     tasks = method.meta.get("tasks")
-    if not isinstance(tasks or [], list):
-        raise ConfigError(f"method {method.name}: meta.tasks is {tasks!r}, should be a list")
     if tasks and dataset["task"] not in tasks:
         plan.drop(method.name, f"not for {dataset['task']}, which {dataset['name']} is")
         return

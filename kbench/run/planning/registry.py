@@ -26,6 +26,8 @@ or `module:Class(parameter=module:Class, ...)` with parts.
 
 import importlib
 import inspect
+import pkgutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -180,6 +182,12 @@ def _load_class(path: str, methods: tuple[str, ...]) -> type:
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
+        parent, _, absent = str(error.name).rpartition(".")
+        if parent in sys.modules and hasattr(sys.modules[parent], "__path__"):
+            beside = [one.name for one in pkgutil.iter_modules(sys.modules[parent].__path__)]
+            raise ConfigError(
+                f"{module}.{name}: there is no module {absent} in {parent}{nearest(absent, beside)}"
+            ) from None
         raise UnavailableError(
             f"{module}.{name} needs the package {error.name!r}, which is not installed; modules of "
             f"your own are looked for in PYTHONPATH alone, as in `PYTHONPATH=FOLDER kbench ...`"

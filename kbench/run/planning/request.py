@@ -64,6 +64,9 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             if not override.is_delete():
                 for value in values:
                     require_option(key, value)
+                if named.get(key, values) != values:
+                    both = ",".join(dict.fromkeys([*named[key], *values]))
+                    raise ConfigError(f"{key}= is given twice; both are -m {key}={both}")
                 named[key] = values
         elif key == "seed":
             seeds = [checked_seed(composer.value("seed", value)) for value in values]

@@ -1,5 +1,6 @@
 """Plans: expansion, what is dropped and why, keys, and commands that reproduce their run."""
 
+import re
 import shlex
 
 import pytest
@@ -208,7 +209,6 @@ def test_keys_depend_on_what_changes_the_outcome_and_on_nothing_else():
 def test_the_command_of_a_run_is_a_plan_of_that_run_alone():
     found = plan(
         "method=svc,knn,mlp",
-        "dataset=digits,covtype_like",
         "dataset=covtype_like",
         "dataset.n=3000",
         "grid.C=[1,0.5]",
@@ -295,6 +295,26 @@ def test_a_method_file_of_another_form_is_named(here):
         plan("method=bare")
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("name: other", "name is 'other', should be the file's name, own"),
+        ("name: on", "name is True, should be the file's name, own"),
+        ("meta: {tasks: [classification]}", "should be a list of binary, multiclass, regression"),
+        ("meta: {rolle: baseline}", "meta has no key 'rolle' (nearest: role)"),
+        ("meta: {role: mine}", "should be one of mission, baseline"),
+        ("random_state: 3", "seed=N sets it"),
+    ],
+)
+def test_the_file_of_a_method_has_no_word_that_kbench_does_not_know(here, text, named):
+    folder = here / "configs" / "method"
+    folder.mkdir(parents=True)
+    lines = {"name": "own", "estimator": "sklearn.svm.SVC", **yaml.safe_load(text)}
+    (folder / "own.yaml").write_text(yaml.safe_dump(lines))
+    with pytest.raises(ConfigError, match=re.escape(named)):
+        plan("method=own")
+
+
 def test_a_sweep_needs_the_flag():
     with pytest.raises(ConfigError, match="add -m"):
         plan("method=svc,knn", multirun=False)
@@ -311,6 +331,21 @@ def test_a_sweep_needs_the_flag():
         (["method=svc", "seed=-1"], "seed is -1"),
         (["method=svc", "seed=a"], "seed is 'a'"),
         (["dataset=digits"], "name a method"),
+        (["metod=svc"], "'metod' (nearest: method"),
+        (["method=svc", "C=10"], "nearest: method.C"),
+        (["method=svc", "timeout=60"], "limits.wall_s="),
+        (["method=svc", "limits.time=60"], "limits.wall_s="),
+        (["method=svc", "n_jobs=4"], "parallel.jobs="),
+        (["method=svc", "method.n_jobs=4"], "parallel.jobs="),
+        (["method=svc", "method.seed=3"], "seed=N"),
+        (["method=svc", "cv=5"], "tune.cv=N"),
+        (["method=svc", "metric=r2"], "kbench report metric="),
+        (["method=svc", "method.C=logspace(-2,2,5)"], "no function logspace: write the values"),
+        (["method=svc", "parallel=4"], "parallel.jobs=4"),
+        (["method=svc", "limits=foo"], "there are default, quick"),
+        (["method=svc", "method=knn"], "given twice; both are -m method=svc,knn"),
+        (["method=svc", "use=nones"], "should be shipped or none"),
+        (["method=svc", "grid.c=[1,2]"], "has a parameter 'c' (nearest: C"),
         (["method=svc", "dataset=file"], "dataset.path has no value"),
         (["method=svc", "dataset.split.test_fraction=2"], "dataset.split.test_fraction is 2"),
         (["method=svc", "dataset.scale=unti"], "dataset.scale is 'unti'"),

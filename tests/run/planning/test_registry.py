@@ -21,6 +21,7 @@ def test_entry_points_and_dotted_paths_name_classes():
     [
         ("kernel_scv", "nearest: .*kernel_svc"),
         ("sklearn.svm.SCV", "nearest: .*SVC"),
+        ("sklearn.svmm.SVC", r"no module svmm in sklearn \(nearest: svm"),
     ],
 )
 def test_unknown_names(estimator, named):
