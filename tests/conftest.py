@@ -23,9 +23,12 @@ def pytest_collection_modifyitems(config, items):
     """Mark the tests of the second tier, with their reason, as `tiers.toml` lists them."""
     for item in items:
         name = item.nodeid.removeprefix("tests/")
+        function = name.partition("[")[0].rpartition("::")[2]
         for entry in SOAK:
-            sampled = any(name.endswith(f"[{case}]") for case in entry.get("keep", ()))
-            if name.startswith(entry["tests"]) and not sampled:
+            kept = any(
+                case == function or name.endswith(f"[{case}]") for case in entry.get("keep", ())
+            )
+            if name.startswith(tuple(entry["tests"])) and not kept:
                 item.add_marker(pytest.mark.soak(reason=entry["reason"]))
                 break
 

@@ -29,6 +29,14 @@ def kbench(here, *words, env=None):
     return done
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty working directory, without data of the user's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KBENCH_DATA", raising=False)
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -72,13 +80,13 @@ def kbench(here, *words, env=None):
         ),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, words, named):
-    done = kbench(tmp_path, *words)
-    assert done.returncode == 2, done.stderr
-    assert named in done.stderr
-    assert done.stderr.startswith("kbench: ")
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert not list(tmp_path.rglob("*.parquet"))
+def test_a_mistake_is_one_line_and_exit_code_2(here, words, named, capsys):
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert named in err
+    assert err.startswith("kbench: ")
+    assert len(err.strip().splitlines()) == 1
+    assert not list(here.rglob("*.parquet"))
 
 
 @pytest.mark.parametrize(
@@ -106,13 +114,13 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, words, named):
     ],
 )
 def test_what_hydra_takes_and_kbench_does_not_is_answered_by_what_to_write(
-    tmp_path, words, instead
+    here, words, instead, capsys
 ):
-    done = kbench(tmp_path, "method=svc", *words)
-    assert done.returncode == 2, done.stdout
-    assert instead in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert not list(tmp_path.rglob("*.parquet"))
+    assert main(["method=svc", *words]) == 2
+    err = capsys.readouterr().err
+    assert instead in err
+    assert len(err.strip().splitlines()) == 1
+    assert not list(here.rglob("*.parquet"))
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_a_dask_cluster_that_loses_a_worker_makes_the_same_model(data, fitted):
     import joblib
     from distributed import Client, LocalCluster
 
-    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
     with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
         lost = next(iter(cluster.workers.values())).pid
         kill = _Stop(2, lambda: os.kill(lost, signal.SIGKILL))

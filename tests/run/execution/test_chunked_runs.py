@@ -161,7 +161,7 @@ def test_a_cluster_that_trains_a_model_gives_the_row_of_this_machine(tmp_path):
 
 def test_cpu_seconds_of_the_workers_are_those_of_the_fit():
     distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(**options) as cluster,
         joblib_on(cluster.scheduler_address, lambda: None) as workers_cpu_s,

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+# The first test makes a fault at every step of every write, a process for each.
+pytestmark = pytest.mark.timeout(900)
+
 HERE = Path(__file__).parent
 OPERATIONS = [
     "row",

@@ -1,0 +1,27 @@
+"""The second tier holds the tests that `tiers.toml` names; each kind has a sample in the first."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ENTRIES = tomllib.loads((HERE / "tiers.toml").read_text())["soak"]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["tests"][0])
+def test_an_entry_names_tests_that_exist_and_its_reason(entry):
+    texts = []
+    for name in entry["tests"]:
+        file, _, function = name.partition("::")
+        texts.append((HERE / file).read_text())
+        assert re.search(rf"^def {re.escape(function.partition('[')[0])}", texts[-1], re.MULTILINE)
+    for case in entry.get("keep", ()):
+        assert any(re.search(rf"\b{re.escape(case)}\b", text) for text in texts) or case in STEMS
+    assert entry["reason"].endswith(".")
+
+
+# Names of files that are parameters of a test.
+STEMS = {path.name for path in (HERE.parent / "docs").glob("*.md")}
+STEMS |= {path.stem for path in (HERE.parent / "configs" / "experiment").glob("*.yaml")}
