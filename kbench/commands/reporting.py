@@ -1,4 +1,4 @@
-"""kbench report [pages|compare|papers] [format=FORMAT] [out=FILE] [...]
+"""kbench report [pages|compare|ranking|papers] [format=FORMAT] [out=FILE] [...]
 
 FORMAT is terminal, markdown, csv, json, latex, html or mlflow.
 
@@ -24,6 +24,11 @@ already, and needs kbench[mlflow].
 and mlflow) compares methods over the data sets on which all of them have runs: mean ranks, and
 differences of every pair over the same seeds, with 95 % bootstrap intervals.
 
+`kbench report ranking [task=regression] [n=20000] [d=30] [format=...]` says which method for which
+data: distances to the best score, ranks, seconds and failures over data sets of a task within a
+factor of ten of n training rows and d features, each method with a setting that no test row chose,
+from the rows that came with kbench and your own of the same experiments.
+
 `kbench report papers [table=hss_table5,dcsvm,...] [format=...]` prints every table of the five
 papers, each cell as "printed | measured". table=claims gives the papers' claims with verdicts
 computed from the rows, table=cells counts the measured cells, table=causes lists why scores differ
@@ -47,9 +52,10 @@ if TYPE_CHECKING:
     from kbench.run.results.folder import ResultsFolder
 
 
-WORDS = ("compare", "pages", *sorted(entry_points(group="kbench.reports").names))
+WORDS = ("compare", "pages", "ranking", *sorted(entry_points(group="kbench.reports").names))
 KEYS = ["format", "out", "method", "dataset", "metric", "columns", "settings", "trials"]
-KEYS += ["reference", "results_dir", "table"]
+KEYS += ["reference", "results_dir", "table", "task", "n", "d"]
+_OF_RANKING = ("task", "n", "d")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -67,11 +73,16 @@ def main(argv: Sequence[str]) -> int:
         return _pages(folder, reference=_flag(values, "reference", "true"))
     if len(bare) == 1 and bare[0] in installed_plugins():
         return _plugin(bare[0], installed_plugins()[bare[0]], folder, values)
+    if bare == ["ranking"]:
+        return _ranking(folder, values)
     if bare not in ([], ["compare"]):
         words = ", ".join(f"`{word}`" for word in WORDS)
         raise ConfigError(f"kbench report takes key=value or one of {words}, not {bare[-1]!r}")
     if "table" in values:
         raise ConfigError("kbench report takes no table=...; kbench report papers does")
+    for key in _OF_RANKING:
+        if key in values:
+            raise ConfigError(f"kbench report takes no {key}=...; kbench report ranking does")
     format = one_of(
         "format",
         values.get("format", "terminal"),
@@ -108,6 +119,29 @@ def _plugin(word: str, plugin: "Plugin", folder: "ResultsFolder", values: Mappin
     text = plugin.make(
         folder,
         tables=names(values.get("table")),
+        format=format,
+        out=out,
+        reference=_flag(values, "reference", "true"),
+        colour=out is None and takes_colour(sys.stdout),
+    )
+    return _deliver(text, out)
+
+
+def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
+    from kbench.report import COMPARE_FORMATS, make_ranking
+    from kbench.report.text.terminal import takes_colour
+    from kbench.run.results.metrics import METRICS
+
+    taken = (*_OF_RANKING, "format", "out", "reference", "results_dir")
+    _refuse("ranking", values, without=[key for key in KEYS if key not in taken])
+    format = one_of("format", values.get("format", "terminal"), COMPARE_FORMATS)
+    out = _out(values, format, "report.html")
+    task = values.get("task")
+    text = make_ranking(
+        folder,
+        task=None if task is None else one_of("task", task, METRICS),
+        n=whole("n", values["n"]) if "n" in values else None,
+        d=whole("d", values["d"]) if "d" in values else None,
         format=format,
         out=out,
         reference=_flag(values, "reference", "true"),

@@ -32,7 +32,9 @@ from kbench.report.comparisons.tables import comparisons
 from kbench.report.mlflow_export import export_rows
 from kbench.report.page.pages import page
 from kbench.report.plugins import installed_plugins
+from kbench.report.sheet import Sheet
 from kbench.report.statistics import versus
+from kbench.report.statistics.standings import standings
 from kbench.report.text import latex, markdown, terminal, tidy
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ __all__ = [
     "export_runs",
     "make_comparison",
     "make_papers",
+    "make_ranking",
     "make_report",
     "read_rows",
     "write_report",
@@ -218,21 +221,68 @@ def make_comparison(
     elif format == "json":
         sheets = [tidy.sheet_record(one) for one in versus.sheets(comparison)]
         text = tidy.json_text({"pairs": versus.pair_records(comparison.pairs()), "sheets": sheets})
-    elif format == "markdown":
-        text = markdown.markdown_sheets(versus.sheets(comparison))
-    elif format == "latex":
-        text = latex.latex_sheets(versus.sheets(comparison))
     else:
-        text = terminal.sheets(
-            versus.sheets(comparison),
-            width=width or shutil.get_terminal_size((120, 24)).columns,
-            paint=terminal.coloured if colour else terminal.plain,
-        )
+        text = _sheets_text(versus.sheets(comparison), format, width, colour)
     for line in skipped:
         _LOG.warning(line)
     if out is not None:
         write(out, text)
     return text
+
+
+def make_ranking(
+    folder: "ResultsFolder",
+    *,
+    task: str | None = None,
+    n: int | None = None,
+    d: int | None = None,
+    format: str = "terminal",
+    out: Path | None = None,
+    reference: bool = True,
+    width: int | None = None,
+    colour: bool = False,
+) -> str:
+    """Which model for data of a task with `n` training rows of `d` features.
+
+    Further parameters are those of `make_report`; how methods are ranked, `standings` says.
+
+    Raises
+    ------
+    ConfigError
+        As in `make_report`, or fewer than two data sets of this kind have rows.
+    """
+    if format not in COMPARE_FORMATS:
+        raise ConfigError(f"format={format}: a ranking is one of {', '.join(COMPARE_FORMATS)}")
+    for name, value in (("n", n), ("d", d), ("width", width)):
+        require_count(name, value)
+    rows, skipped = frame(folder, None, None, reference=reference, trials=False)
+    tables = standings(run_records(rows), task, n, d)
+    text = _sheets_text(tables, format, width, colour)
+    for line in skipped:
+        _LOG.warning(line)
+    if out is not None:
+        write(out, text)
+    return text
+
+
+def _sheets_text(sheets: list[Sheet], format: str, width: int | None, colour: bool) -> str:
+    if format == "csv":
+        header = ["table", *sheets[0].header]
+        records = [
+            dict(zip(header, [one.name, *row], strict=True)) for one in sheets for row in one.rows
+        ]
+        return tidy.csv_text(header, records)
+    if format == "json":
+        return tidy.json_text({"sheets": [tidy.sheet_record(one) for one in sheets]})
+    if format == "markdown":
+        return markdown.markdown_sheets(sheets)
+    if format == "latex":
+        return latex.latex_sheets(sheets)
+    return terminal.sheets(
+        sheets,
+        width=width or shutil.get_terminal_size((120, 24)).columns,
+        paint=terminal.coloured if colour else terminal.plain,
+    )
 
 
 def export_runs(

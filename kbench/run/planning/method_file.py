@@ -11,8 +11,10 @@ from kbench.run.planning import registry
 from kbench.run.results.metrics import METRICS
 
 # Keys of `meta`, which docs/adding-a-method.md explains.
-_META = ("about", "extra", "optional", "paper", "path", "presets", "role", "tasks", "tuned")
-_META += ("tuner", "version", "warmup")
+_META = [
+    *("about", "extra", "optional", "paper", "path", "presets", "role", "tasks", "tuned", "tuner"),
+    *("version", "warmup"),
+]
 _ROLES = ("mission", "baseline", "diagnostic", "plugin")
 
 

@@ -1,0 +1,160 @@
+"""Which model for data like mine: methods over data sets of one task, nothing chosen on test rows.
+
+A competitor is a method with one setting, as an experiment fixed it before it saw any test row
+(`tables` and `tuned`: defaults, or a search on training rows). It takes part if it has an outcome
+on three of the data sets. Its distance on a data set is the relative difference to the
+best score there of all competitors; a failed run has an infinite one and ranks last.
+"""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from kbench.errors import ConfigError
+from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.quantities import decimals_for
+from kbench.report.comparisons.tables import Comparison, Line, Row, comparisons
+from kbench.report.sheet import Sheet
+from kbench.report.statistics.compare import ranks
+from kbench.run.results.rows import WITHOUT_OUTCOME
+
+# Experiments whose rows are comparable in this way.
+EXPERIMENTS = ("tables", "tuned")
+# Data sets are like the user's if rows and columns are within this factor of hers. Less leaves one
+# or two data sets of the committed rows, more is every data set. Set by hand.
+_LIKE = 10.0
+# Fewer data sets than these say nothing of a method.
+_SETS = 3
+# Seconds are given for so many rows.
+_ROWS = 10_000
+
+
+def standings(
+    rows: Iterable[Row], task: str | None = None, n: int | None = None, d: int | None = None
+) -> list[Sheet]:
+    """A table for each task, the smallest median distance first.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        As for `comparisons`; only those of `EXPERIMENTS` count.
+    task : {"binary", "multiclass", "regression"}, optional
+        Only this one.
+    n, d : int, optional
+        Training rows and features of the user's data: only data sets within a factor of ten.
+
+    Raises
+    ------
+    ConfigError
+        No two data sets are left, or no row is of such an experiment.
+    """
+    used = [row for row in rows if _asked(row) and row["status"] not in WITHOUT_OUTCOME]
+    tables = [one for one in comparisons(_of_one_machine(used)) if _like(one, n, d)]
+    by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
+    for one in tables:
+        if one.problem.task and task in (None, one.problem.task):
+            by_task[one.problem.task].append(one)
+    made = [_sheet(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
+    if not made:
+        raise ConfigError(
+            "no two data sets of this kind have rows of the experiments "
+            f"{' and '.join(EXPERIMENTS)}: leave out n= or d=, or run one of them"
+        )
+    return made
+
+
+def _asked(row: Row) -> bool:
+    return not {*EXPERIMENTS}.isdisjoint(str(row["experiment"] or "").split(","))
+
+
+def _of_one_machine(rows: Sequence[Row]) -> list[Row]:
+    """Those of the machine with the most rows, because seconds of several are not compared."""
+    of_machine: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        of_machine[row["environment"], row["threads"]].append(row)
+    return max(of_machine.values(), key=len, default=[])
+
+
+def _like(comparison: Comparison, n: int | None, d: int | None) -> bool:
+    sizes = (comparison.problem.n_train, n), (comparison.problem.n_features, d)
+    return all(
+        wanted is None or (size is not None and max(size, wanted) <= _LIKE * min(size, wanted))
+        for size, wanted in sizes
+    )
+
+
+def _sheet(task: str, sets: Sequence[Comparison]) -> Sheet:
+    lines = [{_name(line): line for line in one.lines} for one in sets]
+    every = sorted({name for known in lines for name in known})
+    enough = min(_SETS, len(sets))
+    names = [name for name in every if sum(name in known for known in lines) >= enough]
+    gaps: defaultdict[str, list[float]] = defaultdict(list)
+    places: defaultdict[str, list[float]] = defaultdict(list)
+    for one, known in zip(sets, lines, strict=True):
+        here = [name for name in names if name in known]
+        scores = [_score(known[name], one) for name in here]
+        finite = [score for score in scores if not math.isnan(score)]
+        top = max(finite, key=lambda score: one.score.sign * score, default=math.nan)
+        for name, score, place in zip(
+            here, scores, ranks([scores], one.score.sign)[0], strict=True
+        ):
+            gaps[name].append(
+                math.inf if math.isnan(score) else abs(top - score) / (abs(top) or 1.0)
+            )
+            places[name].append(float(place))
+    order = sorted(names, key=lambda name: (statistics.median(gaps[name]), name))
+    rows = [
+        _row(name, gaps[name], places[name], [k[name] for k in lines if name in k])
+        for name in order
+    ]
+    header = ["method", "% behind", "mean rank", "data sets", "failed"]
+    header += ["fit s", "predict s"]
+    titles = ", ".join(title(one.problem) for one in sets)
+    behind = (
+        "% behind: median relative difference to the best score of a data set. Mean rank ± its"
+        " standard error over data sets. Methods on different numbers of data sets are not on"
+        " the same ones."
+    )
+    seconds = (
+        f"fit s, predict s: median seconds for {_ROWS:,} rows on {sets[0].machine.environment},"
+        " with the one setting of each method, which was fixed or searched on training rows."
+    )
+    notes = [f"Data sets: {titles}.", behind, seconds]
+    return Sheet(f"Which model: {task}, {len(sets)} data sets", 1, header, rows, notes)
+
+
+def _name(line: Line) -> str:
+    """The method, and how it differs from the same method's other settings."""
+    metric = line.params.get("metric")
+    return f"{line.method} metric={metric}" if metric else line.method
+
+
+def _score(line: Line, comparison: Comparison) -> float:
+    mean = line.mean_sd(comparison.score.column)
+    return math.nan if mean is None else mean[0]
+
+
+def _row(
+    name: str, gaps: Sequence[float], places: Sequence[float], lines: Sequence[Line]
+) -> list[str]:
+    middle = statistics.median(gaps)
+    mean = statistics.fmean(places)
+    error = statistics.stdev(places) / math.sqrt(len(places)) if len(places) > 1 else math.nan
+    spread = "" if math.isnan(error) else f" ± {error:.1f}"
+    failed = sum(not line.ok for line in lines)
+    seconds = [_seconds(lines, "fit_s", "n_train"), _seconds(lines, "predict_s", "n_test")]
+    behind = f"{100 * middle:.2f}" if math.isfinite(middle) else "fails"
+    return [name, behind, f"{mean:.1f}{spread}", str(len(places)), str(failed or ""), *seconds]
+
+
+def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
+    found = [
+        measured[0] * _ROWS / line.ok[0][rows]
+        for line in lines
+        if line.ok and line.ok[0][rows] and (measured := line.mean_sd(column)) is not None
+    ]
+    if not found:
+        return ""
+    middle = statistics.median(found)
+    return f"{middle:.{decimals_for(middle, 2)}f}"

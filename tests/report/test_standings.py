@@ -1,0 +1,69 @@
+"""The ranking that answers which model for which data."""
+
+import csv
+import io
+import json
+
+import pytest
+from report_rows import failed, make_row
+
+from kbench.errors import ConfigError
+from kbench.report import make_ranking
+from kbench.run.results.folder import ResultsFolder
+
+SETS = {"a": (100, 4), "b": (200, 5), "c": (5000, 40)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three data sets; `near` is best on two, `far` on one, `new` is of another experiment."""
+    folder = ResultsFolder(tmp_path / "results")
+    for name, (n, d) in SETS.items():
+        shape = {"dataset": name, "data_sha256": name, "n_train": n, "n_features": d}
+        here = {**shape, "experiment": "demo,tables", "fit_cpu_s": n / 1000, "n_test": 500}
+        best = "near" if name != "b" else "far"
+        for method in ("near", "far"):
+            folder.write(make_row(method, 0.8 if method == best else 0.6, **here))
+        folder.write(make_row("new", 0.9, **shape, experiment="demo"))
+        own = {"dataset": name, "data_sha256": name, "experiment": "tuned"}
+        folder.write(failed("never", "timeout", **own))  # it never loaded the data
+    return folder
+
+
+def lines(text):
+    return {one["method"]: one for one in csv.DictReader(io.StringIO(text))}
+
+
+def test_methods_are_ranked_by_their_distance_to_the_best_of_their_experiments(folder):
+    found = lines(make_ranking(folder, format="csv"))
+    assert list(found) == ["near", "far", "never"]
+    assert found["near"]["% behind"] == "0.00"
+    assert found["far"]["% behind"] == "25.00"
+    assert found["never"]["% behind"] == "fails"
+    assert [found[name]["failed"] for name in found] == ["", "", "3"]
+    assert found["near"]["mean rank"] == "1.3 ± 0.3"
+    assert found["near"]["fit s"] == "10"
+
+
+def test_only_data_like_the_user_s_count(folder):
+    text = make_ranking(folder, n=150, d=4)
+    assert "2 data sets" in text
+    assert "Data sets: a, b." in text
+    with pytest.raises(ConfigError, match="no two data sets of this kind"):
+        make_ranking(folder, n=10**6)
+    with pytest.raises(ConfigError, match="no two data sets of this kind"):
+        make_ranking(folder, task="regression")
+
+
+def test_a_learned_metric_is_a_competitor_of_its_own(folder):
+    for name, (n, d) in SETS.items():
+        params = json.dumps({"metric": "auto"})
+        shape = {"dataset": name, "data_sha256": name, "n_train": n, "n_features": d}
+        folder.write(make_row("near", 0.81, params=params, experiment="tables", **shape))
+    assert "near metric=auto" in lines(make_ranking(folder, format="csv"))
+
+
+@pytest.mark.parametrize("format", ["terminal", "markdown", "latex", "json"])
+def test_every_format_has_every_method(folder, format):
+    text = make_ranking(folder, format=format, width=120)
+    assert all(name in text for name in ("near", "far", "never"))
