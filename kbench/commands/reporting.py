@@ -1,4 +1,4 @@
-"""kbench report [pages|compare|ranking|papers] [format=FORMAT] [out=FILE] [...]
+"""kbench report [pages|compare|ranking|plot|papers] [format=FORMAT] [out=FILE] [...]
 
 FORMAT is terminal, markdown, csv, json, latex, html or mlflow.
 
@@ -29,6 +29,10 @@ data: distances to the best score, ranks, seconds and failures over data sets of
 factor of ten of n training rows and d features, each method with a setting that no test row chose,
 from the rows that came with kbench and your own of the same experiments.
 
+`kbench report plot [x=fit_cpu_s] [y=accuracy] [method=...] [dataset=...] [out=plot.png]` draws a
+panel for each data set, as PNG, SVG or PDF: methods over a measured column with the Pareto front,
+scores over a swept parameter (x=C), or curves (x=seconds y=objective).
+
 `kbench report papers [table=hss_table5,dcsvm,...] [format=...]` prints every table of the five
 papers, each cell as "printed | measured". table=claims gives the papers' claims with verdicts
 computed from the rows, table=cells counts the measured cells, table=causes lists why scores differ
@@ -52,10 +56,12 @@ if TYPE_CHECKING:
     from kbench.run.results.folder import ResultsFolder
 
 
-WORDS = ("compare", "pages", "ranking", *sorted(entry_points(group="kbench.reports").names))
+WORDS = ("compare", "pages", "plot", "ranking", *sorted(entry_points(group="kbench.reports").names))
 KEYS = ["format", "out", "method", "dataset", "metric", "columns", "settings", "trials"]
-KEYS += ["reference", "results_dir", "table", "task", "n", "d"]
-_OF_RANKING = ("task", "n", "d")
+KEYS += ["reference", "results_dir", "table", "task", "n", "d", "x", "y"]
+# Key -> the word that takes it.
+_OF_ONE = {"table": "papers", "task": "ranking", "n": "ranking", "d": "ranking"}
+_OF_ONE |= {"x": "plot", "y": "plot"}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -75,14 +81,14 @@ def main(argv: Sequence[str]) -> int:
         return _plugin(bare[0], installed_plugins()[bare[0]], folder, values)
     if bare == ["ranking"]:
         return _ranking(folder, values)
+    if bare == ["plot"]:
+        return _plot(folder, values)
     if bare not in ([], ["compare"]):
         words = ", ".join(f"`{word}`" for word in WORDS)
         raise ConfigError(f"kbench report takes key=value or one of {words}, not {bare[-1]!r}")
-    if "table" in values:
-        raise ConfigError("kbench report takes no table=...; kbench report papers does")
-    for key in _OF_RANKING:
+    for key, word in _OF_ONE.items():
         if key in values:
-            raise ConfigError(f"kbench report takes no {key}=...; kbench report ranking does")
+            raise ConfigError(f"kbench report takes no {key}=...; kbench report {word} does")
     format = one_of(
         "format",
         values.get("format", "terminal"),
@@ -132,7 +138,7 @@ def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report.text.terminal import takes_colour
     from kbench.run.results.metrics import METRICS
 
-    taken = (*_OF_RANKING, "format", "out", "reference", "results_dir")
+    taken = ("task", "n", "d", "format", "out", "reference", "results_dir")
     _refuse("ranking", values, without=[key for key in KEYS if key not in taken])
     format = one_of("format", values.get("format", "terminal"), COMPARE_FORMATS)
     out = _out(values, format, "report.html")
@@ -148,6 +154,25 @@ def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         colour=out is None and takes_colour(sys.stdout),
     )
     return _deliver(text, out)
+
+
+def _plot(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
+    from kbench.report import plot
+
+    taken = ("x", "y", "method", "dataset", "reference", "out", "results_dir")
+    _refuse("plot", values, without=[key for key in KEYS if key not in taken])
+    out = Path(values.get("out", "plot.png"))
+    plot(
+        folder,
+        values.get("x", "fit_cpu_s"),
+        values.get("y"),
+        methods=names(values.get("method")),
+        datasets=names(values.get("dataset")),
+        reference=_flag(values, "reference", "false"),
+        out=out,
+    )
+    print(out)
+    return 0
 
 
 def _mlflow(values: Mapping[str, str]) -> int:

@@ -6,6 +6,7 @@ differences, `text` has a module for each text format, `charts` draws SVG, `page
 Other packages add reports of their own as `plugins`; that on the papers is `kbench.papers`.
 """
 
+import io
 import logging
 import shutil
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
 from kbench.report.charts.metric_chart import draw_metric
+from kbench.report.charts.plots import figure
 from kbench.report.charts.reliability import reliability_curves
 from kbench.report.charts.search_chart import searches
 from kbench.report.comparisons.quantities import COSTS, SCORES, quantity
@@ -38,6 +40,9 @@ from kbench.report.statistics.standings import standings
 from kbench.report.text import latex, markdown, terminal, tidy
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
     from kbench.run.results.folder import ResultsFolder
 
 _LOG = logging.getLogger(__name__)
@@ -53,11 +58,14 @@ __all__ = [
     "make_papers",
     "make_ranking",
     "make_report",
+    "plot",
     "read_rows",
     "write_report",
 ]
 
 FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
+
+PLOT_FORMATS = (".png", ".svg", ".pdf")
 
 COMPARE_FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 
@@ -283,6 +291,57 @@ def _sheets_text(sheets: list[Sheet], format: str, width: int | None, colour: bo
         width=width or shutil.get_terminal_size((120, 24)).columns,
         paint=terminal.coloured if colour else terminal.plain,
     )
+
+
+def plot(
+    rows: "pd.DataFrame | ResultsFolder",
+    x: str = "fit_cpu_s",
+    y: str | None = None,
+    *,
+    methods: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    reference: bool = False,
+    out: str | Path | None = None,
+) -> "Figure":
+    """A figure of matplotlib with a panel for each data set.
+
+    Parameters
+    ----------
+    rows : DataFrame of `kbench.read_rows`, or ResultsFolder
+        A folder has curves as well.
+    x : str
+        A measured column (`fit_cpu_s`, `prediction_cost`, `n_support`, ...): methods and settings
+        as marks, with the Pareto front. Or a parameter (`C`): scores over its values. Or the
+        abscissa of a curve (`seconds`, `samples`).
+    y : str, optional
+        A measured column or a curve (`objective`, `test_error`); by default the task's first score.
+    methods, datasets, reference : as in `make_report`, of a folder.
+    out : path, optional
+        Also save it: .png, .svg or .pdf.
+
+    Raises
+    ------
+    ConfigError
+        Nothing can be drawn, or the suffix of `out` is another.
+    """
+    from kbench.run.results.folder import ResultsFolder
+
+    curves = None
+    if isinstance(rows, ResultsFolder):
+        found, skipped = frame(rows, methods, datasets, reference=reference, trials=False)
+        for line in skipped:
+            _LOG.warning(line)
+        curves = rows.read_curves(reference=reference)
+    else:
+        found = rows.assign(origin=rows.get("origin", "own"))
+    if out is not None and Path(out).suffix not in PLOT_FORMATS:
+        raise ConfigError(f"out={out}: a plot is a file {', '.join(PLOT_FORMATS)}")
+    drawn = figure(run_records(found), x, y, curves)
+    if out is not None:
+        text = io.BytesIO()
+        drawn.savefig(text, format=Path(out).suffix[1:], dpi=150)
+        write(out, text.getvalue())
+    return drawn
 
 
 def export_runs(

@@ -167,9 +167,9 @@ def package_text(package: str, name: str) -> str:
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def write(path: str | Path, text: str) -> None:
-    """Write a text file atomically, as UTF-8."""
+def write(path: str | Path, content: str | bytes) -> None:
+    """Write a file atomically, text as UTF-8."""
     from kbench.files import atomic_file
 
     with atomic_file(Path(path)) as file:
-        file.write(text.encode())
+        file.write(content.encode() if isinstance(content, str) else content)

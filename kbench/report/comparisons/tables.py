@@ -19,6 +19,9 @@ Row = Mapping[str, Any]
 # Of a row that is made of several attempts of a run: the rows of these attempts.
 REPEATS = "repeats"
 
+# Parameters that state the problem that is solved, as scikit-learn names them; the others say how.
+OF_THE_PROBLEM = ("kernel", "C", "alpha", "gamma", "degree", "coef0", "epsilon", "fit_intercept")
+
 # A run is contended if other processes kept more processors busy than this during its fit.
 _MAX_OTHER_CPUS = 0.2
 # Rows without that count: a fit on one thread is contended if its wall seconds are more than this

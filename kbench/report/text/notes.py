@@ -5,14 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kbench.report.comparisons.quantities import SECONDS
-from kbench.report.comparisons.tables import Comparison, Line, contended, short
+from kbench.report.comparisons.tables import OF_THE_PROBLEM, Comparison, Line, contended, short
 
 # Number of failures (pairs of method and status) explained below a table; others are only counted.
 _FAILURES = 5
 # Number of warnings (pairs of method and text) below a table; others are only counted.
 _WARNINGS = 5
-# Parameters that state the problem that is solved, as scikit-learn names them; the others say how.
-_OF_THE_PROBLEM = ("kernel", "C", "alpha", "gamma", "degree", "coef0", "epsilon", "fit_intercept")
 # Number of lines whose repetitions are described below a table; others are only counted.
 _REPEATED = 8
 
@@ -98,7 +96,7 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
 def _unequal(comparison: Comparison) -> list[str]:
     """`Compared at different C: 1 (svc); loo (kernel_svc).` for parameters that methods share."""
     remarks = []
-    for name in _OF_THE_PROBLEM:
+    for name in OF_THE_PROBLEM:
         tried: dict[str, dict[str, None]] = {}  # method -> its values
         for line in comparison.lines:
             if name in line.params:

@@ -1,0 +1,223 @@
+"""Charts of rows by matplotlib, in files and notebooks: trade-offs, swept parameters, curves.
+
+The charts of the pages are SVG of our own, because each mark of them opens its run. These are for
+papers and slides: a figure of matplotlib, which its user can change and save.
+"""
+
+import itertools
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.config import nearest
+from kbench.errors import ConfigError
+from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.quantities import QUANTITIES, Quantity
+from kbench.report.comparisons.tables import (
+    OF_THE_PROBLEM,
+    Comparison,
+    Line,
+    Row,
+    comparisons,
+    short,
+)
+from kbench.report.statistics.fronts import Cost, pareto, points
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MARKERS = "osD^vP*X<>"
+_COLUMNS, _WIDTH, _HEIGHT = 3, 4.2, 3.3  # panels side by side; inches of one
+# Values over more than this factor get a logarithmic axis: less is readable on a linear one.
+_LOG = 20.0
+
+Styles = Mapping[str, dict[str, Any]]
+
+
+def figure(
+    rows: Iterable[Row], x: str, y: str | None, curves: "pd.DataFrame | None" = None
+) -> "Figure":
+    """A panel for each data set, with a colour and a marker for each method.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        As for `comparisons`.
+    x : str
+        A column of measured values: marks are methods and settings, means over seeds with their
+        standard deviations, and dashes the Pareto front. Or a parameter: lines over its values. Or
+        `seconds`, or another abscissa of a curve, with the curve's name as `y`.
+    y : str, optional
+        A column of measured values, or a curve; the score that leads the task by default.
+    curves : data frame, optional
+        As `ResultsFolder.read_curves` returns them.
+
+    Raises
+    ------
+    ConfigError
+        Nothing can be drawn: the rows have no such column, parameter or curve.
+    """
+    from matplotlib.figure import Figure
+
+    rows = list(rows)
+    known = set() if curves is None else set(zip(curves["curve"], curves["x_name"], strict=True))
+    of_curves = (y, x) in known and not any(x in json.loads(row["params"] or "{}") for row in rows)
+    names = {*QUANTITIES, *(name for name, _ in known)}
+    if y is not None and y not in names:
+        raise ConfigError(f"y={y}{nearest(y, names)}: no run has such values")
+    score = None if y is None or of_curves or y not in QUANTITIES else QUANTITIES[y]
+    tables = comparisons(rows, score)
+    drawn = [(one, _lines(one, x, y, score, curves, of_curves)) for one in tables]
+    drawn = [(one, series) for one, series in drawn if series]
+    if not drawn:
+        raise ConfigError(
+            f"no run has both x={x} and y={y or 'a score'}: x is a measured column "
+            f"({', '.join(QUANTITIES)}), a parameter, or the abscissa of a curve"
+        )
+    methods = sorted({method for _, series in drawn for method, *_ in series})
+    colours = [f"C{i}" for i in range(10)]
+    styles: Styles = {
+        method: {"color": colours[i % 10], "marker": _MARKERS[i % len(_MARKERS)]}
+        for i, method in enumerate(methods)
+    }
+    width = min(_COLUMNS, len(drawn))
+    height = math.ceil(len(drawn) / width)
+    made = Figure(figsize=(_WIDTH * width, _HEIGHT * height + 0.5), layout="constrained")
+    panels = list(itertools.chain(*made.subplots(height, width, squeeze=False)))
+    titles = [title(one.problem) for one, _ in drawn]
+    for axes, (comparison, series), name in zip(panels, drawn, titles, strict=False):
+        _panel(axes, comparison, series, styles, x, y, score)
+        machine = comparison.machine
+        where = (
+            f"\n{machine.environment}, {machine.threads} threads, n={comparison.problem.n_train}"
+        )
+        axes.set_title(name + (where if titles.count(name) > 1 else ""), fontsize="medium")
+    for axes in panels[len(drawn) :]:
+        axes.set_axis_off()
+    handles = {
+        method: panels[0].plot([], [], linestyle="", **styles[method])[0] for method in methods
+    }
+    made.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 5))
+    return made
+
+
+# method, label, abscissae, ordinates, deviations or None; `label` is "" for marks.
+_Series = tuple[str, str, list[float], list[float], list[float] | None]
+
+
+def _lines(
+    comparison: Comparison,
+    x: str,
+    y: str | None,
+    score: Quantity | None,
+    curves: "pd.DataFrame | None",
+    of_curves: bool,
+) -> list[_Series]:
+    if of_curves:
+        assert curves is not None
+        return _curves(comparison, x, str(y), curves)
+    if score is not None and comparison.score != score:
+        return []
+    if x in QUANTITIES:
+        return [
+            (point.line.method, "", [point.cost * _factor(x)], [_shown(comparison, point.score)],
+             [point.sd * comparison.score.factor])
+            for point in points(comparison, Cost(x, x, ""))
+        ]  # fmt: skip
+    return _swept(comparison, x)
+
+
+def _curves(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> list[_Series]:
+    chosen = curves[(curves["curve"] == y) & (curves["x_name"] == x)]
+    found: list[_Series] = []
+    for line in comparison.lines:
+        for row in line.rows:
+            own = chosen[
+                (chosen["key"] == row["key"]) & (chosen["environment"] == row["environment"])
+            ]
+            if len(own):
+                name = f"{line.label}, seed {row['seed']}"
+                found.append((line.method, name, own["x"].tolist(), own["value"].tolist(), None))
+    return found
+
+
+def _swept(comparison: Comparison, name: str) -> list[_Series]:
+    """A line for each method and setting of its other parameters, over the values of `name`."""
+    groups: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
+    for line in comparison.lines:
+        value = line.params.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            others = {k: short(v) for k, v in line.params.items() if k != name}
+            groups[line.method, json.dumps(others, sort_keys=True)].append(line)
+    found: list[_Series] = []
+    for (method, own), lines in groups.items():
+        words = _where_they_differ(json.loads(own), [k for m, k in groups if m == method])
+        measured = sorted(
+            (line.params[name], *mean)
+            for line in lines
+            if (mean := line.mean_sd(comparison.score.column)) is not None
+        )
+        if measured:
+            means = [_shown(comparison, mean) for _, mean, _ in measured]
+            spread = [(sd or 0.0) * comparison.score.factor for *_, sd in measured]
+            found.append((method, words, [float(v) for v, *_ in measured], means, spread))
+    return found
+
+
+def _where_they_differ(own: Mapping[str, str], settings: Sequence[str]) -> str:
+    """The parameters of the problem in which a setting differs from others of its method."""
+    every = [json.loads(setting) for setting in settings]
+    names = [n for n in OF_THE_PROBLEM if n in own and any(o.get(n) != own[n] for o in every)]
+    return " ".join(f"{name}={own[name]}" for name in names)
+
+
+def _shown(comparison: Comparison, value: float) -> float:
+    return value * comparison.score.factor
+
+
+def _factor(column: str) -> float:
+    return QUANTITIES[column].factor
+
+
+def _panel(
+    axes: "Axes",
+    comparison: Comparison,
+    series: Sequence[_Series],
+    styles: Styles,
+    x: str,
+    y: str | None,
+    score: Quantity | None,
+) -> None:
+    from matplotlib.ticker import NullFormatter
+
+    of_quantities = x in QUANTITIES
+    for method, label, xs, ys, spread in series:
+        style = {**styles[method], "label": label, "markersize": 5, "linewidth": 1.2}
+        if spread is None:
+            axes.plot(xs, ys, color=style["color"], label=label, linewidth=1.2, alpha=0.8)
+        else:
+            bars = spread if any(spread) else None
+            axes.errorbar(xs, ys, bars, linestyle="none" if of_quantities else "-", **style)
+            near: dict[str, Any] = {"xytext": (-4, 5), "textcoords": "offset points", "ha": "right"}
+            axes.annotate(label, (xs[-1], ys[-1]), fontsize="x-small", color=style["color"], **near)
+    every = [value for _, _, xs, _, _ in series for value in xs]
+    if min(every) > 0.0 and max(every) > _LOG * min(every):
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    if of_quantities:
+        _front(axes, comparison, x)
+    axes.set_xlabel(QUANTITIES[x].title if of_quantities else x)
+    axes.set_ylabel(str(y) if y is not None and score is None else comparison.score.title)
+    axes.grid(alpha=0.3)
+
+
+def _front(axes: "Axes", comparison: Comparison, x: str) -> None:
+    front = pareto(points(comparison, Cost(x, x, "")), comparison.score.sign)
+    if len(front) > 1:
+        xs = [point.cost * _factor(x) for point in front]
+        ys = [_shown(comparison, point.score) for point in front]
+        axes.step(xs, ys, where="post", color="0.4", linestyle="--", linewidth=1, zorder=0)

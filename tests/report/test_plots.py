@@ -1,0 +1,91 @@
+"""Figures of rows by matplotlib."""
+
+import json
+
+import pytest
+from report_rows import make_row
+
+import kbench
+from kbench.commands import reporting
+from kbench.errors import ConfigError
+from kbench.report import plot
+from kbench.run.results.folder import Curve, ResultsFolder
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Two methods, one with three values of C at two seeds, and a curve."""
+    monkeypatch.chdir(tmp_path)
+    folder = ResultsFolder("results")
+    for C, accuracy in ((0.1, 0.7), (1.0, 0.9), (100.0, 0.8)):
+        for seed in (0, 1):
+            params = json.dumps({"C": C, "gamma": 0.5})
+            row = make_row("svc", accuracy + 0.02 * seed, seed, params=params, fit_cpu_s=C)
+            folder.write(row)
+    curve = Curve(curve="violation", x_name="seconds", x=[0.1, 0.2], value=[3.0, 1.0])
+    folder.write(make_row("knn", 0.6, fit_cpu_s=0.01), [curve])
+    return folder
+
+
+def panel(figure):
+    (axes,) = (one for one in figure.axes if one.axison)
+    return axes
+
+
+def points(axes, label):
+    (line,) = (one for one in axes.get_lines() if one.get_label() == label)
+    return line.get_xdata().tolist(), line.get_ydata().tolist()
+
+
+def test_marks_are_the_means_of_settings_and_dashes_the_pareto_front(folder):
+    axes = panel(plot(folder))
+    marks = [bars.lines[0].get_xydata()[0].tolist() for bars in axes.containers]
+    assert sorted(marks) == [[0.01, 60.0], [0.1, 71.0], [1.0, 91.0], [100.0, 81.0]]
+    front = next(line for line in axes.get_lines() if line.get_linestyle() == "--")
+    assert front.get_xdata().tolist() == [0.01, 0.1, 1.0]
+    assert axes.get_xscale() == "log"
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("fit CPU s", "accuracy %")
+
+
+def test_a_swept_parameter_is_a_line_with_its_deviations(folder):
+    axes = panel(plot(folder, x="C"))
+    (bars,) = axes.containers
+    assert bars.lines[0].get_xydata().tolist() == [[0.1, 71.0], [1.0, 91.0], [100.0, 81.0]]
+    assert bars.has_yerr
+
+
+def test_a_curve_is_drawn_for_each_run_that_has_it(folder):
+    axes = panel(plot(folder, x="seconds", y="violation"))
+    assert points(axes, "knn, seed 0") == ([0.1, 0.2], [3.0, 1.0])
+    assert axes.get_ylabel() == "violation"
+
+
+def test_rows_as_a_frame_are_drawn_as_the_folder_is(folder):
+    axes = panel(plot(kbench.read_rows("results"), x="C", y="accuracy"))
+    (bars,) = axes.containers
+    assert len(bars.lines[0].get_xydata()) == 3
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_the_command_writes_a_file(folder, suffix, capsys):
+    assert reporting.main(["plot", "x=C", f"out=chart.{suffix}"]) == 0
+    assert capsys.readouterr().out == f"chart.{suffix}\n"
+    head = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    with open(f"chart.{suffix}", "rb") as file:
+        assert file.read(5).startswith(head[suffix])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["x=D"], "no run has both x=D and y=a score"),
+        (["y=violatoin"], "nearest: violation"),
+        (["y=rmse"], "no run has both x=fit_cpu_s and y=rmse"),
+        (["x=seconds", "y=accuracy"], "no run has both"),
+        (["out=a.jpg"], "a plot is a file .png, .svg, .pdf"),
+        (["format=csv"], "takes no format="),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(folder, words, said):
+    with pytest.raises(ConfigError, match=said):
+        reporting.main(["plot", *words])
