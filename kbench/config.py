@@ -18,6 +18,22 @@ from typing import Any
 from kbench.errors import ConfigError, one_line, with_type
 from kbench.settings import Settings
 
+# Words of other tools, and of other keys -> the key that does the same here.
+_SYNONYMS = {
+    **dict.fromkeys(("timeout", "limits.timeout", "limits.time", "time_limit"), "limits.wall_s"),
+    **dict.fromkeys(("memory", "limits.memory", "memory_limit"), "limits.memory_mb"),
+    **dict.fromkeys(("n_jobs", "jobs", "workers"), "parallel.jobs, limits.threads"),
+    **dict.fromkeys(("threads", "limits.n_jobs"), "limits.threads"),
+    **dict.fromkeys(("cv", "folds"), "tune.cv"),
+    **dict.fromkeys(("random_state", "method.seed", "method.random_state"), "seed"),
+    **dict.fromkeys(("test_size", "dataset.test_size"), "dataset.split.test_fraction"),
+    **dict.fromkeys(("dataset.split.test_size", "dataset.test"), "dataset.split.test_fraction"),
+    **dict.fromkeys(("target", "label", "dataset.label"), "dataset.source.columns.target"),
+    **dict.fromkeys(("metric", "columns"), "a key of `kbench report`"),
+    **dict.fromkeys(("file", "path", "data", "dataset.file"), "dataset.path"),
+    **dict.fromkeys(("delimiter", "sep", "dataset.sep"), "dataset.source.columns.delimiter"),
+}
+
 # Folders of configs/ that a command chooses from.
 GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
 
@@ -82,33 +98,14 @@ def options(group: str) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
-# What people write who know other tools, in whole keys or their last words -> how kbench has it.
-_ELSEWHERE = {
-    "cv": "kbench tune ... tune.cv=N folds",
-    "jobs": "parallel.jobs=N runs at a time",
-    "metric": "kbench report metric=... leads with another score",
-    "metrics": "kbench report metric=... leads with another score",
-    "n_jobs": "parallel.jobs=N runs at a time, limits.threads=N threads of a run",
-    "n_threads": "limits.threads=N threads of a run",
-    "probability": "method.calibration=sigmoid adds probabilities",
-    "random_state": "seed=N sets it",
-    "seed": "seed=N sets it",
-    "threads": "limits.threads=N threads of a run",
-    "time": "limits.wall_s=SECONDS of a run",
-    "timeout": "limits.wall_s=SECONDS of a run",
-}
-
-
-def elsewhere(key: str) -> str:
-    """`: tune.cv=N folds` for a key that other tools have; '' for one that none has."""
-    known = _ELSEWHERE.get(key.rpartition(".")[2])
-    return f": {known}" if known else ""
-
-
 def require_option(group: str, name: str) -> Path:
     """The file of `group=name`; a ConfigError with the nearest names if there is none."""
     known = options(group)
     if name not in known:
+        if group == "dataset" and (Path(name).suffix or "/" in name):
+            raise ConfigError(
+                f"no dataset is called {name!r}; write dataset.path={name} for a file of yours"
+            )
         names = f", there are {', '.join(sorted(known)) or 'none'}"
         if len(known) > 8:
             names = f"; `kbench list {group}s` names them"
@@ -250,21 +247,22 @@ def _check_word(text: str, before: str, after: str) -> None:
     if re.match(r"hydra[./]", name):
         instead = f"write {_HYDRA_KEYS[name]}" if name in _HYDRA_KEYS else "leave it out"
         raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
-    if key.startswith("+") and not re.search(r"[./@]", name):
-        known = {*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned"}
-        if name not in known:
-            raise ConfigError(
-                f"no key is called {name!r}{nearest(name, known)}; the keys of a command are "
-                f"{', '.join(sorted(known))}"
-            )
+    known = {*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"}
+    if not re.search(r"[./@]", name) and name not in known:
+        instead = _SYNONYMS.get(name)
+        hint = f" (nearest: {instead})" if instead else nearest(name, known)
+        raise ConfigError(
+            f"no key is called {name!r}{hint}; the keys of a command are "
+            f"{', '.join(sorted(known))}, and those of a method method.{name}=..."
+        )
     if re.match(r"~(/|$)", value):
         raise ConfigError(
             f"{text}: the shell expands ~ only where a word begins; write {key}=$HOME{value[1:]}"
         )
 
 
-# Keys that `+` adds to a composed config; other new keys are refused.
-_EXTENSIBLE = re.compile(r"(method|dataset|parallel\.options)\.")
+# Keys of which an error says that `+` adds them; those of a data set are all in its file.
+_EXTENSIBLE = re.compile(r"(method|parallel\.options)\.")
 
 
 class Composer:
@@ -375,9 +373,10 @@ class Composer:
         hint = nearest(key, known) or nearest(f"method.{key}", known)
         tail = [k for k in known if k.rpartition(".")[2] == key]
         if tail:
-            tail.sort(key=lambda k: (not k.startswith("method."), k))
-            hint = f" (nearest: {', '.join(tail[:3])})"
-        hint = elsewhere(key) or hint
+            by_use = sorted(tail, key=lambda k: (not k.startswith("method."), ".use." in k, k))
+            hint = f" (nearest: {', '.join(by_use[:3])})"
+        if key in _SYNONYMS:
+            hint = f" (nearest: {_SYNONYMS[key]})"
         new = f"; a new one is written +{key}=..." if _EXTENSIBLE.match(key) else ""
         return ConfigError(f"no key is called {key!r}{hint}{new}")
 

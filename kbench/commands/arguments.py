@@ -1,9 +1,14 @@
 """Parsing of the arguments of commands: key=value words, bare words and flags."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kbench.run.results.folder import ResultsFolder
 
 # Flags of Hydra's own command line that kbench does not take -> what to write instead.
 _HYDRA_FLAGS = {
@@ -43,6 +48,24 @@ def read(argv: Sequence[str], keys: Iterable[str]) -> tuple[list[str], dict[str,
                 f"no key of this command is called {key!r}{nearest(key, known)}{takes}"
             )
     return bare, values
+
+
+def results_folder(values: Mapping[str, str]) -> "ResultsFolder":
+    """The folder `results_dir` of a command that reads rows.
+
+    Raises
+    ------
+    ConfigError
+        The command names a folder that does not exist.
+    """
+    from kbench.run.results.folder import ResultsFolder
+
+    path = Path(values.get("results_dir", "results"))
+    if "results_dir" in values and not path.is_dir():
+        beside = path.parent
+        there = [str(beside / p.name) for p in beside.glob("*") if p.is_dir()]
+        raise ConfigError(f"results_dir={path}: there is no such folder{nearest(str(path), there)}")
+    return ResultsFolder(path)
 
 
 def names(value: str | None) -> list[str] | None:

@@ -37,6 +37,11 @@ def main(argv: Sequence[str]) -> int:
     if not bare:
         raise ConfigError("kbench data takes where, check or prepare, and names of data sets")
     verb = one_of("what to do", bare[0], ["where", "check", "prepare"])
+    if verb == "prepare" and not bare[1:]:
+        raise ConfigError(
+            "kbench data prepare takes names of data sets, which `kbench list datasets` shows, or "
+            "all, which downloads several GB"
+        )
     asked = bare[1:] or ["all"]
     for name in asked:
         if name != "all" and not name.startswith("openml:"):

@@ -16,32 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from kbench.commands.arguments import flags, one_of, read
+from kbench.commands.arguments import flags, one_of, read, results_folder
 from kbench.config import composer, options
 from kbench.errors import ConfigError
 from kbench.settings import Limits
 
-# Keys of a data set, or groups of them, that a row's command may set. Of `source` only what says
-# how a file is read: it holds addresses to download from as well.
-_DATASET_KEYS = (
-    "chunks",
-    "first_test",
-    "first_train",
-    "holdout",
-    "missing",
-    "path",
-    "scale",
-    "scale_over",
-    "source.arrays",
-    "source.columns",
-    "source.format",
-    "split",
-    "storage",
-    "target",
-    "task",
-    "test_path",
-    "variant",
-)
+# Keys of a data set that a row's command may not set: addresses to download from, and what the
+# row's columns say.
+_REFUSED = ("source.files", "source.kind", "source.bundled", "source.generator", "facts", "assumed")
+_DESCRIBING = ("name", "about", "homepage", "licence")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -51,13 +34,12 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.execution.worker import Kept, Live, set_threads
     from kbench.run.execution.worker import run as do_run
     from kbench.run.planning.plan import make_plan
-    from kbench.run.results.folder import ResultsFolder
 
     bare, values = read(argv, ["results_dir", "pdb"])
     if len(bare) != 1:
         raise ConfigError("kbench debug takes one KEY, as in `kbench debug 3f9a01c2`")
     debugger = one_of("pdb", values.get("pdb", "false"), ["true", "false"]) == "true"
-    row = ResultsFolder(values.get("results_dir", "results")).row(bare[0])
+    row = results_folder(values).row(bare[0])
     words, ignored = overrides_of(row)
     with composer() as hydra:
         plan = make_plan(hydra, words, obtain=obtain_in(Sandbox()))
@@ -93,9 +75,12 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     ConfigError
         The row's parameters are no mapping of names to plain values, or name a key of kbench.
     """
+    from kbench.data.configs.keys import KEYS
     from kbench.run.planning.command import hydra_value
     from kbench.run.planning.tuned_files import NONE
 
+    of_data = [key for key in KEYS if not key.startswith(_REFUSED) and key not in _DESCRIBING]
+    of_data.append("holdout")  # a search writes the group at once
     # A tuned file that is newer than the row must not add parameters.
     typed = list(_command_words(row["command"] or ""))
     dataset = row["dataset"]
@@ -110,7 +95,7 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         group, _, rest = key.partition(".")
         if group in ("method", "dataset", "seed", "tuned") and (not rest or group == "method"):
             continue
-        known = {"dataset": _DATASET_KEYS, "limits": [f.name for f in fields(Limits)]}
+        known = {"dataset": of_data, "limits": [f.name for f in fields(Limits)]}
         allowed = any(f"{rest}.".startswith(f"{name}.") for name in known.get(group, ()))
         if allowed and "${" not in word:
             words.append(word)

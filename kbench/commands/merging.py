@@ -5,16 +5,14 @@ No row is lost, even if a sweep writes to the folder at the same time.
 
 from collections.abc import Sequence
 
-from kbench.commands.arguments import read
+from kbench.commands.arguments import read, results_folder
 from kbench.errors import ConfigError
 
 
 def main(argv: Sequence[str]) -> int:
     """Merge and print what was done; exit code 0."""
-    from kbench.run.results.folder import ResultsFolder
-
     bare, values = read(argv, ["results_dir"])
     if bare:
         raise ConfigError(f"kbench merge takes results_dir=..., not {bare[0]!r}")
-    print(ResultsFolder(values.get("results_dir", "results")).merge())
+    print(results_folder(values).merge())
     return 0

@@ -47,8 +47,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.commands.arguments import names, one_of, read, whole
-from kbench.config import nearest
+from kbench.commands.arguments import names, one_of, read, results_folder, whole
 from kbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     bare, values = read(argv, KEYS)
     if not bare and values.get("format") == "mlflow":
         return _mlflow(values)
-    folder = _folder(values)
+    folder = results_folder(values)
     if bare == ["pages"]:
         _refuse("pages", values, without=[k for k in KEYS if k not in ("reference", "results_dir")])
         return _pages(folder, reference=_flag(values, "reference", "true"))
@@ -179,7 +178,7 @@ def _mlflow(values: Mapping[str, str]) -> int:
     from kbench.report import export_runs
 
     _refuse("format=mlflow", values, without=("metric", "columns", "settings", "table"))
-    folder = _folder(values)
+    folder = results_folder(values)
     store = values.get("out") or f"sqlite:///{folder.path.resolve() / '_mlflow.db'}"
     written, skipped = export_runs(
         folder,
@@ -212,21 +211,6 @@ def _deliver(text: str, out: Path | None) -> int:
     else:
         print(out)
     return 0
-
-
-def _folder(values: Mapping[str, str]) -> "ResultsFolder":
-    """The folder of results; only the default one need not exist yet."""
-    from kbench.run.results.folder import ResultsFolder
-
-    folder = ResultsFolder(values.get("results_dir", "results"))
-    if "results_dir" in values and not folder.path.is_dir():
-        beside = folder.path.parent
-        names = [one.name for one in beside.iterdir() if one.is_dir()] if beside.is_dir() else []
-        hint = nearest(folder.path.name, names)
-        if "," in folder.path.name:
-            hint = "; a report reads one folder"
-        raise ConfigError(f"results_dir={folder.path}: there is no such folder{hint}")
-    return folder
 
 
 def _pages(folder: "ResultsFolder", *, reference: bool) -> int:

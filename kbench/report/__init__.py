@@ -26,6 +26,7 @@ from kbench.report.comparisons.reading import (
     read_rows,
     records,
     require_count,
+    require_measured,
     require_names,
     run_records,
     write,
@@ -130,15 +131,10 @@ def make_report(
     score = None if metric is None else quantity(metric, "metric")
     shown = COSTS if columns is None else [quantity(name) for name in columns]
     rows, skipped = frame(folder, methods, datasets, reference=reference, trials=trials)
-    runs = run_records(rows)
-    tables = comparisons(runs, score)
-    for one, option in [(score, "metric"), *((q, "columns") for q in shown if columns is not None)]:
-        if one is not None and runs and all(row.get(one.column, 1) is None for row in runs):
-            measured = [s.column for s in SCORES if any(row[s.column] is not None for row in runs)]
-            raise ConfigError(
-                f"{option}={one.column}: none of these runs has it; scores that they have:"
-                f" {', '.join(measured) or 'none'}"
-            )
+    for option, columns_of in (("metric", [metric]), ("columns", columns or [])):
+        for column in columns_of:
+            require_measured(rows, option, column)
+    tables = comparisons(run_records(rows), score)
     environments = folder.environments()
     if format == "csv":
         text = tidy.csv_text(tidy.COMPARISON_COLUMNS, tidy.comparison_records(tables))
@@ -220,6 +216,7 @@ def make_comparison(
     names = list(dict.fromkeys(methods or []))
     score = None if metric is None else quantity(metric, "metric")
     rows, skipped = frame(folder, names, datasets, reference=reference, trials=trials)
+    require_measured(rows, "metric", metric)
     comparison = versus.versus(run_records(rows), names, score)
     if not comparison.pairs():
         what = "" if score is None else f" and {score.column} measured"

@@ -102,6 +102,8 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
         kept["source"] = {"zero_based": source["zero_based"]}
     if source.get("format") not in (None, "libsvm"):
         kept["source"] = {k: source[k] for k in ("format", "columns", "arrays") if source.get(k)}
+        if not any((source.get("arrays") or {}).values()):
+            kept["source"].pop("arrays", None)
         if source.get("kind") == "file" and "columns" in kept["source"]:
             # Only what differs from the defaults: this names the form of the file in tables.
             columns = source["columns"].items()
@@ -167,6 +169,13 @@ def _check_keys(config: Mapping[str, Any], prefix: str) -> None:
         if key is None:
             if isinstance(value, Mapping) and any(k.startswith(f"{pattern}.") for k in _KNOWN):
                 continue  # an empty group
+            inside = sorted(k for k in _KNOWN if k.startswith(f"{pattern}."))
+            if inside:
+                column = "dataset.source.columns.target"
+                raise ConfigError(
+                    f"{prefix}{path} is {value!r}, should be set key by key: {', '.join(inside)}"
+                    + f"; {column}=NAME chooses the column" * (pattern == "target")
+                )
             hint = nearest(pattern, _KNOWN) or nearest(pattern.rpartition(".")[2], _KNOWN)
             raise ConfigError(f"{prefix}{path}: no such key of a data set{hint}")
         if value is not None and (right := key.check(value)):
@@ -208,6 +217,7 @@ def _check_together(config: Mapping[str, Any]) -> None:
             f"dataset.source.format is {source['format']}, which takes several files a part; a "
             "data set with source.files names them"
         )
+    _check_of_format(source)
     _check_holdout(config.get("holdout") or {})
     if kind == "generator":
         for name in ("n", "n_test", "d", "seed"):
@@ -233,6 +243,24 @@ def _check_together(config: Mapping[str, Any]) -> None:
         )
     if task != "regression" and target.get("scale", "none") not in (None, "none"):
         raise ConfigError(f"dataset.target.scale is for regression, dataset.task is {task}")
+
+
+def _check_of_format(source: Mapping[str, Any]) -> None:
+    """Refuse keys of `source` that the reader of the files would not look at."""
+    files = source["kind"] in ("file", "files")
+    read = FORMATS[source.get("format") or "libsvm"].options if files else None
+    for group in ("columns", "arrays", "zero_based"):
+        value = source.get(group)
+        settings = value.items() if isinstance(value, Mapping) else [("", value)]
+        for key, setting in settings if group != read else ():
+            if setting not in (None, [], "error", "auto"):
+                name = source.get("format") or "libsvm"
+                found = f"the format is {name}" if files else "the data set is of no files"
+                takes = ", ".join(name for name, form in FORMATS.items() if form.options == group)
+                raise ConfigError(
+                    f"dataset.source.{group}{'.' * bool(key)}{key} is {setting!r}, but {found}; "
+                    f"it is for {takes}"
+                )
 
 
 def _check_holdout(holdout: Mapping[str, Any]) -> None:

@@ -190,6 +190,11 @@ KEYS: dict[str, Key] = {
     ),
     "source.arrays.X": Key(_text, "npz, mat: name of the features; X if null"),
     "source.arrays.y": Key(_text, "npz, mat: name of the targets; y if null"),
+    "source.arrays.groups": Key(
+        _text,
+        "npz, mat: name of a number for each row, equal ones of which stay on one side of a random"
+        " split; groups if null",
+    ),
     "source.arrays.matrices": Key(
         _one_of("sorted_triangle"),
         "npz, mat: X of shape (n, k, k) becomes the upper triangles after rows and columns are"

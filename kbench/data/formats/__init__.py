@@ -50,6 +50,13 @@ class Format(NamedTuple):
     guarded: bool = True
     table: bool = False
 
+    @property
+    def options(self) -> str | None:
+        """The key of `source` that says how such files are interpreted."""
+        if self.module is None:
+            return "zero_based"
+        return "columns" if self.table else "arrays" if self.module == "arrays" else None
+
 
 FORMATS = {
     "libsvm": Format(None, guarded=False),

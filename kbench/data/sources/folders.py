@@ -214,6 +214,11 @@ def expanded(path: str) -> Path:
 def absent(place: Path) -> str:
     """Say for a message why no file is read: it is absent, or its pattern matches none or many."""
     text = str(place)
+    if re.match(r"[a-z]+:/", text):
+        return (
+            f"{text.replace(':/', '://', 1)} is an address: download the file and name it; "
+            "openml:NUMBER is a data set of OpenML"
+        )
     if not glob.has_magic(text):
         return f"there is no file {place}"
     found = sorted(glob.glob(text))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.errors import ConfigError
 from kbench.report.comparisons.attempts import combined
 from kbench.report.safe import printable
+from kbench.run.results.metrics import METRICS
 from kbench.run.results.rows import IDENTITY
 
 if TYPE_CHECKING:
@@ -38,6 +39,19 @@ def frame(
     more = "" if reference or not folder.has_reference else f"; {MORE}"
     rows = _only(_only(rows, "method", methods, more), "dataset", datasets, more)
     return rows.sort_values(list(IDENTITY)), skipped
+
+
+def require_measured(rows: "pd.DataFrame", option: str, column: str | None) -> None:
+    """Refuse a column, named by an option, that none of the rows of `frame` has."""
+    done = rows[rows["status"] == "ok"]
+    if column not in done or done.empty or done[column].notna().any():
+        return
+    tasks = " or ".join(sorted(done["task"].dropna().unique()))
+    known = [m.name for task in METRICS for m in METRICS[task] if done[m.name].notna().any()]
+    raise ConfigError(
+        f"{option}={column}: no row has it, their task is {tasks}; they have "
+        f"{', '.join(dict.fromkeys(known))}"
+    )
 
 
 @dataclass(frozen=True)

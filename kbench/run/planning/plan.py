@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Composer, elsewhere, flatten, nearest
+from kbench.config import Composer, flatten, nearest
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.planning.command import KEPT_LIMITS, Command, canonical, hydra_value
 from kbench.run.planning.method_file import MethodFile
@@ -234,8 +234,17 @@ def make_plan(
     return plan
 
 
+# Parameters of scikit-learn's estimators -> what does the same in kbench.
+_INSTEAD = {
+    "seed": ": seed=... sets it",
+    "n_jobs": ": parallel.jobs=... is the number of runs at a time, limits.threads=... of threads",
+    "random_state": ": seed=... sets it",
+    "probability": ": method.calibration=sigmoid adds probabilities",
+}
+
+
 def _hint(name: str, plan: Plan) -> str:
-    return elsewhere(name) or nearest(name, {key for run in plan.runs for key in run.params})
+    return _INSTEAD.get(name) or nearest(name, {k for run in plan.runs for k in run.params})
 
 
 def _expand(
@@ -257,7 +266,7 @@ def _expand(
     from kbench.run.planning import registry
 
     if "random_state" in bare["method"]:
-        raise ConfigError(f"method {method.name}: random_state{elsewhere('random_state')}, no file")
+        raise ConfigError(f"method {method.name}: random_state{_INSTEAD['random_state']}, no file")
     dataset = _dataset(plan.settings, config["dataset"], chosen)
     tasks = method.meta.get("tasks")
     if tasks and dataset["task"] not in tasks:

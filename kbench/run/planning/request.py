@@ -43,8 +43,14 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
     seeds: list[int] | None = None
     dimensions: list[list[str]] = []
     path_named = False
+    places: dict[str, str] = {}
     for text, override in zip(overrides, composer.parse(overrides), strict=True):
         key = override.key_or_group
+        if places.setdefault(key, text) is not text:
+            raise ConfigError(
+                f"{key} is given twice, by {places[key]} and {text}; several values are written "
+                f"-m {key}=A,B"
+            )
         sweep = override.is_sweep_override()
         if sweep and not multirun:
             raise ConfigError(f"{text} sweeps over several values: add -m, or quote the value")
@@ -64,9 +70,6 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             if not override.is_delete():
                 for value in values:
                     require_option(key, value)
-                if named.get(key, values) != values:
-                    both = ",".join(dict.fromkeys([*named[key], *values]))
-                    raise ConfigError(f"{key}= is given twice; both are -m {key}={both}")
                 named[key] = values
         elif key == "seed":
             seeds = [checked_seed(composer.value("seed", value)) for value in values]
@@ -74,7 +77,7 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             dimensions.append([text])
         elif key.startswith("method.") and not (override.is_add() or override.is_force_add()):
             name = key.removeprefix("method.")
-            params[name] = [composer.value("value", value) for value in values]
+            params[name] = [composer.value("method.value", value) for value in values]
         else:
             prefix = text.partition("=")[0]
             if key.startswith("grid.") and not prefix.startswith(("+", "~")):
