@@ -249,8 +249,8 @@ def _check_word(text: str, before: str, after: str) -> None:
         raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
     known = {*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"}
     if not re.search(r"[./@]", name) and name not in known:
-        instead = _SYNONYMS.get(name)
-        hint = f" (nearest: {instead})" if instead else nearest(name, known)
+        same = _SYNONYMS.get(name)
+        hint = f" (nearest: {same})" if same else nearest(name, known)
         raise ConfigError(
             f"no key is called {name!r}{hint}; the keys of a command are "
             f"{', '.join(sorted(known))}, and those of a method method.{name}=..."

@@ -144,7 +144,7 @@ def _targets(
         return
     if name == "csv":
         from kbench.data.formats.csv_text import tables
-        from kbench.data.formats.number_text import is_missing
+        from kbench.data.formats.number_text import labels_of
         from kbench.data.formats.table import Options
 
         options = Options(source.get("columns") or {}, source=source)
@@ -153,7 +153,8 @@ def _targets(
                 assert table.target is not None
                 column = table.columns[table.target]
                 texts = np.array(column.categories, dtype=object)[column.values]
-                yield _as_numbers(texts[[not is_missing(text) for text in texts]])
+                there = labels_of(column.categories or ())
+                yield _as_numbers(texts[[text in there for text in texts]])
         return
     with tempfile.TemporaryDirectory() as folder:
         request = (name, parts, {**source, "format": name}, "multiclass", None)

@@ -75,6 +75,7 @@ SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
+    ".pq": "parquet",
     ".arff": "arff",
     ".npz": "npz",
     ".mat": "mat",

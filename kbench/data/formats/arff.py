@@ -15,6 +15,7 @@ import numpy as np
 
 from kbench.data.formats import Part, listed, number, printable
 from kbench.data.formats.coding import read_tables
+from kbench.data.formats.csv_form import not_utf8
 from kbench.data.formats.table import Column, Options, Table, require_numbers, roles_of
 from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
@@ -57,7 +58,7 @@ def _lines(text: bytes, path: Path, first: int) -> Iterator[tuple[int, str]]:
         try:
             line = raw.removeprefix(b"\xef\xbb\xbf" if place == 1 else b"").decode().strip()
         except UnicodeDecodeError:
-            raise DataError(f"{path}:{place}: not UTF-8 text; convert the file") from None
+            raise not_utf8(path, place) from None
         if line and not line.startswith("%"):
             yield place, line
 
@@ -96,7 +97,13 @@ def _categories(name: str, kind: str, place: str, options: Options) -> frozenset
     if kind.startswith("{"):
         return frozenset(_fields(kind[1:-1], place))
     word = kind.split()[0].lower()
-    named = options.columns.get("categorical") or []
+    columns = options.columns
+    named = columns.get("categorical") or []
+    if name in (columns.get("group"), columns.get("target")) and (
+        word == "date" or (word == "string" and options.text_target)
+    ):
+        options.texts.add(name)
+        return None
     if word == "string" and (options.auto or name in named):
         options.texts.add(name)
         return None

@@ -1,7 +1,8 @@
 """Arrays as they are: pairs of .npy files, .npz archives and MATLAB files.
 
 An .npz file holds `X` and `y`, or `X_train`, `y_train`, `X_test` and `y_test`. `source.arrays`
-names the variables of a MATLAB file that are X and y; X may be sparse. A plain .npy file is mapped
+names the variables of a MATLAB file that are X and y; X may be sparse. Rows with equal numbers in
+an array `groups`, if there is one, stay on one side of a random split. A plain .npy file is mapped
 and not loaded, so that it may be larger than memory.
 """
 
@@ -33,16 +34,17 @@ _CHECKED_ROWS = 4096  # rows whose values are checked at a time; bounds the temp
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
     """Rows of each part; see `kbench.data.formats.read`."""
     options = source.get("arrays") or {}
-    names = (options.get("X") or "X", options.get("y") or "y")
+    names = tuple(options.get(key) or key for key in ("X", "y", "groups"))
     rows_by_part: dict[str, Part] = {}
     for part, paths in parts.items():
         if source["format"] == "npy":
-            arrays = dict(zip(names, map(npy, paths), strict=True))
+            arrays = dict(zip(names[:2], map(npy, paths), strict=True))
         else:
             arrays = _mat(paths[0], names) if source["format"] == "mat" else _npz(paths[0])
         if part == "all" and "X_train" in arrays:
             for own in ("train", "test"):
-                rows_by_part[own] = _part(arrays, (f"X_{own}", f"y_{own}"), source, paths)
+                own_names = (f"X_{own}", f"y_{own}", f"{names[2]}_{own}")
+                rows_by_part[own] = _part(arrays, own_names, source, paths)
             continue
         if "known" in source and names[1] not in arrays and names[0] in arrays:
             # Rows for a trained model need no targets.
@@ -53,25 +55,35 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
 
 def _part(
     arrays: Mapping[str, Any],
-    names: tuple[str, str],
+    names: tuple[str, ...],
     source: Mapping[str, Any],
     paths: list[Path],
 ) -> Part:
-    """Features and targets from the arrays `names`; paths : the file of X, then that of y."""
-    for name in names:
+    """Features, targets and groups from the arrays `names`; paths : the file of X, then of y."""
+    for name in names[:2]:
         if name not in arrays:
             key = "X" if name == names[0] else "y"
+            remedy = f"dataset.source.arrays.{key}=NAME takes another"
+            if {"indptr", "indices", "data"} <= set(arrays):
+                remedy = (
+                    "it is one sparse matrix, without targets: sklearn's dump_svmlight_file writes "
+                    "both"
+                )
             raise DataError(
-                f"{paths[0]}: no array {name}, there is {listed(sorted(arrays))}; "
-                f"dataset.source.arrays.{key}=NAME takes another"
+                f"{paths[0]}: no array {name}, there is {listed(sorted(arrays))}; {remedy}"
             )
     X, y = arrays[names[0]], arrays[names[1]]
-    for path, name, array in zip((paths[0], paths[-1]), names, (X, y), strict=True):
+    for path, name, array in zip((paths[0], paths[-1]), names[:2], (X, y), strict=True):
         require_numbers(array, path, name)
     if not isinstance(X, np.ndarray):
         X = _as_csr(X, paths[0], names[0])
     if not isinstance(y, np.ndarray):  # a sparse vector
         y = y.toarray() if min(y.shape) == 1 else np.empty((0, 0))
+    if y.ndim == 2 and min(y.shape) > 1:
+        raise DataError(
+            f"{paths[-1]}: {names[1]} has shape {y.shape}, should be one target a row; "
+            f"{names[1]}.argmax(axis=1) makes classes of columns"
+        )
     y = np.ravel(y)
     matrices = (source.get("arrays") or {}).get("matrices")
     if X.ndim == 3 and matrices == "sorted_triangle" and X.shape[1] == X.shape[2]:
@@ -80,7 +92,28 @@ def _part(
     require_present(y, row_of(paths[-1]), source)
     for begin in range(0, X.shape[0], _CHECKED_ROWS):
         require_numbers_in(X[begin : begin + _CHECKED_ROWS], row_of(paths[0], begin), source)
-    return Part(X, y.astype(np.float64), None, row_of(paths[-1]))
+    groups = _groups(arrays, names[2], X.shape[0], paths[0])
+    notes = _unused(arrays, names) if source.get("kind") == "file" else ()
+    return Part(X, y.astype(np.float64), None, row_of(paths[-1]), groups=groups, notes=notes)
+
+
+def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndarray | None:
+    """(n,) number of each row's group; None if the file has no array of that name."""
+    if name not in arrays:
+        return None
+    groups = np.ravel(arrays[name])
+    if groups.shape != (n,):
+        raise DataError(
+            f"{path}: {name} has {groups.size} entries, should be {n}, one for each row"
+        )
+    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+
+
+def _unused(arrays: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
+    """A note about arrays that are not read."""
+    known = {name for given in names for name in (given, f"{given}_train", f"{given}_test")}
+    left = sorted(set(arrays) - known)
+    return (f"arrays of the file that are not used: {listed(left)}",) if left else ()
 
 
 def _as_csr(X: Any, path: Path, name: str) -> Any:
@@ -101,10 +134,14 @@ def _as_csr(X: Any, path: Path, name: str) -> Any:
 def require_numbers(array: Any, path: Path, name: str) -> None:
     """Refuse an array of anything but real numbers or truth values."""
     if array.dtype.kind not in "fiub":
-        raise DataError(f"{path}: {name} is of type {array.dtype}, should be numbers")
+        texts = f"; numpy.unique({name}, return_inverse=True)[1] are numbers of texts"
+        raise DataError(
+            f"{path}: {name} is of type {array.dtype}, should be numbers"
+            + texts * (array.dtype.kind in "US")
+        )
 
 
-def require_shapes(X: Any, y: np.ndarray, paths: list[Path], names: tuple[str, str]) -> None:
+def require_shapes(X: Any, y: np.ndarray, paths: list[Path], names: tuple[str, ...]) -> None:
     """Refuse arrays that are not X : (n, d) and y : (n,) with n and d of at least 1."""
     if X.ndim != 2 or y.shape != X.shape[:1] or 0 in X.shape:
         files = " and ".join(dict.fromkeys(str(path) for path in paths))
@@ -159,7 +196,7 @@ def _npz(path: Path) -> dict[str, np.ndarray]:
             return {name: archive[name] for name in archive.files}
 
 
-def _mat(path: Path, names: tuple[str, str]) -> dict[str, Any]:
+def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
     """The variables `names` of a MATLAB file; all of them if one is absent, for the message."""
     from scipy.io import loadmat, whosmat
 

@@ -52,13 +52,8 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
 def _categories(column: Any) -> Column:
     whole = column.unify_dictionaries().combine_chunks()
     texts = [str(text).strip() for text in whole.dictionary.to_pylist()]
+    indices = whole.indices
     if whole.null_count:
-        whole, missing = whole, len(texts)
+        indices = indices.fill_null(len(texts))
         texts.append("")
-        codes = whole.indices.fill_null(missing).to_numpy(zero_copy_only=False)
-    else:
-        codes = whole.indices.to_numpy(zero_copy_only=False)
-    categories = tuple(dict.fromkeys(texts))
-    place = {text: k for k, text in enumerate(categories)}
-    lookup = np.array([place[text] for text in texts], dtype=np.int32)
-    return Column(lookup[codes] if lookup.size else codes.astype(np.int32), categories)
+    return Column.of_texts(indices.to_numpy(zero_copy_only=False), texts)

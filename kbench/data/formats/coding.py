@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from kbench.data.formats import Layout, Part, features_file, number, printable, require_present
-from kbench.data.formats.number_text import is_missing
-from kbench.data.formats.table import Options, Table
+from kbench.data.formats.number_text import DOUBTFUL, is_missing, labels_of
+from kbench.data.formats.table import Column, Options, Table
 from kbench.data.sources.array_file import ArrayWriter, mapped
 from kbench.errors import DataError
 
@@ -61,7 +61,8 @@ def read_tables(
         group = tables_by_part[part] = []
         with ExitStack() as stack:
             out = None
-            for table in (table for path in paths for table in tables(path, options)):
+            pieces = (table for path in paths for table in tables(path, options))
+            for table in map(coding.with_one_missing, pieces):
                 coding.learn(table, training=len(tables_by_part) == 1)
                 if coding.has_categories:
                     group.append(table)
@@ -106,6 +107,20 @@ class Coding:
         self._seen: dict[str, Counter[str]] = {}
         self._texts: set[str] | None = set()
         self._groups: dict[str, int] = {}
+        self._unknown: Counter[str] = Counter()  # rows with an unknown category, by column
+
+    def with_one_missing(self, table: Table) -> Table:
+        """The table in which every spelling of a missing text is "", if texts are found by content.
+
+        Categories that a config names stay as the files have them.
+        """
+        columns = dict(table.columns)
+        for name in table.features if self._options.auto else ():
+            texts = columns[name].categories
+            if texts and any(text and is_missing(text) for text in texts):
+                whole = ["" if is_missing(text) else text for text in texts]
+                columns[name] = Column.of_texts(columns[name].values, whole)
+        return replace(table, columns=columns)
 
     def learn(self, table: Table, *, training: bool) -> None:
         """Record the categories of a training table, and the labels of any table.
@@ -139,7 +154,7 @@ class Coding:
         if labels is None:
             self._texts = None
         elif self._texts is not None:
-            self._texts.update(text for text in labels if not is_missing(text))
+            self._texts.update(labels)
 
     @property
     def only_numbers(self) -> bool:
@@ -155,9 +170,10 @@ class Coding:
     def labels(self) -> tuple[str, ...] | None:
         if self.known is not None:
             return self._known_labels
-        if self._texts is None or all(number(text) is not None for text in self._texts):
+        texts = labels_of(self._texts or ())
+        if self._texts is None or all(number(text) is not None for text in texts):
             return None
-        return tuple(sorted(self._texts))
+        return tuple(sorted(texts))
 
     @property
     def layout(self) -> Layout:
@@ -181,9 +197,20 @@ class Coding:
     @property
     def notes(self) -> list[str]:
         """What became of columns of texts that were found by their content, and of missing ones."""
+        notes = [
+            f"{n} row{'s' * (n > 1)} {'have' if n > 1 else 'has'} a text in the column "
+            f"{printable(name)!r} that no training row has: all its features are 0"
+            for name, n in self._unknown.items()
+        ]
         if self.known is not None or self._first is None:
-            return []
-        layout, notes = self.layout, []
+            return notes
+        layout = self.layout
+        notes += [
+            f"the target {printable(label)!r} is a class of its own; if it stands for a missing "
+            "target, leave such rows out of the file"
+            for label in self.labels or ()
+            if label.lower() in DOUBTFUL
+        ]
         for name, counts in self._seen.items():
             shown = f"the column {printable(name)!r}"
             if self._options.auto and name not in layout["columns"]:
@@ -204,7 +231,7 @@ class Coding:
 
     def numbers(self, table: Table) -> np.ndarray:
         """Features of a recorded table without categories, float64, shape (n, d)."""
-        X: np.ndarray = _features(table, self.layout, self._unknown_is_error)
+        X: np.ndarray = _features(table, self.layout, self._unknown_is_error, self._unknown)
         return X
 
     def part(self, tables: list[Table], X: Any = None) -> Part:
@@ -223,7 +250,7 @@ class Coding:
                     f"{tables[0].path}: no feature is left, each text of its columns is in fewer "
                     f"than {RARE_ROWS} rows"
                 )
-            X = _stack([_features(t, layout, unknown) for t in tables])
+            X = _stack([_features(t, layout, unknown, self._unknown) for t in tables])
         y = np.concatenate([_target(t, labels) for t in tables])
         where = _where(tables)
         if self.known is None:
@@ -279,8 +306,13 @@ def _require_layout(table: Table, layout: Layout) -> None:
             raise DataError(f"{table.path}:1: a column {name!r}, the training file had none")
 
 
-def _places(table: Table, layout: Layout, unknown_is_error: bool) -> dict[str, np.ndarray]:
-    """For each categorical column the index of each row's category, -1 if it is unknown."""
+def _places(
+    table: Table, layout: Layout, unknown_is_error: bool, unknown: Counter[str]
+) -> dict[str, np.ndarray]:
+    """For each categorical column the index of each row's category, -1 if it is unknown.
+
+    unknown : gets the numbers of such rows.
+    """
     places = {}
     for name, known in layout["columns"].items():
         column = table.columns[name]
@@ -298,11 +330,14 @@ def _places(table: Table, layout: Layout, unknown_is_error: bool) -> dict[str, n
                 f"{table.where(row)}: column {name!r} is {category!r}, which no training row has; "
                 "dataset.source.columns.unknown=ignore makes it none of their categories"
             )
+        n_unknown = int(np.count_nonzero(codes < 0))
+        if n_unknown:
+            unknown[name] += n_unknown
         places[name] = codes
     return places
 
 
-def _features(table: Table, layout: Layout, unknown_is_error: bool) -> Any:
+def _features(table: Table, layout: Layout, unknown_is_error: bool, unknown: Counter[str]) -> Any:
     """Features of a table in float64: dense, or CSR if there are categories."""
     columns = layout["columns"]
     if not any(columns.values()):
@@ -310,7 +345,7 @@ def _features(table: Table, layout: Layout, unknown_is_error: bool) -> Any:
         return stacked.astype(np.float64, copy=False)
     from scipy.sparse import csc_matrix
 
-    places = _places(table, layout, unknown_is_error)
+    places = _places(table, layout, unknown_is_error, unknown)
     rows, values, counts = [], [], [np.zeros(1, dtype=np.int64)]
     for name, categories in columns.items():
         if name in places:

@@ -32,8 +32,11 @@ _GUESSED = 20
 _MAX_COLUMNS = 1_000_000
 """Columns from which on a first line is taken for damage: each costs about 1 KiB of memory."""
 
-_INDEX_NAMES = ("", "Unnamed: 0")
-"""Names of a first column that pandas and R write where an index or the rows' names have none."""
+_GROUPED = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{3}")
+"""A number whose point may separate thousands, in a file as German spreadsheets write it."""
+
+_SEPARATOR_LINE = re.compile(rb"sep=(.)\s*", re.IGNORECASE)
+"""A first line by which Excel is told the delimiter."""
 
 
 @dataclass
@@ -129,8 +132,54 @@ def delimiter_of(content: bytes, named: str | None) -> str:
     return most if first[most] else " "
 
 
+def without_preamble(head: bytes, options: Options) -> tuple[bytes, bytes | None]:
+    """A file's first lines without those before the table, which become empty.
+
+    These are Excel's `sep=;`, and lines that begin with `#`. The last of the latter may be the
+    header, as numpy.savetxt writes it: then only its mark is removed.
+
+    Returns
+    -------
+    bytes
+        As many lines as before.
+    bytes or None
+        The delimiter that a line `sep=` names.
+    """
+    lines = head.split(b"\n")
+    first = next((k for k, line in enumerate(lines) if line.strip()), 0)
+    named = _SEPARATOR_LINE.fullmatch(lines[first])
+    if named:
+        lines[first] = b""
+        return b"\n".join(lines), named[1]
+    end = first
+    while end < len(lines) and (not lines[end].strip() or lines[end].startswith(b"#")):
+        end += 1
+    marked = [k for k in range(first, end) if lines[k].startswith(b"#")]
+    if not marked or end == len(lines):
+        return head, None
+    last = lines[marked[-1]].lstrip(b"# ")
+    delimiter = delimiter_of(lines[end], options.columns.get("delimiter"))
+    counts = [
+        len(fields_of(line.decode(errors="replace"), delimiter)) for line in (last, lines[end])
+    ]
+    for k in marked:
+        lines[k] = b""
+    if counts[0] == counts[1] > 1:
+        lines[marked[-1]] = last
+        marked.pop()
+    if marked:
+        options.note(
+            f"{len(marked)} line{'s' * (len(marked) > 1)} before the table begin"
+            f"{'s' * (len(marked) == 1)} with # and {'are' if len(marked) > 1 else 'is'} left out"
+        )
+    return b"\n".join(lines), None
+
+
 def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> Form:
-    """The form of a file that begins with `content`, which is not blank."""
+    """The form of a file that begins with `content`, which is not blank.
+
+    content : without what precedes the table, see `without_preamble`.
+    """
     found = islice(records(content, 1, quoted_pattern(delimiter)), _SAMPLE + 1)
     (place, raw), *rest = found
     try:
@@ -154,14 +203,20 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     if names and len(names) != len(fields):
         raise DataError(f"{path}:{place}: {shown}, dataset.source.columns.names has {len(names)}")
     no_numbers = not any(number(text) is not None for text in fields)
-    if no_numbers and sample and all(len(row) == len(fields) + 1 for row in sample):
+    row_names = [row[0] for row in sample]
+    wider = bool(sample) and all(len(row) == len(fields) + 1 for row in sample)
+    if no_numbers and wider and len(set(row_names)) == len(row_names):
         fields = ["", *fields]  # the header of R's write.table lacks the column of the rows' names
     sample = [row for row in sample if len(row) == len(fields)]
     header = _header(fields, sample, options)
-    if not names:
-        names = fields if header else [str(k) for k in range(1, len(fields) + 1)]
+    if not names and header:
+        blank = next((k for k, text in enumerate(fields) if text), 0)
+        # A second column without a name is called as pandas calls it.
+        names = [*fields[:1], *(f"Unnamed: {k}" for k in range(1, blank)), *fields[max(1, blank) :]]
+    elif not names:
+        names = [str(k) for k in range(1, len(fields) + 1)]
     _require_different(names, path, place)
-    index = [names[0]] if header and names[0] in _INDEX_NAMES else []
+    index = [""] if header and names[0] == "" else []
     columns = dict(zip(names, zip(*sample, strict=True), strict=True)) if sample else {}
     if header and names[-1] == "" and not any(columns.get("", ())):
         index.append("")  # every line ends in a delimiter
@@ -200,6 +255,11 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
         numbers = [plain_or_decorated(f, form.decimal) for f in texts]
         if name in odd and (odd[name] or pointed) and None not in numbers:
             note_decorated(form, name, next(iter(odd[name] or texts)), options)
+        elif texts and form.delimiter == ";" and all(_GROUPED.fullmatch(f) for f in texts):
+            options.note(
+                f"in the column {printable(name)!r} {printable(texts[0])!r} is read as "
+                f"{float(texts[0]):.12g}; dataset.source.columns.decimal=comma reads thousands"
+            )
         elif options.auto and texts and any(number(f) is None for f in texts):
             options.texts.add(name)
 
@@ -232,6 +292,11 @@ def _header(fields: list[str], sample: Sequence[list[str]], options: Options) ->
             f"the first line is taken as the header, {why}; dataset.source.columns.header=false "
             "makes it a row"
         )
+    if why is None:
+        options.note(
+            "the file has no header, its first line is a row; dataset.source.columns.header=true "
+            "makes it the header"
+        )
     return why is not None
 
 
@@ -244,7 +309,7 @@ def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options
         if name is not None and not by_place:
             return f"as it has the column {printable(name)!r}" if numbers else ""
     counted = fields[1:] if fields[0] == "" else fields
-    if len(counted) > 1 and counted == [str(k) for k in range(len(counted))]:
+    if len(counted) > 1 and [number(text) for text in counted] == list(range(len(counted))):
         return f"as it counts from 0 to {len(counted) - 1}"
     columns = list(zip(*sample, strict=True)) if sample else [()] * len(fields)
     filled = [[f for f in column if not is_missing(f, numeric=True)] for column in columns]
@@ -294,4 +359,7 @@ def _require_different(names: list[str], path: Path, place: int) -> None:
 
 
 def not_utf8(path: Path, place: int) -> DataError:
-    return DataError(f"{path}:{place}: not UTF-8 text; convert the file")
+    return DataError(
+        f"{path}:{place}: not UTF-8 text; `iconv -f LATIN1 -t UTF-8` converts what older Windows "
+        "programs write"
+    )

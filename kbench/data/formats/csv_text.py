@@ -26,6 +26,7 @@ from kbench.data.formats.csv_form import (
     note_decorated,
     quoted_pattern,
     records,
+    without_preamble,
 )
 from kbench.data.formats.number_text import (
     NULL_TEXTS,
@@ -61,10 +62,11 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
 
     With `categorical: auto` the file is read twice, first for its columns of texts.
     """
-    head = _head(path)
+    head, told = without_preamble(_head(path), options)
     if not head.strip():
         raise DataError(f"{path}: no rows")
-    delimiter = delimiter_of(head, options.columns.get("delimiter"))
+    named = options.columns.get("delimiter")
+    delimiter = told.decode("latin-1") if told and not named else delimiter_of(head, named)
     pattern = quoted_pattern(delimiter)
     if options.auto and options.known is None:
         form = form_of(head, delimiter, options, path)
@@ -77,7 +79,8 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
             n += table.n
             yield table
     if not n:
-        raise DataError(f"{path}: no rows")
+        first = printable(head.strip().split(b"\n")[0].decode(errors="replace"), 60)
+        raise DataError(f"{path}: no rows, only the line {first!r}")
 
 
 def _head(path: Path) -> bytes:
@@ -142,8 +145,11 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
             continue
         where = partial(_where, path, quoted_pattern(form.delimiter), line)
         arrays = columns(table, path)
-        for name in form.decorated & set(arrays):
-            arrays[name] = _converted(arrays[name], form, name)
+        converted = {n: _converted(arrays[n], form, n) for n in form.decorated & set(arrays)}
+        if None in converted.values():
+            _adapt(content, line, form, path, options)
+            continue
+        arrays |= {name: column for name, column in converted.items() if column is not None}
         require_numbers(arrays, form.roles.target, options, where)
         return Table(path, arrays, form.roles.target, form.roles.group, table.num_rows, where)
 
@@ -180,21 +186,23 @@ def _parsed(content: bytes, form: Form) -> Any:
         return None
 
 
-def _converted(column: Column, form: Form, name: str) -> Column:
-    """Decorated numbers as numbers, or as plain texts where the target is read as text."""
+def _converted(column: Column, form: Form, name: str) -> Column | None:
+    """Decorated numbers as numbers, or as plain texts where the target is read as text.
+
+    None if a text of a column of numbers is none.
+    """
     assert column.categories is not None
     if name == form.roles.target and form.text_target:
         values = [plain_or_decorated(text, form.decimal) for text in column.categories]
         pairs = zip(column.categories, values, strict=True)
         texts = [text if value is None else repr(value) for text, value in pairs]
-        distinct = list(dict.fromkeys(texts))
-        place = {text: k for k, text in enumerate(distinct)}
-        lookup = np.array([place[text] for text in texts], dtype=np.int32)
-        return Column(lookup[column.values], tuple(distinct))
+        return Column.of_texts(column.values, texts)
     numbers = [
         np.nan if is_missing(text, numeric=True) else plain_or_decorated(text, form.decimal)
         for text in column.categories
     ]
+    if None in numbers:
+        return None
     return Column(np.array(numbers, dtype=np.float64)[column.values])
 
 
@@ -260,13 +268,25 @@ def _adapt_column(form: Form, name: str, text: str, where: str, options: Options
     shown = repr(printable(text, 60))
     if target:
         raise DataError(f"{where}: target {name!r} is {shown}, should be a number")
-    pair = re.fullmatch(r"\d+:\S+", text)
     remedy = (
-        "dataset.source.format=libsvm reads index:value"
-        if pair
-        else "dataset.source.columns.categorical=auto makes features of the texts of a column, "
+        "dataset.source.columns.categorical=auto makes features of the texts of a column, "
         "dataset.source.columns.drop leaves it out"
     )
+    if form.delimiter in " \t" and re.fullmatch(r"\d+:[-+.\d]\S*", text):
+        remedy = "dataset.source.format=libsvm reads index:value"
+    elif options.known is not None:
+        remedy = "it was one in the training file"
+    elif name in form.decorated:
+        remedy = (
+            f"the column has decimal {'commas' if form.decimal == ',' else 'points'}, "
+            f"dataset.source.columns.decimal={'point' if form.decimal == ',' else 'comma'} reads "
+            f"it otherwise; {remedy}"
+        )
+    elif options.columns.get("target") is None:
+        remedy += (
+            f"; the target is taken to be {printable(str(form.roles.target))!r}, "
+            "dataset.source.columns.target=NAME chooses another"
+        )
     raise DataError(f"{where}: column {name!r} is {shown}, should be a number; {remedy}")
 
 

@@ -12,12 +12,20 @@ from collections.abc import Iterable
 from kbench.data.formats import number
 
 MISSING = frozenset(
-    ("", "?", "na", "n/a", "nan", "-nan", "null", "<na>", "#n/a", "#na", "1.#qnan", "-1.#ind")
+    (
+        *("", "?", "na", "n/a", "nan", "-nan", "null", "<na>", "#n/a", "#na", "nat", "\\n"),
+        *("#n/a n/a", "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind"),
+        *("#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
+    )
 )
-"""Texts, in lower case, that stand for a missing value, as pandas, R, Weka and Excel write it."""
+"""Texts, in lower case, that stand for a missing value or a failed formula, as pandas, R, Weka,
+databases and spreadsheets write it."""
 
-MISSING_NUMBERS = MISSING | {"none", "."}
-"""The same where numbers are expected; as a label `none` is an ordinary text."""
+DOUBTFUL = frozenset(("none", ".", "-", "--", "n.a.", "nil", "missing", "unknown", "undefined"))
+"""Texts, in lower case, that may stand for a missing value or be an ordinary label."""
+
+MISSING_NUMBERS = MISSING | {"none", ".", "-", "--", "n.a."}
+"""The same where numbers are expected."""
 
 _SPELLINGS = sorted({f(text) for text in MISSING_NUMBERS for f in (str, str.upper, str.title)})
 NULL_TEXTS = [*_SPELLINGS, "NaN", "-NaN", "<NA>"]
@@ -28,7 +36,7 @@ _SPACES = " \u00a0\u202f\u2009'"
 _DECORATED = {
     decimal: re.compile(
         rf"(?P<negative>\()?(?P<sign>[+-]?)\s*(?:{_CURRENCY}\s*)?(?P<sign2>[+-]?)"
-        rf"(?P<whole>[0-9]{{1,3}}(?:(?P<group>[{_SPACES}{re.escape(other)}])[0-9]{{3}}"
+        rf"(?P<whole>[1-9][0-9]{{0,2}}(?:(?P<group>[{_SPACES}{re.escape(other)}])[0-9]{{3}}"
         rf"(?:(?P=group)[0-9]{{3}})*)|[0-9]*)"
         rf"(?:{re.escape(decimal)}(?P<fraction>[0-9]*))?(?P<power>[eE][+-]?[0-9]+)?"
         rf"\s*(?:%|{_CURRENCY})?(?(negative)\)|)"
@@ -42,6 +50,16 @@ _POINT = re.compile(r".*,\d{3}\.\d*\D*|.*,\d{3},\d{3}.*|\D*\d*\.(\d{1,2}|\d{4,})
 def is_missing(text: str, *, numeric: bool = False) -> bool:
     """Whether a field stands for a missing value; `numeric` : in a column of numbers."""
     return text.strip().lower() in (MISSING_NUMBERS if numeric else MISSING)
+
+
+def labels_of(texts: Iterable[str]) -> set[str]:
+    """The texts of a column of targets that are labels, not missing.
+
+    Where all others are numbers, `None`, `-` and the like are missing, too.
+    """
+    labels = {text for text in texts if not is_missing(text)}
+    numbers = {text for text in labels if not is_missing(text, numeric=True)}
+    return numbers if numbers and all(number(text) is not None for text in numbers) else labels
 
 
 def decorated(text: str, decimal: str) -> float | None:
@@ -84,6 +102,11 @@ def decimal_of(texts: Iterable[str], delimiter: str) -> str:
 
 
 def plain_or_decorated(text: str, decimal: str) -> float | None:
-    """The number that a field of a column with decorated numbers holds; None if it is none."""
+    """The number that a field of a column with decorated numbers holds; None if it is none.
+
+    Where a comma separates the decimals, `0.455` is none: its point separates no thousands.
+    """
     value = decorated(text, decimal)
-    return number(text.strip()) if value is None else value
+    if value is None and not (decimal == "," and "." in text):
+        return number(text.strip())
+    return value

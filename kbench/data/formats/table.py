@@ -4,6 +4,7 @@ The readers of CSV, Parquet and ARFF make `Table`s, each of a piece of a file;
 `kbench.data.formats.coding` makes features of them.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,14 @@ class Column(NamedTuple):
 
     values: np.ndarray
     categories: tuple[str, ...] | None = None
+
+    @classmethod
+    def of_texts(cls, codes: np.ndarray, texts: Sequence[str]) -> "Column":
+        """The column whose row i holds `texts[codes[i]]`; equal texts become one category."""
+        categories = tuple(dict.fromkeys(texts))
+        place = {text: k for k, text in enumerate(categories)}
+        lookup = np.array([place[text] for text in texts], dtype=np.int32)
+        return cls(lookup[codes] if lookup.size else codes.astype(np.int32), categories)
 
 
 @dataclass(frozen=True)
@@ -150,6 +159,19 @@ def choose(names: list[str], wanted: str | float, key: str, path: Path) -> str:
     )
 
 
+_INDEX_NAME = re.compile(r"Unnamed: 0(\.\d+)*")
+_UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
+
+
+def _index_names(names: Sequence[str]) -> set[str]:
+    """Columns that pandas or R wrote for the index, by their names: the first ones without one.
+
+    pandas reads such a column as `Unnamed: 0` and writes it under this name.
+    """
+    named = next((k for k, name in enumerate(names) if not _UNNAMED.fullmatch(name)), 0)
+    return {*names[:named], *(name for name in names if _INDEX_NAME.fullmatch(name))}
+
+
 def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str] = ()) -> Roles:
     """The role of each column, by the config; of later rows, by the columns of the training file.
 
@@ -159,10 +181,11 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
     options : Options
     path : Path
     index : iterable of str
-        Columns that number or name the rows, as pandas and R write them. They are left out unless
-        the config names them.
+        Columns that number or name the rows, beside those whose names say so. They are left out
+        unless the config names them.
     """
     columns, known = options.columns, options.known
+    index = {*index, *_index_names(names)}
     named = columns.get("categorical") or []
     texts = [] if options.auto else [choose(names, w, "categorical", path) for w in named]
     dropped = {choose(names, wanted, "drop", path) for wanted in columns.get("drop") or []}

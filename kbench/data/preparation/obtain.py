@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.data import formats
-from kbench.data.formats import guarded, printable
+from kbench.data.formats import FORMATS, guarded, printable
 from kbench.data.preparation.imputation import STRATEGIES, Imputation, rows_with_missing
 from kbench.data.preparation.imputation import learn as learn_imputation
 from kbench.data.preparation.split import split_rows
@@ -21,7 +21,7 @@ from kbench.data.sources.spill import spill
 from kbench.errors import ConfigError, DataError
 
 # Names of a first column that often only numbers the rows.
-_NUMBERING_NAMES = ("index", "id", "ID", "Id", "row", "Unnamed: 0", "__index_level_0__")
+_NUMBERING_NAMES = ("index", "id", "ID", "Id", "row")
 
 
 def generator(config: Mapping[str, Any]) -> generators.Generator:
@@ -123,6 +123,8 @@ def load(
             said.append(
                 f"missing numbers in {n_missing[0]} training and {n_missing[1]} test rows are "
                 f"filled with the {STRATEGIES[kind]} of the training rows"
+                + f"; {imputation.indicated.size} features say where"
+                * (kind == "indicator")
             )
     return Loaded(
         train,
@@ -180,7 +182,8 @@ def _divided(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, Any, lis
     if groups is None and split.get("group"):
         raise ConfigError(
             "dataset.split.group is true, but the rows have no groups: a table has them in the "
-            "column that dataset.source.columns.group names, LIBSVM text as qid:NUMBER"
+            "column that dataset.source.columns.group names, LIBSVM text as qid:NUMBER, an .npz or "
+            ".mat file as an array groups"
         )
     train, test = split_rows(whole.y, split, groups)
     notes = []
@@ -194,7 +197,10 @@ def _divided(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, Any, lis
 
 
 def _group_name(config: Mapping[str, Any]) -> str:
-    wanted = (config["source"].get("columns") or {}).get("group")
+    source = config["source"]
+    wanted = (source.get("columns") or {}).get("group")
+    if FORMATS[source.get("format") or "libsvm"].options == "arrays":
+        wanted = (source.get("arrays") or {}).get("groups") or "groups"
     return "qid" if wanted is None else printable(str(wanted))
 
 
@@ -228,9 +234,10 @@ def _assumptions(config: Mapping[str, Any], raw: RawParts) -> list[str]:
         y = np.concatenate([part.y for part in raw.parts])
         n = np.unique(y[np.isfinite(y)]).size
         other = "multiclass" if config["task"] == "regression" else "regression"
+        values = ("value" if raw.labels is None else "text") + "s" * (n != 1)
         notes.append(
-            f"the task is {config['task']}, as the target has {n} different "
-            f"{'values' if raw.labels is None else 'texts'}; dataset.task={other} sets another"
+            f"the task is {config['task']}, as the target has {n} different {values}; "
+            f"dataset.task={other} sets another"
         )
     if raw.layout is not None:
         notes += _row_index(raw.layout, raw.parts[0])

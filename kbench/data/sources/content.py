@@ -22,6 +22,18 @@ from kbench.errors import DataError, KbenchError, one_line
 from kbench.files import atomic_file
 
 _MAGIC = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+_NO_TEXT = {
+    b"PAR1": "a Parquet file, which dataset.source.format=parquet reads",
+    b"ARROW1": "an Arrow or Feather file; pandas.read_feather and to_parquet convert it",
+    b"MATLAB 5.0": "a MATLAB file, which dataset.source.format=mat reads",
+    b"\x93NUMPY": "a NumPy array; numpy.savez(FILE, X=X, y=y) keeps features and targets",
+    b"\x89HDF\r\n": "an HDF5 file; numpy.savez(FILE, X=X, y=y) writes what is read",
+    b"SQLite format 3": "a SQLite database; export the table as CSV",
+    b"\xff\xfe": "UTF-16 text; `iconv -f UTF-16 -t UTF-8` converts it",
+    b"\xfe\xff": "UTF-16 text; `iconv -f UTF-16 -t UTF-8` converts it",
+}
+"""First bytes of files that are no text in UTF-8 -> what they are, and how their rows are read."""
+
 MAX_LINE_BYTES = 32 << 20
 """Longest line of a text file, in bytes (32 MiB, about two million values). It bounds the memory
 that a damaged file costs before it is refused: 5 MB of gzip can hold 1 GB without a line end."""
@@ -64,7 +76,12 @@ def _open(path: Path) -> IO[bytes]:
         chosen = members if len(members) == 1 else named
         if len(chosen) != 1:
             archive.close()
-            raise DataError(f"{path}: holds {len(members)} files, should be one; unpack it there")
+            what = f"holds {len(members)} files, should be one; unpack it there"
+            if any(member.filename == "xl/workbook.xml" for member in members):
+                what = "an Excel workbook; save the sheet as CSV (UTF-8)"
+            elif all(member.filename.endswith(".npy") for member in members):
+                what = "an .npz archive, which dataset.source.format=npz reads"
+            raise DataError(f"{path}: {what}")
         return archive.open(chosen[0])
     return open(path, "rb")
 
@@ -75,6 +92,13 @@ def read(path: Path) -> bytearray:
     for piece in chunks(path):
         content += piece
     return content
+
+
+def require_text(head: bytes, path: Path) -> None:
+    """Refuse a file that begins as one of another kind does, and say which."""
+    for magic, what in _NO_TEXT.items():
+        if head.startswith(magic):
+            raise DataError(f"{path}: not text in UTF-8 but {what}")
 
 
 def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
@@ -95,6 +119,8 @@ def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     for piece in chunks(path):
         seen = len(rest)
         rest += piece
+        if number == 1 and not seen:
+            require_text(piece, path)
         end = rest.rfind(b"\n", seen) + 1
         if 0 < end < len(rest):  # what follows shows that this piece is not the last one
             text = bytes(rest[:end])
