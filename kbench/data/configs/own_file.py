@@ -64,7 +64,7 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
                 f"dataset.path={path}: kbench does not read {bare.suffix} files; pandas can write "
                 "the table as Parquet (to_parquet), NumPy two arrays as savez(FILE, X=X, y=y)"
             )
-        source["format"] = formats.SUFFIXES.get(bare.suffix.lower())
+        source["format"] = format_by_suffix(str(place))
         if source["format"] is None:
             source["format"] = "csv" if is_file(place) and _is_table(place) else "libsvm"
             assumed += ["format"] if source["format"] == "csv" else []
@@ -81,6 +81,13 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
         elif not is_mirror(path):
             raise DataNotFoundError(f"dataset.path: {absent(place)}")
     return {**completed, "assumed": assumed} if assumed else completed
+
+
+def format_by_suffix(path: str) -> str | None:
+    """The format that a file's name says, also of a compressed file; None if it says none."""
+    place = Path(path)
+    bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
+    return formats.SUFFIXES.get(bare.suffix.lower())
 
 
 def _is_table(path: Path) -> bool:
@@ -139,8 +146,9 @@ def _targets(
         from kbench.data.formats import libsvm
 
         for path in paths:
-            for rows in libsvm.pieces(path, zero_based=None):
-                yield rows.labels
+            allowed = {"missing": True, "missing_target": True}
+            for rows in libsvm.pieces(path, zero_based=None, **allowed):
+                yield rows.labels[~np.isnan(rows.labels)]
         return
     if name == "csv":
         from kbench.data.formats.csv_text import tables

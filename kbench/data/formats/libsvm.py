@@ -3,10 +3,11 @@
 The format is that of LIBSVM and svmlight: one row per line, increasing indices from 1 (or from 0,
 see `zero_based`), an optional `qid:n` after the label, comments from `#` to the end of the line, LF
 or CRLF, empty lines anywhere. As in LIBSVM's own reader blanks may follow a colon and an index may
-have a plus sign. Compiled code passes twice over the bytes: the first pass counts colons and line
-ends, which bounds the sizes of the CSR arrays; the second fills them and checks every byte. For
-text that it does not accept it returns the position; `kbench.data.formats.libsvm_diagnosis` says
-what is wrong.
+have a plus sign, and numbers may be hexadecimal (`0x1.8p3`), as C's strtod reads them; `nan` is a
+missing value or label, which a caller allows or not. Compiled code passes twice over the bytes: the
+first pass counts colons and line ends, which bounds the sizes of the CSR arrays; the second fills
+them and checks every byte. For text that it does not accept it returns the position;
+`kbench.data.formats.libsvm_diagnosis` says what is wrong.
 
 Precision. Values are float64: mantissas of up to 18 significant digits (further ones are cut) times
 a power of ten. Where the text has at most 15 digits and an exponent within +-22 the result is
@@ -15,6 +16,7 @@ always. A magnitude that rounds to infinity in float32 is refused, because prepa
 float32.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +35,8 @@ MAX_INDEX = 100_000_000
 _LF, _CR, _TAB, _SPACE, _HASH, _COLON = (ord(c) for c in "\n\r\t #:")
 _ZERO, _POINT, _PLUS, _MINUS, _LOWER_E, _UPPER_E = (ord(c) for c in "0.+-eE")
 _Q, _I, _D = (ord(c) for c in "qid")
+_A, _F, _N, _P, _X = (ord(c) for c in "afnpx")
+_LOWER = 32  # bit that is set in lower-case letters
 NO_GROUP = -1
 """Value of the group array at rows without a `qid`."""
 # Outcomes of parsing a number, as compiled code returns them.
@@ -87,6 +91,8 @@ def parse(
     name: str,
     n_features: int | None = None,
     zero_based: bool | None = False,
+    missing: bool = False,
+    missing_target: bool = False,
 ) -> LibsvmRows:
     """Read LIBSVM text that is in memory.
 
@@ -101,6 +107,8 @@ def parse(
     zero_based : bool or None
         Whether the first column has index 0 in the file. None if it is not known yet: the result
         then has one more column at the front, for index 0.
+    missing, missing_target : bool
+        Whether a value and a label may be `nan`.
 
     Returns
     -------
@@ -117,13 +125,19 @@ def parse(
     O(bytes) time. Memory: the text, 12 bytes per value and 32 bytes per row.
     """
     text = content if isinstance(content, np.ndarray) else np.frombuffer(content, dtype=np.uint8)
-    rows = _parsed(text, name, n_features, zero_based=zero_based, line=1, last=True)
+    allowed = missing, missing_target
+    rows = _parsed(text, name, n_features, allowed, zero_based=zero_based, line=1, last=True)
     _require_rows(rows.labels.size, bool(text.size), name)
     return rows
 
 
 def pieces(
-    path: Path, *, n_features: int | None = None, zero_based: bool | None = False
+    path: Path,
+    *,
+    n_features: int | None = None,
+    zero_based: bool | None = False,
+    missing: bool = False,
+    missing_target: bool = False,
 ) -> Iterator[LibsvmRows]:
     """Read a LIBSVM file, plain or compressed, piece by piece; memory does not grow with the file.
 
@@ -132,7 +146,7 @@ def pieces(
     path : Path
     n_features : int, optional
         Number of columns of every piece; by default the largest index so far.
-    zero_based : bool or None
+    zero_based, missing, missing_target
         As of `parse`.
 
     Yields
@@ -146,10 +160,11 @@ def pieces(
         As `parse` does, with the line's number in the file; or the file is damaged.
     """
     n, largest, empty = 0, 0, True
+    form = n_features, (missing, missing_target)
     for line, text, last in text_pieces(path):
         empty = False
         content = np.frombuffer(text, dtype=np.uint8)
-        rows = _parsed(content, str(path), n_features, zero_based=zero_based, line=line, last=last)
+        rows = _parsed(content, str(path), *form, zero_based=zero_based, line=line, last=last)
         n += rows.labels.size
         largest = max(largest, rows.largest_index)
         if rows.labels.size:
@@ -179,12 +194,16 @@ def _parsed(
     text: np.ndarray,
     name: str,
     n_features: int | None,
+    allowed: tuple[bool, bool],
     *,
     zero_based: bool | None,
     line: int,
     last: bool,
 ) -> LibsvmRows:
-    """The rows of whole lines; `line` is the number of the first one, `last` ends the file."""
+    """The rows of whole lines; `line` is the number of the first one, `last` ends the file.
+
+    allowed : whether a value, and a label, may be missing.
+    """
     if text.size == 0 or text[-1] != _LF:
         text = np.append(text, np.uint8(_LF))  # every loop stops at a line feed
     text = text.view()
@@ -201,7 +220,7 @@ def _parsed(
     first = 1 if zero_based is False else 0
     limit -= zero_based is True
     arrays = (labels, label_at, indptr, indices, values, groups)
-    n, nnz, largest, wrong_at = _fill(text, start, first, limit, *arrays)
+    n, nnz, largest, wrong_at = _fill(text, start, first, limit, *allowed, *arrays)
     for row in np.flatnonzero(label_at[:n] >= 0):
         labels[row] = _float_at(text, label_at[row])
         if np.isinf(labels[row]):
@@ -236,7 +255,13 @@ def _float_at(text: np.ndarray, start: int) -> float:
     stop = start
     while text[stop] not in (_LF, _CR, _TAB, _SPACE, _HASH):
         stop += 1
-    return float(text[start:stop].tobytes())
+    token = text[start:stop].tobytes()
+    if b"x" not in token.lower():
+        return float(token)
+    try:
+        return float.fromhex(token.decode())
+    except OverflowError:
+        return float("inf")
 
 
 @numba.njit(cache=True, nogil=True)
@@ -274,8 +299,50 @@ def _leading_digits(text, start, stop):
 
 
 @numba.njit(cache=True, nogil=True)
+def _hexadecimal(text, at):
+    """Read hex digits [. hex digits] [p [+-] digits] from `at`, after `0x`; as of `_number`."""
+    value = 0.0
+    exponent = 0
+    n_digits = 0
+    fraction = False
+    while True:
+        byte = text[at]
+        lower = byte | _LOWER
+        if byte == _POINT and not fraction:
+            fraction = True
+            at += 1
+            continue
+        if 0 <= np.int64(byte) - _ZERO <= 9:
+            digit = np.int64(byte) - _ZERO
+        elif _A <= lower <= _F:
+            digit = np.int64(lower) - _A + 10
+        else:
+            break
+        value = value * 16.0 + digit
+        exponent -= 4 * fraction
+        n_digits += 1
+        at += 1
+    if n_digits == 0:
+        return 0.0, at, _MALFORMED
+    if text[at] | _LOWER == _P:
+        at += 1
+        downwards = text[at] == _MINUS
+        if downwards or text[at] == _PLUS:
+            at += 1
+        if not 0 <= np.int64(text[at]) - _ZERO <= 9:
+            return 0.0, at, _MALFORMED
+        power = 0
+        while 0 <= np.int64(text[at]) - _ZERO <= 9:
+            power = min(power * 10 + int(text[at]) - _ZERO, 1_000_000)
+            at += 1
+        exponent += -power if downwards else power
+    value = math.ldexp(value, exponent)
+    return value, at, _EXACT if n_digits <= 13 and value < np.inf else _ROUNDED
+
+
+@numba.njit(cache=True, nogil=True)
 def _number(text, at):
-    """Read [+-] digits [. digits] [e [+-] digits] from `at`.
+    """Read [+-] digits [. digits] [e [+-] digits], a hexadecimal number or `nan` from `at`.
 
     Returns the value, the position after it, and whether it is _EXACT (equal to Python's float),
     _ROUNDED or _MALFORMED.
@@ -291,6 +358,13 @@ def _number(text, at):
         at += 1
         digit = np.int64(text[at]) - _ZERO
     n_digits = at - start
+    if n_digits == 1 and mantissa == 0 and text[at] | _LOWER == _X:
+        value, at, state = _hexadecimal(text, at + 1)
+        return -value if negative else value, at, state
+    if n_digits == 0 and text[at] | _LOWER == _N:
+        if text[at + 1] | _LOWER == _A and text[at + 2] | _LOWER == _N:
+            return np.nan, at + 3, _EXACT
+        return 0.0, at, _MALFORMED
     n_fraction = 0
     if text[at] == _POINT:
         at += 1
@@ -361,10 +435,24 @@ def _qid(text, start):
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill(text, start, lowest, limit, labels, label_at, indptr, indices, values, groups):
+def _fill(
+    text,
+    start,
+    lowest,
+    limit,
+    missing,
+    missing_target,
+    labels,
+    label_at,
+    indptr,
+    indices,
+    values,
+    groups,
+):
     """Fill the arrays; returns rows, values, largest index, and the position of what is wrong.
 
-    `lowest` and `limit` are the least and the largest index allowed. The position is -1 if all text
+    `lowest` and `limit` are the least and the largest index allowed, `missing` and `missing_target`
+    whether a value and a label may be `nan`. The position is -1 if all text
     is accepted. `label_at` holds -1, or the position of a label that needs Python's float for an
     exact float64. `text` ends in a line feed, so that no loop over digits or blanks can leave it.
     """
@@ -387,6 +475,8 @@ def _fill(text, start, lowest, limit, labels, label_at, indptr, indices, values,
         begin = at
         label, at, state = _number(text, at)
         if state == _MALFORMED or not _ends_token(text[at]):
+            return row, nnz, largest, begin
+        if not missing_target and np.isnan(label):
             return row, nnz, largest, begin
         labels[row] = label
         label_at[row] = -1 if state == _EXACT else begin
@@ -466,7 +556,7 @@ def _fill(text, start, lowest, limit, labels, label_at, indptr, indices, values,
                     value, at, state = _number(text, begin_value)
                     if state == _MALFORMED or not _ends_token(text[at]):
                         return row, nnz, largest, begin
-                    if not abs(value) < _FLOAT32_OVERFLOW:
+                    if abs(value) >= _FLOAT32_OVERFLOW or (np.isnan(value) and not missing):
                         return row, nnz, largest, begin
                     values[nnz] = value
             indices[nnz] = index - lowest

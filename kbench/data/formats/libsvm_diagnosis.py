@@ -7,7 +7,13 @@ import re
 
 import numpy as np
 
+from kbench.data.formats import MISSING_REMEDY, MISSING_TARGET_REMEDY
+
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HEXADECIMAL = re.compile(
+    rb"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?"
+)
+_MISSING = re.compile(rb"[+-]?nan", re.IGNORECASE)
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _QID = re.compile(rb"qid:[0-9]{1,18}")
 _TEXT_CONTROLS = frozenset(b"\t\n\r")
@@ -86,6 +92,8 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
                 f"several labels in {_show(label)}, should be one number; if the file is a table, "
                 "dataset.source.format=csv reads it"
             )
+        if _MISSING.fullmatch(label):
+            problem = f"is missing; {MISSING_TARGET_REMEDY}"
         return f"label {_show(label)} {problem}"
     if pairs and _QID.fullmatch(pairs[0]):
         pairs = pairs[1:]
@@ -130,11 +138,19 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
 
 def _number_problem(token: bytes, *, largest: float | None) -> str:
     """Why `token` is not a finite number, or '' if it is one."""
+    if _MISSING.fullmatch(token):
+        return f"is missing, should be a number; {MISSING_REMEDY}"
     if _NOT_FINITE.fullmatch(token):
         return "is not finite, should be a finite number; a value that is left out is 0"
-    if not NUMBER.fullmatch(token):
+    if _HEXADECIMAL.fullmatch(token):
+        try:
+            value = float.fromhex(token.decode())
+        except OverflowError:
+            value = float("inf")
+    elif NUMBER.fullmatch(token):
+        value = float(token)
+    else:
         return "is not a number"
-    value = float(token)
     if np.isinf(value) if largest is None else np.isinf(np.float32(_clip(value))):
         bound = largest if largest is not None else "1.8e308"
         return f"is too large, should be below {bound} in magnitude"

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from kbench.data.configs.dataset import check_config
-from kbench.data.configs.own_file import complete
+from kbench.data.configs.own_file import complete, format_by_suffix
 from kbench.data.formats import FORMATS
 from kbench.data.preparation import obtain as sources
 from kbench.data.preparation.application import Preparation
+from kbench.data.preparation.imputation import rows_with_missing
 from kbench.data.preparation.prepare import obtain
 from kbench.data.sources.folders import Folders
 from kbench.data.sources.rows import Rows, join
@@ -53,6 +54,9 @@ def read_rows(
     if single and not own_source:
         # Without a format, as of a bundled data set, the suffix of the new file decides.
         name = preparation.source.get("format")
+        own = format_by_suffix(str(config["path"]))
+        if name is not None and own is not None and FORMATS[own].options == FORMATS[name].options:
+            name = own  # a table is read by the names of its columns, whatever file holds it
         if name is None or not (FORMATS[name].pieces or FORMATS[name].splits):
             source |= {**preparation.source, "format": name}
     merged = complete({**merged, "source": source})
@@ -81,5 +85,10 @@ def read_rows(
         raw = sources.read_parts(checked, files, scratch)
         rows: Rows = join(raw.parts)
         rows.notes = raw.notes
-        return rows
-    return sources.load(checked, files, scratch).test
+    else:
+        rows = sources.load(checked, files, scratch).test
+    n_missing = 0 if preparation.imputation is None else int(rows_with_missing(rows).sum())
+    if n_missing:
+        filled = f"missing numbers in {n_missing} row{'s' * (n_missing > 1)} are filled"
+        rows.notes = (*rows.notes, f"{filled} with what the model learnt of its training rows")
+    return rows

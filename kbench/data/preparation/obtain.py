@@ -272,17 +272,17 @@ def read_parts(
     if files[0].role == "bundled":
         return RawParts(_bundled(config, files))
     name = config["source"].get("format") or "libsvm"
-    if name == "libsvm":
-        return _libsvm(config, files, scratch)
-    paths: dict[str, list[Path]] = {}
-    for file in files:
-        assert file.path is not None
-        paths.setdefault(part_of(file.role), []).append(file.path)
     source = {
         "missing": config.get("missing") or "error",
         "missing_target": (config.get("target") or {}).get("missing") or "drop",
         **config["source"],
     }
+    if name == "libsvm":
+        return _libsvm(config, files, scratch, source)
+    paths: dict[str, list[Path]] = {}
+    for file in files:
+        assert file.path is not None
+        paths.setdefault(part_of(file.role), []).append(file.path)
     request = (name, paths, source, config["task"], _target_range(config))
     if formats.FORMATS[name].guarded:
         rows_by_part = guarded.read(*request, scratch, memory_mb=memory_mb)
@@ -317,22 +317,25 @@ def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
     return [DenseRows(X, y)]
 
 
-def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> RawParts:
+def _libsvm(
+    config: Mapping[str, Any], files: list[FileStatus], scratch: Path, source: Mapping[str, Any]
+) -> RawParts:
     """Rows of each LIBSVM file, all of one width, on memory maps in `scratch`.
 
     Indices start at 0 in all files if any file has an index 0, unless `source.zero_based` says it:
-    until then they are kept as the files have them.
+    until then they are kept as the files have them. source : as of `kbench.data.formats.read`.
     """
     from kbench.data.formats import libsvm
 
-    wanted = config["source"].get("zero_based")
+    wanted = source.get("zero_based")
+    allowed = {key: source[key] != "error" for key in ("missing", "missing_target")}
     auto, n_features = wanted in (None, "auto"), config.get("n_features")
     known = None if auto else bool(wanted)
     largest, least = 0, 1
 
     def pieces(path: Path) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
         nonlocal largest, least
-        for rows in libsvm.pieces(path, n_features=n_features, zero_based=known):
+        for rows in libsvm.pieces(path, n_features=n_features, zero_based=known, **allowed):
             largest = max(largest, rows.largest_index)
             if auto and rows.indices.size:
                 least = min(least, int(rows.indices.min()))
@@ -349,7 +352,7 @@ def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -
     largest -= auto and not zero_based
     if n_features is not None and largest > n_features:
         for path in paths.values():  # names the line
-            deque(libsvm.pieces(path, n_features=n_features, zero_based=True), maxlen=0)
+            deque(libsvm.pieces(path, n_features=n_features, zero_based=True, **allowed), maxlen=0)
     where = {role: partial(libsvm.line_of, path) for role, path in paths.items()}
     for role, part in parts.items():
         formats.require_targets(part.y, where[role], _target_range(config))

@@ -1,7 +1,8 @@
 """Distinct values of a column that become one value when they are stored in float32.
 
 A time stamp in seconds, 1700000000 + k, is such a value: float32 has 24 bits and tells apart only
-every 128th. Values that are scaled before they are stored keep their differences.
+every 128th. Values that are scaled before they are stored keep their differences. Whole numbers
+from 2^53 on, such as identifiers of 18 digits, merge in float64 already.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,29 +38,53 @@ def merged_columns(
     name_of : callable
         The name of a column by its number from 0.
     """
-    lost = _lost_sparse(rows, scaling) if isinstance(rows, SparseRows) else _lost(rows, scaling)
-    if not lost:
-        return None
-    shown = [f"{name_of(j)} ({before} become {after})" for j, before, after in lost[:_NAMED]]
-    more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-    return (
-        f"distinct values merge in float32 in the column {', '.join(shown)}{more}; "
-        "dataset.scale=unit or standard keeps differences that are small beside the values"
-    )
+    sparse = isinstance(rows, SparseRows)
+    lost, huge = _lost_sparse(rows, scaling) if sparse else _lost(rows, scaling)
+    said = []
+    if lost:
+        shown = [f"{name_of(j)} ({before} become {after})" for j, before, after in lost]
+        said.append(
+            f"distinct values merge in float32 in the column {_named(shown)}; dataset.scale=unit "
+            "or standard keeps differences that are small beside the values"
+        )
+    if huge:
+        said.append(
+            "whole numbers from 2^53 on are not all distinct in float64, in the column "
+            f"{_named([name_of(j) for j in huge])}; identifiers are no features: "
+            "dataset.source.columns.drop leaves a column of a table out"
+        )
+    return "; ".join(said) or None
 
 
-def _lost(rows: Rows, scaling: ColumnScaling | None) -> list[tuple[int, int, int]]:
-    """(column, distinct values, distinct stored values) of each column that loses some."""
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
+
+
+Lost = tuple[list[tuple[int, int, int]], list[int]]
+"""(column, distinct values, distinct stored values) of each column that loses some in float32; and
+the columns of whole numbers that float64 does not tell apart."""
+
+
+def _lost(rows: Rows, scaling: ColumnScaling | None) -> Lost:
     wanted = max(2, min(_ROWS, _ENTRIES // max(1, rows.d)))
     X = _first(rows.blocks(), wanted, np.vstack)
     if X.dtype != np.float64:
-        return []
+        return [], []
+    largest = np.abs(X).max(axis=0)
+    huge = [int(j) for j in np.flatnonzero(largest >= 2.0**53) if _whole_and_huge(X[:, j])]
     inexact = np.flatnonzero((X.astype(np.float32) != X).any(axis=0))
     found = [_judged(int(j), np.unique(X[:, j]), scaling) for j in inexact]
-    return [column for column in found if column is not None]
+    return [column for column in found if column is not None], huge
 
 
-def _lost_sparse(rows: SparseRows, scaling: ColumnScaling | None) -> list[tuple[int, int, int]]:
+def _whole_and_huge(values: np.ndarray) -> bool:
+    """Whether values are whole numbers of 64 bits, of which some are not exact in float64."""
+    magnitude = float(np.abs(values).max(initial=0.0))
+    return 2.0**53 <= magnitude < 2.0**64 and bool(np.all(values == np.round(values)))
+
+
+def _lost_sparse(rows: Any, scaling: ColumnScaling | None) -> Lost:
     """As `_lost`; only stored entries are compared."""
     from scipy.sparse import vstack
 
@@ -74,7 +99,13 @@ def _lost_sparse(rows: SparseRows, scaling: ColumnScaling | None) -> list[tuple[
         for begin, end in zip(begins, [*begins[1:], columns.size], strict=False)
         if inexact[begin:end].any()
     ]
-    return [column for column in found if column is not None]
+    ends = [*begins[1:], columns.size]
+    huge = [
+        int(columns[begin])
+        for begin, end in zip(begins, ends, strict=False)
+        if _whole_and_huge(values[begin:end])
+    ]
+    return [column for column in found if column is not None], huge
 
 
 def _first(blocks: Iterator[Any], n: int, stack: Callable[[list[Any]], Any]) -> Any:
