@@ -250,7 +250,7 @@ def _check_word(text: str, before: str, after: str) -> None:
     known = {*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"}
     if not re.search(r"[./@]", name) and name not in known:
         same = _SYNONYMS.get(name)
-        hint = f" (nearest: {same})" if same else nearest(name, known)
+        hint = f" (nearest: {same})" if same else nearest(name, known - {"use"})
         raise ConfigError(
             f"no key is called {name!r}{hint}; the keys of a command are "
             f"{', '.join(sorted(known))}, and those of a method method.{name}=..."

@@ -190,6 +190,12 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
     texts = [] if options.auto else [choose(names, w, "categorical", path) for w in named]
     dropped = {choose(names, wanted, "drop", path) for wanted in columns.get("drop") or []}
     if known is not None:
+        lacking = next((name for name in known["columns"] if name not in names), None)
+        if lacking is not None:
+            raise DataError(
+                f"{path}:1: no column {lacking!r}, the training file had it"
+                + (nearest(lacking, map(printable, names)) or f"; there are {listed(names)}")
+            )
         target = known["target"] if known["target"] in names else None
         group = known.get("group") if known.get("group") in names else None
         left_out = set(index) - set(known["columns"])

@@ -71,7 +71,8 @@ def read_rows(
         "missing_target": "drop",
     }
     if name == "libsvm" and single:
-        merged["n_features"] = preparation.n_features
+        filled = preparation.imputation
+        merged["n_features"] = preparation.n_features if filled is None else filled.fill.size
     if merged["task"] != task:
         raise ConfigError(f"dataset.task is {merged['task']}, the model's is {task}")
     if merged.get("holdout"):

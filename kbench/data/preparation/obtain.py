@@ -123,7 +123,7 @@ def load(
             said.append(
                 f"missing numbers in {n_missing[0]} training and {n_missing[1]} test rows are "
                 f"filled with the {STRATEGIES[kind]} of the training rows"
-                + f"; {imputation.indicated.size} features say where"
+                + f"; further features that say where: {imputation.indicated.size}"
                 * (kind == "indicator")
             )
     return Loaded(

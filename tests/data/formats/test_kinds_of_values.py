@@ -10,9 +10,9 @@ import scipy.io
 from sklearn.impute import SimpleImputer
 from support import merge, named, user_file
 
-from kbench.data import chunks, open_prepared, prepare, read_rows
+from kbench.data import check_config, chunks, open_prepared, prepare, read_rows
 from kbench.data.formats import FORMATS
-from kbench.errors import DataError
+from kbench.errors import ConfigError, DataError
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -67,8 +67,6 @@ WRITERS = {
 }
 BYTES_OR_ATOMS = {"idx", "cifar10", "xyz"}
 """Formats of images and molecules, which cannot hold such values."""
-LACKING = sorted(set(WRITERS) - {"libsvm"})
-"""Formats in which a number can be missing: LIBSVM text leaves out zeros."""
 TABLES = sorted(name for name, form in FORMATS.items() if form.table)
 
 
@@ -128,16 +126,21 @@ def lacking():
     return copy
 
 
-@pytest.mark.parametrize("form", LACKING)
+@pytest.mark.parametrize("form", sorted(WRITERS))
 def test_a_missing_number_is_refused_with_its_place_and_the_remedies(folders, form):
     config = config_of(form, folders, lacking(), Y)
     with pytest.raises(DataError, match=r"missing=mean, median or indicator .*=drop") as error:
         prepare(config, folders)
-    place = {"csv": ":5: column 'c'", "arff": ":10: column 'c'", "parquet": "row 4: column 'c'"}
+    place = {
+        "libsvm": ":4: value 'nan' of index 3",
+        "csv": ":5: column 'c'",
+        "arff": ":10: column 'c'",
+        "parquet": "row 4: column 'c'",
+    }
     assert place.get(form, "row 4: column 3 is nan") in str(error.value)
 
 
-@pytest.mark.parametrize("form", LACKING)
+@pytest.mark.parametrize("form", sorted(WRITERS))
 @pytest.mark.parametrize("kind", ["mean", "median", "indicator"])
 def test_missing_numbers_are_filled_as_scikit_learn_does(folders, form, kind):
     data = opened(config_of(form, folders, lacking(), Y, missing=kind), folders)
@@ -152,7 +155,7 @@ def test_missing_numbers_are_filled_as_scikit_learn_does(folders, form, kind):
     )
 
 
-@pytest.mark.parametrize("form", LACKING)
+@pytest.mark.parametrize("form", sorted(WRITERS))
 def test_rows_with_missing_numbers_are_left_out(folders, form):
     data = opened(config_of(form, folders, lacking(), Y, missing="drop"), folders)
     whole = X[np.isfinite(lacking()).all(axis=1)].astype(np.float32)
@@ -160,7 +163,7 @@ def test_rows_with_missing_numbers_are_left_out(folders, form):
     assert any("4 rows with a missing number left out" in note for note in data.notes)
 
 
-@pytest.mark.parametrize("form", LACKING)
+@pytest.mark.parametrize("form", sorted(WRITERS))
 def test_a_missing_target_is_no_class(folders, form):
     y = Y.copy()
     y[[2, 30, 59]] = np.nan
@@ -171,11 +174,97 @@ def test_a_missing_target_is_no_class(folders, form):
     assert any("3 rows without a target left out" in note for note in data.notes)
     with pytest.raises(DataError, match=r"target.*missing; dataset\.target\.missing=drop") as error:
         prepare(merge(config, {"target": {"missing": "error"}}), folders)
-    place = {"csv": ":4:", "arff": ":9:"}.get(form, "row 3:")
+    place = {"libsvm": ":3:", "csv": ":4:", "arff": ":9:"}.get(form, "row 3:")
     assert place in str(error.value)
 
 
-MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A"]
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_whole_numbers_that_float64_does_not_tell_apart_are_said(folders, form):
+    keys = np.column_stack([2.0**60 + 256 * np.arange(N), X[:, 0]])
+    data = opened(config_of(form, folders, keys, Y, scale="unit"), folders)
+    column = repr("a") if form in TABLES else 1
+    assert any(f"not all distinct in float64, in the column {column}" in n for n in data.notes)
+    small = opened(config_of(form, folders, X, Y), folders)
+    assert not any("distinct" in note for note in small.notes)
+
+
+KEYS_OF_READERS = {
+    "columns": {"target": "y"},
+    "arrays": {"X": "features"},
+    "zero_based": True,
+}
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+@pytest.mark.parametrize("group", KEYS_OF_READERS)
+def test_a_key_that_the_reader_would_not_look_at_is_refused(form, group):
+    files = {f"all_{p}" if p else "all": {"names": [f"f{p}"]} for p in FORMATS[form].pieces or [""]}
+    source = {"kind": "files", "format": form, "files": files, group: KEYS_OF_READERS[group]}
+    config = named(task="multiclass", split={"kind": "first", "n_train": 3})
+    config["source"] = source
+    if FORMATS[form].options == group:
+        assert check_config(config)["source"][group]
+        return
+    with pytest.raises(
+        ConfigError, match=rf"dataset\.source\.{group}.*but the format is {form}; it"
+    ):
+        check_config(config)
+
+
+@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("names", [["Unnamed: 0"], ["Unnamed: 0.1", "Unnamed: 0"]])
+def test_an_index_that_pandas_has_read_and_written_again_is_left_out(folders, form, names):
+    frame = _frame(X, Y)
+    for name in names:
+        frame.insert(0, name, np.arange(N))
+    path = folders.read_only[0] / f"t.{form}"
+    if form == "csv":
+        frame.to_csv(path, index=False)
+    elif form == "parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        head = "".join(f"@attribute '{name}' numeric\n" for name in frame)
+        path.write_text(f"@relation r\n{head}@data\n{frame.to_csv(index=False, header=False)}")
+    data = opened(user_file(path), folders)
+    assert data.n_features == 3
+    assert sum("is an index of the rows and is left out" in n for n in data.notes) == len(names)
+    kept = opened(
+        user_file(path, source={"columns": {"target": names[0]}}, task="regression"), folders
+    )
+    assert kept.n_features == 4
+
+
+@pytest.mark.parametrize("trained", TABLES)
+@pytest.mark.parametrize("later", TABLES)
+def test_later_rows_may_come_in_any_format_of_tables(folders, trained, later):
+    config = config_of(trained, folders, lacking(), Y, missing="mean")
+    data = opened(config, folders)
+    rows = read_rows(
+        user_file(config_of(later, folders, lacking()[40:], Y[40:])["path"]),
+        folders,
+        data.preparation,
+        folders.read_only[0] / "scratch",
+    )
+    found = np.vstack(list(data.preparation.features(rows)))
+    np.testing.assert_array_equal(found, data.X_test)
+    assert any("missing numbers in 2 rows are filled" in note for note in rows.notes)
+
+
+MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A", "\\N", "#DIV/0!"]
+DOUBTFUL_TARGETS = ["None", "-", "n.a."]
+
+
+@pytest.mark.parametrize("text", DOUBTFUL_TARGETS)
+def test_a_doubtful_target_is_missing_among_numbers_and_said_among_texts(folders, text):
+    path = folders.read_only[0] / "t.csv"
+    for labels, classes in (("0", "1"), 2), (("x", "y"), 3):
+        rows = [f"{row[0]},{labels[int(t)]}" for row, t in zip(X, Y, strict=True)]
+        rows[5] = f"{X[5, 0]},{text}"
+        path.write_text("a,y\n" + "\n".join(rows))
+        data = opened(user_file(path, task=None), folders)
+        assert data.n_classes == classes
+        words = "rows without a target" if classes == 2 else f"{text!r} is a class of its own"
+        assert any(words.replace("rows", "row") in note for note in data.notes)
 
 
 @pytest.mark.parametrize("text", MISSING)
@@ -199,6 +288,10 @@ def with_groups(form, folders, groups):
         rows = zip(Y, groups, X[:, 0], strict=True)
         path.write_text("".join(f"{y:g} qid:{g} 1:{x}\n" for y, g, x in rows))
         return user_file(path)
+    if form in ARRAYS:
+        arrays = {"X": X[:, :1], "y": Y, "groups": groups}
+        np.savez(path, **arrays) if form == "npz" else scipy.io.savemat(path, arrays)
+        return user_file(path, source={"format": form})
     frame = pd.DataFrame({"a": X[:, 0], "g": [f"user {g}" for g in groups], "y": Y})
     if form == "csv":
         frame.to_csv(path, index=False)
@@ -207,14 +300,21 @@ def with_groups(form, folders, groups):
     else:
         text = frame.to_csv(index=False, header=False, quotechar="'", quoting=2)
         names = ",".join(sorted({f"'{g}'" for g in frame["g"]}))
-        head = f"@relation r\n@attribute a real\n@attribute g {{{names}}}\n@attribute y real\n"
+        kind = "string" if groups[0] % 2 else f"{{{names}}}"
+        head = f"@relation r\n@attribute a real\n@attribute g {kind}\n@attribute y real\n"
         path.write_text(f"{head}@data\n{text}")
     return user_file(path, source={"format": form, "columns": {"target": "y", "group": "g"}})
 
 
-@pytest.mark.parametrize("form", ["libsvm", *TABLES])
-def test_rows_of_a_group_stay_on_one_side(folders, form):
-    groups = RNG.integers(1, 13, N)
+ARRAYS = sorted(
+    name for name, form in FORMATS.items() if form.options == "arrays" and not form.pieces
+)
+
+
+@pytest.mark.parametrize("odd", [True, False])
+@pytest.mark.parametrize("form", ["libsvm", *TABLES, *ARRAYS])
+def test_rows_of_a_group_stay_on_one_side(folders, form, odd):
+    groups = np.append(2 - odd, RNG.integers(1, 13, N - 1))
     config = with_groups(form, folders, groups)
     data = opened(config, folders)
     assert data.n_features == 1
@@ -222,8 +322,11 @@ def test_rows_of_a_group_stay_on_one_side(folders, form):
     train, test = ({group_of[x] for x in part[:, 0]} for part in (data.X_train, data.X_test))
     assert not train & test
     assert len(train | test) == np.unique(groups).size
-    said = "rows of one group (qid)" if form == "libsvm" else "rows of one group (g)"
-    assert any(said in note and f"{len(train)} groups train" in note for note in data.notes)
+    said = {"libsvm": "qid", **dict.fromkeys(TABLES, "g")}.get(form, "groups")
+    assert any(
+        f"one group ({said})" in note and f"{len(train)} groups train" in note
+        for note in data.notes
+    )
     fold = open_prepared(prepare(config, folders), {"folds": 3, "fold": 2})
     sides = [{group_of[x] for x in part[:, 0]} for part in (fold.X_train, fold.X_test)]
     assert not sides[0] & sides[1]
@@ -245,7 +348,7 @@ def test_a_regression_is_learnt_in_another_unit(folders, form):
     np.testing.assert_array_equal(plain.preparation.target.scored(plain.y_test), years[40:])
 
 
-@pytest.mark.parametrize("form", [form for form in LACKING if form != "npy"])
+@pytest.mark.parametrize("form", sorted(set(WRITERS) - {"npy"}))
 @pytest.mark.parametrize("kind", ["median", "indicator"])
 def test_later_rows_are_filled_with_what_the_training_rows_had(folders, form, kind):
     config = config_of(form, folders, lacking(), Y, missing=kind, scale="standard")

@@ -67,7 +67,7 @@ def test_a_header_of_any_kind_is_no_row(folders, case):
 def test_a_first_row_of_numbers_is_a_row(folders, header):
     data = opened(written(folders, header), folders, **FIRST)
     assert data.n_train + data.n_test == 40 + bool(header)
-    assert not any("header" in note for note in data.notes)
+    assert any("has no header, its first line is a row" in note for note in data.notes)
 
 
 @pytest.mark.parametrize(
