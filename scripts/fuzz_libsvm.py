@@ -31,10 +31,12 @@ SEEDS = (
     b"-1.5e2 4:123456789.125 5:5.\r\n3\r\n",
     b"1 1:1 2:2 3:3 4:4\n2 1:1\n3\n4 9:9 10:10",
     b"0.1 1:0.30000000000000004 2:1.7976931348623157e8\n",
+    b"0x1.8p1 1:-0x.8P-2 4:0X1F\nnan 2:NaN 3:0x0p0\n",
     b"1 0: 1 +3:\t2\n-1 qid:12 2:  -4 5:1e5\n",
 )
-ALPHABET = b"0123456789+-.eE: \t\n\r#qidna<\x00\xff,"
-TOKENS = (b": ", b" :", b"+1:", b"0:0", b"1:1", b" 2:2", b"e5", b"nan", b"inf", b"qid:1 ",
+ALPHABET = b"0123456789+-.eE: \t\n\r#qidnaxXpPfF<\x00\xff,"
+TOKENS = (b": ", b" :", b"+1:", b"0:0", b"1:1", b" 2:2", b"e5", b"nan", b"inf", b"0x",
+          b"0x1p", b"qid:1 ",
           b"\r\n", b"0:", b"99999999999", b"#",
           b"12345678901234567890", b"e-400", b"e39", b"::", b"\n\n", b"-")  # fmt: skip
 
@@ -61,16 +63,27 @@ def mutate(rng: random.Random) -> bytes:
     return bytes(content)
 
 
-def check(content: bytes, n_features: int | None, *, zero_based: bool = False) -> bool:
+def check(
+    content: bytes, n_features: int | None, *, zero_based: bool = False, missing: bool = False
+) -> bool:
     """Whether the input was accepted; AssertionError if the two parsers disagree."""
     expected, bad_line = None, None
     try:
-        expected = reference.parse(content, n_features=n_features, zero_based=zero_based)
+        expected = reference.parse(
+            content, n_features=n_features, zero_based=zero_based, missing=missing
+        )
     except reference.Rejected as rejected:
         bad_line = rejected.line
     read, message = None, ""
     try:
-        read = parse(content, name="f", n_features=n_features, zero_based=zero_based)
+        read = parse(
+            content,
+            name="f",
+            n_features=n_features,
+            zero_based=zero_based,
+            missing=missing,
+            missing_target=missing,
+        )
     except DataError as error:
         message = str(error)
     if expected is None or read is None:
@@ -83,7 +96,8 @@ def check(content: bytes, n_features: int | None, *, zero_based: bool = False) -
         # The message of the diagnosis if it finds nothing wrong with a rejected line.
         assert "should be: label index:value" not in message, f"{content!r}: undiagnosed"
         return False
-    assert read.labels.tolist() == [row.label for row in expected], f"{content!r}: labels"
+    labels = [row.label for row in expected]
+    assert np.array_equal(read.labels, labels, equal_nan=True), f"{content!r}: labels"
     assert read.groups.tolist() == [row.group for row in expected], f"{content!r}: groups"
     starts = np.cumsum([0, *(len(row.pairs) for row in expected)])
     assert read.indptr.tolist() == starts.tolist(), f"{content!r}: rows"
@@ -98,6 +112,8 @@ def check(content: bytes, n_features: int | None, *, zero_based: bool = False) -
 def assert_value(value: float, exact: str | float) -> None:
     """`value` is `exact` up to a relative error of 1e-15, or of one step among denormal numbers."""
     exact = float(exact)
+    if np.isnan(exact) and np.isnan(value):
+        return
     allowed = max(1e-15 * abs(exact), float(np.spacing(0.0)))
     assert abs(float(value) - exact) <= allowed, f"{value!r} is not {exact!r}"
 
@@ -106,7 +122,12 @@ def run(n: int, seed: int) -> int:
     """Check n mutated inputs; returns how many were accepted."""
     rng = random.Random(seed)
     return sum(
-        check(mutate(rng), rng.choice((None, None, 10)), zero_based=rng.random() < 0.5)
+        check(
+            mutate(rng),
+            rng.choice((None, None, 10)),
+            zero_based=rng.random() < 0.5,
+            missing=rng.random() < 0.5,
+        )
         for _ in range(n)
     )
 

@@ -4,7 +4,8 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+HEX = r"0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?\d+)?"
+NUMBER = rf"[+-]?(?:{HEX}|[nN][aA][nN]|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
 LINE = re.compile(
     rf"[ \t]*(?:(?P<label>{NUMBER})(?:[ \t]+qid:(?P<qid>\d{{1,18}}))?"
     rf"(?P<pairs>(?:[ \t]+[+]?\d{{1,18}}:[ \t]*{NUMBER})*)[ \t]*)?(?:#.*)?",
@@ -30,8 +31,23 @@ class Rejected(Exception):
         self.line = line
 
 
-def parse(content: bytes, *, n_features: int | None = None, zero_based: bool = False) -> list[Row]:
-    """The rows; raises Rejected."""
+def _number(text: str) -> float:
+    if "x" not in text.lower():
+        return float(text)
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return float("inf")
+
+
+def parse(
+    content: bytes,
+    *,
+    n_features: int | None = None,
+    zero_based: bool = False,
+    missing: bool = False,
+) -> list[Row]:
+    """The rows; raises Rejected. `missing` : whether values and labels may be nan."""
     first = 0 if zero_based else 1
     limit = (100_000_000 if n_features is None else n_features) - 1 + first
     rows = []
@@ -42,12 +58,13 @@ def parse(content: bytes, *, n_features: int | None = None, zero_based: bool = F
             raise Rejected(number)
         if found["label"] is None:
             continue
-        label = float(found["label"])
-        pairs = [(int(i), float(v)) for i, v in PAIR.findall(found["pairs"])]
+        label = _number(found["label"])
+        pairs = [(int(i), _number(v)) for i, v in PAIR.findall(found["pairs"])]
         indices = [first - 1, *(i for i, _ in pairs)]
-        sizes = [abs(v) < FLOAT32_OVERFLOW for _, v in pairs]
+        sizes = [abs(v) < FLOAT32_OVERFLOW or (missing and v != v) for _, v in pairs]
         if (
             abs(label) == float("inf")
+            or (label != label and not missing)
             or any(a >= b for a, b in pairwise(indices))
             or indices[-1] > limit
             or not all(sizes)

@@ -1,9 +1,12 @@
 """The model format: every method comes back bit for bit; hostile files are one line."""
 
+import contextlib
 import io
 import json
 import math
+import os
 import pickle
+import socket
 import subprocess
 import sys
 import tarfile
@@ -357,6 +360,49 @@ def test_a_missing_or_an_additional_array_is_refused(model_file):
     assert "a7777" in refused(forged(model_file, members | {"a7777.npy": members["a0.npy"]}))
     del members["a0.npy"]
     assert "a0 is missing" in refused(forged(model_file, members))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "socket", "link to a device"])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, kind):
+    path = tmp_path / "m"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path = Path("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "socket":
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as made:
+            made.bind(str(path))
+    else:
+        path.symlink_to("/dev/zero")
+    assert "no regular file" in refused(path)
+
+
+@pytest.mark.parametrize("package", ["kbench", "scikit_learn"])
+@pytest.mark.parametrize("version", ["0.0.3", "99.1"])
+def test_a_model_of_another_version_names_both(model_file, package, version):
+    text = refused(with_manifest(model_file, **{package: version}))
+    assert f"written with {package.replace('_', '-')} {version}, installed is" in text
+    assert "fit again" in text
+
+
+@pytest.mark.parametrize("width", [None, 0, -1, 2.5, "3", 1 << 60])
+def test_a_model_without_a_width_is_refused(tmp_path, width):
+    model = KernelSVC().fit(*rows("binary"))
+    if width is None:
+        del model.n_features_in_
+    else:
+        model.n_features_in_ = width
+    assert "n_features_in_" in refused(save_model(tmp_path / "m.npz", model))
+
+
+def test_rows_of_another_width_are_refused(model_file):
+    X, _ = rows("binary")
+    model = load_model(model_file).estimator
+    for wrong in (X[:, :-1], np.hstack([X, X])):
+        with pytest.raises(ValueError, match="features"):
+            model.predict(wrong)
 
 
 def test_error_names_a_different_version(model_file):

@@ -48,6 +48,26 @@ def tables(draw):
     return draw(st.lists(row, min_size=1, max_size=12))
 
 
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
+@settings(max_examples=60, deadline=None)
+def test_hexadecimal_numbers_are_read_to_the_bit(values):
+    """As svm-train does by C's strtod; `float.hex` has at most 13 digits after the point."""
+    text = "\n".join(f"{value.hex()} 1:{value.hex()}" for value in values)
+    read = parse(text.encode(), name="f")
+    assert read.labels.tolist() == values
+    np.testing.assert_array_equal(read.values, values)
+
+
+@pytest.mark.parametrize("form", ["nan", "NaN", "-nan"])
+def test_missing_values_and_labels_are_read_where_they_may_be(form):
+    text = f"1 1:2 3:{form}\n{form} 2:1\n".encode()
+    read = parse(text, name="f", missing=True, missing_target=True)
+    np.testing.assert_array_equal(read.values, [2, np.nan, 1])
+    np.testing.assert_array_equal(read.labels, [1, np.nan])
+    with pytest.raises(DataError, match=rf"f:2: label '{form}' is missing"):
+        parse(text, name="f", missing=True)
+
+
 @given(tables(), st.sampled_from(["\n", "\r\n", " \n", "\n\n", " # x:y 3\n"]), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_what_was_written_is_read_back_to_the_bit(table, end, final):
@@ -151,7 +171,7 @@ BAD = {
     "label": (b"1 1:2\nx1 1:2\n", "f:2: label 'x1' is not a number"),
     "no label": (b"1:2 2:3\n", "f:1: no label before '1:2'"),
     "several labels": (b"1,2 1:3\n", "f:1: several labels in '1,2', should be one number"),
-    "label nan": (b"nan 1:2\n", "f:1: label 'nan' is not finite"),
+    "label nan": (b"nan 1:2\n", "f:1: label 'nan' is missing; dataset.target.missing=drop"),
     "label inf": (b"1e999 1:2\n", "f:1: label '1e999' is too large"),
     "index 0": (b"1 0:2\n", "f:1: index 0 in '0:2', should be from 1; zero_based=true"),
     "negative index": (b"1 -3:2\n", "f:1: index '-3' is negative, indices start at 1"),
@@ -159,7 +179,7 @@ BAD = {
     "twice": (b"1 3:1 3:1\n", "f:1: index 3 twice, indices should increase"),
     "no colon": (b"1 3:1 4 5:1\n", "f:1: '4' has no colon, should be index:value"),
     "word": (b"1 a:1\n", "f:1: index 'a' in 'a:1', should be a whole number"),
-    "nan": (b"1 3:nan\n", "f:1: value 'nan' of index 3 is not finite"),
+    "nan": (b"1 3:nan\n", "f:1: value 'nan' of index 3 is missing, should be a number"),
     "inf": (b"1 3:-Inf\n", "f:1: value '-Inf' of index 3 is not finite"),
     "too large": (b"1 3:1e39\n", "f:1: value '1e39' of index 3 is too large"),
     "no number": (b"1 3:1_0\n", "f:1: value '1_0' of index 3 is not a number"),

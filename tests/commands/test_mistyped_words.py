@@ -1,0 +1,128 @@
+"""Words that other tools use, misspelt, or that do nothing: one line and exit code 2, at once.
+
+Keys of data sets are those of `kbench.data.configs.keys`, remedies those that the package's own
+messages name, and commands those of `kbench.commands`: a new one is tested without being named.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import kbench
+from kbench import cli
+from kbench.config import composer, flatten
+from kbench.data.configs.keys import KEYS
+from kbench.errors import KbenchError
+from kbench.run.planning.plan import make_plan
+
+ROWS = "a,b,y\n" + "".join(f"{k},{-k},{k % 2}\n" for k in range(20))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.csv").write_text(ROWS)
+    return tmp_path
+
+
+RUN = ["method=svc", "dataset.path=train.csv"]
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (["metod=svc", "dataset=digits"], "'metod' (nearest: method)"),
+        (["method", "=", "svc"], "write method=svc without blanks"),
+        (["compare", "method=svc,knn"], "write kbench report compare"),
+        ([*RUN, "C=10"], "method.C=..."),
+        ([*RUN, "timeout=60"], "(nearest: limits.wall_s)"),
+        ([*RUN, "limits.time=60"], "(nearest: limits.wall_s)"),
+        ([*RUN, "n_jobs=4"], "(nearest: parallel.jobs, limits.threads)"),
+        ([*RUN, "method.n_jobs=4"], "parallel.jobs=..."),
+        ([*RUN, "method.seed=3"], "seed=... sets it"),
+        (["tune", *RUN, "cv=5"], "(nearest: tune.cv)"),
+        (["method=svc", "method=knn", "dataset=iris"], "method is given twice"),
+        ([*RUN, "seed=1", "seed=2"], "seed is given twice"),
+        (["report", "results_dir=reslts"], "results_dir=reslts: there is no such folder"),
+        (["report", "compare", "method=a,b", "results_dir=x"], "there is no such folder"),
+        (["report", "papers", "results_dir=x"], "there is no such folder"),
+        (["merge", "results_dir=x"], "there is no such folder"),
+        (["debug", "0", "results_dir=x"], "there is no such folder"),
+        (["data", "prepare"], "takes names of data sets"),
+        (["plan", "method=svc", "dataset=train.csv"], "write dataset.path=train.csv"),
+        (["data", "check", "train.csv"], "write dataset.path=train.csv"),
+        (["plan", "method=svc", "dataset.path=https://a.b/c.csv"], "https://a.b/c.csv is an addr"),
+        (["plan", *RUN, "dataset.target=y"], "dataset.source.columns.target=NAME chooses"),
+        (["plan", *RUN, "dataset.split.test_size=.3"], "(nearest: dataset.split.test_fraction)"),
+        (["plan", *RUN, "dataset.source.zero_based=true"], "it is for libsvm"),
+        (["plan", *RUN, "dataset.source.arrays.X=a"], "it is for npy, npz, mat"),
+        (["plan", "method=svc", "dataset=iris", "+dataset.source.columns.group=a"], "of no files"),
+    ],
+)
+def test_the_answer_names_what_would_be_right(capsys, words, instead):
+    assert cli.main(words) == 2
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert text.startswith("kbench: ")
+    assert instead in text
+
+
+OF_OTHER_KINDS = re.compile(
+    r"source\.(files|kind|bundled|generator)|facts|variant|name|about|homepage|licence|assumed|"
+    r"holdout|n$|n_test|d$|seed|noise"
+)
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if not OF_OTHER_KINDS.match(key)])
+def test_every_key_of_a_file_of_the_user_s_is_set_without_a_plus(key):
+    with composer() as hydra:
+        config = flatten(hydra.compose(["method=svc", "dataset=file"])["dataset"])
+    assert key in config
+
+
+NAMED = re.compile(r"(?<![\w.])dataset((?:\.[a-z_A-Z]+)+)=")
+
+
+def test_every_key_that_a_message_names_is_a_key():
+    package = Path(kbench.__file__).parent
+    found = {
+        key.removeprefix(".")
+        for path in package.rglob("*.py")
+        for key in NAMED.findall(path.read_text(encoding="utf-8"))
+    }
+    assert len(found) > 15
+    other = {"variants", "path", "test_path"}
+    assert not {key for key in found if key not in KEYS and key.partition(".")[0] not in other}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["dataset.source.columns.group=a", "dataset.source.columns.target=y"],
+        ["dataset.source.columns.decimal=point"],
+        ["dataset.split.group=false"],
+        ["dataset.target.positive=[0]"],
+    ],
+)
+def test_what_messages_recommend_can_be_written(words):
+    with composer() as hydra:
+        plan = make_plan(hydra, [*RUN, *words])
+    assert len(plan.runs) == 1
+
+
+def test_a_column_that_is_a_text_names_the_target_that_was_taken(here):
+    (here / "first.csv").write_text("label,a,b\nhigh,1,2\nlow,3,4\n")
+    with composer() as hydra, pytest.raises(KbenchError) as caught:
+        make_plan(hydra, ["method=svc", "dataset.path=first.csv"])
+    assert "first.csv:2: column 'label' is 'high'" in str(caught.value)
+    assert "target is taken to be 'b', dataset.source.columns.target=NAME" in str(caught.value)
+
+
+def test_runs_that_differ_in_idle_parameters_are_made_once(capsys):
+    """Of the planner's own command, which asks the estimators."""
+    words = ["plan", "-m", "method=kernel_svc", "dataset=iris", "method.kernel=linear"]
+    assert cli.main([*words, "method.gamma=1,2"]) == 0
+    text = capsys.readouterr()
+    assert "1 runs: 1 to run" in text.out
+    assert "gamma: changes nothing in kernel_svc with kernel=linear" in text.out + text.err
