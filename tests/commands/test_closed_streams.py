@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kbench.commands import COMMANDS
 from kbench.run.results.folder import ResultsFolder
 
 KBENCH = Path(sys.executable).with_name("kbench")
@@ -39,6 +40,45 @@ def test_no_command_shows_a_traceback_for_a_stream(tmp_path, words, streams):
     done = shell(tmp_path, f"{KBENCH} {words} {streams}")
     wrong = words == "list nothing" or streams == ">/dev/full"
     assert done.returncode == (2 if wrong else 0)
+
+
+WORDS = {
+    "list": "list methods",
+    "plan": "plan method=dummy dataset=iris",
+    "tune": "tune method=knn dataset=iris method.n_neighbors=1,3",
+    "data": "data check iris",
+    "report": "report",
+    "predict": "predict model=m.npz out=o.csv dataset=iris",
+    "merge": "merge",
+    "debug": "debug 0",
+    "completion": "completion bash",
+    "doctor": "doctor",
+}
+STATES = {
+    "closed output": "{} >&-",
+    "full output": "{} >/dev/full",
+    "closed errors": "{} 2>&-",
+    "full errors": "{} 2>/dev/full",
+    "nothing open": "{} <&- >&- 2>&-",
+    "ASCII": "PYTHONIOENCODING=ascii LC_ALL=C {}",
+    "gone": "mkdir gone; cd gone; rmdir ../gone; {}",
+    "few files": "ulimit -n 16; {}",
+    "few seconds": "ulimit -t 2; {}",
+}
+
+
+def test_every_command_is_tried():
+    assert set(WORDS) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("command", WORDS)
+def test_no_command_shows_a_traceback_in_any_shell(tmp_path, command, state):
+    done = shell(tmp_path, STATES[state].format(f"{KBENCH} {WORDS[command]}"))
+    assert done.returncode in (0, 2)
+    if state in ("gone", "few files"):
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1].startswith("kbench: ")
 
 
 def test_letters_that_a_stream_does_not_know_are_escaped(tmp_path):
