@@ -49,6 +49,7 @@ RUN = ["method=svc", "dataset.path=train.csv"]
         (["report", "papers", "results_dir=x"], "there is no such folder"),
         (["merge", "results_dir=x"], "there is no such folder"),
         (["debug", "0", "results_dir=x"], "there is no such folder"),
+        ([*RUN, "-m", "seed=range(0,1000000)"], "more than 10,000 values"),
         (["data", "prepare"], "takes names of data sets"),
         (["plan", "method=svc", "dataset=train.csv"], "write dataset.path=train.csv"),
         (["data", "check", "train.csv"], "write dataset.path=train.csv"),

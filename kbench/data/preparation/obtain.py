@@ -24,6 +24,10 @@ from kbench.errors import ConfigError, DataError
 _NUMBERING_NAMES = ("index", "id", "ID", "Id", "row")
 
 
+_FEW_ROWS = 10
+"""With fewer test rows than this one row is more than a tenth of an accuracy."""
+
+
 def generator(config: Mapping[str, Any]) -> generators.Generator:
     """The generator that a config describes."""
     noise = config.get("noise") or 0.0
@@ -113,6 +117,11 @@ def load(
         wanted = wanted_rows(part.y, rule)
         kept.append(part if wanted is None else part.take(wanted))
     train, test, said = _divided(config, kept)
+    if config["source"]["kind"] == "file" and test.n < _FEW_ROWS:
+        said.append(
+            f"scores are of {test.n} test row{'s' * (test.n > 1)} alone, which says little; "
+            "`kbench tune` with tune.cv=5 compares on all training rows"
+        )
     imputation = None
     kind = config.get("missing") or "error"
     if kind in STRATEGIES:

@@ -15,6 +15,11 @@ from kbench.errors import ConfigError
 from kbench.run.planning.command import hydra_value
 
 
+_MAX_VALUES = 10_000
+"""Values of a key in one command: their plan takes 3 s, and a slip such as seed=range(0,10**9)
+would take hours before a word."""
+
+
 @dataclass(frozen=True)
 class Request:
     """A parsed command line: what is swept and where each override belongs."""
@@ -54,11 +59,15 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
         sweep = override.is_sweep_override()
         if sweep and not multirun:
             raise ConfigError(f"{text} sweeps over several values: add -m, or quote the value")
-        values = (
-            [str(v) for v in override.sweep_string_iterator()]
-            if sweep
-            else [text.partition("=")[2]]
-        )
+        values = [text.partition("=")[2]]
+        if sweep:
+            found = itertools.islice(override.sweep_string_iterator(), _MAX_VALUES + 1)
+            values = [str(value) for value in found]
+        if len(values) > _MAX_VALUES:
+            raise ConfigError(
+                f"{text}: more than {_MAX_VALUES:,} values, should be fewer; several commands may "
+                "write to one results folder"
+            )
         if key == "dataset" and any(re.match(r"openml\\?:", value) for value in values):
             if len(values) > 1:
                 raise ConfigError(
