@@ -14,7 +14,6 @@ from kbench.config import GROUPS, Composer, require_option
 from kbench.errors import ConfigError
 from kbench.run.planning.command import hydra_value
 
-
 _MAX_VALUES = 10_000
 """Values of a key in one command: their plan takes 3 s, and a slip such as seed=range(0,10**9)
 would take hours before a word."""
