@@ -40,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv is None:
             streams.open_standard_streams()
             streams.require_files()
+            streams.say_few_seconds()
             signals.stop_on_signals()
         if sys.platform == "win32":
             raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")

@@ -14,6 +14,7 @@ from kbench.errors import ConfigError
 
 # Files that a command, its fork server and a worker open at a time: 20, and as many again for what
 # a method opens.
+_FEW_SECONDS = 10  # CPU seconds that importing packages and compiling may take
 _MIN_FILES = 40
 
 
@@ -64,6 +65,17 @@ def require_files() -> None:
     elif soft != resource.RLIM_INFINITY and soft < _MIN_FILES:
         raise ConfigError(
             f"this shell allows {soft} open files, kbench needs {_MIN_FILES}: `ulimit -n 256`"
+        )
+
+
+def say_few_seconds() -> None:
+    """Say that the kernel will kill the command, which it does without a word, after few seconds."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    if soft != resource.RLIM_INFINITY and soft < _FEW_SECONDS:
+        print(
+            f"kbench: this shell allows {soft} CPU seconds, after which a command is killed: "
+            "`ulimit -t unlimited` in a new shell",
+            file=sys.stderr,
         )
 
 
