@@ -14,8 +14,8 @@ from kbench.errors import ConfigError
 
 # Files that a command, its fork server and a worker open at a time: 20, and as many again for what
 # a method opens.
-_FEW_SECONDS = 10  # CPU seconds that importing packages and compiling may take
 _MIN_FILES = 40
+_FEW_SECONDS = 10  # CPU seconds that importing packages and compiling may take
 
 
 class _Tolerant(io.FileIO):
@@ -69,7 +69,7 @@ def require_files() -> None:
 
 
 def say_few_seconds() -> None:
-    """Say that the kernel will kill the command, which it does without a word, after few seconds."""
+    """Say that the kernel will kill the command soon, which it does without a word."""
     soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
     if soft != resource.RLIM_INFINITY and soft < _FEW_SECONDS:
         print(
