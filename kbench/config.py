@@ -29,10 +29,19 @@ _SYNONYMS = {
     **dict.fromkeys(("test_size", "dataset.test_size"), "dataset.split.test_fraction"),
     **dict.fromkeys(("dataset.split.test_size", "dataset.test"), "dataset.split.test_fraction"),
     **dict.fromkeys(("target", "label", "dataset.label"), "dataset.source.columns.target"),
-    **dict.fromkeys(("metric", "columns"), "a key of `kbench report`"),
     **dict.fromkeys(("file", "path", "data", "dataset.file"), "dataset.path"),
     **dict.fromkeys(("delimiter", "sep", "dataset.sep"), "dataset.source.columns.delimiter"),
 }
+
+_OF_REPORTS = ("metric", "columns")
+
+
+def _same(key: str) -> str:
+    """What a message adds on a key that kbench calls otherwise; '' for any other."""
+    if key in _OF_REPORTS:
+        return ", which is a key of `kbench report`"
+    return f" (nearest: {_SYNONYMS[key]})" if key in _SYNONYMS else ""
+
 
 # Folders of configs/ that a command chooses from.
 GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
@@ -249,8 +258,7 @@ def _check_word(text: str, before: str, after: str) -> None:
         raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
     known = {*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"}
     if not re.search(r"[./@]", name) and name not in known:
-        same = _SYNONYMS.get(name)
-        hint = f" (nearest: {same})" if same else nearest(name, known - {"use"})
+        hint = _same(name) or nearest(name, known - {"use"})
         raise ConfigError(
             f"no key is called {name!r}{hint}; the keys of a command are "
             f"{', '.join(sorted(known))}, and those of a method method.{name}=..."
@@ -375,8 +383,7 @@ class Composer:
         if tail:
             by_use = sorted(tail, key=lambda k: (not k.startswith("method."), ".use." in k, k))
             hint = f" (nearest: {', '.join(by_use[:3])})"
-        if key in _SYNONYMS:
-            hint = f" (nearest: {_SYNONYMS[key]})"
+        hint = _same(key) or hint
         new = f"; a new one is written +{key}=..." if _EXTENSIBLE.match(key) else ""
         return ConfigError(f"no key is called {key!r}{hint}{new}")
 

@@ -16,7 +16,9 @@ if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")
 
 PLUGIN = Path(__file__).parent / "example_plugin"
+# A lone text in place of a list would match by its letters.
 SOAK = tomllib.loads((Path(__file__).parent / "tiers.toml").read_text()).get("soak", [])
+assert all(isinstance(entry["tests"], list) for entry in SOAK)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -18,7 +18,8 @@ def test_an_entry_names_tests_that_exist_and_its_reason(entry):
         texts.append((HERE / file).read_text())
         assert re.search(rf"^def {re.escape(function.partition('[')[0])}", texts[-1], re.MULTILINE)
     for case in entry.get("keep", ()):
-        assert any(re.search(rf"\b{re.escape(case)}\b", text) for text in texts) or case in STEMS
+        known = any(all(part in text for part in case.split("-")) for text in texts)
+        assert known or case in STEMS
     assert entry["reason"].endswith(".")
 
 

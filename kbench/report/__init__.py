@@ -18,7 +18,7 @@ from kbench.report.charts.metric_chart import draw_metric
 from kbench.report.charts.plots import figure
 from kbench.report.charts.reliability import reliability_curves
 from kbench.report.charts.search_chart import searches
-from kbench.report.comparisons.quantities import COSTS, SCORES, quantity
+from kbench.report.comparisons.quantities import COSTS, quantity
 from kbench.report.comparisons.reading import (
     MORE,
     frame,

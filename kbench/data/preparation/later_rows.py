@@ -90,6 +90,6 @@ def read_rows(
         rows = sources.load(checked, files, scratch).test
     n_missing = 0 if preparation.imputation is None else int(rows_with_missing(rows).sum())
     if n_missing:
-        filled = f"missing numbers in {n_missing} row{'s' * (n_missing > 1)} are filled"
-        rows.notes = (*rows.notes, f"{filled} with what the model learnt of its training rows")
+        said = f"missing numbers in {n_missing} row{'s' * (n_missing > 1)} are filled"
+        rows.notes = (*rows.notes, f"{said} with what the model learnt of its training rows")
     return rows
