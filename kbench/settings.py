@@ -1,5 +1,6 @@
 """The keys of a command other than its method, data set and plan, typed and checked."""
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -12,6 +13,10 @@ BACKENDS = ("loky", "dask", "ray", "slurm")
 RERUN = ("none", "failed", "changed", "all")
 # Ends of keys -> what their values are.
 _UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
+
+# Runs that wait for jobs of SLURM at a time: each costs a file and a claim, and a job that finds none
+# ends.
+_HANDED_TO_SLURM = 1000
 
 
 @dataclass
@@ -39,6 +44,8 @@ class Parallel:
     jobs : number of simultaneous runs; more than one per machine disturbs the timings, and the
     rows have the number. address : of a running Dask scheduler or Ray cluster; without an address,
     a local one is started. options : arguments of the engine, or submitit's parameters of a job.
+    model_mb : MiB of a model that a machine with a disk of its own sends back. runs_per_job : runs that
+    a job of SLURM does one after the other; auto, as many as begin within five minutes.
     split : what a cluster divides: the runs of a plan, or the model of each run, one run at a time.
     """
 
@@ -47,6 +54,8 @@ class Parallel:
     address: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     split: str = "runs"
+    model_mb: float = 64.0
+    runs_per_job: Any = "auto"
 
     @property
     def here(self) -> bool:
@@ -57,6 +66,25 @@ class Parallel:
     def at_once(self) -> int:
         """Number of runs at the same time."""
         return 1 if self.split == "model" else self.jobs
+
+    @property
+    def in_flight(self) -> int:
+        """Number of runs that the runner hands over at the same time: jobs of SLURM take several."""
+        return max(self.jobs, _HANDED_TO_SLURM) if self.backend == "slurm" else self.at_once
+
+    def slurm_options(self, limits: Limits) -> dict[str, Any]:
+        """Parameters of a job for submitit: those given, and what follows from `limits`.
+
+        A job begins runs for five minutes, and the last of them may take all of its limits.
+        """
+        needed_s = 7200.0 if limits.wall_s is None else 390 + limits.wall_s + limits.setup_s
+        memory_gb = 8 if limits.memory_mb is None else math.ceil(limits.memory_mb / 1024 + 1)
+        return {
+            "cpus_per_task": limits.threads,
+            "timeout_min": math.ceil(needed_s / 60),
+            "mem_gb": memory_gb,
+            **self.options,
+        }
 
 
 @dataclass
@@ -114,6 +142,7 @@ def settings(config: Mapping[str, Any]) -> Settings:
             f"parallel.split=model needs parallel=dask, parallel.backend is "
             f"{typed.parallel.backend}"
         )
+    _check_slurm(typed)
     if typed.parallel.backend not in BACKENDS:
         raise ConfigError(
             f"parallel.backend is {typed.parallel.backend!r}, should be one of "
@@ -124,3 +153,40 @@ def settings(config: Mapping[str, Any]) -> Settings:
     if typed.rerun not in RERUN:
         raise ConfigError(f"rerun is {typed.rerun!r}, should be one of {', '.join(RERUN)}")
     return typed
+
+
+# Seconds before its time limit at which SLURM warns a job of submitit.
+_WARNED_S = 90
+
+
+def _check_slurm(typed: Settings) -> None:
+    """Refuse limits of runs that the limits of SLURM's jobs do not leave them."""
+    parallel, limits = typed.parallel, typed.limits
+    most = parallel.runs_per_job
+    if most != "auto" and not (isinstance(most, int) and most >= 1):
+        raise ConfigError(f"parallel.runs_per_job is {most!r}, should be auto or 1 or more")
+    if not parallel.model_mb >= 0:
+        raise ConfigError(f"parallel.model_mb is {parallel.model_mb:g}, should be 0 or more")
+    if parallel.backend != "slurm":
+        return
+    options = parallel.slurm_options(limits)
+    for name in ("timeout_min", "mem_gb", "cpus_per_task"):
+        if not (isinstance(options[name], (int, float)) and options[name] > 0):
+            raise ConfigError(f"parallel.options.{name} is {options[name]!r}, should be above 0")
+    left_s = 60 * options["timeout_min"] - _WARNED_S
+    # The default of `wall_s` is no promise to a run: a shorter job ends it, and the row says so.
+    if limits.wall_s not in (None, Limits.wall_s) and limits.wall_s > left_s:
+        raise ConfigError(
+            f"limits.wall_s={limits.wall_s:g} is above the {left_s:g} s that "
+            f"parallel.options.timeout_min={options['timeout_min']:g} leaves, less submitit's 90 s"
+        )
+    if limits.memory_mb is not None and limits.memory_mb > 1024 * options["mem_gb"]:
+        raise ConfigError(
+            f"limits.memory_mb={limits.memory_mb:g} is above parallel.options.mem_gb="
+            f"{options['mem_gb']:g}"
+        )
+    if limits.threads > options["cpus_per_task"]:
+        raise ConfigError(
+            f"limits.threads={limits.threads} is above parallel.options.cpus_per_task="
+            f"{options['cpus_per_task']}"
+        )

@@ -69,6 +69,10 @@ class Outcome:
         First and last part of what was printed.
     provenance : Provenance or None
         Machine and code of the run; None if they are the runner's own.
+    model : bytes or None
+        The fitted model, from a machine that does not share the results folder.
+    at_once : int or None
+        Runs of a cluster at the same time, so far; None for this machine's.
     earlier : list of Outcome
         Of a path, the runs that were reported before this one.
     """
@@ -80,6 +84,8 @@ class Outcome:
     children_peak_bytes: int = 0
     log: str = ""
     provenance: Provenance | None = None
+    model: bytes | None = None
+    at_once: int | None = None
     earlier: list["Outcome"] = field(default_factory=list)
 
     @property

@@ -17,13 +17,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
 from kbench.errors import ConfigError, with_type
+from kbench.files import atomic_file
 from kbench.run.execution.claims import Claims
-from kbench.run.execution.cluster import Cluster, RemoteJob, SharedModel, open_cluster, scheduler_of
+from kbench.run.execution.cluster import Cluster, RemoteJob, SharedModel, open_cluster
+from kbench.run.execution.engines.daemons import scheduler_of
+from kbench.run.execution.engines.states import REFUSED
 from kbench.run.execution.guard import Outcome
 from kbench.run.execution.progress import Progress, Running
 from kbench.run.execution.sandbox import Job, Sandbox
@@ -182,7 +184,6 @@ class _InProgress:
     """A worker's runs: one, or those of a path, in one slot of the runner."""
 
     runs: list[Run]
-    job: Job | RemoteJob
     started_at: datetime
     slot: int
     since: float  # time.monotonic() at the start
@@ -199,7 +200,8 @@ class Runner:
         self.here = provenance()
         self.summary = Summary(absent=dict(plan.absent))
         self._show = show
-        self._jobs: dict[Any, _InProgress] = {}  # by the connection that they report through
+        self._jobs: dict[Job | RemoteJob, _InProgress] = {}
+        self._refused = ""  # the words of a batch system that takes no more runs
 
     def execute(
         self,
@@ -236,6 +238,8 @@ class Runner:
                 if self._progress is not None:
                     self._progress.close()
                 self._claims.close()
+        if self._refused:
+            raise ConfigError(f"{self._refused}; the same command goes on with the other runs")
         return self.summary
 
     def _stop(self, signum: int, _: Any) -> None:
@@ -257,13 +261,14 @@ class Runner:
 
     def _loop(self, todo: deque[list[Run]]) -> None:
         held: deque[list[Run]] = deque()  # claimed by another runner
-        slots = list(range(self.settings.parallel.at_once))
+        slots = list(range(self.settings.parallel.in_flight))
         while todo or held or self._jobs:
-            if self.summary.stopped_by is not None:
+            if self.summary.stopped_by is not None or self._refused:
                 todo.clear()
                 held.clear()
-                for work in self._jobs.values():
-                    work.job.interrupt()
+            if self.summary.stopped_by is not None:
+                for job in self._jobs:
+                    job.interrupt()
             while slots and (todo or held):
                 if not todo:
                     todo, held = held, todo
@@ -272,11 +277,11 @@ class Runner:
                     self._start(runs, slots.pop(0))
                 elif not todo:
                     break
-            for connection in wait(list(self._jobs), timeout=_POLL_S):
-                outcome = self._jobs[connection].job.news()
+            for job in self._workers.ready(list(self._jobs), timeout=_POLL_S):  # type: ignore[arg-type]
+                outcome = job.news()
                 if outcome is None:
                     continue
-                slot, left = self._finish(self._jobs.pop(connection), outcome)
+                slot, left = self._finish(self._jobs.pop(job), outcome)
                 slots.append(slot)
                 if left:
                     todo.appendleft(left)
@@ -320,22 +325,26 @@ class Runner:
         # Before the worker has it: this process may stand still while the worker goes on.
         started = datetime.now(UTC)
         job = self._workers.start(work, task, first.limits, task.n_runs)
-        self._jobs[job.connection] = _InProgress(runs, job, started, slot, time.monotonic())
-        self._show_progress()
+        self._jobs[job] = _InProgress(runs, started, slot, time.monotonic())
 
     def _show_progress(self) -> None:
         if self._progress is not None:
             now = time.monotonic()
             self._progress.running(
                 [
-                    Running(run.label, work.job.state, now - work.since, run.params.get("tol"))
-                    for work in self._jobs.values()
+                    Running(run.label, job.state, now - work.since, run.params.get("tol"))
+                    for job, work in self._jobs.items()
                     for run in work.runs[:1]
                 ]
             )
 
     def _finish(self, work: _InProgress, outcome: Outcome) -> tuple[int, list[Run]]:
         """Write the rows of what has ended; returns the free slot and runs that were not begun."""
+        if outcome.status == REFUSED:
+            self._refused = outcome.message
+            for run in work.runs:
+                self._claims.give_back(run.key)
+            return work.slot, []
         for run, one in zip(work.runs, outcome.all, strict=False):
             self._write(run, one, work.started_at)
         left = work.runs[len(outcome.all) :]
@@ -347,6 +356,9 @@ class Runner:
         if outcome.provenance is not None:
             self.folder.store_environment(outcome.provenance.environment)
         try:
+            if outcome.model is not None:
+                with atomic_file(self.folder.model_path(run.key)) as file:
+                    file.write(outcome.model)
             row = self.row(run, outcome, started)
             self.folder.write(row, outcome.result.get("curves") or ())
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -393,7 +405,7 @@ class Runner:
             "peak_bytes": outcome.peak_bytes,
             **measured,
             "threads": run.threads,
-            "jobs": self.settings.parallel.jobs,
+            "jobs": outcome.at_once or self.settings.parallel.jobs,
             "environment": there.environment_id,
             "kbench_version": there.version,
             "commit": there.commit,

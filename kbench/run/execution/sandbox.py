@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kbench.errors import KbenchError
@@ -84,6 +84,11 @@ class Sandbox:
         heard.close()
         reported.close()
         return Job(process, report, control)
+
+    def ready(self, jobs: Sequence["Job"], timeout: float) -> list["Job"]:
+        """Jobs that have news; waits for one, `timeout` seconds at most."""
+        places = {job.connection: job for job in jobs}
+        return [places[each] for each in wait(list(places), timeout)]  # type: ignore[index]
 
     def call(self, work: Work, task: Any, limits: Limits, *, show: bool = False) -> Outcome:
         """The outcome of `work(task, send)`, which is started once more if it was killed."""

@@ -1,0 +1,222 @@
+"""Engines whose scheduler and workers run all the time: Dask and Ray."""
+
+import contextlib
+import logging
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from kbench.errors import with_type
+from kbench.run.execution.dask_fit import require_package
+from kbench.run.execution.engines.on_node import Call, run_guarded
+from kbench.run.execution.engines.states import ClusterLostError, Report, Stage, Tell
+from kbench.settings import Settings
+
+# Seconds without any worker process after which the cluster is given up.
+_LOST_S = 30.0
+# Seconds between two looks for worker processes.
+_LOOK_S = 1.0
+# Seconds in which a scheduler answers one question.
+_ANSWER_S = 10.0
+
+
+class _Daemons:
+    """What Dask and Ray have in common: runs go to workers that exist, or the cluster is lost.
+
+    Subclasses ask the scheduler for the runs that its workers can do at a time (`_ask`), which may
+    raise any exception if it does not answer.
+    """
+
+    poll_s = 0.02
+    patience_s = 45.0
+    keeps_runs = False
+    name = ""
+
+    def __init__(self, settings: Settings, *, lost_s: float = _LOST_S) -> None:
+        self._settings, self._lost_s = settings, lost_s
+        self._n_places = settings.parallel.jobs
+        self._seen = self._looked = time.monotonic()
+
+    def _ask(self) -> int:
+        raise NotImplementedError
+
+    def _look(self) -> None:
+        """Count the workers; give the cluster up after `lost_s` seconds without any."""
+        if time.monotonic() < self._looked + _LOOK_S:
+            return
+        silent = ""
+        try:
+            self._n_places = self._ask()
+        except Exception as error:  # whatever the library raises then
+            self._n_places = 0
+            silent = f", and its scheduler does not answer ({type(error).__name__})"
+        self._looked = time.monotonic()
+        if self._n_places:
+            self._seen = self._looked
+        elif self._looked - self._seen >= self._lost_s:
+            raise ClusterLostError(
+                f"the cluster has had no worker for {self._lost_s:g} s{silent}; start workers"
+            )
+
+    def at_once(self) -> int:
+        return max(1, min(self._n_places, self._settings.parallel.jobs))
+
+    def waits_for(self) -> str | None:
+        return None if self._n_places else f"a worker of the {self.name} cluster"
+
+
+def local_dask(settings: Settings) -> Any:
+    """A Dask cluster on this machine, with a process for each job."""
+    require_package("dask", "dask")
+    options = {
+        "n_workers": settings.parallel.jobs,
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "silence_logs": logging.CRITICAL,
+        **settings.parallel.options,
+    }
+    return require_package("distributed", "dask").LocalCluster(**options)
+
+
+@contextlib.contextmanager
+def scheduler_of(settings: Settings) -> Iterator[str]:
+    """The address of a Dask scheduler; a local cluster, if one is started, ends with the block.
+
+    A worker process that is lost costs what it was computing: the scheduler gives that to another.
+    """
+    if settings.parallel.address is not None:
+        yield settings.parallel.address
+        return
+    with local_dask(settings) as cluster:
+        yield cluster.scheduler_address
+
+
+class Dask(_Daemons):
+    """A Dask cluster: at the scheduler's address, or local with a process for each job."""
+
+    name = "Dask"
+
+    def __init__(self, settings: Settings, _: Tell) -> None:
+        super().__init__(settings)
+        dask, distributed = require_package("dask", "dask"), require_package("distributed", "dask")
+        address = settings.parallel.address
+        self._cluster: Any = None
+        if address is None:
+            # A lost run is started again by `Runs`, so the scheduler must not.
+            with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+                self._cluster = local_dask(settings)
+        where = self._cluster or address
+        self._client = distributed.Client(where, set_as_default=False, timeout="15s")
+        self._stop = f"kbench-stop-{uuid.uuid4().hex}"
+        self._futures: dict[int, Any] = {}
+        self._stopping = False
+
+    def submit(self, number: int, call: Call) -> None:
+        stopped = _DaskEvent(self._stop)
+        self._futures[number] = self._client.submit(run_guarded, call, stopped, pure=False)
+
+    def reports(self) -> Iterator[tuple[int, Report]]:
+        for number, future in list(self._futures.items()):
+            if future.status == "pending":
+                continue
+            del self._futures[number]
+            try:
+                if future.status in ("cancelled", "lost"):
+                    yield number, self._cancelled()
+                else:
+                    yield number, Report(Stage.FINISHED, outcome=future.result(timeout=_ANSWER_S))
+            except Exception as error:
+                yield number, Report(Stage.LOST, _why(error), again=True)
+        if self._client.status == "closed":
+            self._cancelled()
+        self._look()
+
+    def _cancelled(self) -> Report:
+        """Of a run that was cancelled: by `stop`, or else the scheduler that had it is gone."""
+        if self._stopping:
+            return Report(Stage.CANCELLED)
+        raise ClusterLostError(
+            "the cluster has had no worker since its scheduler was lost; start scheduler and workers"
+        )
+
+    def _ask(self) -> int:
+        ask = self._client.scheduler.ncores
+        return sum(self._client.sync(ask, callback_timeout=_ANSWER_S).values())
+
+    def stop(self) -> None:
+        self._stopping = True
+        with contextlib.suppress(Exception):  # of a scheduler that is lost
+            ask = self._client.scheduler.event_set
+            self._client.sync(ask, name=self._stop, callback_timeout=_ANSWER_S)
+            self._client.cancel(list(self._futures.values()))
+
+    def close(self) -> None:
+        self._client.close(timeout=2)
+        if self._cluster is not None:
+            self._cluster.close(timeout=2)
+
+
+class _DaskEvent:
+    """Callable that returns whether an event of the cluster is set; called in its workers."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self) -> bool:
+        from distributed import Event
+
+        return bool(Event(self._name).is_set())
+
+
+class Ray(_Daemons):
+    """A Ray cluster: at its address, or local with a process for each job."""
+
+    name = "Ray"
+
+    def __init__(self, settings: Settings, _: Tell) -> None:
+        super().__init__(settings)
+        self._ray = require_package("ray", "ray")
+        parallel, self._threads = settings.parallel, settings.limits.threads
+        local = {"num_cpus": parallel.jobs * self._threads, "include_dashboard": False}
+        self._ray.init(
+            address=parallel.address,
+            log_to_driver=False,
+            logging_level=logging.CRITICAL,
+            **({} if parallel.address else local),
+            **parallel.options,
+        )
+        self._remote = self._ray.remote(num_cpus=self._threads, max_retries=0)(run_guarded)
+        self._numbers: dict[Any, int] = {}
+
+    def submit(self, number: int, call: Call) -> None:
+        self._numbers[self._remote.remote(call)] = number
+
+    def reports(self) -> Iterator[tuple[int, Report]]:
+        references = list(self._numbers)
+        ready = references and self._ray.wait(references, num_returns=len(references), timeout=0)[0]
+        for reference in ready:
+            number = self._numbers.pop(reference)
+            try:
+                outcome = self._ray.get(reference, timeout=_ANSWER_S)
+                yield number, Report(Stage.FINISHED, outcome=outcome)
+            except self._ray.exceptions.OutOfMemoryError as error:
+                yield number, Report(Stage.LOST, f"out of memory: {_why(error)}", status="memory")
+            except Exception as error:
+                yield number, Report(Stage.LOST, _why(error), again=True)
+        self._look()
+
+    def _ask(self) -> int:
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return sum(int(node.get("CPU", 0) // self._threads) for node in nodes)
+
+    def stop(self) -> None:
+        for reference in self._numbers:
+            self._ray.cancel(reference, force=True)
+
+    def close(self) -> None:
+        self._ray.shutdown()
+
+
+def _why(error: BaseException) -> str:
+    return with_type(error, 200)

@@ -1,0 +1,137 @@
+"""One run on a machine of a cluster, guarded as on the runner's own machine."""
+
+import functools
+import multiprocessing
+import platform
+import tempfile
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kbench.errors import DataError, KbenchError
+from kbench.run.execution.guard import Outcome, Work
+from kbench.run.execution.preload import preloading_sandbox
+from kbench.run.execution.sandbox import Sandbox
+from kbench.run.planning.task import Task
+from kbench.run.results.environment import provenance
+from kbench.run.results.rows import NOT_KEPT
+from kbench.settings import Limits, Settings
+
+# Seconds between two checks whether the user has stopped the run. A shorter time ends the run
+# sooner, but sends the scheduler more requests.
+_STOP_POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Proves that a machine shares a folder of the runner: a file that the runner wrote for this sweep.
+
+    A folder of the same path proves nothing, as machines with disks of their own have such folders.
+    """
+
+    name: str = field(default_factory=lambda: f".shared-{uuid.uuid4().hex}")
+
+    def write(self, folder: Path) -> Path | None:
+        """Put the file into `folder`; None if it cannot be written, so that nothing is proved."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / self.name).touch()
+        except OSError:
+            return None
+        return folder / self.name
+
+    def holds(self, folder: Path) -> bool:
+        """Whether this machine sees the runner's `folder`."""
+        return (folder / self.name).is_file()
+
+
+@dataclass(frozen=True)
+class Call:
+    """A task of the runner for a machine of the cluster.
+
+    preload : estimators whose classes the fork server imports. work, limits, n_runs : as for
+    `Sandbox.start`. model_mb : MiB of a model that come back with the outcome where the results
+    folder is not shared.
+    """
+
+    preload: tuple[str, ...]
+    work: Work
+    task: Task
+    limits: Limits
+    n_runs: int
+    proof: Proof
+    model_mb: float
+
+
+@functools.cache
+def _sandbox(preload: tuple[str, ...]) -> Sandbox:
+    # Dask starts daemonic processes, which multiprocessing does not allow to have children. The
+    # sandbox's processes end by themselves when their parent is gone.
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    return preloading_sandbox(preload)
+
+
+def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> Outcome:
+    """Do one run in a sandbox of this process, on the machine of this process.
+
+    `stopped()` is called twice a second; True ends the run.
+    """
+    task, sandbox = call.task, _sandbox(call.preload)
+    if not (call.proof.holds(Path(task.prepared).parent) and Path(task.prepared).is_dir()):
+        try:
+            task = replace(task, prepared=str(prepared_here(task, call.limits, sandbox)))
+        except KbenchError as error:
+            return Outcome("error", str(error), provenance=provenance())
+    if task.model is None or call.proof.holds(Path(task.model).parents[1]):
+        return _run(replace(call, task=task), sandbox, stopped)
+    with tempfile.TemporaryDirectory() as scratch:
+        kept = Path(scratch, *Path(task.model).parts[-2:])
+        outcome = _run(replace(call, task=replace(task, model=str(kept))), sandbox, stopped)
+        if outcome.status == "ok" and kept.is_file():
+            _send_along(outcome, kept, call)
+    return outcome
+
+
+def _run(call: Call, sandbox: Sandbox, stopped: Callable[[], bool]) -> Outcome:
+    job = sandbox.start(call.work, call.task, call.limits, call.n_runs)
+    outcome = None
+    while outcome is None:
+        if job.connection.poll(_STOP_POLL_S):
+            outcome = job.news()
+        if outcome is None and stopped():
+            job.interrupt()
+    for each in outcome.all:
+        each.provenance = provenance()
+    return outcome
+
+
+def _send_along(outcome: Outcome, kept: Path, call: Call) -> None:
+    """Add the model to the outcome if it is small enough, or else say why it is not kept."""
+    megabytes = kept.stat().st_size / 2**20
+    if megabytes <= call.model_mb:
+        outcome.model = kept.read_bytes()
+        return
+    outcome.result["row"].pop("model")
+    outcome.message = (
+        f"{NOT_KEPT}: {platform.node()} does not share the runner's folder "
+        f"{Path(str(call.task.model)).parents[1]}, and the model of {megabytes:.3g} MiB is larger "
+        f"than parallel.model_mb={call.model_mb:g}"
+    )
+
+
+def prepared_here(task: Task, limits: Limits, sandbox: Sandbox) -> Path:
+    """Prepare the run's data on a machine that does not share the runner's file system."""
+    from kbench.data import Folders, fingerprint
+    from kbench.run.execution.preparing import prepare_guarded
+
+    settings = Settings(datasets_dir=task.datasets_dir, download=task.download, limits=limits)
+    prepared = prepare_guarded(task.dataset, settings, sandbox)
+    folders = Folders.from_environment(task.datasets_dir)
+    if (sha256 := fingerprint(task.dataset, folders)) != task.about.data_sha256:
+        raise DataError(
+            f"data set {task.dataset['name']} is another one on {platform.node()}: checksum "
+            f"{sha256}, should be {task.about.data_sha256} as on the machine that runs kbench"
+        )
+    return prepared

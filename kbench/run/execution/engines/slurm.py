@@ -1,0 +1,372 @@
+"""SLURM as an engine: a folder of runs, and arrays of jobs that take runs from it.
+
+The runs wait in a folder, not in SLURM's queue, so that the depth of the queue is found: if `sbatch`
+refuses a job, smaller arrays are tried, and the runs wait for the jobs that there are. Reports come
+back as files. What SLURM says of a job (`sacct`, without accounting `squeue`, or else the job's
+heartbeat) matters only for jobs that end without a report.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import itertools
+import logging
+import math
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kbench.errors import one_line
+from kbench.run.execution.dask_fit import require_package
+from kbench.run.execution.engines import slurm_job
+from kbench.run.execution.engines.on_node import Call
+from kbench.run.execution.engines.slurm_job import BEGIN_S, Terms, names, put
+from kbench.run.execution.engines.states import Report, Stage
+from kbench.settings import Settings
+
+# Seconds between two questions to SLURM for the states of jobs.
+_LOOK_S = 3.0
+# Seconds that the files of an ended job may be late on a file system of the network.
+_LATE_S = 2.0
+# Seconds without a heartbeat after which a job of which SLURM knows nothing is lost.
+_SILENT_S = 6 * slurm_job.BEAT_S
+# Seconds until `sbatch` is asked again after a refusal, if no job has ended before.
+_ASK_AGAIN_S = 15.0
+# Seconds in which a command of SLURM answers.
+_ANSWER_S = 60.0
+# Jobs that end in succession without beginning a run, after which no more are submitted.
+_USELESS_JOBS = 2
+
+# Refusals that end when jobs end, and those that end by themselves.
+_LIMIT = re.compile(r"Max\w*(Submit|Job)|submit limit|temporarily|maximum number of jobs", re.I)
+_BUSY = re.compile(r"contact slurm|timed out|try again|not available now|unavailable", re.I)
+_OUT_OF_MEMORY = re.compile(r"exceeded.*memory limit|oom.kill|out of memory", re.I)
+_TIME_OUT = re.compile(r"DUE TO TIME LIMIT|User defined signal 2", re.I)
+_GOING_ON = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
+_PENDING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+
+
+@dataclass
+class _Job:
+    """A job in SLURM; `state` and `node` as SLURM said last."""
+
+    id: str
+    handle: Any = None  # submitit's, which knows the state of a local process
+    state: str = "PENDING"
+    node: str = "a node that is not known"
+    beat: float = 0.0
+    heard: float = field(default_factory=time.monotonic)
+    ended_at: float | None = None
+
+
+class Slurm:
+    """Jobs of the batch system, submitted by submitit.
+
+    `parallel.options` are submitit's parameters (timeout_min, slurm_partition, ...); `cluster`
+    among them is slurm, or local for processes of this machine, or debug for this process.
+    """
+
+    poll_s = 0.1
+    patience_s = math.inf
+    keeps_runs = True
+
+    def __init__(self, settings: Settings, tell: Callable[..., None]) -> None:
+        submitit = require_package("submitit", "slurm")
+        logging.getLogger("submitit").setLevel(logging.CRITICAL)
+        self._settings, self._tell = settings, tell
+        options = dict(settings.parallel.slurm_options(settings.limits))
+        self._cluster = options.pop("cluster", "slurm")
+        self._home = Path(settings.results_dir).absolute() / "_slurm"
+        self._numbers: dict[str, int] = {}  # of the runs by their names in the folder
+        self._second: set[str] = set()  # names of runs that are started once more
+        self._jobs: dict[str, _Job] = {}
+        self._looked = self._ask_at = 0.0
+        self._useless, self._peak, self._full = 0, 1, ""
+        self._taken = False  # whether SLURM has ever taken a job of this sweep
+        self._taken_over: set[str] = set()
+        self._take_over()
+        signal_s = float(options.pop("slurm_signal_delay_s", min(90, 15 * options["timeout_min"])))
+        limits = settings.limits
+        self._terms = Terms(
+            None if settings.parallel.runs_per_job == "auto" else settings.parallel.runs_per_job,
+            options["timeout_min"],
+            signal_s,
+            None if limits.wall_s is None else limits.wall_s + limits.setup_s,
+            options["mem_gb"],
+        )
+        self._executor = submitit.AutoExecutor(self._sweep / "log", cluster=self._cluster)
+        if self._cluster == "slurm":
+            options["slurm_signal_delay_s"] = int(signal_s)
+        self._executor.update_parameters(name=f"kbench-{self._sweep.name}", **options)
+
+    def submit(self, number: int, call: Call) -> None:
+        # The CPUs of a node are SLURM's to give. Equal tasks have equal names in every command.
+        call = replace(call, task=replace(call.task, cpus=None))
+        name = hashlib.sha256(repr((call.task, call.limits)).encode()).hexdigest()[:24]
+        if name in self._numbers:
+            self._second.add(name)
+        self._numbers[name] = number
+        if name not in self._taken_over:
+            put(self._sweep / "todo" / name, call)
+        self._taken_over.discard(name)
+
+    def reports(self) -> Iterator[tuple[int, Report]]:
+        yield from self._done()
+        if self._cluster == "debug":
+            for job in list(self._jobs.values()):
+                job.handle.results()
+                del self._jobs[job.id]
+        elif time.monotonic() > self._looked + _LOOK_S:
+            self._ask_states()
+            for job in list(self._jobs.values()):
+                yield from self._look_at(job)
+            self._looked = time.monotonic()
+        yield from self._submit_jobs()
+        n_running = sum(self._folder(job).exists() for job in self._jobs.values())
+        self._peak = max(self._peak, n_running)
+
+    def at_once(self) -> int:
+        return self._peak if self._cluster == "slurm" else self._settings.parallel.jobs
+
+    def waits_for(self) -> str | None:
+        if self._full and not self._jobs:
+            return f"SLURM, which takes no job: {self._full}"
+        states = {job.state for job in self._jobs.values()}
+        if states & set(_GOING_ON):
+            return None
+        return f"{len(self._jobs)} jobs in SLURM's queue ({', '.join(sorted(states)).lower()})"
+
+    def stop(self) -> None:
+        (self._sweep / "stop").touch()
+        for name in names(self._sweep / "todo"):
+            (self._sweep / "todo" / name).unlink(missing_ok=True)
+        self._cancel([job for job in self._jobs.values() if not self._folder(job).exists()])
+
+    def close(self) -> None:
+        (self._sweep / "stop").touch()
+        self._cancel(list(self._jobs.values()))
+        left = [name for name in names(self._sweep / "done") if name not in self._numbers]
+        if not left:  # results of runs that this command did not ask for wait for one that does
+            shutil.rmtree(self._sweep, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self._home.rmdir()
+
+    def _folder(self, job: _Job) -> Path:
+        return self._sweep / f"job-{job.id}"
+
+    def _take(self, folder: Path, which: Container[str] | None = None) -> Iterator[int]:
+        """Numbers of the runs in a folder, of `which` or all, which are removed from it."""
+        for name in names(folder):
+            if which is None or name in which:
+                with contextlib.suppress(FileNotFoundError):
+                    (folder / name).unlink()
+                    if name in self._numbers:
+                        yield self._numbers[name]
+
+    def _done(self) -> Iterator[tuple[int, Report]]:
+        for name in names(self._sweep / "done"):
+            if name in self._numbers:
+                path = self._sweep / "done" / name
+                yield self._numbers[name], pickle.loads(path.read_bytes())
+                path.unlink()
+
+    # What jobs do
+
+    def _ask_states(self) -> None:
+        """Ask SLURM for the states of all jobs: by `sacct`, and `squeue` for those it lacks."""
+        if self._cluster != "slurm":
+            for job in self._jobs.values():
+                job.state = "RUNNING" if job.handle is None else job.handle.state
+            return
+        ids = ",".join(self._jobs)
+        answered, unknown = not ids, set(self._jobs)
+        for command in (
+            "sacct -X -n -P -o JobID,State,NodeList",
+            "squeue -h -r -t all -o %i|%T|%N",
+        ):
+            if unknown:
+                answered, text = _output([*command.split(), "-j", ids])
+                for line in text.splitlines():
+                    job_id, state, node, *_ = [*line.split("|"), "", ""]
+                    if job_id in unknown and state:
+                        job = self._jobs[job_id]
+                        job.state, job.heard = state.split()[0].rstrip("+"), time.monotonic()
+                        job.node = job.node if not node or " " in node else node
+                        unknown.discard(job_id)
+        for job_id in unknown if answered else ():
+            self._jobs[job_id].state = "GONE"
+
+    def _look_at(self, job: _Job) -> Iterator[tuple[int, Report]]:
+        """Find out whether a job has ended, and what has become of its run."""
+        now = time.monotonic()
+        with contextlib.suppress(OSError):
+            beat = (self._folder(job) / "alive").stat().st_mtime
+            if beat != job.beat:
+                job.beat, job.heard = beat, now
+                job.node = (self._folder(job) / "alive").read_text() or job.node
+        # Only its heartbeat tells of a job that SLURM does not know, or of which it does not answer.
+        silent = now - job.heard > _SILENT_S
+        unsure = job.state in _GOING_ON or (job.state == "GONE" and job.beat)
+        if job.state in _PENDING or (unsure and not silent):
+            job.ended_at = None
+        else:
+            job.ended_at = job.ended_at or now
+        if job.ended_at is None or now < job.ended_at + _LATE_S:
+            return
+        yield from self._done()
+        began, doing = self._folder(job).exists(), list(self._take(self._folder(job)))
+        report = self._end_of(job)
+        del self._jobs[job.id]
+        self._ask_at = 0.0
+        if report.stage is Stage.CANCELLED and not began:
+            doing = list(itertools.islice(self._take(self._sweep / "todo"), 1))
+        for number in doing:
+            yield number, report
+        self._useless = 0 if began or report.stage is Stage.CANCELLED else self._useless + 1
+        if self._useless >= _USELESS_JOBS:
+            yield from self._refused(f"jobs end before they begin a run: {report.why}")
+        self._clean(job, keep=bool(doing) or not began)
+
+    def _end_of(self, job: _Job) -> Report:
+        where = f"job {job.id} on {job.node}"
+        said = "".join(path.read_text(errors="replace")[-20_000:] for path in self._logs(job))
+        if job.state in ("TIMEOUT", "DEADLINE") or _TIME_OUT.search(said):
+            return Report(Stage.LOST, self._terms.timed_out(where), status="timeout")
+        if job.state == "OUT_OF_MEMORY" or _OUT_OF_MEMORY.search(said):
+            return Report(Stage.LOST, self._terms.out_of_memory(where), status="memory")
+        if job.state == "CANCELLED":
+            return Report(Stage.CANCELLED, f"cancelled by SLURM, {where}")
+        last = one_line(next(reversed(said.strip().splitlines()), "no output"), 150)
+        return Report(Stage.LOST, f"{where} ended ({job.state}): {last}", again=True)
+
+    def _logs(self, job: _Job) -> list[Path]:
+        return sorted((self._sweep / "log").glob(f"{job.id}_*_log.*"), reverse=True)
+
+    def _clean(self, job: _Job, *, keep: bool) -> None:
+        """Remove the files of a job; the output of one that failed is kept beside the sweep."""
+        for path in self._logs(job) if keep else ():
+            path.replace(self._home / path.name)
+        for path in (self._sweep / "log").glob(f"{job.id}_*"):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self._folder(job), ignore_errors=True)
+
+    # Jobs for the runs that wait
+
+    def _submit_jobs(self) -> Iterator[tuple[int, Report]]:
+        """Submit as many jobs as runs wait for, as `parallel.jobs` allows and as SLURM takes."""
+        n_runs = len(names(self._sweep / "todo"))
+        idle = sum(not self._folder(job).exists() for job in self._jobs.values())
+        n = min(n_runs - idle, self._settings.parallel.jobs - len(self._jobs))
+        if n <= 0 or time.monotonic() < self._ask_at:
+            return
+        from submitit.core.utils import FailedSubmissionError
+
+        refused = ""
+        while n > 0:
+            try:
+                orders = [self._sweep] * n, [self._terms] * n
+                handles = self._executor.map_array(slurm_job.do_runs, *orders)
+            except FailedSubmissionError as error:
+                refused = _words(error)
+                n = n // 2 if _LIMIT.search(refused) or "array" in refused else min(n - 1, 1)
+                continue
+            self._jobs |= {each.job_id: _Job(each.job_id, each) for each in handles}
+            break
+        self._taken |= n > 0
+        if not refused:
+            self._full = ""
+            return
+        self._ask_at = time.monotonic() + _ASK_AGAIN_S
+        limit = bool(_LIMIT.search(refused))
+        if not limit:
+            yield from self._refused(refused, self._second)
+        if not (limit or self._jobs or (self._taken and _BUSY.search(refused))):
+            yield from self._refused(refused)
+        elif not self._full:
+            how_many = f"SLURM takes {len(self._jobs)} jobs at a time, the other runs wait"
+            self._tell("say", None, f"{how_many}: {refused}")
+        self._full = refused
+
+    def _refused(
+        self, why: str, which: Container[str] | None = None
+    ) -> Iterator[tuple[int, Report]]:
+        for number in self._take(self._sweep / "todo", which):
+            yield number, Report(Stage.REFUSED, why)
+
+    def _cancel(self, jobs: list[_Job]) -> None:
+        if jobs and self._cluster == "slurm":
+            _output(["scancel", *(job.id for job in jobs)])
+
+    # Sweeps of runners that were killed
+
+    def _take_over(self) -> None:
+        """Make the folder of the sweep: that of a runner that was killed, or a new one."""
+        self._home.mkdir(parents=True, exist_ok=True)
+        self._lock, self._sweep = -1, self._home / uuid.uuid4().hex[:8]
+        for folder in sorted(self._home.iterdir()):
+            lock = _lock(folder) if folder.is_dir() and folder.name[0] != "." else None
+            if lock is None:
+                continue
+            if self._lock < 0:
+                self._lock, self._sweep = lock, folder
+                continue
+            _output(["scancel", f"--name=kbench-{folder.name}"])
+            for name in names(folder / "done"):
+                (folder / "done" / name).replace(self._sweep / "done" / name)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+        if self._lock < 0:
+            hidden = self._home / f".{self._sweep.name}"  # until it is locked
+            for name in ("todo", "done", "log"):
+                (hidden / name).mkdir(parents=True)
+            self._lock = _lock(hidden) or -1
+            hidden.rename(self._sweep)
+            return
+        (self._sweep / "stop").unlink(missing_ok=True)
+        for _ in self._take(self._sweep / "todo"):
+            pass
+        _, alive = _output(["squeue", "-h", "-r", "-o", "%i", f"--name=kbench-{self._sweep.name}"])
+        folders = {path.name[4:]: path for path in self._sweep.glob("job-*")}
+        self._jobs = {job_id: _Job(job_id) for job_id in [*folders, *alive.split()]}
+        done, doing = names(self._sweep / "done"), [n for f in folders.values() for n in names(f)]
+        self._taken_over = {*done, *doing}
+        which = f" and jobs {', '.join(self._jobs)}" if self._jobs else ""
+        self._tell(
+            "say", None, f"taken over from a command that was killed: {len(done)} results{which}"
+        )
+
+
+def _lock(folder: Path) -> int | None:
+    """Lock a sweep's folder for this process; None if its runner is alive."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _output(command: list[str]) -> tuple[bool, str]:
+    """Whether a command of SLURM answered, and what it printed."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_ANSWER_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False, ""
+    return done.returncode == 0 or "Invalid job id" in done.stderr, done.stdout
+
+
+def _words(error: Exception) -> str:
+    """What `sbatch` said, without submitit's words around it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.startswith("sbatch:")]
+    return one_line("; ".join(lines) or error, 300)

@@ -1,0 +1,171 @@
+"""One job of SLURM: does runs of a sweep's folder, one after the other, until it has no more time.
+
+A sweep's folder is on a file system that all nodes share:
+
+    todo/<run>              runs that wait; a job takes one by renaming it into its own folder
+    job-<id>/<run>          runs that a job is doing, one at a time
+    job-<id>/alive          the job's heartbeat; its content is the node
+    done/<run>              reports of runs that have ended
+    stop                    every job ends its run
+    lock                    held by the runner of the sweep
+    log/                    submitit's files
+"""
+
+import contextlib
+import os
+import pickle
+import platform
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kbench.errors import with_type
+from kbench.run.execution.engines.on_node import Call, run_guarded
+from kbench.run.execution.engines.states import Report, Stage
+from kbench.run.execution.guard import Outcome
+
+# Seconds between two heartbeats of a job.
+BEAT_S = 5.0
+# Seconds in which a job begins runs (`parallel.runs_per_job=auto`): the start of a job costs seconds.
+BEGIN_S = 300.0
+# Seconds that a job waits for further runs: the runner hands over a thousand at a time.
+_LINGER_S = 2.0
+# Seconds between two looks for runs.
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a job may do.
+
+    most : runs of one job, None for as many as begin within `BEGIN_S`. timeout_min : the job's time
+    limit. signal_s : seconds before it at which SLURM warns the job. needed_s : seconds that a run
+    may take by its limits, None without limits. mem_gb : the job's limit of memory.
+    """
+
+    most: int | None
+    timeout_min: float
+    signal_s: float
+    needed_s: float | None
+    mem_gb: float
+
+    def timed_out(self, where: str) -> str:
+        return f"SLURM's time limit, parallel.options.timeout_min={self.timeout_min:g}: {where}"
+
+    def out_of_memory(self, where: str) -> str:
+        return (
+            f"out of memory, SLURM's limit is parallel.options.mem_gb={self.mem_gb:g} (the run, and "
+            f"about 0.5 GB for kbench): {where}"
+        )
+
+
+def put(path: Path, content: Any) -> None:
+    """Pickle an object to a file that is complete when it gets its name."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(pickle.dumps(content))
+    temporary.replace(path)
+
+
+def names(folder: Path) -> list[str]:
+    """The runs in a folder, in the order of their names."""
+    with contextlib.suppress(OSError):
+        os.utime(folder)  # a file system of the network then forgets what it knew of the folder
+    with contextlib.suppress(OSError):
+        return sorted(name for name in os.listdir(folder) if name[0] != "." and name != "alive")
+    return []
+
+
+def do_runs(sweep: Path, terms: Terms) -> None:
+    """The job: take runs of the sweep and do them."""
+    from submitit import JobEnvironment
+
+    environment = JobEnvironment()
+    _Job(sweep, terms, environment.job_id).do_runs(signals=environment.cluster != "debug")
+
+
+class _Job:
+    def __init__(self, sweep: Path, terms: Terms, job_id: str) -> None:
+        self._sweep, self._terms, self._began = sweep, terms, time.monotonic()
+        self._own = sweep / f"job-{job_id}"
+        self._where = f"job {job_id} on {platform.node()}"
+        self._over: Report | None = None
+        self._ended = threading.Event()
+
+    def do_runs(self, *, signals: bool) -> None:
+        self._own.mkdir(exist_ok=True)
+        if signals:
+            signal.signal(signal.SIGUSR2, self._near_limit)
+            signal.signal(signal.SIGTERM, self._cancelled)
+        threading.Thread(target=self._beat, daemon=True).start()
+        n_runs, last = 0, time.monotonic()
+        while self._may_begin(n_runs) and time.monotonic() - last < _LINGER_S:
+            for name in names(self._sweep / "todo"):
+                if not self._may_begin(n_runs):
+                    break
+                with contextlib.suppress(FileNotFoundError):  # another job was faster
+                    (self._sweep / "todo" / name).rename(self._own / name)
+                    put(self._sweep / "done" / name, self._run(self._own / name))
+                    (self._own / name).unlink()
+                    n_runs, last = n_runs + 1, time.monotonic()
+            time.sleep(_LOOK_S)
+        self._ended.set()
+        (self._own / "alive").unlink(missing_ok=True)
+
+    def _may_begin(self, n_runs: int) -> bool:
+        terms, spent = self._terms, time.monotonic() - self._began
+        if self._stopped() or n_runs == terms.most:
+            return False
+        if n_runs == 0:
+            return True
+        left = 60 * terms.timeout_min - terms.signal_s - spent
+        return spent < BEGIN_S and (terms.needed_s is None or left > terms.needed_s)
+
+    def _run(self, path: Path) -> Report:
+        try:
+            call: Call = pickle.loads(path.read_bytes())
+            outcome = run_guarded(call, self._stopped)
+        except Exception as error:
+            return Report(Stage.LOST, f"{self._where}: {with_type(error, 200)}", again=True)
+        by_us = (self._sweep / "stop").exists()
+        if outcome.status == "interrupted" and self._over is not None and not by_us:
+            outcome.status, outcome.message = self._over.status, self._over.why
+            if self._over.again:
+                return self._over
+        if (
+            outcome.status == "crashed"
+            and "SIGKILL" in outcome.message
+            and self._short_of_memory(outcome)
+        ):
+            outcome.status, outcome.message = "memory", self._terms.out_of_memory(self._where)
+        return Report(Stage.FINISHED, outcome=outcome)
+
+    def _short_of_memory(self, outcome: Outcome) -> bool:
+        return (outcome.peak_bytes or 0) > 0.75 * self._terms.mem_gb * 2**30
+
+    def _stopped(self) -> bool:
+        over = (self._sweep / "stop").exists() or not (self._sweep / "lock").exists()
+        return over or self._over is not None
+
+    def _near_limit(self, *_: Any) -> None:
+        """SLURM warns a job before its time limit, and before another job takes its place."""
+        why = self._terms.timed_out(self._where)
+        self._over = Report(Stage.LOST, why, status="timeout")
+        if (
+            time.monotonic() - self._began
+            < 0.8 * (60 * self._terms.timeout_min - self._terms.signal_s) - 30
+        ):
+            self._over = Report(Stage.LOST, f"preempted by SLURM: {self._where}", again=True)
+
+    def _cancelled(self, *_: Any) -> None:
+        if self._over is None:
+            self._over = Report(Stage.CANCELLED, f"cancelled by SLURM, {self._where}")
+
+    def _beat(self) -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                (self._own / "alive").write_text(platform.node())
+            if self._ended.wait(BEAT_S):
+                return

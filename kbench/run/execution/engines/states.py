@@ -1,0 +1,253 @@
+"""The states of a run on a cluster: one machine for every engine, in a process of its own.
+
+    submitted -> running -> finished                 the row is what the run reported
+        |           |
+        +-----------+-> lost                         started once more, or the row says why
+        +-----------+-> cancelled                    by the batch system: the row says by which job
+        +--------------> refused                     no row: the same command starts the run
+
+The engine has a process of its own because its library may print, wait for ever, or end its process:
+Ray ends that of a driver whose head is lost. The runner then loses the engine and nothing else.
+"""
+
+import contextlib
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+from kbench.errors import KbenchError, one_line
+from kbench.run.execution.engines.on_node import Call
+from kbench.run.execution.guard import Outcome
+from kbench.settings import Settings
+
+# How often a run is started before its row says that it was lost.
+ATTEMPTS = 2
+# Status of an outcome without a row: the batch system did not take the run.
+REFUSED = "refused"
+# Seconds that stopped runs have to report their rows, before they end without a report.
+_GRACE_S = 4.0
+# Seconds that an engine has to disconnect.
+_LEAVE_S = 8.0
+# Seconds without news after which it is said what the runs wait for.
+_SAY_S = 30.0
+
+Stage = Enum("Stage", ["SUBMITTED", "RUNNING", "FINISHED", "LOST", "CANCELLED", "REFUSED"])
+Tell = Callable[[str, Any, Any], None]  # kind of message, number of the run, content
+
+
+@dataclass
+class Report:
+    """What an engine says of a run.
+
+    why : of a run that ended without an outcome. status : of its row. again : whether a second
+    start may end otherwise, which it does not at a limit of the batch system.
+    """
+
+    stage: Stage
+    why: str = ""
+    outcome: Outcome | None = None
+    status: str = "crashed"
+    again: bool = False
+
+
+class ClusterLostError(Exception):
+    """The cluster is gone with all its runs; the text says what to do."""
+
+
+class Engine(Protocol):
+    """Interface of an engine. Every call returns within seconds, or its process is given up.
+
+    poll_s : seconds between two calls of `reports`. patience_s : seconds after which the runner
+    gives up an engine that does not answer. keeps_runs : whether runs go on without its process.
+    """
+
+    poll_s: float
+    patience_s: float
+    keeps_runs: bool
+
+    def submit(self, number: int, call: Call) -> None:
+        """Hand a run to the cluster."""
+
+    def reports(self) -> Iterator[tuple[int, Report]]:
+        """News of runs since the last call; raises `ClusterLostError`."""
+
+    def waits_for(self) -> str | None:
+        """What the runs wait for; None while they run."""
+
+    def at_once(self) -> int:
+        """Number of runs that the cluster does at the same time."""
+
+    def stop(self) -> None:
+        """End every run."""
+
+    def close(self) -> None:
+        """Disconnect from the cluster, and end it if it was started by this process."""
+
+
+@dataclass
+class _Run:
+    call: Call
+    attempt: int = 1
+    lost: str = ""
+
+
+class Runs:
+    """The runs of one engine; `step` moves each to its next state and tells the runner."""
+
+    def __init__(
+        self, engine: Engine, tell: Tell, *, grace_s: float = _GRACE_S, say_s: float = _SAY_S
+    ) -> None:
+        self._engine, self._tell = engine, tell
+        self._grace_s, self._say_s = grace_s, say_s
+        self._runs: dict[int, _Run] = {}
+        self._stopped_at: float | None = None
+        self._heard = time.monotonic()
+        self._peak = 1
+
+    def start(self, number: int, call: Call) -> None:
+        self._runs[number] = _Run(call)
+        self._submit(number)
+
+    def stop(self) -> None:
+        """End all runs: those that do not report within the grace are `interrupted`, too."""
+        self._stopped_at = time.monotonic()
+        self._engine.stop()
+
+    def step(self) -> None:
+        """Take the news of the engine."""
+        try:
+            for number, report in self._engine.reports():
+                self._heard = time.monotonic()
+                if number in self._runs:
+                    self._take(number, report)
+        except ClusterLostError as error:
+            self._tell("say", None, f"{error}: its runs are interrupted; the same command goes on")
+            self._end_all("the cluster has no workers")
+        now = time.monotonic()
+        if self._stopped_at is not None and now > self._stopped_at + self._grace_s:
+            self._end_all("stopped by the user")
+        elif now > self._heard + self._say_s and self._runs:
+            self._heard = now
+            if waits_for := self._engine.waits_for():
+                self._tell("say", None, f"{len(self._runs)} runs wait for {waits_for}")
+
+    def _submit(self, number: int) -> None:
+        self._engine.submit(number, self._runs[number].call)
+
+    def _take(self, number: int, report: Report) -> None:
+        run = self._runs[number]
+        if report.outcome is not None:
+            self._end(number, report.outcome)
+        elif report.stage in (Stage.SUBMITTED, Stage.RUNNING):
+            return
+        elif self._stopped_at is not None:
+            self._end(number, Outcome("interrupted", "stopped by the user"))
+        elif report.again and run.attempt < ATTEMPTS:
+            run.attempt, run.lost = run.attempt + 1, report.why
+            self._submit(number)
+        elif report.stage is Stage.REFUSED and run.attempt == 1:
+            self._end(number, Outcome(REFUSED, report.why))
+        elif report.stage is Stage.REFUSED:
+            self._end(
+                number, Outcome("crashed", f"{run.lost}; a second start was refused: {report.why}")
+            )
+        else:
+            times = f"its worker process was lost {run.attempt} times ({report.why})"
+            self._end(number, Outcome(report.status, times if report.again else report.why))
+
+    def _end(self, number: int, outcome: Outcome) -> None:
+        self._peak = max(self._peak, min(len(self._runs), self._engine.at_once()))
+        outcome.at_once = self._peak
+        del self._runs[number]
+        self._tell("ended", number, outcome)
+
+    def _end_all(self, why: str) -> None:
+        for number in list(self._runs):
+            self._end(number, Outcome("interrupted", why))
+
+
+def serve(
+    connection: Connection, make: Callable[[Settings, Tell], Engine], settings: Settings, log: str
+) -> None:
+    """The engine's process: connect, then take the runner's orders until it closes or is gone."""
+    os.setsid()
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+
+    def tell(kind: str, number: Any, content: Any) -> None:
+        connection.send((kind, number, content))
+
+    try:
+        engine = make(settings, tell)
+    except KbenchError as error:
+        tell("failed", None, str(error))
+        return
+    except Exception as error:
+        where = (
+            f" at parallel.address={settings.parallel.address}" if settings.parallel.address else ""
+        )
+        what = one_line(error, 300)
+        tell(
+            "failed",
+            None,
+            f"parallel.backend={settings.parallel.backend}: no cluster{where}: {what}",
+        )
+        return
+    tell("ready", None, engine.patience_s)
+    orders: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(connection, orders), daemon=True).start()
+    runs = Runs(engine, tell)
+    try:
+        while True:
+            for order in _orders(orders, engine.poll_s):
+                if order is None or order[0] == "close":
+                    _leave(engine, stop=order is None and not engine.keeps_runs)
+                elif order[0] == "stop":
+                    runs.stop()
+                else:
+                    runs.start(*order[1:])
+            runs.step()
+            tell("alive", None, None)
+    except (BrokenPipeError, ConnectionError):
+        _leave(engine, stop=not engine.keeps_runs)
+
+
+def _listen(connection: Connection, orders: "queue.SimpleQueue[tuple[Any, ...] | None]") -> None:
+    """Queue the runner's orders; None at its end."""
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            orders.put(connection.recv())
+    orders.put(None)
+
+
+def _orders(
+    orders: "queue.SimpleQueue[tuple[Any, ...] | None]", seconds: float
+) -> Iterator[tuple[Any, ...] | None]:
+    """Orders that are there, after waiting for the first."""
+    with contextlib.suppress(queue.Empty):
+        yield orders.get(timeout=seconds)
+        while True:
+            yield orders.get_nowait()
+
+
+def _leave(engine: Engine, *, stop: bool) -> None:
+    """End this process, when the cluster has been left or does not answer in time."""
+
+    def left() -> None:
+        if stop:
+            engine.stop()
+        engine.close()
+
+    leaving = threading.Thread(target=left, daemon=True)
+    leaving.start()
+    leaving.join(_LEAVE_S)
+    os._exit(0)
