@@ -83,7 +83,7 @@ class Parallel:
             "cpus_per_task": limits.threads,
             "timeout_min": math.ceil(needed_s / 60),
             "mem_gb": memory_gb,
-            **self.options,
+            **{name: value for name, value in self.options.items() if value is not None},
         }
 
 

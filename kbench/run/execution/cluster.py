@@ -15,6 +15,7 @@ prepares the data itself and sends small models back.
 import contextlib
 import itertools
 import logging
+import math
 import multiprocessing
 import signal
 import threading
@@ -39,6 +40,8 @@ from kbench.settings import Limits, Settings
 _STOP_S = 6.0
 # Seconds that an engine has to leave its cluster.
 _CLOSE_S = 10.0
+# Seconds without an answer of the engine after which the user is told.
+_SAY_S = 30.0
 
 _ENGINES: dict[str, Callable[[Settings, Tell], Engine]] = {"dask": Dask, "ray": Ray, "slurm": Slurm}
 
@@ -86,7 +89,7 @@ class Cluster:
         self._jobs: dict[int, RemoteJob] = {}
         self._numbers = itertools.count()
         self._stopped_at: float | None = None
-        self._patience_s = float("inf")
+        self._patience_s, self._heard, self._said = math.inf, time.monotonic(), 0.0
         self._log = runner_folder() / "engine.log"
         # A new Python has neither the threads of this process nor the settings of the fork server.
         context = multiprocessing.get_context("spawn")
@@ -104,7 +107,9 @@ class Cluster:
                 signal.signal(signal.SIGINT, handler)
         there.close()
         try:
-            kind, _, content = self._connection.recv()
+            while (message := self._connection.recv())[0] == "say":
+                self._hear(*message)
+            kind, _, content = message
         except BaseException as error:
             self._process.kill()
             if not isinstance(error, (EOFError, OSError)):
@@ -167,6 +172,9 @@ class Cluster:
             self._end_all("stopped by the user")
         elif now > self._heard + self._patience_s:
             self._give_up(f"{self._name} has not answered for {self._patience_s:g} s")
+        elif now > max(self._heard, self._said) + _SAY_S and self._jobs:
+            self._said = now
+            _LOG.warning(f"{self._name} has not answered for {now - self._heard:.0f} s")
 
     def _hear(self, kind: str, number: int | None, content: Any) -> None:
         self._heard = time.monotonic()

@@ -1,21 +1,35 @@
 """Fits that a Dask cluster computes: joblib's calls of one run go to the cluster's workers."""
 
 import contextlib
-import importlib
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from kbench.errors import ConfigError
+from kbench.errors import DataError
+from kbench.run.execution.engines.daemons import require_package
+from kbench.run.execution.engines.on_node import Proof
+
+# Seconds without any worker after which a fit is given up, and between two looks for workers.
+_LOST_S, _LOOK_S = 30.0, 5.0
 
 
 @contextlib.contextmanager
-def joblib_on(scheduler: str | None, warm_up: Callable[[], None]) -> Iterator[Callable[[], float]]:
+def joblib_on(
+    scheduler: str | None, warm_up: Callable[[], None], folder: Path | None = None
+) -> Iterator[Callable[[], float]]:
     """Have joblib compute on a Dask cluster, in this block; None changes nothing.
 
-    Each worker of the cluster calls `warm_up()` before the block begins. The value of the block is
-    a function: CPU seconds so far of the workers on this machine.
+    Each worker of the cluster calls `warm_up()` before the block begins; for one that is lost
+    meanwhile, another does. The value of the block is a function: CPU seconds so far of the workers
+    on this machine.
+
+    Raises
+    ------
+    DataError
+        A worker does not see `folder`, from which the workers read rows.
     """
     if scheduler is None:
         yield lambda: 0.0
@@ -27,10 +41,13 @@ def joblib_on(scheduler: str | None, warm_up: Callable[[], None]) -> Iterator[Ca
         distributed.Client(scheduler, set_as_default=False, timeout="15s") as client,
         joblib.parallel_config("dask", client=client),
     ):
+        if folder is not None:
+            _require_shared(client, folder)
+        there = {"allow_other_workers": True, "pure": False}
         addresses = list(client.nthreads())
-        client.gather(
-            [client.submit(warm_up, workers=[address], pure=False) for address in addresses]
-        )
+        client.gather([client.submit(warm_up, workers=[each], **there) for each in addresses])
+        ended = threading.Event()
+        threading.Thread(target=_close_without_workers, args=(client, ended), daemon=True).start()
 
         def workers_cpu_s() -> float:
             found = {}
@@ -40,19 +57,39 @@ def joblib_on(scheduler: str | None, warm_up: Callable[[], None]) -> Iterator[Ca
             here = socket.gethostname()
             return float(sum(cpu_s for host, cpu_s in found.values() if host == here))
 
-        yield workers_cpu_s
+        try:
+            yield workers_cpu_s
+        finally:
+            ended.set()
+
+
+def _require_shared(client: Any, folder: Path) -> None:
+    """Check that every worker sees a folder of this machine, not one of its own of the same name."""
+    proof = Proof()
+    if (written := proof.write(folder)) is None:
+        return  # rows in chunks are then in another folder
+    try:
+        sees = client.run(proof.holds, folder, on_error="ignore")
+    finally:
+        written.unlink(missing_ok=True)
+    if blind := [address for address, it_does in sees.items() if not it_does]:
+        raise DataError(
+            f"the Dask worker {blind[0]} does not see the folder {folder} of this machine: "
+            "parallel.split=model with rows in chunks needs a datasets_dir that all machines share"
+        )
+
+
+def _close_without_workers(client: Any, ended: threading.Event) -> None:
+    """End the wait of a fit whose workers are all gone: Dask would keep its tasks for ever."""
+    seen = time.monotonic()
+    while not ended.wait(_LOOK_S):
+        with contextlib.suppress(Exception):  # of a scheduler that does not answer
+            if client.nthreads():
+                seen = time.monotonic()
+        if time.monotonic() > seen + _LOST_S:
+            client.close(timeout=2)
+            return
 
 
 def _host_and_cpu_s() -> tuple[str, float]:
     return socket.gethostname(), time.process_time()
-
-
-def require_package(module: str, extra: str) -> Any:
-    """The module of an engine; a ConfigError that names the extra if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"parallel.backend={extra} needs the package {error.name}: "
-            f"pip install 'kbench[{extra}]'"
-        ) from None

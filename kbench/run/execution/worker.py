@@ -241,9 +241,11 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
 
     trace = _LiveTrace(look, live)
     keywords = {"trace": trace} if "trace" in inspect.signature(estimator.fit).parameters else {}
-    live.started(trace.fit_cpu_s if keywords else None)
+    shared = None if rows is None else Path(task.prepared)
     with _warnings() as warned:
-        with joblib_on(task.scheduler, functools.partial(_warm_up_there, task)) as workers_cpu_s:
+        warm_up = functools.partial(_warm_up_there, task)
+        with joblib_on(task.scheduler, warm_up, shared) as workers_cpu_s:
+            live.started(trace.fit_cpu_s if keywords else None)
             trace.restart()
             contention = measure.Contention(lambda: measure.own_cpu_s() + workers_cpu_s())
             with (

@@ -1,14 +1,14 @@
 """Engines whose scheduler and workers run all the time: Dask and Ray."""
 
 import contextlib
+import importlib
 import logging
 import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from kbench.errors import with_type
-from kbench.run.execution.dask_fit import require_package
+from kbench.errors import ConfigError, with_type
 from kbench.run.execution.engines.on_node import Call, run_guarded
 from kbench.run.execution.engines.states import ClusterLostError, Report, Stage, Tell
 from kbench.settings import Settings
@@ -121,13 +121,14 @@ class Dask(_Daemons):
             if future.status == "pending":
                 continue
             del self._futures[number]
+            if future.status in ("cancelled", "lost"):
+                yield number, self._cancelled()
+                continue
             try:
-                if future.status in ("cancelled", "lost"):
-                    yield number, self._cancelled()
-                else:
-                    yield number, Report(Stage.FINISHED, outcome=future.result(timeout=_ANSWER_S))
+                report = Report(Stage.FINISHED, outcome=future.result(timeout=_ANSWER_S))
             except Exception as error:
-                yield number, Report(Stage.LOST, _why(error), again=True)
+                report = Report(Stage.LOST, _why(error), again=True)
+            yield number, report
         if self._client.status == "closed":
             self._cancelled()
         self._look()
@@ -199,11 +200,12 @@ class Ray(_Daemons):
             number = self._numbers.pop(reference)
             try:
                 outcome = self._ray.get(reference, timeout=_ANSWER_S)
-                yield number, Report(Stage.FINISHED, outcome=outcome)
+                report = Report(Stage.FINISHED, outcome=outcome)
             except self._ray.exceptions.OutOfMemoryError as error:
-                yield number, Report(Stage.LOST, f"out of memory: {_why(error)}", status="memory")
+                report = Report(Stage.LOST, f"out of memory: {_why(error)}", status="memory")
             except Exception as error:
-                yield number, Report(Stage.LOST, _why(error), again=True)
+                report = Report(Stage.LOST, _why(error), again=True)
+            yield number, report
         self._look()
 
     def _ask(self) -> int:
@@ -220,3 +222,14 @@ class Ray(_Daemons):
 
 def _why(error: BaseException) -> str:
     return with_type(error, 200)
+
+
+def require_package(module: str, extra: str) -> Any:
+    """The module of an engine; a ConfigError that names the extra if it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"parallel.backend={extra} needs the package {error.name}: "
+            f"pip install 'kbench[{extra}]'"
+        ) from None

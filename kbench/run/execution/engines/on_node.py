@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from kbench.errors import DataError, KbenchError
 from kbench.run.execution.guard import Outcome, Work

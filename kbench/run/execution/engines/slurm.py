@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from kbench.errors import one_line
-from kbench.run.execution.dask_fit import require_package
 from kbench.run.execution.engines import slurm_job
+from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Call
-from kbench.run.execution.engines.slurm_job import BEGIN_S, Terms, names, put
+from kbench.run.execution.engines.slurm_job import Terms, names, put
 from kbench.run.execution.engines.states import Report, Stage
 from kbench.settings import Settings
 
@@ -47,7 +47,7 @@ _USELESS_JOBS = 2
 
 # Refusals that end when jobs end, and those that end by themselves.
 _LIMIT = re.compile(r"Max\w*(Submit|Job)|submit limit|temporarily|maximum number of jobs", re.I)
-_BUSY = re.compile(r"contact slurm|timed out|try again|not available now|unavailable", re.I)
+_BUSY = re.compile(r"contact slurm|timed out|try again|not available|unavailable", re.I)
 _OUT_OF_MEMORY = re.compile(r"exceeded.*memory limit|oom.kill|out of memory", re.I)
 _TIME_OUT = re.compile(r"DUE TO TIME LIMIT|User defined signal 2", re.I)
 _GOING_ON = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
@@ -244,7 +244,8 @@ class Slurm:
             return Report(Stage.LOST, self._terms.out_of_memory(where), status="memory")
         if job.state == "CANCELLED":
             return Report(Stage.CANCELLED, f"cancelled by SLURM, {where}")
-        last = one_line(next(reversed(said.strip().splitlines()), "no output"), 150)
+        lines = said.strip().splitlines() or ["no output"]
+        last = one_line(([line for line in lines if "rror" in line] or lines)[-1], 150)
         return Report(Stage.LOST, f"{where} ended ({job.state}): {last}", again=True)
 
     def _logs(self, job: _Job) -> list[Path]:
@@ -267,14 +268,12 @@ class Slurm:
         n = min(n_runs - idle, self._settings.parallel.jobs - len(self._jobs))
         if n <= 0 or time.monotonic() < self._ask_at:
             return
-        from submitit.core.utils import FailedSubmissionError
-
         refused = ""
         while n > 0:
             try:
                 orders = [self._sweep] * n, [self._terms] * n
                 handles = self._executor.map_array(slurm_job.do_runs, *orders)
-            except FailedSubmissionError as error:
+            except RuntimeError as error:  # of submitit, with the words of sbatch
                 refused = _words(error)
                 n = n // 2 if _LIMIT.search(refused) or "array" in refused else min(n - 1, 1)
                 continue

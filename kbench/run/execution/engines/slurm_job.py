@@ -25,7 +25,6 @@ from typing import Any
 from kbench.errors import with_type
 from kbench.run.execution.engines.on_node import Call, run_guarded
 from kbench.run.execution.engines.states import Report, Stage
-from kbench.run.execution.guard import Outcome
 
 # Seconds between two heartbeats of a job.
 BEAT_S = 5.0
@@ -33,6 +32,12 @@ BEAT_S = 5.0
 BEGIN_S = 300.0
 # Seconds that a job waits for further runs: the runner hands over a thousand at a time.
 _LINGER_S = 2.0
+# Seconds by which a signal of SLURM reaches the processes of a job at different times.
+_SIGNAL_S = 1.0
+# Fraction of a job's memory above which a killed run had too little, as kbench itself takes some.
+_NEAR_LIMIT = 0.75
+# Fraction of a job's time before which SLURM's warning says that it is preempted.
+_EARLY = 0.5
 # Seconds between two looks for runs.
 _LOOK_S = 0.2
 
@@ -92,7 +97,7 @@ class _Job:
         self._own = sweep / f"job-{job_id}"
         self._where = f"job {job_id} on {platform.node()}"
         self._over: Report | None = None
-        self._ended = threading.Event()
+        self._ended, self._warned = threading.Event(), threading.Event()
 
     def do_runs(self, *, signals: bool) -> None:
         self._own.mkdir(exist_ok=True)
@@ -129,21 +134,18 @@ class _Job:
             outcome = run_guarded(call, self._stopped)
         except Exception as error:
             return Report(Stage.LOST, f"{self._where}: {with_type(error, 200)}", again=True)
+        killed = outcome.status == "crashed" and "killed" in outcome.message
+        if killed:
+            # SLURM's signals reach every process of the job, this one perhaps as the last.
+            self._warned.wait(_SIGNAL_S)
         by_us = (self._sweep / "stop").exists()
-        if outcome.status == "interrupted" and self._over is not None and not by_us:
+        if (killed or outcome.status == "interrupted") and self._over is not None and not by_us:
             outcome.status, outcome.message = self._over.status, self._over.why
             if self._over.again:
                 return self._over
-        if (
-            outcome.status == "crashed"
-            and "SIGKILL" in outcome.message
-            and self._short_of_memory(outcome)
-        ):
+        elif killed and (outcome.peak_bytes or 0) > _NEAR_LIMIT * self._terms.mem_gb * 2**30:
             outcome.status, outcome.message = "memory", self._terms.out_of_memory(self._where)
         return Report(Stage.FINISHED, outcome=outcome)
-
-    def _short_of_memory(self, outcome: Outcome) -> bool:
-        return (outcome.peak_bytes or 0) > 0.75 * self._terms.mem_gb * 2**30
 
     def _stopped(self) -> bool:
         over = (self._sweep / "stop").exists() or not (self._sweep / "lock").exists()
@@ -151,17 +153,17 @@ class _Job:
 
     def _near_limit(self, *_: Any) -> None:
         """SLURM warns a job before its time limit, and before another job takes its place."""
-        why = self._terms.timed_out(self._where)
-        self._over = Report(Stage.LOST, why, status="timeout")
-        if (
-            time.monotonic() - self._began
-            < 0.8 * (60 * self._terms.timeout_min - self._terms.signal_s) - 30
-        ):
-            self._over = Report(Stage.LOST, f"preempted by SLURM: {self._where}", again=True)
+        terms, spent = self._terms, time.monotonic() - self._began
+        early = spent < _EARLY * (60 * terms.timeout_min - terms.signal_s)
+        why = f"preempted by SLURM: {self._where}" if early else terms.timed_out(self._where)
+        self._end(Report(Stage.LOST, why, status="crashed" if early else "timeout", again=early))
 
     def _cancelled(self, *_: Any) -> None:
-        if self._over is None:
-            self._over = Report(Stage.CANCELLED, f"cancelled by SLURM, {self._where}")
+        self._end(Report(Stage.CANCELLED, f"cancelled by SLURM, {self._where}"))
+
+    def _end(self, report: Report) -> None:
+        self._over = self._over or report
+        self._warned.set()
 
     def _beat(self) -> None:
         while True:

@@ -110,10 +110,14 @@ class Runs:
         self._stopped_at: float | None = None
         self._heard = time.monotonic()
         self._peak = 1
+        self._lost = False
 
     def start(self, number: int, call: Call) -> None:
         self._runs[number] = _Run(call)
-        self._submit(number)
+        if self._lost:
+            self._end(number, Outcome("interrupted", "the cluster has no workers"))
+        else:
+            self._submit(number)
 
     def stop(self) -> None:
         """End all runs: those that do not report within the grace are `interrupted`, too."""
@@ -128,8 +132,7 @@ class Runs:
                 if number in self._runs:
                     self._take(number, report)
         except ClusterLostError as error:
-            self._tell("say", None, f"{error}: its runs are interrupted; the same command goes on")
-            self._end_all("the cluster has no workers")
+            self._give_up(error)
         now = time.monotonic()
         if self._stopped_at is not None and now > self._stopped_at + self._grace_s:
             self._end_all("stopped by the user")
@@ -139,7 +142,17 @@ class Runs:
                 self._tell("say", None, f"{len(self._runs)} runs wait for {waits_for}")
 
     def _submit(self, number: int) -> None:
-        self._engine.submit(number, self._runs[number].call)
+        try:
+            self._engine.submit(number, self._runs[number].call)
+        except Exception as error:  # whatever a library raises that has lost its cluster
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        if not self._lost:
+            self._lost = True
+            what = f"{one_line(error, 300)}: its runs are interrupted"
+            self._tell("say", None, f"{what}; the same command goes on")
+        self._end_all("the cluster has no workers")
 
     def _take(self, number: int, report: Report) -> None:
         run = self._runs[number]

@@ -1,0 +1,274 @@
+"""SLURM as an engine, with fake commands: refusals, limits, states from any source, orphans."""
+
+import os
+from dataclasses import replace
+
+import pytest
+from fake_slurm import FakeSlurm
+
+from kbench.run.execution.engines import slurm, slurm_job
+from kbench.run.execution.engines.on_node import Call, Proof
+from kbench.run.execution.engines.states import REFUSED, Runs
+from kbench.run.execution.guard import Outcome
+from kbench.run.planning.task import About, Task
+from kbench.settings import Limits, Settings
+
+pytest.importorskip("submitit", reason="submitit is not installed: pip install 'kbench[slurm]'")
+
+
+def call(k):
+    about = About(f"{k:032x}", "svc", "digits", None, "binary", k, {}, "0", "")
+    task = Task(about, "m:C", {"k": k}, {}, 1, None, {}, "", False, "/nowhere", model=None)
+    return Call((), None, task, Limits(), 1, Proof("name"), 64.0)
+
+
+class Sweep:
+    """`Runs` of a `Slurm` engine without a runner; its messages and outcomes are kept."""
+
+    def __init__(self, results, **options):
+        self.settings = Settings(results_dir=str(results))
+        self.settings.parallel = replace(self.settings.parallel, backend="slurm", jobs=8, **options)
+        self.said, self.ended = [], {}
+        self.engine = slurm.Slurm(self.settings, self.hear)
+        self.engine._executor._executor._throttling = 0.0
+        self.runs = Runs(self.engine, self.hear, say_s=0.0)
+
+    def hear(self, kind, number, content):
+        if kind == "say":
+            self.said.append(content)
+        elif kind == "ended":
+            self.ended[number] = content
+
+    def start(self, n):
+        for k in range(n):
+            self.runs.start(k, call(k))
+        return self
+
+    def step(self, n=1):
+        for _ in range(n):
+            self.engine._looked = self.engine._ask_at = 0.0
+            self.runs.step()
+
+    def job(self, job_id, monkeypatch, **terms):
+        """Play a job; its runs end well."""
+        monkeypatch.setattr(slurm_job, "run_guarded", lambda call, stopped: Outcome("ok"))
+        monkeypatch.setattr(slurm_job, "_LINGER_S", 0.01)
+        job = slurm_job._Job(self.engine._sweep, replace(self.engine._terms, **terms), job_id)
+        job.do_runs(signals=False)
+
+    def begins(self, job_id):
+        """A job that has taken a run, and not ended it."""
+        own = self.engine._sweep / f"job-{job_id}"
+        own.mkdir()
+        (own / "alive").write_text("node7")
+        name = slurm.names(self.engine._sweep / "todo")[0]
+        (self.engine._sweep / "todo" / name).rename(own / name)
+
+    def status(self):
+        return {k: (outcome.status, outcome.message) for k, outcome in sorted(self.ended.items())}
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm, "_LATE_S", 0.0)
+    return FakeSlurm(tmp_path / "bin", monkeypatch)
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+def test_jobs_are_one_array_and_take_several_runs(fake, results, monkeypatch):
+    sweep = Sweep(results).start(20)
+    sweep.step()
+    assert fake.asked() == [8]
+    sweep.job("1_0", monkeypatch)
+    sweep.step()
+    assert sweep.status() == {k: ("ok", "") for k in range(20)}
+    sweep.engine.close()
+    assert not (results / "_slurm").exists()
+    assert fake.asked() == [8]
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_job_does_as_many_runs_as_it_may(fake, results, monkeypatch, most):
+    sweep = Sweep(results, runs_per_job=most).start(5)
+    sweep.step()
+    sweep.job("1_0", monkeypatch)
+    sweep.step()
+    assert len(sweep.ended) == most
+
+
+def test_a_job_begins_no_run_that_its_time_limit_would_end(fake, results, monkeypatch):
+    sweep = Sweep(results).start(5)
+    sweep.step()
+    sweep.job("1_0", monkeypatch, timeout_min=60.0, needed_s=3600.0)
+    sweep.step()
+    assert len(sweep.ended) == 1
+
+
+@pytest.mark.parametrize(("limit", "asked"), [(3, [8, 4, 2]), (1, [8, 4, 2, 1])])
+def test_the_depth_of_the_queue_is_found(fake, results, monkeypatch, limit, asked):
+    fake.tell("limit", str(limit))
+    sweep = Sweep(results).start(20)
+    sweep.step()
+    assert fake.asked() == asked
+    assert "AssocMaxSubmitJobLimit" in sweep.said[0]
+    sweep.job(fake.jobs()[0], monkeypatch)
+    sweep.step()
+    assert len(sweep.ended) == 20
+
+
+def test_a_limit_without_jobs_of_ours_is_waited_for_and_said(fake, results):
+    fake.tell("limit", "0")
+    sweep = Sweep(results).start(2)
+    sweep.step(3)
+    assert not sweep.ended
+    assert any("2 runs wait for SLURM, which takes no job" in line for line in sweep.said)
+
+
+REFUSALS = [
+    "sbatch: error: invalid partition specified: nope",
+    "sbatch: error: Batch job submission failed: Memory required by task is not available",
+    "sbatch: unrecognized option '--nope'",
+    "sbatch: error: Batch job submission failed: Unable to contact slurm controller",
+]
+
+
+@pytest.mark.parametrize("words", REFUSALS)
+def test_a_refusal_ends_the_runs_with_the_words_of_sbatch(fake, results, words):
+    fake.tell("refuses", words)
+    sweep = Sweep(results).start(3)
+    sweep.step()
+    assert sweep.status() == dict.fromkeys(range(3), (REFUSED, words))
+
+
+def test_rows_of_jobs_that_were_taken_are_kept_when_others_are_refused(fake, results, monkeypatch):
+    fake.tell("limit", "1")
+    sweep = Sweep(results, runs_per_job=1).start(3)
+    sweep.step()
+    sweep.job("1", monkeypatch)
+    fake.becomes("1", "COMPLETED")
+    fake.tell("refuses", REFUSALS[0])
+    sweep.step()
+    assert sorted(status for status, _ in sweep.status().values()) == ["ok", REFUSED, REFUSED]
+
+
+SOURCES = {"sacct": [], "squeue": ["no_accounting"]}
+ENDS = [
+    ("TIMEOUT", "timeout", "parallel.options.timeout_min=69: job 1 on node7"),
+    ("OUT_OF_MEMORY", "memory", "parallel.options.mem_gb=8"),
+    ("CANCELLED by 0", "crashed", "cancelled by SLURM, job 1 on node7"),
+    ("FAILED", None, ""),
+    ("NODE_FAIL", None, ""),
+    ("PREEMPTED", None, ""),
+]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("state", "status", "message"), ENDS)
+def test_a_job_that_ends_without_a_report(fake, results, source, state, status, message):
+    """What would happen again ends the run, and names the limit; anything else is tried once more."""
+    for name in SOURCES[source]:
+        fake.tell(name)
+    sweep = Sweep(results).start(1)
+    sweep.step()
+    sweep.begins("1")
+    fake.becomes("1", state)
+    sweep.step()
+    if status is not None:
+        assert sweep.ended[0].status == status
+        assert message in sweep.ended[0].message
+        assert fake.asked() == [1]
+        return
+    assert not sweep.ended
+    assert fake.asked() == [1, 1]
+    sweep.begins("2")
+    fake.becomes("2", state)
+    sweep.step()
+    assert sweep.ended[0].status == "crashed"
+    assert f"lost 2 times (job 2 on node7 ended ({state})" in sweep.ended[0].message
+
+
+def test_without_an_answer_of_slurm_the_heartbeat_tells(fake, results, monkeypatch):
+    fake.tell("no_accounting")
+    sweep = Sweep(results).start(1)
+    sweep.step()
+    sweep.begins("1")
+    sweep.step()
+    fake.tell("no_controller")
+    sweep.engine._jobs["1"].state = "RUNNING"
+    sweep.step()
+    assert "1" in sweep.engine._jobs
+    monkeypatch.setattr(slurm, "_SILENT_S", -1.0)
+    sweep.step()
+    assert list(sweep.engine._jobs) == ["2"]
+
+
+def test_a_second_start_that_is_refused_is_a_crash_with_the_words_of_sbatch(fake, results):
+    sweep = Sweep(results).start(1)
+    sweep.step()
+    sweep.begins("1")
+    fake.becomes("1", "FAILED")
+    fake.tell("refuses", "sbatch: error: Required partition not available (inactive or drain)")
+    sweep.step()
+    status, message = sweep.status()[0]
+    assert status == "crashed"
+    assert "job 1 on node7 ended (FAILED)" in message
+    assert "a second start was refused: sbatch: error: Required partition" in message
+
+
+def test_jobs_that_end_before_they_begin_a_run_end_the_sweep(fake, results):
+    sweep = Sweep(results).start(1)
+    for k in (1, 2):
+        sweep.step()
+        (sweep.engine._sweep / "log" / f"{k}_0_log.err").write_text("python: not found")
+        fake.becomes(str(k), "FAILED")
+    sweep.step()
+    assert sweep.ended[0].status == REFUSED
+    assert "python: not found" in sweep.ended[0].message
+    sweep.engine.close()
+    assert {path.name for path in (results / "_slurm").iterdir()} == {"1_0_log.err", "2_0_log.err"}
+
+
+def test_an_interrupt_cancels_what_waits_and_reports_what_runs(fake, results):
+    sweep = Sweep(results).start(2)
+    sweep.step()
+    sweep.begins("1_0")
+    sweep.runs.stop()
+    assert (fake.folder / "cancelled").read_text() == "1_1\n"
+    assert not slurm.names(sweep.engine._sweep / "todo")
+    sweep.runs._grace_s = 0.0
+    sweep.runs.step()
+    assert sweep.status() == dict.fromkeys((0, 1), ("interrupted", "stopped by the user"))
+
+
+def test_a_sweep_of_a_killed_runner_is_taken_over(fake, results, monkeypatch):
+    """Results are not computed again, jobs at work are waited for, and the folder is cleaned."""
+    killed = Sweep(results, runs_per_job=2).start(5)
+    killed.step()
+    killed.job("1_0", monkeypatch)
+    killed.begins("1_1")
+    os.close(killed.engine._lock)
+    sweep = Sweep(results)
+    assert "taken over from a command that was killed: 2 results and jobs" in sweep.said[0]
+    sweep.start(5)
+    sweep.step()
+    assert len(sweep.ended) == 2
+    assert len(slurm.names(sweep.engine._sweep / "todo")) == 2
+    assert len(slurm.names(sweep.engine._sweep / "job-1_1")) == 1
+    fake.becomes("1_1", "FAILED")
+    sweep.job("1_2", monkeypatch)
+    sweep.step()
+    sweep.job("1_3", monkeypatch)
+    sweep.step()
+    assert sweep.status() == {k: ("ok", "") for k in range(5)}
+    sweep.engine.close()
+    assert not (results / "_slurm").exists()
+
+
+def test_two_runners_have_two_folders(fake, results):
+    first, second = Sweep(results), Sweep(results)
+    assert first.engine._sweep != second.engine._sweep
+    assert not second.said
