@@ -14,8 +14,8 @@ RERUN = ("none", "failed", "changed", "all")
 # Ends of keys -> what their values are.
 _UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
 
-# Runs that wait for jobs of SLURM at a time: each costs a file and a claim, and a job that finds none
-# ends.
+# Runs that wait for jobs of SLURM at a time. Each costs a file and a claim; a job ends if it finds
+# none.
 _HANDED_TO_SLURM = 1000
 
 
@@ -44,8 +44,8 @@ class Parallel:
     jobs : number of simultaneous runs; more than one per machine disturbs the timings, and the
     rows have the number. address : of a running Dask scheduler or Ray cluster; without an address,
     a local one is started. options : arguments of the engine, or submitit's parameters of a job.
-    model_mb : MiB of a model that a machine with a disk of its own sends back. runs_per_job : runs that
-    a job of SLURM does one after the other; auto, as many as begin within five minutes.
+    model_mb : MiB of a model that a machine with a disk of its own sends back. runs_per_job : runs
+    that a job of SLURM does one after the other; auto, as many as begin within five minutes.
     split : what a cluster divides: the runs of a plan, or the model of each run, one run at a time.
     """
 
@@ -69,7 +69,7 @@ class Parallel:
 
     @property
     def in_flight(self) -> int:
-        """Number of runs that the runner hands over at the same time: jobs of SLURM take several."""
+        """Runs that the runner hands over at the same time: jobs of SLURM take several."""
         return max(self.jobs, _HANDED_TO_SLURM) if self.backend == "slurm" else self.at_once
 
     def slurm_options(self, limits: Limits) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 A cluster replaces the sandbox in the runner. Each process of the cluster has its own sandbox, so
 that a run has the same guard and limits as on this machine:
 
-    runner -- process of the engine -- cluster -- its worker process -- fork server -- guard -- worker
+    runner -- engine's process -- cluster -- its worker process -- fork server -- guard -- worker
 
-If a worker process of the cluster dies, its run is started once more; if that fails, too, the run is
-`crashed`. If the whole cluster is lost, or its library ends or stops answering, all runs are
+If a worker process of the cluster dies, its run is started once more; if that fails, too, the run
+is `crashed`. If the whole cluster is lost, or its library ends or stops answering, all runs are
 `interrupted`, which the same command repeats. Only the runner writes rows, so the machines need no
-common results folder. What the file system shares is proved by a file; without it, a machine
-prepares the data itself and sends small models back.
+common results folder. A file proves what the file system shares; without it, a machine prepares the
+data itself and sends small models back.
 """
 
 import contextlib

@@ -64,7 +64,7 @@ def joblib_on(
 
 
 def _require_shared(client: Any, folder: Path) -> None:
-    """Check that every worker sees a folder of this machine, not one of its own of the same name."""
+    """Check that every worker sees a folder of this machine, not its own of the same name."""
     proof = Proof()
     if (written := proof.write(folder)) is None:
         return  # rows in chunks are then in another folder

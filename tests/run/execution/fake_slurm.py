@@ -12,13 +12,12 @@ from pathlib import Path
 _SCRIPTS = {
     "srun": "exit 0",
     "sbatch": """
-script="$1"; array=$(grep -o 'array=0-[0-9]*' "$script" | grep -o '[0-9]*$'); n=$(( ${array:-0} + 1 ))
+array=$(grep -o 'array=0-[0-9]*' "$1" | grep -o '[0-9]*$'); n=$(( ${array:-0} + 1 ))
 echo "$n" >> asked
 if [ -s refuses ]; then cat refuses >&2; exit 1; fi
 if [ -s limit ] && [ $(( $(grep -c 'PENDING\\|RUNNING' states) + n )) -gt "$(cat limit)" ]; then
   echo 'sbatch: error: AssocMaxSubmitJobLimit' >&2
-  echo 'sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit' \\
-    'limit, user size and/or time limits)' >&2
+  echo 'sbatch: error: Batch job submission failed: Job violates accounting/QOS policy' >&2
   exit 1
 fi
 id=$(( $(cat id) + 1 )); echo $id > id
@@ -31,7 +30,7 @@ if [ -e no_accounting ]; then echo Slurm accounting storage is disabled >&2; exi
 echo 'JobID|State|NodeList'; cat states
 """,
     "squeue": """
-if [ -e no_controller ]; then echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; fi
+if [ -e no_controller ]; then echo 'Unable to contact slurm controller' >&2; exit 1; fi
 case "$*" in *--name*) grep 'PENDING\\|RUNNING' states | cut -d'|' -f1;; *) cat states;; esac
 exit 0
 """,
@@ -47,7 +46,7 @@ class FakeSlurm:
         folder.mkdir()
         for name, text in _SCRIPTS.items():
             script = folder / name
-            script.write_text(f"#!/bin/sh\ncase $1 in /*) ;; *) ;; esac\ncd {folder}\n{text}")
+            script.write_text(f"#!/bin/sh\ncd {folder}\n{text}")
             script.chmod(script.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
         self.tell("id", "0")

@@ -85,7 +85,7 @@ def test_jobs_are_one_array_and_take_several_runs(fake, results, monkeypatch):
     assert fake.asked() == [8]
     sweep.job("1_0", monkeypatch)
     sweep.step()
-    assert sweep.status() == {k: ("ok", "") for k in range(20)}
+    assert sweep.status() == dict.fromkeys(range(20), ("ok", ""))
     sweep.engine.close()
     assert not (results / "_slurm").exists()
     assert fake.asked() == [8]
@@ -169,7 +169,7 @@ ENDS = [
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(("state", "status", "message"), ENDS)
 def test_a_job_that_ends_without_a_report(fake, results, source, state, status, message):
-    """What would happen again ends the run, and names the limit; anything else is tried once more."""
+    """A limit that would end the run again is named; anything else is tried once more."""
     for name in SOURCES[source]:
         fake.tell(name)
     sweep = Sweep(results).start(1)
@@ -263,7 +263,7 @@ def test_a_sweep_of_a_killed_runner_is_taken_over(fake, results, monkeypatch):
     sweep.step()
     sweep.job("1_3", monkeypatch)
     sweep.step()
-    assert sweep.status() == {k: ("ok", "") for k in range(5)}
+    assert sweep.status() == dict.fromkeys(range(5), ("ok", ""))
     sweep.engine.close()
     assert not (results / "_slurm").exists()
 

@@ -1,1 +1,1 @@
-"""What runs a plan on other machines: Dask, Ray and SLURM behind one interface and one state machine."""
+"""What runs a plan on other machines: Dask, Ray and SLURM behind one state machine."""

@@ -138,7 +138,7 @@ class Dask(_Daemons):
         if self._stopping:
             return Report(Stage.CANCELLED)
         raise ClusterLostError(
-            "the cluster has had no worker since its scheduler was lost; start scheduler and workers"
+            "the cluster has had no worker since its scheduler was lost; start both again"
         )
 
     def _ask(self) -> int:

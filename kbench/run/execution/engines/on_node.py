@@ -25,9 +25,9 @@ _STOP_POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Proof:
-    """Proves that a machine shares a folder of the runner: a file that the runner wrote for this sweep.
+    """Proves that a machine shares a folder of the runner: by a file written for this sweep.
 
-    A folder of the same path proves nothing, as machines with disks of their own have such folders.
+    A folder of the same path proves nothing: machines with disks of their own have such folders.
     """
 
     name: str = field(default_factory=lambda: f".shared-{uuid.uuid4().hex}")

@@ -1,9 +1,9 @@
 """SLURM as an engine: a folder of runs, and arrays of jobs that take runs from it.
 
-The runs wait in a folder, not in SLURM's queue, so that the depth of the queue is found: if `sbatch`
-refuses a job, smaller arrays are tried, and the runs wait for the jobs that there are. Reports come
-back as files. What SLURM says of a job (`sacct`, without accounting `squeue`, or else the job's
-heartbeat) matters only for jobs that end without a report.
+The runs wait in a folder, not in SLURM's queue, so that the depth of the queue is found: if
+`sbatch` refuses a job, smaller arrays are tried, and the runs wait for the jobs that there are.
+Reports come back as files. What SLURM says of a job (`sacct`, without accounting `squeue`, or else
+the job's heartbeat) matters only for jobs that end without a report.
 """
 
 import contextlib
@@ -212,7 +212,7 @@ class Slurm:
             if beat != job.beat:
                 job.beat, job.heard = beat, now
                 job.node = (self._folder(job) / "alive").read_text() or job.node
-        # Only its heartbeat tells of a job that SLURM does not know, or of which it does not answer.
+        # Only its heartbeat tells of a job that SLURM does not know or does not answer for.
         silent = now - job.heard > _SILENT_S
         unsure = job.state in _GOING_ON or (job.state == "GONE" and job.beat)
         if job.state in _PENDING or (unsure and not silent):
@@ -347,7 +347,7 @@ def _lock(folder: Path) -> int | None:
     """Lock a sweep's folder for this process; None if its runner is alive."""
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
         return None

@@ -28,7 +28,7 @@ from kbench.run.execution.engines.states import Report, Stage
 
 # Seconds between two heartbeats of a job.
 BEAT_S = 5.0
-# Seconds in which a job begins runs (`parallel.runs_per_job=auto`): the start of a job costs seconds.
+# Seconds in which a job begins runs (`parallel.runs_per_job=auto`): its own start costs seconds.
 BEGIN_S = 300.0
 # Seconds that a job waits for further runs: the runner hands over a thousand at a time.
 _LINGER_S = 2.0
@@ -62,8 +62,8 @@ class Terms:
 
     def out_of_memory(self, where: str) -> str:
         return (
-            f"out of memory, SLURM's limit is parallel.options.mem_gb={self.mem_gb:g} (the run, and "
-            f"about 0.5 GB for kbench): {where}"
+            f"out of memory, SLURM's limit is parallel.options.mem_gb={self.mem_gb:g} (for the run "
+            f"and about 0.5 GB of kbench): {where}"
         )
 
 

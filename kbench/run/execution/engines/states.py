@@ -6,8 +6,8 @@
         +-----------+-> cancelled                    by the batch system: the row says by which job
         +--------------> refused                     no row: the same command starts the run
 
-The engine has a process of its own because its library may print, wait for ever, or end its process:
-Ray ends that of a driver whose head is lost. The runner then loses the engine and nothing else.
+The engine has a process of its own because its library may print, wait for ever, or end its
+process: Ray ends that of a driver whose head is lost. The runner then loses the engine alone.
 """
 
 import contextlib
