@@ -38,6 +38,8 @@ from kbench.settings import Limits, Settings
 
 # Seconds after Ctrl-C in which the engine reports the rows of the runs; then it is ended.
 _STOP_S = 6.0
+# Seconds that an engine has to find its cluster or to start one.
+_OPEN_S = 60.0
 # Seconds that an engine has to leave its cluster.
 _CLOSE_S = 10.0
 # Seconds without an answer of the engine after which the user is told.
@@ -107,9 +109,7 @@ class Cluster:
                 signal.signal(signal.SIGINT, handler)
         there.close()
         try:
-            while (message := self._connection.recv())[0] == "say":
-                self._hear(*message)
-            kind, _, content = message
+            kind, content = self._opened(settings.parallel.address)
         except BaseException as error:
             self._process.kill()
             if not isinstance(error, (EOFError, OSError)):
@@ -119,6 +119,18 @@ class Cluster:
             self._process.join()
             raise ConfigError(content)
         self._patience_s, self._heard = content, time.monotonic()
+
+    def _opened(self, address: str | None) -> tuple[str, Any]:
+        """Wait until the engine is ready or has failed; libraries may wait for ever."""
+        end, where = time.monotonic() + _OPEN_S, f" at parallel.address={address}" if address else ""
+        while self._connection.poll(max(0.0, end - time.monotonic())):
+            kind, number, content = self._connection.recv()
+            if kind != "say":
+                return kind, content
+            self._hear(kind, number, content)
+        self._process.kill()
+        message = f"no cluster{where}: it has not answered for {_OPEN_S:g} s"
+        return "failed", f"parallel.backend={self._name}: {message}"
 
     def start(self, work: Work, task: Task, limits: Limits, n_runs: int = 1) -> RemoteJob:
         """Run `work(task, send)` in a worker of the cluster; returns at once."""
@@ -213,6 +225,18 @@ class SharedModel:
     def __init__(self, sandbox: Sandbox, scheduler: str) -> None:
         self._sandbox, self._scheduler = sandbox, scheduler
         self.ready = sandbox.ready
+
+    def _opened(self, address: str | None) -> tuple[str, Any]:
+        """Wait until the engine is ready or has failed; libraries may wait for ever."""
+        end, where = time.monotonic() + _OPEN_S, f" at parallel.address={address}" if address else ""
+        while self._connection.poll(max(0.0, end - time.monotonic())):
+            kind, number, content = self._connection.recv()
+            if kind != "say":
+                return kind, content
+            self._hear(kind, number, content)
+        self._process.kill()
+        message = f"no cluster{where}: it has not answered for {_OPEN_S:g} s"
+        return "failed", f"parallel.backend={self._name}: {message}"
 
     def start(self, work: Work, task: Task, limits: Limits, n_runs: int = 1) -> Job:
         """As `Sandbox.start`."""
