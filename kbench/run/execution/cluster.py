@@ -122,7 +122,8 @@ class Cluster:
 
     def _opened(self, address: str | None) -> tuple[str, Any]:
         """Wait until the engine is ready or has failed; libraries may wait for ever."""
-        end, where = time.monotonic() + _OPEN_S, f" at parallel.address={address}" if address else ""
+        where = f" at parallel.address={address}" if address else ""
+        end = time.monotonic() + _OPEN_S
         while self._connection.poll(max(0.0, end - time.monotonic())):
             kind, number, content = self._connection.recv()
             if kind != "say":
@@ -225,18 +226,6 @@ class SharedModel:
     def __init__(self, sandbox: Sandbox, scheduler: str) -> None:
         self._sandbox, self._scheduler = sandbox, scheduler
         self.ready = sandbox.ready
-
-    def _opened(self, address: str | None) -> tuple[str, Any]:
-        """Wait until the engine is ready or has failed; libraries may wait for ever."""
-        end, where = time.monotonic() + _OPEN_S, f" at parallel.address={address}" if address else ""
-        while self._connection.poll(max(0.0, end - time.monotonic())):
-            kind, number, content = self._connection.recv()
-            if kind != "say":
-                return kind, content
-            self._hear(kind, number, content)
-        self._process.kill()
-        message = f"no cluster{where}: it has not answered for {_OPEN_S:g} s"
-        return "failed", f"parallel.backend={self._name}: {message}"
 
     def start(self, work: Work, task: Task, limits: Limits, n_runs: int = 1) -> Job:
         """As `Sandbox.start`."""

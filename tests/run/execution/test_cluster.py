@@ -3,19 +3,22 @@
 import importlib.util
 import signal
 import sys
-from concurrent.futures import Future
+import time
 from dataclasses import replace
 
+import broken_engines
 import pandas as pd
 import pytest
 from harness import YAML, furnish, kbench, rows, start, wait_for, workers
 
 from kbench.errors import ConfigError
 from kbench.run.execution import cluster
+from kbench.run.execution.engines import daemons, on_node, states
 from kbench.run.execution.runner import obtain_in
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.execution.worker import work
-from kbench.settings import Settings
+from kbench.run.planning.task import About, Task
+from kbench.settings import Limits, Settings
 
 SAME = ["key", "status", "n_train", "n_test", "accuracy", "f1", "threads", "environment", "params"]
 
@@ -63,7 +66,7 @@ def test_a_run_whose_host_dies_is_started_once_more(here, backend, deaths, statu
     marker = here / "attempts"
     command = ["method=takes_its_host", f"method.marker={marker}", f"method.value={deaths}"]
     kbench(here, *command, f"parallel={backend}", check=int(status != "ok"))
-    assert len(marker.read_text()) == cluster.ATTEMPTS
+    assert len(marker.read_text()) == states.ATTEMPTS
     row = rows(here).iloc[0]
     assert row["status"] == status
     if status == "crashed":
@@ -83,35 +86,98 @@ def test_an_interrupt_ends_the_runs_of_a_cluster(here, backend):
     wait_for(lambda: not workers(here))
 
 
-class Engine:
-    """Has workers until `left` is set to 0, and never ends a call."""
+class Daemons(daemons._Daemons):
+    """Has workers until `left` is set to 0, or its scheduler is gone."""
 
     left = 1
 
-    def submit(self, function, *args):
-        return Future()
-
-    def workers(self):
+    def _ask(self):
         if self.left < 0:
             raise OSError("the scheduler is gone")
         return self.left
 
-    def close(self):
-        pass
-
 
 @pytest.mark.parametrize("left", [0, -1])
-def test_a_cluster_without_workers_is_given_up(caplog, left):
-    engine = Engine()
-    runs = cluster.Cluster(engine, [], lost_s=0.2, poll_s=0.01)
-    job = runs.start(None, None, None)
-    assert not job.connection.poll(0.5)
+def test_a_cluster_without_workers_is_given_up(monkeypatch, left):
+    monkeypatch.setattr(daemons, "_LOOK_S", 0.0)
+    engine = Daemons(Settings(), lost_s=0.05)
+    engine._look()
+    assert engine.waits_for() is None
     engine.left = left
-    outcome = job.news()
-    assert (outcome.status, outcome.message) == ("interrupted", "the cluster has no workers")
-    assert runs.start(None, None, None).news().status == "interrupted"
-    assert "has had no worker for 0.2 s" in caplog.text
-    runs.close()
+    engine._look()
+    assert engine.waits_for()
+    time.sleep(0.06)
+    with pytest.raises(states.ClusterLostError, match=r"has had no worker for 0\.05 s"):
+        engine._look()
+
+
+def a_call(folder, **changes):
+    about = About("0" * 32, "svc", "digits", None, "binary", 0, {}, "0", "")
+    task = Task(about, "m:C", {}, {}, 1, None, {}, "", False, str(folder / "prepared" / "x"))
+    return replace(task, **changes)
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """Opens a cluster of a broken engine."""
+    monkeypatch.setattr(cluster, "_CLOSE_S", 0.5)
+    made = []
+
+    def open_it(engine):
+        made.append(cluster.Cluster(Settings(), [], engine))
+        return made[-1]
+
+    yield open_it
+    for each in made:
+        each.close()
+        assert not each._process.is_alive()
+        assert not list(tmp_path.rglob(".shared-*"))
+
+
+def outcomes(runs, jobs, within=20.0):
+    deadline = time.monotonic() + within
+    while not all(job.outcome for job in jobs):
+        runs.ready([job for job in jobs if job.outcome is None], 0.05)
+        assert time.monotonic() < deadline
+    return [(job.news().status, job.news().message) for job in jobs]
+
+
+LOST = [broken_engines.Ends, broken_engines.Raises, broken_engines.Hangs]
+
+
+@pytest.mark.parametrize("engine", LOST)
+def test_a_library_that_ends_or_hangs_interrupts_its_runs(opened, tmp_path, caplog, engine):
+    runs = opened(engine)
+    jobs = [runs.start(None, a_call(tmp_path), Limits()) for _ in range(3)]
+    assert outcomes(runs, jobs) == [("interrupted", "the cluster is lost")] * 3
+    (line,) = caplog.messages
+    why = "has not answered for 0.3 s" if engine is broken_engines.Hangs else "says goodbye"
+    assert why in line
+    assert line.endswith("its runs are interrupted; the same command goes on")
+
+
+def test_an_interrupt_ends_the_wait_for_a_library_that_hangs(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "_STOP_S", 0.1)
+    runs = opened(broken_engines.HangsWithoutEnd)
+    jobs = [runs.start(None, a_call(tmp_path), Limits()) for _ in range(3)]
+    assert not runs.ready(jobs, 0.1)
+    jobs[0].interrupt()
+    assert outcomes(runs, jobs) == [("interrupted", "stopped by the user")] * 3
+
+
+def test_runs_of_an_engine_that_works(opened, tmp_path):
+    runs = opened(broken_engines.Works)
+    jobs = [runs.start(None, a_call(tmp_path), Limits()) for _ in range(50)]
+    assert outcomes(runs, jobs) == [("ok", "")] * 50
+
+
+FAILURES = [broken_engines.EndsAtOnce, broken_engines.Refuses, broken_engines.Fails]
+
+
+@pytest.mark.parametrize("engine", FAILURES)
+def test_an_engine_that_cannot_be_opened_is_one_line(engine):
+    with pytest.raises(ConfigError, match=r"^.*the library says goodbye$"):
+        cluster.Cluster(Settings(), [], engine)
 
 
 def test_data_that_a_machine_lacks_are_prepared_there(tmp_path, monkeypatch):
@@ -122,36 +188,41 @@ def test_data_that_a_machine_lacks_are_prepared_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sandbox = Sandbox()
     with composer() as hydra:
-        plan = make_plan(hydra, ["method=dummy", "dataset=digits"], obtain=obtain_in(sandbox))
+        plan = make_plan(hydra, ["method=knn", "dataset=digits"], obtain=obtain_in(sandbox))
     run = plan.runs[0]
     task = plan.task(run)
     elsewhere = replace(task, prepared="/nowhere", datasets_dir=str(tmp_path / "other"))
-    prepared = cluster._prepared_here(elsewhere, run.limits, sandbox)
+    prepared = on_node.prepared_here(elsewhere, run.limits, sandbox)
     assert prepared.is_relative_to(tmp_path / "other")
     other = replace(elsewhere, about=replace(task.about, data_sha256="0000"))
-    with pytest.raises(cluster.DataError, match=r"digits is another one on .* should be 0000"):
-        cluster._prepared_here(other, run.limits, sandbox)
-    lent = replace(elsewhere, model=str(tmp_path / "models" / "model.npz"))
-    outcome = cluster.run_guarded((), work, lent, run.limits, 1)
-    assert outcome.status == "ok"
-    assert "does not share the runner's file system" in outcome.message
-    assert not (tmp_path / "models").exists()
+    with pytest.raises(on_node.DataError, match=r"digits is another one on .* should be 0000"):
+        on_node.prepared_here(other, run.limits, sandbox)
+    kept = tmp_path / "results" / "_models" / "model.npz"
+    lent = replace(elsewhere, model=str(kept))
+    call = on_node.Call((), work, lent, run.limits, 1, on_node.Proof(), 64.0)
+    # The folder is here, and nothing proves that it is the runner's.
+    kept.parent.mkdir(parents=True)
+    outcome = on_node.run_guarded(call)
+    assert (outcome.status, outcome.result["row"]["model"]) == ("ok", "_models/model.npz")
+    assert not kept.exists()
+    too_large = on_node.run_guarded(replace(call, model_mb=1e-6))
+    assert too_large.model is None
+    assert "model" not in too_large.result["row"]
+    assert f"does not share the runner's folder {tmp_path / 'results'}" in too_large.message
+    assert "larger than parallel.model_mb=1e-06" in too_large.message
+    call.proof.write(tmp_path / "results")
+    assert on_node.run_guarded(call).model is None
+    assert kept.is_file()
 
 
-@pytest.mark.parametrize(
-    ("backend", "module"), [("dask", "distributed"), ("ray", "ray"), ("slurm", "submitit")]
-)
-def test_a_missing_engine_is_one_line(monkeypatch, backend, module):
+@pytest.mark.parametrize("backend", cluster._ENGINES)
+def test_a_missing_engine_is_one_line(monkeypatch, tmp_path, backend):
+    module = {"dask": "distributed", "ray": "ray", "slurm": "submitit"}[backend]
     monkeypatch.setitem(sys.modules, module, None)
-    settings = Settings()
-    settings.parallel.backend = backend
-    with (
-        pytest.raises(
-            ConfigError, match=rf"needs the package {module}: pip install 'kbench\[{backend}"
-        ),
-        cluster.open_cluster(settings, []),
+    with pytest.raises(
+        ConfigError, match=rf"needs the package {module}: pip install 'kbench\[{backend}"
     ):
-        pass
+        cluster._ENGINES[backend](Settings(results_dir=str(tmp_path)), None)
 
 
 @pytest.mark.parametrize("backend", [DASK])
