@@ -25,9 +25,16 @@ def here(tmp_path):
 
 
 def dask(here, *words):
-    log = (here / "dask.log").open("ab")
     command = [sys.executable, "-m", "dask", *words, "--no-dashboard", "--host", "127.0.0.1"]
-    return subprocess.Popen(command, cwd=here, stdout=log, stderr=log)
+    with (here / "dask.log").open("ab") as log:
+        return subprocess.Popen(command, cwd=here, stdout=log, stderr=log)
+
+
+def kill_tree(process):
+    """Kill a process with all that it has started."""
+    for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+        each.kill()
+    process.wait()
 
 
 @pytest.fixture
@@ -147,9 +154,8 @@ def test_a_killed_client_of_a_real_slurm_is_taken_over(here, real_slurm):
     words = [*SWEEP, "parallel=slurm"]
     running = start(here, *words)
     wait_for(lambda: list((here / "results").glob("_slurm/*/job-*")))
-    for process in [*psutil.Process(running.pid).children(recursive=True), running]:
-        process.kill()
-    running.wait()
+    kill_tree(running)
+    running.communicate()
     done = kbench(here, *words, check=0)
     assert "taken over from a command that was killed" in done.stderr
     assert whole(here)
