@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -101,8 +101,10 @@ class Settings:
     parallel: Parallel = field(default_factory=Parallel)
 
 
-def settings(config: Mapping[str, Any]) -> Settings:
+def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Settings:
     """The keys of `Settings` in a composed config, typed and checked.
+
+    `overrides` are those of the command: a limit that is named there is meant.
 
     Raises
     ------
@@ -142,7 +144,7 @@ def settings(config: Mapping[str, Any]) -> Settings:
             f"parallel.split=model needs parallel=dask, parallel.backend is "
             f"{typed.parallel.backend}"
         )
-    _check_slurm(typed)
+    _check_slurm(typed, overrides)
     if typed.parallel.backend not in BACKENDS:
         raise ConfigError(
             f"parallel.backend is {typed.parallel.backend!r}, should be one of "
@@ -159,7 +161,7 @@ def settings(config: Mapping[str, Any]) -> Settings:
 _WARNED_S = 90
 
 
-def _check_slurm(typed: Settings) -> None:
+def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
     """Refuse limits of runs that the limits of SLURM's jobs do not leave them."""
     parallel, limits = typed.parallel, typed.limits
     most = parallel.runs_per_job
@@ -175,7 +177,9 @@ def _check_slurm(typed: Settings) -> None:
             raise ConfigError(f"parallel.options.{name} is {options[name]!r}, should be above 0")
     left_s = 60 * options["timeout_min"] - _WARNED_S
     # The default of `wall_s` is no promise to a run: a shorter job ends it, and the row says so.
-    if limits.wall_s not in (None, Limits.wall_s) and limits.wall_s > left_s:
+    meant = any(word.lstrip("+").startswith("limits.wall_s=") for word in overrides)
+    meant |= limits.wall_s != Limits.wall_s
+    if meant and limits.wall_s is not None and limits.wall_s > left_s:
         raise ConfigError(
             f"limits.wall_s={limits.wall_s:g} is above the {left_s:g} s that "
             f"parallel.options.timeout_min={options['timeout_min']:g} leaves, less submitit's 90 s"

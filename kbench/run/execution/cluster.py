@@ -91,6 +91,7 @@ class Cluster:
         self._jobs: dict[int, RemoteJob] = {}
         self._numbers = itertools.count()
         self._stopped_at: float | None = None
+        self._gone = False
         self._patience_s, self._heard, self._said = math.inf, time.monotonic(), 0.0
         self._log = runner_folder() / "engine.log"
         # A new Python has neither the threads of this process nor the settings of the fork server.
@@ -145,6 +146,8 @@ class Cluster:
         job = RemoteJob(self)
         number = next(self._numbers)
         self._jobs[number] = job
+        if self._gone:
+            self._end_all("the cluster is lost")
         self._send("start", number, call)
         return job
 
@@ -197,8 +200,10 @@ class Cluster:
             self._jobs.pop(number).outcome = content
 
     def _give_up(self, why: str) -> None:
-        if self._jobs:
+        if not self._gone:
             _LOG.warning(f"{why}: its runs are interrupted; the same command goes on")
+        self._gone = True
+        self._process.kill()
         self._end_all("the cluster is lost")
 
     def _end_all(self, why: str) -> None:

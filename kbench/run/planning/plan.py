@@ -204,7 +204,7 @@ def make_plan(
             config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
             config["grid"] = {**(config["grid"] or {}), **pair.grid_in(config.get("plan") or {})}
             if plan is None:
-                plan = Plan(settings(config))
+                plan = Plan(settings(config, here))
             if recipe.get("tune") and experiment not in plan.searches:
                 plan.searches.append(str(experiment))
             unused -= set(config["method"])

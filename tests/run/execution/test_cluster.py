@@ -86,6 +86,37 @@ def test_an_interrupt_ends_the_runs_of_a_cluster(here, backend):
     wait_for(lambda: not workers(here))
 
 
+INCONSISTENT = {
+    "limits.wall_s=3600 above the time of a job": [
+        "limits.wall_s=3600",
+        "parallel.options.timeout_min=30",
+    ],
+    "limits.memory_mb above the memory of a job": [
+        "limits.memory_mb=9000",
+        "parallel.options.mem_gb=8",
+    ],
+    "timeout_min": ["parallel.options.timeout_min=0"],
+    "mem_gb": ["parallel.options.mem_gb=much"],
+    "runs_per_job": ["parallel.runs_per_job=0"],
+    "model_mb": ["parallel.model_mb=-1"],
+}
+
+
+@pytest.mark.parametrize("wrong", INCONSISTENT)
+def test_a_plan_refuses_limits_that_do_not_fit_together(wrong):
+    from kbench.config import composer
+    from kbench.run.planning.plan import make_plan
+
+    with composer() as hydra, pytest.raises(ConfigError, match=wrong.split()[0]):
+        make_plan(hydra, ["method=dummy", "dataset=digits", "parallel=slurm", *INCONSISTENT[wrong]])
+
+
+def test_limits_of_a_job_follow_from_those_of_a_run():
+    limits = Limits(wall_s=600.0, setup_s=60.0, memory_mb=3000.0, threads=1)
+    options = Settings().parallel.slurm_options(limits)
+    assert options == {"cpus_per_task": 1, "timeout_min": 18, "mem_gb": 4}
+
+
 class Daemons(daemons._Daemons):
     """Has workers until `left` is set to 0, or its scheduler is gone."""
 

@@ -29,7 +29,7 @@ class _Daemons:
     """
 
     poll_s = 0.02
-    patience_s = 45.0
+    patience_s = 30.0
     keeps_runs = False
     name = ""
 

@@ -33,6 +33,8 @@ ATTEMPTS = 2
 REFUSED = "refused"
 # Seconds that stopped runs have to report their rows, before they end without a report.
 _GRACE_S = 4.0
+# Seconds between two signs of life to the runner.
+_ALIVE_S = 1.0
 # Seconds that an engine has to disconnect.
 _LEAVE_S = 8.0
 # Seconds without news after which it is said what the runs wait for.
@@ -218,7 +220,7 @@ def serve(
     tell("ready", None, engine.patience_s)
     orders: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, orders), daemon=True).start()
-    runs = Runs(engine, tell)
+    runs, alive = Runs(engine, tell), 0.0
     try:
         while True:
             for order in _orders(orders, engine.poll_s):
@@ -229,7 +231,9 @@ def serve(
                 else:
                     runs.start(*order[1:])
             runs.step()
-            tell("alive", None, None)
+            if time.monotonic() >= alive:
+                alive = time.monotonic() + _ALIVE_S
+                tell("alive", None, None)
     except (BrokenPipeError, ConnectionError):
         _leave(engine, stop=not engine.keeps_runs)
 
