@@ -207,7 +207,7 @@ class Runner:
         self,
         finished: Finished,
         *,
-        skip: Callable[[Run], bool] = lambda run: False,
+        skip: Callable[[Run], bool] | None = None,
         paths: bool = False,
     ) -> Summary:
         """Do the runs that are not `finished`; returns when all are done or the user stopped it.
@@ -218,7 +218,9 @@ class Runner:
         paths : whether one worker does the runs that differ only along a method's path, each from
             the solution of the one before. Their times differ from those of single runs.
         """
-        self._skip = skip
+        self._skip = skip or (lambda run: False)
+        parallel = self.settings.parallel
+        self._n_slots = parallel.in_flight if skip is None else parallel.at_once
         todo, done = split(self.plan, finished)
         for run, status, message in done:
             self._count_finished(run, status, message)
@@ -261,7 +263,7 @@ class Runner:
 
     def _loop(self, todo: deque[list[Run]]) -> None:
         held: deque[list[Run]] = deque()  # claimed by another runner
-        slots = list(range(self.settings.parallel.in_flight))
+        slots = list(range(self._n_slots))
         while todo or held or self._jobs:
             if self.summary.stopped_by is not None or self._refused:
                 todo.clear()
@@ -341,7 +343,8 @@ class Runner:
     def _finish(self, work: _InProgress, outcome: Outcome) -> tuple[int, list[Run]]:
         """Write the rows of what has ended; returns the free slot and runs that were not begun."""
         if outcome.status == REFUSED:
-            self._refused = outcome.message
+            if self.summary.stopped_by is None:
+                self._refused = outcome.message
             for run in work.runs:
                 self._claims.give_back(run.key)
             return work.slot, []

@@ -90,6 +90,7 @@ class Slurm:
         self._jobs: dict[str, _Job] = {}
         self._looked = self._ask_at = 0.0
         self._useless, self._peak, self._full = 0, 1, ""
+        self._not_begun: list[int] = []  # runs that no job had taken when the user stopped them
         self._taken = False  # whether SLURM has ever taken a job of this sweep
         self._taken_over: set[str] = set()
         self._take_over()
@@ -119,6 +120,8 @@ class Slurm:
         self._taken_over.discard(name)
 
     def reports(self) -> Iterator[tuple[int, Report]]:
+        while self._not_begun:
+            yield self._not_begun.pop(), Report(Stage.REFUSED, "stopped by the user")
         yield from self._done()
         if self._cluster == "debug":
             for job in list(self._jobs.values()):
@@ -146,8 +149,7 @@ class Slurm:
 
     def stop(self) -> None:
         (self._sweep / "stop").touch()
-        for name in names(self._sweep / "todo"):
-            (self._sweep / "todo" / name).unlink(missing_ok=True)
+        self._not_begun = list(self._take(self._sweep / "todo"))
         self._cancel([job for job in self._jobs.values() if not self._folder(job).exists()])
 
     def close(self) -> None:
@@ -333,7 +335,7 @@ class Slurm:
         for _ in self._take(self._sweep / "todo"):
             pass
         _, alive = _output(["squeue", "-h", "-r", "-o", "%i", f"--name=kbench-{self._sweep.name}"])
-        folders = {path.name[4:]: path for path in self._sweep.glob("job-*")}
+        folders = {path.parent.name[4:]: path.parent for path in self._sweep.glob("job-*/alive")}
         self._jobs = {job_id: _Job(job_id) for job_id in [*folders, *alive.split()]}
         done, doing = names(self._sweep / "done"), [n for f in folders.values() for n in names(f)]
         self._taken_over = {*done, *doing}

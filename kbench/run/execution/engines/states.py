@@ -162,7 +162,7 @@ class Runs:
             self._end(number, report.outcome)
         elif report.stage in (Stage.SUBMITTED, Stage.RUNNING):
             return
-        elif self._stopped_at is not None:
+        elif self._stopped_at is not None and report.stage is not Stage.REFUSED:
             self._end(number, Outcome("interrupted", "stopped by the user"))
         elif report.again and run.attempt < ATTEMPTS:
             run.attempt, run.lost = run.attempt + 1, report.why
@@ -225,7 +225,7 @@ def serve(
         while True:
             for order in _orders(orders, engine.poll_s):
                 if order is None or order[0] == "close":
-                    _leave(engine, stop=order is None and not engine.keeps_runs)
+                    _leave(engine, lost=order is None)
                 elif order[0] == "stop":
                     runs.stop()
                 else:
@@ -235,7 +235,7 @@ def serve(
                 alive = time.monotonic() + _ALIVE_S
                 tell("alive", None, None)
     except (BrokenPipeError, ConnectionError):
-        _leave(engine, stop=not engine.keeps_runs)
+        _leave(engine, lost=True)
 
 
 def _listen(connection: Connection, orders: "queue.SimpleQueue[tuple[Any, ...] | None]") -> None:
@@ -256,11 +256,16 @@ def _orders(
             yield orders.get_nowait()
 
 
-def _leave(engine: Engine, *, stop: bool) -> None:
-    """End this process, when the cluster has been left or does not answer in time."""
+def _leave(engine: Engine, *, lost: bool) -> None:
+    """End this process, when the cluster has been left or does not answer in time.
+
+    If the runner is `lost`, runs that need this process are stopped, and others go on.
+    """
+    if lost and engine.keeps_runs:
+        os._exit(0)
 
     def left() -> None:
-        if stop:
+        if lost:
             engine.stop()
         engine.close()
 
