@@ -206,6 +206,18 @@ def test_without_an_answer_of_slurm_the_heartbeat_tells(fake, results, monkeypat
     assert list(sweep.engine._jobs) == ["2"]
 
 
+def test_a_job_that_slurm_starts_anew_does_its_run_again(fake, results, monkeypatch):
+    sweep = Sweep(results).start(1)
+    sweep.step()
+    sweep.begins("1")
+    fake.becomes("1", "PENDING")
+    sweep.step()
+    sweep.job("1", monkeypatch)
+    sweep.step()
+    assert sweep.status() == {0: ("ok", "")}
+    assert fake.asked() == [1]
+
+
 def test_a_second_start_that_is_refused_is_a_crash_with_the_words_of_sbatch(fake, results):
     sweep = Sweep(results).start(1)
     sweep.step()

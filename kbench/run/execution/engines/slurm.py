@@ -216,11 +216,9 @@ class Slurm:
                 job.node = (self._folder(job) / "alive").read_text() or job.node
         # Only its heartbeat tells of a job that SLURM does not know or does not answer for.
         silent = now - job.heard > _SILENT_S
-        unsure = job.state in _GOING_ON or (job.state == "GONE" and job.beat)
-        if job.state in _PENDING or (unsure and not silent):
-            job.ended_at = None
-        else:
-            job.ended_at = job.ended_at or now
+        going_on = job.state in _GOING_ON or (job.beat and job.state in (*_PENDING, "GONE"))
+        waits = job.state in _PENDING and not job.beat
+        job.ended_at = None if waits or (going_on and not silent) else job.ended_at or now
         if job.ended_at is None or now < job.ended_at + _LATE_S:
             return
         yield from self._done()
