@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -71,6 +72,8 @@ class Outcome:
         Machine and code of the run; None if they are the runner's own.
     model : bytes or None
         The fitted model, from a machine that does not share the results folder.
+    began : datetime or None
+        When a machine of a cluster began the run; None if the runner knows.
     at_once : int or None
         Runs of a cluster at the same time, so far; None for this machine's.
     earlier : list of Outcome
@@ -85,6 +88,7 @@ class Outcome:
     log: str = ""
     provenance: Provenance | None = None
     model: bytes | None = None
+    began: datetime | None = None
     at_once: int | None = None
     earlier: list["Outcome"] = field(default_factory=list)
 

@@ -414,7 +414,7 @@ class Runner:
             "commit": there.commit,
             "dirty": there.dirty,
             "source_sha256": source_sha256(run.estimator),
-            "started_at": started,
+            "started_at": outcome.began or started,
             "command": run.command,
             "log": outcome.log[-2000:] or None,
         }

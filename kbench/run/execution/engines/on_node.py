@@ -7,6 +7,7 @@ import tempfile
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kbench.errors import DataError, KbenchError
@@ -94,6 +95,7 @@ def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> Outcome:
 
 
 def _run(call: Call, sandbox: Sandbox, stopped: Callable[[], bool]) -> Outcome:
+    began = datetime.now(UTC)
     job = sandbox.start(call.work, call.task, call.limits, call.n_runs)
     outcome = None
     while outcome is None:
@@ -102,7 +104,7 @@ def _run(call: Call, sandbox: Sandbox, stopped: Callable[[], bool]) -> Outcome:
         if outcome is None and stopped():
             job.interrupt()
     for each in outcome.all:
-        each.provenance = provenance()
+        each.provenance, each.began = provenance(), began
     return outcome
 
 
