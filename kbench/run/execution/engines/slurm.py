@@ -155,6 +155,8 @@ class Slurm:
     def close(self) -> None:
         (self._sweep / "stop").touch()
         self._cancel(list(self._jobs.values()))
+        for job in self._jobs.values():
+            self._clean(job, failed=False)
         left = [name for name in names(self._sweep / "done") if name not in self._numbers]
         if not left:  # results of runs that this command did not ask for wait for one that does
             shutil.rmtree(self._sweep, ignore_errors=True)
@@ -233,7 +235,7 @@ class Slurm:
         self._useless = 0 if began or report.stage is Stage.CANCELLED else self._useless + 1
         if self._useless >= _USELESS_JOBS:
             yield from self._refused(f"jobs end before they begin a run: {report.why}")
-        self._clean(job, keep=bool(doing) or not began)
+        self._clean(job, failed=bool(doing) or not began)
 
     def _end_of(self, job: _Job) -> Report:
         where = f"job {job.id} on {job.node}"
@@ -251,9 +253,10 @@ class Slurm:
     def _logs(self, job: _Job) -> list[Path]:
         return sorted((self._sweep / "log").glob(f"{job.id}_*_log.*"), reverse=True)
 
-    def _clean(self, job: _Job, *, keep: bool) -> None:
+    def _clean(self, job: _Job, *, failed: bool) -> None:
         """Remove the files of a job; the output of one that failed is kept beside the sweep."""
-        for path in self._logs(job) if keep else ():
+        failed |= (self._folder(job) / ".failed").exists()
+        for path in self._logs(job) if failed else ():
             path.replace(self._home / path.name)
         for path in (self._sweep / "log").glob(f"{job.id}_*"):
             path.unlink(missing_ok=True)

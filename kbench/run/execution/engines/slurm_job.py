@@ -5,6 +5,7 @@ A sweep's folder is on a file system that all nodes share:
     todo/<run>              runs that wait; a job takes one by renaming it into its own folder
     job-<id>/<run>          runs that a job is doing, one at a time
     job-<id>/alive          the job's heartbeat; its content is the node
+    job-<id>/.failed        SLURM has ended the job
     done/<run>              reports of runs that have ended
     stop                    every job ends its run
     lock                    held by the runner of the sweep
@@ -142,6 +143,7 @@ class _Job:
             self._warned.wait(_SIGNAL_S)
         by_us = (self._sweep / "stop").exists()
         if (killed or outcome.status == "interrupted") and self._over is not None and not by_us:
+            (self._own / ".failed").touch()
             outcome.status, outcome.message = self._over.status, self._over.why
             if self._over.again:
                 return self._over
