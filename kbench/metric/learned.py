@@ -31,8 +31,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from kbench.clustering.copies import without_copies
 from kbench.metric.columns import ColumnMap, code_columns, has_curved_maps
-from kbench.metric.ridge_problem import Problem, Standardised, Targets
+from kbench.metric.ridge_problem import LARGER_RIDGES, Problem, Standardised, Targets
 from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, Candidate, Rounds
 from kbench.trace import Trace
 from kbench.validated import validate_data
@@ -200,7 +201,9 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         rng = check_random_state(self.random_state)
         search = Rounds(self.n_rounds, self.gradient_rows, rng)
         targets = Targets.of(y, self._is_classification(y))
-        held_out, training = self._rows(X.shape[0], rng)
+        distinct = without_copies(X, y)
+        rows = np.arange(X.shape[0]) if distinct is None else distinct[0]
+        held_out, training = (rows[part] for part in self._rows(len(rows), rng))
         sample = X[training[:_MAPPED_ROWS]]
         self.scores_: list[dict[str, Any]] = []
         ridges = _RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
@@ -270,7 +273,11 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 for finalist in finalists
             ]
             finalists = sorted(fitted, key=lambda candidate: candidate.error)
-        self._set(finalists[0], data.scaler)
+        chosen = finalists[0]
+        if len(ridges) > 1 and not targets.beyond_luck(chosen.error, data.held_targets):
+            # Nothing was learned: the function that is smoothest errs least on new rows.
+            chosen = replace(chosen, ridge=LARGER_RIDGES[-1])
+        self._set(chosen, data.scaler)
         return self
 
     def _note(self, candidate: Candidate, scaling: str, trace: Trace) -> None:
@@ -359,7 +366,9 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         order = rng.permutation(n)
         n_held_out = min(max(1, round(self.validation_fraction * n)), _MAX_HELD_OUT)
         if n - n_held_out < 1:
-            raise ValueError(f"n_samples={n} leaves no row to learn from; at least 2 are needed")
+            raise ValueError(
+                f"n_samples={n} leaves no row to learn from; at least 2 distinct ones are needed"
+            )
         return order[:n_held_out], order[n_held_out:]
 
     def _set(self, best: Candidate, scaler: Standardised) -> None:

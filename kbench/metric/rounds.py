@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kbench.metric.gradients import gradient_outer_product
-from kbench.metric.ridge_problem import Problem
+from kbench.metric.ridge_problem import LARGER_RIDGES, Problem
 
 # Factor by which a width is changed while that lowers the held-out error, and how often at most.
 _WIDTH_STEP, _MAX_WIDTH_STEPS = 2.0, 3
@@ -90,8 +90,10 @@ class Rounds:
                 return
             lowest = min(lowest, error)
             # The best ridge of a round is seldom far from that of the round before.
-            place = ridges.index(ridge)
-            near = ridges[max(place - 1, 0) : place + 2]
+            if len(ridges) > 1:
+                known = (*ridges, *LARGER_RIDGES)
+                place = known.index(ridge)
+                near = known[max(place - 1, 0) : place + 2]
             G = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=diagonal)
             del matrix
             # Gradients with respect to z = root' x become those with respect to x.

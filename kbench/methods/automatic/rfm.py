@@ -27,6 +27,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from kbench.approximation import Machine
 from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.clustering import Centroids, sampled_kmeans
+from kbench.clustering.copies import without_copies
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeEstimator, RidgeRegressorMixin
@@ -162,6 +163,10 @@ class RecursiveFeatureMachine(RidgeEstimator):
     random_state: Any = None
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+        distinct = without_copies(X, Y)
+        if distinct is not None:
+            # The ridge was chosen for rows that occur once.
+            X, Y = X[distinct[0]], Y[distinct[0]]
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31)
         metric = default_metric() if self.metric is None else clone(self.metric)

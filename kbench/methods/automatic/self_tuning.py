@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from kbench.clustering.copies import without_copies
 from kbench.kernels.constraints import KernelName
 from kbench.methods.base.standardised import standardised_rows
 from kbench.methods.base.weights import checked_weights
@@ -71,16 +72,28 @@ class SelfTuning(BaseEstimator):
         )
         return X, np.asarray(y, np.float64)
 
-    @staticmethod
-    def _weighted_rows(
-        X: Any, y: np.ndarray, sample_weight: Any
+    def _searched_rows(
+        self, X: Any, y: np.ndarray, sample_weight: Any = None
     ) -> tuple[Any, np.ndarray, np.ndarray | None]:
-        """The rows of positive weight, with their weights; all rows and None without weights."""
-        if sample_weight is None:
-            return X, y, None
-        weight = checked_weights(sample_weight, len(y))
-        rows = np.flatnonzero(weight > 0.0)
-        return X[rows], y[rows], weight[rows]
+        """The rows of positive weight, each once, with their weights; None where all weigh alike.
+
+        Copies of a row are one row with the sum of their weights, divided by the mean number of
+        copies. Otherwise models would be validated on rows that they have seen.
+        """
+        self.n_copies_ = 0
+        weight = None
+        if sample_weight is not None:
+            weight = checked_weights(sample_weight, len(y))
+            rows = np.flatnonzero(weight > 0.0)
+            X, y, weight = X[rows], y[rows], weight[rows]
+        distinct = without_copies(X, y)
+        if distinct is None:
+            return X, y, weight
+        rows, group = distinct
+        self.n_copies_ = len(y) - len(rows)
+        weight = np.bincount(group, weight) * (len(rows) / len(y))
+        same = np.all(weight == weight[0])
+        return X[rows], y[rows], None if same and sample_weight is None else weight
 
     def _generator(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):

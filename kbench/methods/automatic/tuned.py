@@ -90,6 +90,9 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         Which model was fitted in the end, and why.
     metric_ : LearnedMetric or None
         The map that was kept.
+    n_copies_ : int
+        Rows left out because they are copies of others, with the same target: they only add to
+        the weight of those. Of rows whose columns have few values none counts as a copy.
     scaler_ : StandardScaler or None
         Dense columns of different scales are standardised if that lowers the first rung's error.
     timings_ : dict of str to float
@@ -182,7 +185,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, len(index))
             require_weighted_classes(self.classes_, index, sample_weight)
-        X, y, weight = self._weighted_rows(X, y, sample_weight)
+        X, y, weight = self._searched_rows(X, y, sample_weight)
         index = class_labels.index_of(self.classes_, y)
         rng = self._generator()
         with trace.phase("search"):
@@ -297,14 +300,17 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
     ----------
     C_, gamma_, epsilon_ : float
     cv_error_ : float
-        Held-out mean squared error of the chosen parameters.
+        Held-out mean squared error of the chosen parameters; of heavy-tailed targets (deviation
+        above twice the robust one), errors above three robust deviations count as three.
     cv_error_interval_ : (2,)
         Normal interval of `cv_error_` at 95 %.
     best_estimator_ : KernelSVR
         Fitted to targets of mean 0 and deviation 1, (y - target_mean_) / target_scale_, so that
         nothing depends on their mean and scale; its C and epsilon are in units of the deviation.
+        Of heavy-tailed targets median and robust deviation, range of quartiles / 1.349, take the
+        places of mean and deviation.
     target_mean_, target_scale_ : float
-    search_results_, reason_, metric_, timings_, n_features_in_
+    search_results_, reason_, metric_, n_copies_, timings_, n_features_in_
         As in `TunedKernelSVC`; the errors are squared and in units of the variance of y.
 
     Notes
@@ -348,9 +354,9 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
         X, y = self._regression_data(X, y)
-        X, y, weight = self._weighted_rows(X, y, sample_weight)
+        X, y, weight = self._searched_rows(X, y, sample_weight)
         if len(y) < 2:
-            raise ValueError(f"{len(y)} rows have a positive weight, but 2 are needed")
+            raise ValueError(f"{len(y)} distinct rows have a positive weight, but 2 are needed")
         rng = self._generator()
         with trace.phase("search"):
             searched = self._search_deadline(trace)
@@ -373,7 +379,9 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
             final = FinalFit(
                 unfitted=partial(_unfitted_regression, options, result.support_fraction),
                 exact=lambda **limits: KernelSVR(**(options | limits)),
-                losses=lambda model, rows: (model.predict(Z[rows]) - task.z[rows]) ** 2,
+                losses=lambda model, rows: task.losses_of(
+                    task.mean + task.scale_of_c * model.predict(Z[rows]), rows
+                ),
                 X=Z,
                 y=task.z,
                 weight=weight,

@@ -41,6 +41,8 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
     best_estimator_ : KernelRidge or FalkonRegressor
     reason_ : str
     metric_ : LearnedMetric or None
+    n_copies_ : int
+        As in `TunedKernelSVC`.
     timings_ : dict of str to float
     n_features_in_ : int
 
@@ -85,6 +87,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
         X, y = self._regression_data(X, y)
+        X, y, weight = self._searched_rows(X, y)
         rng = self._generator()
         with trace.phase("search"):
             search_deadline = self._search_deadline(trace)
@@ -96,9 +99,11 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             self.cv_error_ = result.error
             self.cv_error_interval_ = normal_interval(result.error, result.relative_deviation)
         with trace.phase("fit"):
-            self.intercept_ = float(y.mean())
+            self.intercept_ = float(np.average(y, weights=weight))
             model = self._unfitted(X.shape, result, deadline.seconds_left(), rng)
-            self.best_estimator_ = model.fit(X, y - self.intercept_, trace=trace)
+            # FALKON takes no weights.
+            weights = {} if isinstance(model, FalkonRegressor) else {"sample_weight": weight}
+            self.best_estimator_ = model.fit(X, y - self.intercept_, **weights, trace=trace)
         self.timings_ = dict(trace.timings)
         return self
 
