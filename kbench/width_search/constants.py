@@ -90,6 +90,15 @@ TUBES = (1.0, 0.6, 0.2, 0.1)
 # Steps times rows of the final model, at most: 10 to 20 s.
 FINAL_WORK = 1e11
 
+# ---- Heavy-tailed targets ----------------------------------------------------------------------
+
+# Interquartile range of normal targets, in deviations; the ratio of deviation and range / this from
+# which on targets are heavy-tailed (normal 1, exponential 1.2, cpusmall 1.9, two per cent at a
+# hundred deviations 14; at 1.5 the errors of cpusmall are one per cent higher); and the largest
+# error that then counts, in robust deviations: with 3 the errors of `scripts/everyday.py`, "outliers
+# in y", are those of SVR, with 8 twice as large.
+QUARTILES, HEAVY_TAILS, LARGEST_ERROR = 1.349, 2.0, 3.0
+
 # ---- Ridge models ----------------------------------------------------------------------------
 
 # Rows of the two eigendecompositions and of the inverses of the last rung; O(rows^3) each.

@@ -231,8 +231,26 @@ class Classification:
         return np.argmax(won @ first + (1.0 - won) @ second, axis=-1)
 
 
+def centre_and_scale(y: np.ndarray) -> tuple[float, float, float]:
+    """What targets are shifted and divided by, and the largest error that counts, in that unit.
+
+    Mean, deviation and infinity; where few targets make up the deviation, because the interquartile
+    range tells of a much smaller one, median, robust deviation and `constants.LARGEST_ERROR`: such
+    targets would decide which model is best, and a tube that is a fraction of their deviation
+    holds all others.
+    """
+    low, median, high = np.quantile(y, (0.25, 0.5, 0.75))
+    deviation, robust = float(y.std()), float(high - low) / constants.QUARTILES
+    if 0.0 < robust < deviation / constants.HEAVY_TAILS:
+        return float(median), robust, constants.LARGEST_ERROR
+    return float(y.mean()), deviation if deviation > 0.0 else 1.0, np.inf
+
+
 class Regression:
     """Targets with mean 0 and deviation 1; the error is the mean squared error.
+
+    Of heavy-tailed targets (`centre_and_scale`) median and robust deviation take their places, and
+    larger errors than so many of these count as these.
 
     Parameters
     ----------
@@ -248,17 +266,21 @@ class Regression:
         Mean and deviation of y: C and epsilon in its units are those of the search times this.
     """
 
-    worst = 1.0
     # A regression has nearly all rows as support vectors, and large C where it has little noise.
     last_values = constants.SAMPLE_VALUES
     steps = constants.STEPS
 
     def __init__(self, y: np.ndarray, epsilon: float) -> None:
-        deviation = float(y.std())
-        self.scale_of_c = deviation if deviation > 0.0 else 1.0
-        self.mean = float(y.mean())
+        self.mean, self.scale_of_c, self.largest_error = centre_and_scale(y)
         self.z = (y - self.mean) / self.scale_of_c
         self.epsilon = epsilon
+        # Of targets that are not heavy-tailed it is 1 but for rounding.
+        heavy = np.isfinite(self.largest_error)
+        self.worst = float(self._squares(self.z).mean()) if heavy else 1.0
+
+    def _squares(self, errors: np.ndarray) -> np.ndarray:
+        """Losses of errors, in the unit of `z`."""
+        return np.minimum(np.abs(errors), self.largest_error) ** 2
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
         return rng.permutation(len(self.z))
@@ -277,7 +299,7 @@ class Regression:
         return None
 
     def losses_of(self, predicted: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        return ((predicted - self.mean) / self.scale_of_c - self.z[rows]) ** 2
+        return self._squares((predicted - self.mean) / self.scale_of_c - self.z[rows])
 
     def losses(
         self,
@@ -311,7 +333,7 @@ class Regression:
         squares = np.empty((len(validation), len(solutions)))
         for rows, block in gram.blocks(gamma, support):
             errors = block @ weights + intercepts - self.z[validation[rows], None]
-            squares[rows] = errors**2
+            squares[rows] = self._squares(errors)
         n_rows = np.full(len(solutions), len(validation))
         sums = [squares.sum(axis=0), (squares**2).sum(axis=0), n_rows]
         solved = np.array([solution.solved for solution in solutions])

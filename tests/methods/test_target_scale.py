@@ -11,6 +11,8 @@ from all_machines import build, machines
 from chunk_rows import chunked
 from sklearn.base import is_classifier, is_regressor
 
+from kbench.width_search.tasks import centre_and_scale
+
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 CHOOSING = [
@@ -95,3 +97,32 @@ def test_ridge_classifiers_with_an_intercept_predict_the_majority_far_from_all_r
     model = build(machine).set_params(fit_intercept=True).fit(X, (y > 0.5).astype(int))
     value = model.decision_function(1e6 * np.ones((1, 3)))
     np.testing.assert_allclose(value, 2.0 * np.mean(y > 0.5) - 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("machine", CHOOSING, ids=str)
+def test_few_wrong_targets_do_not_decide_for_models_of_absolute_errors(machine, problem):
+    X, y, new = problem
+    spoilt = y.copy()
+    spoilt[::32] += np.array([100.0, -100.0, 100.0, -100.0])
+    plain = build(machine).fit(X, y).predict(new)
+    off = np.mean((build(machine).fit(X, spoilt).predict(new) - plain) ** 2)
+    if "epsilon_" in machine.cls.__doc__:
+        assert off < 0.25 * np.var(plain)
+    else:
+        # Squares of errors are what the others minimise; a constant is what is left.
+        assert off < 2.0 * (np.var(plain) + np.mean(spoilt - y) ** 2)
+
+
+@pytest.mark.parametrize("shift", [0.0, 2.0**23])
+@pytest.mark.parametrize("scale", [1.0, 2.0**-30, 2.0**30])
+def test_heavy_tailed_targets_have_a_robust_unit_that_follows_shift_and_scale(scale, shift):
+    rng = np.random.default_rng(0)
+    y = np.round(1024.0 * rng.standard_t(1.0, size=513)) / 1024.0
+    centre, unit, largest = centre_and_scale(y)
+    moved = centre_and_scale(scale * y + shift * scale)
+    np.testing.assert_allclose(moved, [scale * (centre + shift), scale * unit, largest])
+    # A thousand times as large an outlier changes nothing.
+    y[y.argmax()] *= 1000.0
+    assert centre_and_scale(y) == (centre, unit, largest)
+    normal = rng.normal(size=513)
+    assert centre_and_scale(normal) == (normal.mean(), normal.std(), np.inf)
