@@ -1,5 +1,6 @@
 """The machine that gives every row the same values."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,15 @@ class Constant:
 
     def __init__(self, values: np.ndarray, n_features: int) -> None:
         self.values, self.n_features = values, n_features
+
+    @property
+    def constant(self) -> np.ndarray:
+        """Values in every region of the rows, of which there is one; (1, m)."""
+        return self.values[None]
+
+    def compile(self) -> Callable[[np.ndarray], np.ndarray]:
+        """A function of one row, as machines of leaves have it."""
+        return lambda x: self.values
 
     @property
     def nbytes(self) -> int:

@@ -43,10 +43,12 @@ def require_finite(estimator: Any, **numbers: Any) -> None:
 def keep_the_better(
     estimator: Any, X: Any, y: Any, sample_weight: Any, deadline: Deadline | None
 ) -> None:
-    """Replace the model of a stopped classifier that is right on fewer of its training rows than
-    the most frequent class would be; a ConvergenceWarning says so.
+    """Replace the model of a classifier that was stopped, or that has no criterion to stop, if it
+    is right on fewer of its training rows than the most frequent class would be; a
+    ConvergenceWarning says so.
 
-    Before a solver has seen enough, its functions may all be 0, or those of the last few rows.
+    Before a solver has seen enough, its functions may all be 0, or those of the last few rows. Of
+    several classes one against the rest, each may be near -1 everywhere, so that rounding decides.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ def keep_the_better(
         Of the fit.
     """
     stopped = deadline is not None and deadline.passed
-    if not stopped and getattr(estimator, "converged_", True):
+    if not stopped and getattr(estimator, "converged_", False):
         return
     classes = estimator.classes_
     index = class_labels.index_of(classes, np.asarray(y).ravel())
@@ -75,11 +77,14 @@ def keep_the_better(
     intercept = getattr(estimator, "intercept_", 0.0)
     estimator._machine = Constant(values - intercept, X.shape[1])
     estimator.model_bytes_ = estimator._machine.nbytes
+    end = "stopped by max_time" if stopped else "stopped by max_iter"
+    if not stopped and not hasattr(estimator, "converged_"):
+        end = "ended"
     warnings.warn(
-        f"stopped by {'max_time' if stopped else 'max_iter'} at a training accuracy of "
+        f"{end} at a training accuracy of "
         f"{weight @ right / counts.sum():.2f}, below the "
         f"{counts.max() / counts.sum():.2f} of the most frequent class, which the model now "
-        "predicts: allow more time or more steps",
+        "predicts: allow more time or more steps, or scale the columns",
         ConvergenceWarning,
         stacklevel=5,
     )
