@@ -33,8 +33,8 @@ def without_copies(X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | Non
 
     Notes
     -----
-    Takes one product with a vector, O(n d), and about a microsecond for each row that may be equal to
-    another.
+    Takes one product with a vector, O(n d), and about a microsecond for each row that may be equal
+    to another.
     """
     first = _first_equal(X)
     rows, group = np.unique(first, return_inverse=True)
@@ -53,7 +53,8 @@ def _first_equal(X: Any) -> np.ndarray:
         # Not by BLAS, whose sums depend on where a row stands: equal rows have equal keys.
         keys = X @ direction if sp.issparse(X) else np.einsum("ij,j->i", X, direction)
     _, group, sizes = np.unique(np.asarray(keys), return_inverse=True, return_counts=True)
-    first, known = np.arange(n), {}
+    first = np.arange(n)
+    known: dict[bytes, int] = {}
     for row in np.flatnonzero(sizes[group] > 1):
         first[row] = known.setdefault(_content(X, row), row)
     return first

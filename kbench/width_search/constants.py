@@ -95,8 +95,8 @@ FINAL_WORK = 1e11
 # Interquartile range of normal targets, in deviations; the ratio of deviation and range / this from
 # which on targets are heavy-tailed (normal 1, exponential 1.2, cpusmall 1.9, two per cent at a
 # hundred deviations 14; at 1.5 the errors of cpusmall are one per cent higher); and the largest
-# error that then counts, in robust deviations: with 3 the errors of `scripts/everyday.py`, "outliers
-# in y", are those of SVR, with 8 twice as large.
+# error that then counts, in robust deviations: with 3 the errors on "outliers in y" of
+# `scripts/everyday.py` are those of SVR, with 8 twice as large.
 QUARTILES, HEAVY_TAILS, LARGEST_ERROR = 1.349, 2.0, 3.0
 
 # ---- Ridge models ----------------------------------------------------------------------------
