@@ -48,3 +48,21 @@ def limit_memory(more_bytes: int | None) -> None:
 def machine_bytes() -> int:
     """The memory of this machine."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def available_bytes() -> float:
+    """What this process may still reserve: of the machine's memory, and of its own limit."""
+    free = float("inf")
+    try:
+        with open("/proc/meminfo") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    free = int(line.split()[1]) << 10
+    except (OSError, ValueError):
+        return free
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if limit == resource.RLIM_INFINITY:
+        return free
+    return min(free, max(limit - data_bytes(os.getpid()), 0))

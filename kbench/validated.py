@@ -3,12 +3,20 @@
 SciPy sorts the entries of a CSR matrix and adds its duplicates where an operation needs that, such
 as the largest entry, and does so in the caller's arrays. Estimators do not write to their input,
 which may be a read-only memory map, so matrices in another order are copied here, once.
+
+Estimators that make CSR rows dense while they are fitted say so by a class attribute
+
+    dense_rows : (copies, rows)    how many float64 copies of at most how many rows
+
+so that a fit that cannot have the memory is refused here, before it allocates anything.
 """
 
 from typing import Any
 
 import scipy.sparse as sp
 from sklearn.utils import validation
+
+from kbench import process_memory
 
 
 def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
@@ -18,11 +26,35 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     -------
     X, or X and y
         X is the caller's where nothing had to be converted.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As scikit-learn's.
+    MemoryError
+        The fit would make more dense rows than there is memory for.
     """
     checked = validation.validate_data(estimator, X, *targets, **options)
+    if options.get("reset", True):
+        _require_memory(estimator, checked[0] if isinstance(checked, tuple) else checked)
     if isinstance(checked, tuple):
         return canonical(checked[0]), *checked[1:]
     return canonical(checked)
+
+
+def _require_memory(estimator: Any, X: Any) -> None:
+    """MemoryError if the dense rows that a fit makes of CSR rows do not fit into memory."""
+    copies, rows = getattr(type(estimator), "dense_rows", (0.0, 0))
+    if not copies or not sp.issparse(X):
+        return
+    n, d = min(X.shape[0], rows), X.shape[1]
+    needed, available = 8.0 * copies * n * d, process_memory.available_bytes()
+    if needed > available:
+        raise MemoryError(
+            f"{type(estimator).__name__} makes {n} dense rows of {d} columns, which takes about "
+            f"{needed / 2**30:.3g} GiB of the {available / 2**30:.3g} that are free; lower the "
+            "number of columns (TruncatedSVD), or use KernelSVC or KernelSVR, which keep CSR rows"
+        )
 
 
 def canonical(X: Any) -> Any:

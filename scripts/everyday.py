@@ -48,7 +48,7 @@ BEGIN, END = "<!-- written by scripts/everyday.py -->\n", "<!-- end -->\n"
 _ERRORS = 3.0
 # What a linear model has to be better by, as a fraction of RMSE or error rate, to need a reason.
 _MARGIN = 0.05
-# They need extras, or are diagnostics whose `predict` is a by-product.
+# They need extras, or are scikit-learn's trees. Diagnostics predict nothing of their own.
 _LEFT_OUT = ("Intelex", "JointConvolution", "XRFM", "TunedBoosting")
 TUNED = (
     "TunedKernelSVC",
@@ -263,11 +263,13 @@ def estimators(*, classify: bool) -> Iterator[tuple[str, Any]]:
     """Every estimator of the task with its defaults, and the rivals on standardised rows."""
     wanted = is_classifier if classify else is_regressor
     for name in kbench.methods.__all__:
-        if not name.startswith(_LEFT_OUT):
-            model = getattr(kbench.methods, name)()
-            if wanted(model):
-                known = model.get_params()
-                yield name, model.set_params(**{k: 0 for k in ("random_state",) if k in known})
+        cls = getattr(kbench.methods, name)
+        if name.startswith(_LEFT_OUT) or ".diagnostics." in cls.__module__:
+            continue
+        model = cls()
+        if wanted(model):
+            known = model.get_params()
+            yield name, model.set_params(**{k: 0 for k in ("random_state",) if k in known})
     boosting = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
     yield "boosting", boosting(random_state=0)
     yield "exact", make_pipeline(StandardScaler(), SVC() if classify else SVR())

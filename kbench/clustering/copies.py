@@ -55,7 +55,7 @@ def _first_equal(X: Any) -> np.ndarray:
     _, group, sizes = np.unique(np.asarray(keys), return_inverse=True, return_counts=True)
     first = np.arange(n)
     known: dict[bytes, int] = {}
-    for row in np.flatnonzero(sizes[group] > 1):
+    for row in np.flatnonzero(sizes[group] > 1).tolist():
         first[row] = known.setdefault(_content(X, row), row)
     return first
 

@@ -8,6 +8,7 @@ sign of t, which is accurate to 1e-7 and vectorises.
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numba import njit
 
 from kbench.intrinsics.landmark_tiles import LANES, weighted_sum
@@ -20,6 +21,8 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole
 # Rows that descend a level together, so that their sums overlap instead of waiting for one another;
 # set by hand.
 _GROUP = 32
+# Values of dense float32 rows that are made of CSR rows at a time: 64 MB.
+_DENSE_VALUES = 2**24
 
 
 @njit(fastmath={"contract", "nsz", "nnan", "ninf"}, nogil=True, cache=True)
@@ -105,8 +108,13 @@ class HyperplaneTrees:
         """
         require_width(X, self.n_features)
         values = np.empty((X.shape[0], len(self.nodes)))
-        rows = float32_rows(X, self.offset)
-        _walk(rows, self.nodes, self.biases, self.depth, np.float32(self.sigma), values)
+        batch = len(values) or 1
+        if sp.issparse(X):
+            batch = max(_DENSE_VALUES // self.n_features, 1)
+        for start in range(0, len(values), batch):
+            rows = float32_rows(X[start : start + batch], self.offset)
+            some = values[start : start + batch]
+            _walk(rows, self.nodes, self.biases, self.depth, np.float32(self.sigma), some)
         return values
 
     def check_stored(self) -> None:

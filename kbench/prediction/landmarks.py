@@ -341,7 +341,7 @@ def float32_rows(X: Any, offset: np.ndarray | None) -> np.ndarray:
     is compiled once, for memory maps as for arrays.
     """
     if sp.issparse(X):
-        X = X.toarray()
+        X = (X if offset is not None else X.astype(np.float32)).toarray()
     return _read_only(np.ascontiguousarray(X if offset is None else X - offset, np.float32))
 
 

@@ -1,7 +1,8 @@
 """Memory of a fit on wide CSR rows, as of hashed texts: not that of dense rows.
 
 A fit may take vectors of d numbers (means, extents, centroids, landmarks, frequencies), but not one
-for each of the n rows.
+for each of the n rows. Estimators that make rows dense say so (`dense_rows`), and are refused in
+one line if there is no memory for that.
 """
 
 import warnings
@@ -11,61 +12,76 @@ import pytest
 import scipy.sparse as sp
 from all_machines import build, machines
 
-N, D, ENTRIES = 400, 2**16, 20
-# Vectors of d float64 numbers beside those of the model, half as many as rows: a block of 128
-# frequencies of doubly SGD in float32, twice.
-VECTORS = 200
-# These hold dense rows of a leaf, a batch or a sample, or dense landmarks of a cluster: n d numbers
-# here, where every row is in the sample.
-DENSE_PARTS = {
-    "ApproximateRidge": "MEKA's landmarks by k-means, 128 for each cluster, are dense",
-    "ApproximateRidgeClassifier": "as ApproximateRidge",
-    "DCPredClassifier": "rows of a leaf are dense",
-    "DCPredRegressor": "rows of a leaf are dense",
-    "DCPredTrainedClassifier": "rows of a leaf are dense",
-    "DCPredTrainedRegressor": "rows of a leaf are dense",
-    "LDKLClassifier": "a batch of rows is dense",
-    "RecursiveFeatureClassifier": "the sample of the metric is dense",
-    "RecursiveFeatureRegressor": "the sample of the metric is dense",
-    "ReducedSetSVC": "support vectors are dense while their pre-images are sought",
-    "TunedKernelRidge": "the sample of the metric is dense",
-    "TunedKernelSVC": "the sample of the metric is dense",
-    "TunedKernelSVR": "the sample of the metric is dense",
-    "WithMetric": "the sample of the metric is dense",
-}
-OF_DENSE_PARTS = {"MEKA", "KernelSVC", "KernelRidge"}  # the latter two behind a learned metric
-# Seconds of a fit with 2^16 columns, for no other reason.
-SLOW = {"PegasosClassifier"}
+from kbench import process_memory
+
+N, D, ENTRIES = 1000, 2**16, 20
+# Vectors of d float64 numbers beside those of the model, half as many as rows: twice 128 landmarks
+# of each of two clusters, or a block of 128 frequencies of doubly SGD in float32, twice.
+VECTORS = 500
+MACHINES = list(machines())
 
 
-def hashed_text():
+def hashed_text(d=D):
     rng = np.random.default_rng(0)
-    columns = rng.integers(0, D, (N, ENTRIES))
+    columns = rng.integers(0, d, (N, ENTRIES))
     columns[:, 0] = rng.integers(0, 6, N)
     indptr = np.arange(0, N * ENTRIES + 1, ENTRIES)
-    X = sp.csr_matrix((rng.random(N * ENTRIES), columns.ravel(), indptr), shape=(N, D))
+    X = sp.csr_matrix((rng.random(N * ENTRIES), columns.ravel(), indptr), shape=(N, d))
     X.sum_duplicates()
     return X, (columns[:, 0] > 2).astype(int)
 
 
-@pytest.mark.parametrize(
-    "machine",
-    [
-        machine
-        for machine in machines()
-        if machine.cls.__name__ not in SLOW | set(DENSE_PARTS)
-        or (machine.part is not None and type(machine.part).__name__ not in OF_DENSE_PARTS)
-    ],
-    ids=str,
-)
-def test_a_fit_takes_no_dense_copy_of_wide_rows(machine, peak_bytes):
-    X, y = hashed_text()
+def quick(machine):
+    """Few passes: memory does not depend on their number."""
     model = build(machine)
+    return model.set_params(n_epochs=1) if "n_epochs" in machine.names else model
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    monkeypatch.setattr(process_memory, "available_bytes", lambda: 8.0 * D * VECTORS)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_a_fit_takes_no_dense_copy_of_wide_rows_or_is_refused(machine, peak_bytes, little_memory):
+    X, y = hashed_text()
+    model, refused = quick(machine), []
+
+    def fit():
+        try:
+            model.fit(X, y)
+        except MemoryError as error:
+            refused.append(str(error))
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        peak = peak_bytes(lambda: model.fit(X, y))
+        peak = peak_bytes(fit)
+    for message in refused:
+        assert f" dense rows of {D} columns, which takes about " in message
+        assert "\n" not in message
     assert peak < 8 * D * VECTORS + 4 * getattr(model, "model_bytes_", 0)
 
 
-def test_the_list_of_dense_parts_names_estimators_of_kbench():
-    assert {*DENSE_PARTS, *SLOW} <= {machine.cls.__name__ for machine in machines()}
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_dense_rows_are_as_many_as_the_estimator_says(machine, peak_bytes):
+    copies, rows = getattr(machine.cls, "dense_rows", (0.0, 0))
+    if not copies:
+        pytest.skip("makes no dense rows")
+    d = 2**11
+    X, y = hashed_text(d)
+    model = quick(machine)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        peak = peak_bytes(lambda: model.fit(X, y))
+    # Beside kernel matrices of all rows.
+    assert peak < 8 * (copies * min(N, rows) * d + 4 * N**2)
+
+
+def test_the_refusal_depends_on_the_limit_of_the_process(monkeypatch):
+    X, y = hashed_text(2**10)
+    model = next(build(m) for m in MACHINES if getattr(m.cls, "dense_rows", None))
+    monkeypatch.setattr(process_memory, "data_bytes", lambda _: 0)
+    monkeypatch.setattr("resource.getrlimit", lambda _: (2**20, 2**20))
+    with pytest.raises(MemoryError, match="dense rows of 1024 columns, which takes about"):
+        model.fit(X, y)
+    assert model.fit(X.toarray()[:, :20], y).predict(X.toarray()[:, :20]).shape == y.shape

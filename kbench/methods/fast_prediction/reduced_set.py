@@ -94,6 +94,9 @@ converged_, n_features_in_
     True
     """
 
+    # CSR support vectors are dense while pre-images are sought (`kbench.validated`).
+    dense_rows: ClassVar[tuple[float, int]] = (5.5, 8192)
+
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: constraint

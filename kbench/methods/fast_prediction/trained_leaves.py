@@ -69,6 +69,9 @@ _DEVIATIONS = 3.0
 class TrainedLeaves(CompiledRows, TargetCost, ABC):
     """Base of the estimators: their parameters as fields of a dataclass, and the model."""
 
+    # CSR rows of a leaf, and batches of the tree, are dense (`kbench.validated`).
+    dense_rows: ClassVar[tuple[float, int]] = (5.5, 8192)
+
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
         "n_leaves": [Interval(Integral, 1, None, closed="left"), None],
