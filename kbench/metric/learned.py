@@ -33,7 +33,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench.clustering.copies import without_copies
 from kbench.metric.columns import ColumnMap, code_columns, has_curved_maps
-from kbench.metric.ridge_problem import LARGER_RIDGES, Problem, Standardised, Targets
+from kbench.metric.ridge_problem import (
+    FEW_HELD_OUT,
+    LARGER_RIDGES,
+    MIN_HELD_OUT,
+    Problem,
+    Standardised,
+    Targets,
+)
 from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, Candidate, Rounds
 from kbench.trace import Trace
 from kbench.validated import validate_data
@@ -151,6 +158,9 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     3
     """
 
+    # CSR rows of the sample are dense (`kbench.validated`): max_rows and those held out.
+    dense_rows: ClassVar[tuple[float, int]] = (4.0, 12000)
+
     _parameter_constraints: ClassVar[dict] = {
         "structure": [StrOptions({"auto", "full", "diagonal"}), "array-like"],
         "kernel": [StrOptions({"auto", "matern12", "rbf", "laplacian", "any"})],
@@ -225,6 +235,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 scaler(X[held]),
                 targets.values[held],
                 targets.error,
+                targets.losses,
                 steep,
             )
 
@@ -274,7 +285,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ]
             finalists = sorted(fitted, key=lambda candidate: candidate.error)
         chosen = finalists[0]
-        if len(ridges) > 1 and not targets.beyond_luck(chosen.error, data.held_targets):
+        few = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
+        if few and not data.beyond_luck(chosen.root, chosen.kernel, chosen.gamma, chosen.ridge):
             # Nothing was learned: the function that is smoothest errs least on new rows.
             chosen = replace(chosen, ridge=LARGER_RIDGES[-1])
         self._set(chosen, data.scaler)

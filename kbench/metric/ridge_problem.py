@@ -22,11 +22,14 @@ from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 _WIDTH = {"matern12": 1.0, "rbf": 0.5, "laplacian": 1.0}
 # Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs.
 _MEDIAN_ROWS = 500
-# Weight of the squared error of a classifier beside its error rate, times the number of held-out
-# rows. Of thousands it decides between equal rates only; of 60 rows, whose error rates have a
-# sampling error of 4 rows, the lowest of a hundred rates is luck, which squared errors tell from
-# skill. Set on random labels of 300 rows (`scripts/everyday.py`).
-_SQUARED_ERRORS = 10.0
+# Weight of the squared error of a classifier beside its error rate: of many held-out rows it
+# decides between equal rates only. Of fewer than `FEW_HELD_OUT` it rises as the square of their
+# number falls: the lowest of a hundred rates of 60 rows, each with a sampling error of 4 rows, is
+# luck, which squared errors tell from skill. Set on random labels (`scripts/everyday.py`).
+_TIE_BREAK, FEW_HELD_OUT = 1e-3, 800
+# Standard errors by which few held-out rows have to prefer a model to a constant; and the fewest
+# rows that are asked, because 10 rows prefer nothing significantly.
+_STANDARD_ERRORS, MIN_HELD_OUT = 1.5, 30
 # Ridges that are tried, the smaller one first, if the largest of those that are compared is the
 # best one: targets that are mostly noise. Each costs a factorisation.
 LARGER_RIDGES = (10.0, 100.0)
@@ -64,6 +67,7 @@ class Problem:
     held_rows: np.ndarray
     held_targets: np.ndarray
     error: Callable[[np.ndarray, np.ndarray], float]
+    losses: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (v,) whose mean is about the error
     steep: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
 
     def matrix(
@@ -91,6 +95,23 @@ class Problem:
             if best[1] < ridge:
                 break
         return best
+
+    def beyond_luck(self, root: np.ndarray, kernel: str, gamma: float, ridge: float) -> bool:
+        """Whether a model has lower held-out losses than the mean of the training targets, or their
+        most frequent class, by more than noise. O(n^3 / 3) as a model of the search."""
+        Z = apply_root(self.X, root).astype(np.float32)
+        matrix = KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32)
+        new = matrix.kernel.prepare(
+            apply_root(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
+        )
+        coef = scipy.linalg.cho_solve(
+            shifted_cholesky(matrix, ridge), self.Y.astype(np.float32), check_finite=False
+        )
+        points = matrix.points(slice(None))
+        values = expand(matrix.kernel, new, points, coef, np.float32)
+        constant = np.repeat(self.Y.mean(axis=0)[None], len(values), axis=0)
+        gains = self.losses(constant, self.held_targets) - self.losses(values, self.held_targets)
+        return bool(gains.mean() > _STANDARD_ERRORS * gains.std() / np.sqrt(len(gains)))
 
     def _best(
         self,
@@ -138,24 +159,21 @@ class Targets:
             (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), False
         )
 
+    def losses(self, values: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        """Squared error of each row, or whether it is in the wrong class; (v,) float64."""
+        if not self.classes:
+            return np.mean((values - truth) ** 2, axis=1)
+        return (class_labels.winners(values) != class_labels.winners(truth)).astype(np.float64)
+
     def error(self, values: np.ndarray, truth: np.ndarray) -> float:
         """Held-out error: mean squared error, or the fraction of rows in the wrong class and a
         small multiple of it."""
         squared = float(np.mean((values - truth) ** 2))
         if not self.classes:
             return squared
-        wrong = np.mean(class_labels.winners(values) != class_labels.winners(truth))
-        return float(wrong) + _SQUARED_ERRORS / len(truth) * squared
-
-    def beyond_luck(self, error: float, truth: np.ndarray) -> bool:
-        """Whether a held-out error of classes is below that of the most frequent class by more than
-        the sampling error of a difference, sqrt(wrong rows of both) / rows at most."""
-        if not self.classes:
-            return True
-        winners = class_labels.winners(truth)
-        most_frequent = np.bincount(class_labels.winners(self.values)).argmax()
-        constant = float(np.mean(winners != most_frequent))
-        return constant - error > np.sqrt(max(constant + error, 0.0) / len(truth))
+        wrong = self.losses(values, truth).mean()
+        factor = max(FEW_HELD_OUT / len(truth), 1.0) ** 2
+        return float(wrong) + factor * _TIE_BREAK * squared
 
 
 def bandwidth(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:

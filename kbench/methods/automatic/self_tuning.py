@@ -35,7 +35,7 @@ class SelfTuning(BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {
         "kernel": [KernelName(["exponential"])],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
-        "metric": [StrOptions({"auto"}), None],
+        "metric": [StrOptions({"auto", "small"}), None],
         "scaler": [StrOptions({"auto"}), None],
         "random_state": ["random_state"],
     }
@@ -45,7 +45,7 @@ class SelfTuning(BaseEstimator):
         kernel: str = "rbf",
         *,
         time_budget: float | None = None,
-        metric: str | None = None,
+        metric: str | None = "small",
         scaler: str | None = "auto",
         random_state: Any = None,
     ) -> None:
@@ -144,7 +144,7 @@ class SelfTuning(BaseEstimator):
         """
         self.metric_: LearnedMetric | None = None
         self.scaler_: StandardScaler | None = None
-        if self.metric == "auto":
+        if self.metric == "auto" or (self.metric == "small" and _is_small(X)):
             self.metric_ = self._useful_metric(X, targets, rng, deadline)
             if self.metric_ is not None:
                 X = self.metric_.mapped(X)
@@ -237,6 +237,12 @@ def fraction(deadline: Deadline, part: float, trace: Trace) -> Deadline:
     """A deadline after one of so many parts of the time that is left."""
     left = deadline.seconds_left()
     return Deadline(None if left is None else left / part, trace)
+
+
+def _is_small(X: Any) -> bool:
+    """Whether a metric of the rows costs a few seconds."""
+    n, d = X.shape
+    return not sp.issparse(X) and n <= constants.SMALL_ROWS and d <= constants.SMALL_COLUMNS
 
 
 def _too_late(deadline: Deadline) -> bool:

@@ -310,7 +310,7 @@ def test_a_learned_metric_is_kept_only_where_it_helps():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 12))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    plain = TunedKernelSVC(random_state=0).fit(X[:400], y[:400])
+    plain = TunedKernelSVC(metric=None, random_state=0).fit(X[:400], y[:400])
     learned = TunedKernelSVC(metric="auto", random_state=0).fit(X[:400], y[:400])
     assert learned.metric_ is not None
     assert learned.score(X[400:], y[400:]) > plain.score(X[400:], y[400:]) + 0.05
@@ -374,7 +374,7 @@ def test_the_tube_of_noisy_targets_has_the_size_of_the_noise(seed):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-3, 3, size=(300, 2))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=300)
-    machine = TunedKernelSVR(random_state=seed).fit(X, y)
+    machine = TunedKernelSVR(metric=None, random_state=seed).fit(X, y)
     assert machine.epsilon_ >= 0.5 * np.sqrt(machine.cv_error_)
 
 
@@ -444,7 +444,7 @@ def test_columns_of_different_scales_are_standardised(cls):
     y = np.sin(2 * X[:, 0]) + X[:, 1]
     y = y if cls is not TunedKernelSVC else (y > 0).astype(int)
     X[:, 2] *= 1e4  # says nothing, and hides the other columns
-    machine = cls(random_state=0).fit(X[:400], y[:400])
+    machine = cls(metric=None, random_state=0).fit(X[:400], y[:400])
     assert machine.scaler_ is not None
     assert machine.score(X[400:], y[400:]) > 0.85
     same = machine.predict(sp.csr_array(X[400:]))
