@@ -13,10 +13,16 @@ so that a fit that cannot have the memory is refused here, before it allocates a
 
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_regressor
 from sklearn.utils import validation
 
 from kbench import process_memory
+
+# Range of the largest absolute target: float32, in which many models keep their coefficients, ends
+# at 1e-38 and 3e38, and a coefficient is a target divided by a ridge.
+_SMALLEST_TARGET, _LARGEST_TARGET = 1e-30, 1e30
 
 
 def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
@@ -37,6 +43,8 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     checked = validation.validate_data(estimator, X, *targets, **options)
     if options.get("reset", True):
         _require_memory(estimator, checked[0] if isinstance(checked, tuple) else checked)
+        if isinstance(checked, tuple) and is_regressor(estimator):
+            require_target_range(checked[1])
     if isinstance(checked, tuple):
         return canonical(checked[0]), *checked[1:]
     return canonical(checked)
@@ -54,6 +62,20 @@ def _require_memory(estimator: Any, X: Any) -> None:
             f"{type(estimator).__name__} makes {n} dense rows of {d} columns, which takes about "
             f"{needed / 2**30:.3g} GiB of the {available / 2**30:.3g} that are free; lower the "
             "number of columns (TruncatedSVD), or use KernelSVC or KernelSVR, which keep CSR rows"
+        )
+
+
+def require_target_range(y: Any) -> None:
+    """ValueError for targets whose squares or coefficients leave the range of floating-point."""
+    values = np.asarray(y)
+    if values.dtype.kind not in "fiu" or not values.size:
+        return
+    largest = float(np.abs(values).max())
+    if largest > 0.0 and not _SMALLEST_TARGET <= largest <= _LARGEST_TARGET:
+        raise ValueError(
+            f"the largest absolute value of y is {largest:.3g}, should be 0 or between "
+            f"{_SMALLEST_TARGET:g} and {_LARGEST_TARGET:g}, because coefficients are float32 in "
+            "many models; scale the targets"
         )
 
 

@@ -378,9 +378,10 @@ def run(options: argparse.Namespace) -> None:
             writer.writeheader()
         for name in sorted(options.problems, key=lambda name: PROBLEMS[name].rows):
             for seed in range(options.seeds):
-                for line in measured(name, seed, options.rows, options, known):
-                    writer.writerow(line)
-                    file.flush()
+                lines = list(measured(name, seed, options.rows, options, known))
+                writer.writerows(lines)
+                file.flush()
+                print(f"{name}, seed {seed}: {len(lines)} fits", flush=True)
 
 
 def worse(rows: pd.DataFrame, than: str) -> pd.DataFrame:

@@ -43,7 +43,7 @@ from kbench.metric.ridge_problem import (
 )
 from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, Candidate, Rounds
 from kbench.trace import Trace
-from kbench.validated import validate_data
+from kbench.validated import require_target_range, validate_data
 
 # Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -210,7 +210,10 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         )
         rng = check_random_state(self.random_state)
         search = Rounds(self.n_rounds, self.gradient_rows, rng)
-        targets = Targets.of(y, self._is_classification(y))
+        is_classification = self._is_classification(y)
+        if not is_classification:
+            require_target_range(y)
+        targets = Targets.of(y, is_classification)
         distinct = without_copies(X, y)
         rows = np.arange(X.shape[0]) if distinct is None else distinct[0]
         held_out, training = (rows[part] for part in self._rows(len(rows), rng))

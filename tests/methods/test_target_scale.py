@@ -126,3 +126,22 @@ def test_heavy_tailed_targets_have_a_robust_unit_that_follows_shift_and_scale(sc
     assert centre_and_scale(y) == (centre, unit, largest)
     normal = rng.normal(size=513)
     assert centre_and_scale(normal) == (normal.mean(), normal.std(), np.inf)
+
+
+@pytest.mark.parametrize("size", [1e-300, 2e-30, 1e-15, 1e15, 5e29, 1e300])
+@pytest.mark.parametrize("machine", [m for m in machines() if is_regressor(build(m))], ids=str)
+def test_targets_of_any_size_are_followed_or_refused(machine, size, problem):
+    X, y, _ = problem
+    y = size * y / np.abs(y).max()
+    if not 1e-31 < size < 1e31:
+        with pytest.raises(ValueError, match=r"largest absolute value of y is .*; scale the targ"):
+            build(machine).fit(X, y)
+        return
+    if machine.cls.__name__ == "KernelSVR":
+        pytest.skip("C and epsilon are in units of the targets")
+    try:
+        predicted = build(machine).fit(X, y).predict(X)
+    except ValueError as error:
+        assert "beyond all bounds" in str(error)  # noqa: PT017
+        return
+    assert np.mean((predicted / size - y / size) ** 2) < 0.5 * np.var(y / size)

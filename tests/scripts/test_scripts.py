@@ -50,6 +50,10 @@ variants:
 """
 # script: (arguments, constants that are smaller than the script's own)
 RUNS = {
+    "everyday": (
+        ["run", "rows.csv", "--problems", "20 rows", "20 labels", "--only", "KernelSVC", "exact"],
+        {},
+    ),
     "ablate_tuned": (["POINTS", "--seeds", "1", "--rows", "60", "--sets", "diabetes"], {}),
     "ablate_svm": (
         ["--only", "ijcnn1", "--switch", "groups", "--repeats", "1", "--limit", "5"],

@@ -161,6 +161,9 @@ class MEKA(BaseEstimator):
     True
     """
 
+    # Landmarks by k-means, and the rows of a cluster's sample, are dense (`kbench.validated`).
+    dense_rows: ClassVar[tuple[float, int]] = (3.6, 4096)
+
     _parameter_constraints: ClassVar[dict] = {
         **CONSTRAINTS,
         "n_clusters": [Interval(Integral, 1, None, closed="left")],

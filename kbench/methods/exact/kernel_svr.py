@@ -33,6 +33,7 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_regression_dual
 from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, solve_each
 from kbench.trace import Deadline, Trace
+from kbench.validated import require_target_range
 
 
 @dataclass(eq=False, repr=False)
@@ -167,6 +168,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
             require_dense_values(self.kernel, X)
             X, y = self._checked_rows_and_targets(X, y, y_numeric=True)
             y, C = np.asarray(y, np.float64), np.full(len(y), float(self.C))
+            require_target_range(y)
             if sample_weight is not None:
                 C *= checked_weights(sample_weight, len(y), negative_is_zero=True)
             C = bounded(C)
