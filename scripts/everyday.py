@@ -416,7 +416,7 @@ def table(rows: pd.DataFrame) -> str:
     ]
     for name, group in own.groupby("estimator"):
         ratio = (group["loss"] / group["linear"].clip(lower=1e-12)).median()
-        cells = [", ".join(sorted(set(worse(group, than)["problem"]))) for than in ("triv", "lin")]
+        cells = ["; ".join(sorted(set(worse(group, than)["problem"]))) for than in ("triv", "lin")]
         lines.append(f"| {name} | {len(group)} | {ratio:.2f} | {cells[0]} | {cells[1]} |")
     ratios = tuned_ratios(rows)
     lines += [
