@@ -1,0 +1,145 @@
+"""From a point between the bounds to an optimum whose coefficients are at their bounds exactly.
+
+A variable is at a bound if a step there would change its own gradient by less than its multiplier,
+as for the next step of an active-set method. The free ones solve the equations of their face,
+
+    (Q x + p + A'b)_F = 0,   A x = d,
+
+by proximal steps, whose factorisation a little diagonal D keeps regular: if the face has many optima
+(equal rows, more free points than the rank of K), they end at the one nearest to the point that they
+began at, which is near the analytic centre of all optima. Variables that leave their bounds then
+become bound ones, and bound ones of a multiplier with the wrong sign become free, for a few rounds.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from kbench.intrinsics.products import matmul
+from kbench.solvers.interior_point.predictor_corrector import Interior
+from kbench.solvers.interior_point.problem import BoxQP
+
+_MAX_ROUNDS = 12
+# Proximal steps of a round. The first solves a face whose curvatures are all above D.
+_MAX_PROXIMAL = 8
+# D in parts of the mean of the diagonal of K.
+_PROXIMAL = 1e-9
+# A multiplier of the wrong sign is one if it exceeds this part of the mean abs p.
+_WRONG = 1e-9
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """Coefficients and how far they are from an optimum, by a gradient that was summed afresh.
+
+    Attributes
+    ----------
+    x : (m,)
+        Within the bounds.
+    b : (k,)
+        Multipliers. Of one equality with entries of -1 and 1 the mean of what free variables say,
+        or the middle of the two extremes.
+    objective : float
+    violation : float
+        Of one such equality max -A g {A x can grow} - min -A g {A x can fall}, g = Q x + p; without
+        one the largest entry of the projected gradient of the Lagrangian.
+    gap : float
+        sum_i max {-r_i (x' - x_i): l <= x' <= u}, r = g + A'b: the primal minus the dual objective.
+    off : float
+        max |A x - d|, in parts of sum |x|.
+    """
+
+    x: np.ndarray
+    b: np.ndarray
+    objective: float
+    violation: float
+    gap: float
+    off: float
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap in parts of the larger objective."""
+        return self.gap / max(abs(self.objective), abs(self.gap - self.objective), 1e-300)
+
+
+def finish(problem: BoxQP, point: Interior) -> Optimum:
+    """Return the best of what the rounds found, by its gap; `point` itself if none is feasible."""
+    x, w, b = point.x, point.w, point.b
+    diagonal = np.tile(problem.K.diagonal, len(problem.signs))
+    at_lower = (diagonal * point.above < point.y) & (point.above <= point.below)
+    at_upper = (diagonal * point.below < point.z) & (point.below < point.above)
+    best = assess(problem, x, b)
+    wrong = _WRONG * float(np.abs(problem.p).mean())
+    for _ in range(_MAX_ROUNDS):
+        x = np.where(at_lower, problem.lower, np.where(at_upper, problem.upper, x))
+        free = ~(at_lower | at_upper)
+        try:
+            x, w, b = _on_face(problem, x, w, b, free)
+        except LinAlgError:
+            return best
+        below, above = free & (x <= problem.lower), free & (x >= problem.upper)
+        if not (below.any() or above.any()):
+            candidate = assess(problem, x, b)
+            if candidate.gap < best.gap or best.off > 1e-9:
+                best = candidate
+        slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
+        leaves = (at_lower & (slope < -wrong)) | (at_upper & (slope > wrong))
+        if not (below.any() or above.any() or leaves.any()):
+            break
+        at_lower = (at_lower & ~leaves) | below
+        at_upper = (at_upper & ~leaves) | above
+    return best
+
+
+def _on_face(
+    problem: BoxQP, x: np.ndarray, w: np.ndarray, b: np.ndarray, free: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x, w and b of the optimum on the face where all but `free` variables stay."""
+    typical = float(problem.K.diagonal.mean()) or 1.0
+    solve = problem.newton(np.where(free, 1.0 / (_PROXIMAL * typical), 0.0))
+    last = np.inf
+    for _ in range(_MAX_PROXIMAL):
+        slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
+        off = float(np.abs(slope[free]).max(initial=0.0))
+        if not off < 0.5 * last:
+            break
+        last = off
+        difference = problem.K.difference(w, problem.coef(x))
+        dx, dw, db = solve(-slope, difference, problem.d - matmul(problem.A, x))
+        x, w, b = x + dx, w + dw, b + db
+    return x, w, b
+
+
+def assess(problem: BoxQP, x: np.ndarray, b: np.ndarray) -> Optimum:
+    """Measure coefficients x : (m,) within the bounds, from a fresh gradient."""
+    A, lower, upper = problem.A, problem.lower, problem.upper
+    g = problem.gradient(x)
+    falls, grows = x > lower, x < upper
+    if len(A) == 1 and (np.abs(A) == 1.0).all():
+        rate, positive = -A[0] * g, A[0] > 0.0
+        up, down = np.where(positive, grows, falls), np.where(positive, falls, grows)
+        free = grows & falls
+        high, low = rate[up].max(initial=-np.inf), rate[down].min(initial=np.inf)
+        violation = max(float(high - low), 0.0)
+        if free.any():
+            b = np.array([rate[free].mean()])
+        elif np.isfinite(high) and np.isfinite(low):
+            b = np.array([0.5 * (high + low)])
+        else:
+            b = np.array([high if np.isfinite(high) else low])
+        r = g + b[0] * A[0]
+    else:
+        r = g + matmul(b, A)
+        violation = max(
+            float((-r[grows]).max(initial=0.0)), float(r[falls].max(initial=0.0))
+        )
+    off = float(np.abs(problem.d - matmul(A, x)).max(initial=0.0))
+    return Optimum(
+        x=x,
+        b=b,
+        objective=0.5 * float(x @ (g + problem.p)),
+        violation=violation,
+        gap=float(np.maximum(-r * (upper - x), r * (x - lower)).sum()),
+        off=off / max(float(np.abs(x).sum()), 1e-300) if off else 0.0,
+    )

@@ -1,0 +1,161 @@
+"""Mehrotra's primal-dual predictor-corrector method for `BoxQP`.
+
+With slacks s = x - l and v = u - x and their multipliers y, z >= 0, the optimum satisfies
+
+    Q x + p + A'b - y + z = 0,   A x = d,   s y = 0,   v z = 0.
+
+Each iteration factorises Newton's equations of this system with s y = v z = mu once, D = y / s + z / v,
+and solves them twice: for mu = 0 (predictor), then for the mu that the predictor's step suggests and
+the products of its changes (corrector). 15 to 40 iterations, whatever the bounds and the condition are.
+
+Reference: S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM J. Optim.
+1992; M. Ferris, T. Munson, "Interior-point methods for massive support vector machines", 2002.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from kbench.intrinsics.products import matmul
+from kbench.solvers.interior_point.problem import BoxQP
+
+# Iterations that may pass without a smaller gap or residual: float64 allows no more.
+_MAX_IDLE = 15
+_MAX_ITERATIONS = 100
+# Fraction of the way to the nearest bound that a step goes.
+_TO_BOUND = 0.995
+
+
+@dataclass
+class Interior:
+    """A point of the method.
+
+    Attributes
+    ----------
+    x : (m,)
+        Between the bounds, not at them.
+    w : weights of the coefficients, see `Matrix`
+    b : (k,)
+        Multipliers of the equalities.
+    above, below : (m,)
+        x - l and u - x, which keep their digits where x is near a bound.
+    y, z : (m,)
+        Their multipliers.
+    n_iter : int
+    gap : float
+        above'y + below'z, in parts of the objective.
+    """
+
+    x: np.ndarray
+    w: np.ndarray
+    b: np.ndarray
+    above: np.ndarray
+    below: np.ndarray
+    y: np.ndarray
+    z: np.ndarray
+    n_iter: int = 0
+    gap: float = np.inf
+
+
+def minimise(
+    problem: BoxQP, gap: float = 1e-11, stop: Callable[[int], bool] = lambda n_iter: False
+) -> Interior:
+    """Return a point whose gap is at most `gap`, or the best one that float64 allows.
+
+    Parameters
+    ----------
+    problem : BoxQP
+        lower < upper everywhere.
+    gap : float
+        Complementarity at which to end, in parts of the objective.
+    stop : callable
+        Asked before each iteration, with its number.
+    """
+    point = _start(problem)
+    best, n_idle, best_merit, least = point, 0, np.inf, np.full(3, np.inf)
+    scale_of_p = float(np.abs(problem.p).max(initial=0.0))
+    while True:
+        Qx = problem.each_copy(problem.K.values(point.w))
+        residual = Qx + problem.p + matmul(point.b, problem.A) - point.y + point.z
+        infeasible = problem.d - matmul(problem.A, point.x)
+        products = float(point.above @ point.y + point.below @ point.z)
+        quadratic, linear = float(point.x @ Qx), float(problem.p @ point.x)
+        size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)), 1e-300)
+        point.gap = products / size
+        off = float(np.abs(residual).max(initial=0.0)) / max(scale_of_p, 1e-300)
+        off_sum = float(np.abs(infeasible).max(initial=0.0))
+        off_sum /= max(float(np.abs(point.x).sum()), 1e-300)
+        merit = max(point.gap, 1e-3 * off, off_sum)
+        if not np.isfinite(merit):
+            return best
+        sizes = np.array([products, off, off_sum])
+        n_idle = 0 if (sizes < 0.9 * least).any() else n_idle + 1
+        least = np.minimum(least, sizes)
+        if merit < best_merit:
+            best, best_merit = point, merit
+        if (
+            (point.gap <= gap and off <= 1e-9 and off_sum <= 1e-12)
+            or n_idle > _MAX_IDLE
+            or point.n_iter >= _MAX_ITERATIONS
+            or stop(point.n_iter)
+        ):
+            return best
+        try:
+            point = _step(problem, point, residual, infeasible, products)
+        except LinAlgError:
+            return best
+
+
+def _start(problem: BoxQP) -> Interior:
+    """The middle of the box, with multipliers that make up for half of the gradient there."""
+    half = 0.5 * (problem.upper - problem.lower)
+    x = problem.lower + half
+    size = np.full(len(x), max(float(np.abs(problem.p).max(initial=0.0)), 1e-300))
+    w = problem.K.weights(problem.coef(x))
+    return Interior(x, w, np.zeros(len(problem.A)), half, half, size, size)
+
+
+def _step(
+    problem: BoxQP,
+    point: Interior,
+    residual: np.ndarray,
+    infeasible: np.ndarray,
+    products: float,
+) -> Interior:
+    above, below, y, z = point.above, point.below, point.y, point.z
+    weight = y / above + z / below
+    solve = problem.newton(1.0 / weight)
+    difference = problem.K.difference(point.w, problem.coef(point.x))
+
+    def direction(cy: np.ndarray, cz: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Changes of x, w, b, y, z for the wanted changes cy and cz of the products."""
+        right = -residual + cy / above - cz / below
+        dx, dw, db = solve(right, difference, infeasible)
+        return dx, dw, db, (cy - y * dx) / above, (cz + z * dx) / below
+
+    dx, dw, db, dy, dz = direction(-above * y, -below * z)
+    t = min(_longest(above, dx), _longest(below, -dx), _longest(y, dy), _longest(z, dz))
+    after = float((above + t * dx) @ (y + t * dy) + (below - t * dx) @ (z + t * dz))
+    m = 2 * len(dx)
+    mu = products / m * (max(after, 0.0) / products) ** 3
+    dx, dw, db, dy, dz = direction(mu - above * y - dx * dy, mu - below * z + dx * dz)
+    t = min(_longest(above, dx), _longest(below, -dx), _longest(y, dy), _longest(z, dz))
+    t = min(1.0, _TO_BOUND * t)
+    return Interior(
+        point.x + t * dx,
+        point.w + t * dw,
+        point.b + t * db,
+        above + t * dx,
+        below - t * dx,
+        y + t * dy,
+        z + t * dz,
+        point.n_iter + 1,
+    )
+
+
+def _longest(values: np.ndarray, change: np.ndarray) -> float:
+    """The longest step, at most 1, after which values + step * change are not negative."""
+    least = float(np.min(change / values, initial=0.0))
+    return 1.0 if least > -1.0 else -1.0 / least

@@ -1,0 +1,397 @@
+"""The quadratic problem that the interior-point method solves, stated once for all its users.
+
+    min 1/2 x'Qx + p'x,   l <= x <= u,   A x = d,      Q = E'KE,   E x = s_1 x_1 + ... + s_c x_c
+
+x : (c n,) holds c copies of the n points with signs s: one copy for a classifier, whose coefficients
+have one sign each, and two for a regression, beta = x_1 - x_2, whose loss has a slope on both sides
+of zero. K is a factor V V' (`LowRank`) or a stored matrix (`Gram`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
+from scipy.linalg.lapack import dsytrf, dsytrs
+
+from kbench.intrinsics.products import matmul
+
+# Rows of V that are weighted and multiplied at once. 4,096 rows of 30 columns are 1 MB, which stays
+# in the L2 cache (`scripts/bench_small.py --low-rank`, 500,000 x 20).
+_BLOCK_ROWS = 4096
+# Columns whose correlations have a condition below this are not whitened: Cholesky factors then
+# keep 10 digits, and refined solves the others.
+_WELL_CONDITIONED = 1e5
+# Eigenvalues below this part of the largest one are rounding errors and are raised to it.
+_NOISE = 1e-13
+# The first diagonal shift, in parts of the diagonal, of a matrix that rounding has left indefinite;
+# each further one is 100 times as large.
+_SHIFT = 1e-15
+_MAX_SHIFTS = 7
+
+# Free variables, whose D is nothing, would swamp the equations of the weights. Those with T k(x, x)
+# above this number stay unknowns of their own, at most twice as many as equations.
+_FREE = 100.0
+# The largest residual of a solve, in parts of its right-hand side, and how often it is refined.
+_SOLVED = 1e-12
+_MAX_REFINEMENTS = 3
+
+# Rounds of scaling rows and columns by the roots of their largest entries.
+_EQUILIBRATIONS = 5
+
+# From residuals (r, s, t) to (dx, dw, db) with D dx + E'(values of dw) + A'db = r, where dw are the
+# weights of E dx but for s, and A dx = t.
+Newton = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+class Matrix(Protocol):
+    """A positive semidefinite matrix K of n points.
+
+    The method keeps weights w, from which values K beta are computed, apart from the coefficients
+    beta: sums over coefficients of a large C lose digits that the weights, which are small, keep.
+
+    Attributes
+    ----------
+    diagonal : (n,)
+    work : float
+        Multiplications of one factorisation.
+    """
+
+    diagonal: np.ndarray
+    work: float
+
+    def __len__(self) -> int: ...
+
+    def product(self, beta: np.ndarray) -> np.ndarray:
+        """K beta : (n,)."""
+
+    def weights(self, beta: np.ndarray) -> np.ndarray:
+        """w of coefficients beta."""
+
+    def values(self, w: np.ndarray) -> np.ndarray:
+        """K beta : (n,) of the weights w of beta."""
+
+    def difference(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
+        """By how much w misses the equation of the weights of beta; a vector like w."""
+
+    def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
+        """Factorise Newton's equations.
+
+        T : (c, n) >= 0, the inverse of the diagonal D
+        A : (k, c, n)
+        signs : (c,)
+        """
+
+
+@dataclass(frozen=True)
+class BoxQP:
+    """min 1/2 x'Qx + p'x, l <= x <= u, A x = d.
+
+    Attributes
+    ----------
+    K : Matrix of n points
+    p, lower, upper : (c n,) float64
+        lower <= upper, both finite; equal ones fix a variable.
+    A : (k, c n)
+        Of full rank over the variables that are not fixed; k = 0 for no equality.
+    d : (k,)
+    signs : (c,) of -1 and +1
+    """
+
+    K: Matrix
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    A: np.ndarray
+    d: np.ndarray
+    signs: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """c and n."""
+        return len(self.signs), len(self.K)
+
+    def coef(self, x: np.ndarray) -> np.ndarray:
+        """beta = E x : (n,)."""
+        return matmul(self.signs, x.reshape(self.shape))
+
+    def each_copy(self, values: np.ndarray) -> np.ndarray:
+        """E'values : (c n,)."""
+        return np.multiply.outer(self.signs, values).ravel()
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """Q x + p, from the coefficients."""
+        return self.each_copy(self.K.product(self.coef(x))) + self.p
+
+    def newton(self, T: np.ndarray) -> Newton:
+        """Factorise Newton's equations for D = 1 / T, T : (c n,)."""
+        shape = self.shape
+        return self.K.newton(T.reshape(shape), self.A.reshape(-1, *shape), self.signs)
+
+
+class LowRank:
+    """K = V V' of a factor V : (n, r) float64.
+
+    Correlated columns are whitened: with U = V Z, K = U R^-1 U' for R = Z'Z, whatever Z is, so that
+    Z need not be exact. The weights w solve R w = U'beta, and values are U w. Newton's equations
+    become r + k ones for the weights and the multipliers,
+
+        [ R + U'TU  U'TA' ] [dw]   [ U'T r - s ]
+        [ A T U     A T A'] [db] = [ A T r - t ],      dx = T (r - E'U dw - A'db)
+
+    (Fine and Scheinberg 2001; Ferris and Munson 2002): n r^2 multiplications.
+    """
+
+    def __init__(self, V: np.ndarray) -> None:
+        self.V = self._U = np.ascontiguousarray(V, np.float64)
+        n, r = self.V.shape
+        self.diagonal = np.einsum("ij,ij->i", self.V, self.V)
+        self.work = float(n) * r * (r + 1)
+        self._R = np.eye(r)
+        scale = np.sqrt(np.einsum("ij,ij->j", self.V, self.V))
+        scale[scale == 0.0] = 1.0
+        values, Z = eigh(_weighted_gram(self.V, None) / np.outer(scale, scale))
+        if values[0] < values[-1] / _WELL_CONDITIONED:
+            Z /= np.sqrt(np.maximum(values, _NOISE * values[-1])) * scale[:, None]
+            self._U = matmul(self.V, Z)
+            # Roundings of the first turn have left it far from orthogonal.
+            if values[0] < values[-1] * _NOISE**0.5:
+                values, turn = eigh(_weighted_gram(self._U, None))
+                turn /= np.sqrt(np.maximum(values, _NOISE * values[-1]))
+                self._U, Z = matmul(self._U, turn), matmul(Z, turn)
+            self._R = matmul(Z.T, Z)
+
+    def __len__(self) -> int:
+        return len(self.V)
+
+    def product(self, beta: np.ndarray) -> np.ndarray:
+        values: np.ndarray = matmul(self.V, matmul(self.V.T, beta))
+        return values
+
+    def weights(self, beta: np.ndarray) -> np.ndarray:
+        right = matmul(self._U.T, beta)
+        w: np.ndarray = _factorised(self._R.copy())(right)
+        return w
+
+    def values(self, w: np.ndarray) -> np.ndarray:
+        values: np.ndarray = matmul(self._U, w)
+        return values
+
+    def difference(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
+        rest: np.ndarray = matmul(self._R, w) - matmul(self._U.T, beta)
+        return rest
+
+    def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
+        U, (k, c, n), r = self._U, A.shape, self._U.shape[1]
+        A, weight = A.reshape(k, c * n), T.ravel()
+        free = _largest(weight * np.tile(self.diagonal, c), _FREE, 2 * (r + k))
+        f, row = len(free), free % n
+        rest = weight.copy()
+        rest[free] = 0.0
+        AT = A * rest
+        H = np.zeros((f + r + k, f + r + k))
+        H[np.arange(f), np.arange(f)] = 1.0 / weight[free]
+        H[f : f + r, :f] = (U[row] * signs[free // n, None]).T
+        H[f + r :, :f] = A[:, free]
+        M = H[f:, f:]
+        M[:r, :r] = -_weighted_gram(U, rest.reshape(c, n).sum(axis=0)) - self._R
+        M[r:, :r] = -matmul(np.einsum("c,kcn->kn", signs, AT.reshape(k, c, n)), U)
+        M[r:, r:] = -matmul(AT, A.T)
+        H[:f, f:], M[:r, r:] = H[f:, :f].T, M[r:, :r].T
+        C = H[:f, f:]
+        solve = _factorised_symmetric(H.copy())
+
+        def direction(
+            right: np.ndarray, s: np.ndarray, t: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            dx, both = rest * right, np.zeros(r + k)
+            first = last = np.full(3, np.inf)
+            for turn in range(1 + _MAX_REFINEMENTS):
+                of_free = right[free] - dx[free] / weight[free] - matmul(C, both)
+                of_w = s - matmul(U.T, matmul(signs, dx.reshape(c, n))) + matmul(self._R, both[:r])
+                of_b = t - matmul(A, dx)
+                size = [np.abs(part).max(initial=0.0) for part in (of_free, of_w, of_b)]
+                size = np.array(size)
+                first = size if turn == 0 else first
+                if turn and not (size < 0.5 * last).any():
+                    break
+                last = size
+                more = solve(np.concatenate([of_free, of_w, of_b]))
+                both += more[f:]
+                change = np.multiply.outer(signs, matmul(U, more[f : f + r])).ravel()
+                change += matmul(more[f + r :], A)
+                dx -= rest * change
+                dx[free] += more[:f]
+            return dx, both[:r], both[r:]
+
+        return direction
+
+
+class Gram:
+    """A stored kernel matrix K : (n, n) float64, whose weights are the coefficients.
+
+    Newton's equations are solved through the Cholesky factor of I + T^1/2 K T^1/2, n^3 / 3
+    multiplications: (D + Q)^-1 r = T (r - E'u), u = K g, g = T^1/2 (I + T^1/2 K T^1/2)^-1 T^-1/2 E T r.
+    Its eigenvalues are at least 1, so that semidefinite matrices need no regularisation.
+    """
+
+    def __init__(self, K: np.ndarray) -> None:
+        self.K = np.ascontiguousarray(K, np.float64)
+        self.diagonal = self.K.diagonal().copy()
+        self.work = len(self.K) ** 3 / 3.0
+
+    def __len__(self) -> int:
+        return len(self.K)
+
+    def product(self, beta: np.ndarray) -> np.ndarray:
+        values: np.ndarray = matmul(self.K, beta)
+        return values
+
+    values = product
+
+    def weights(self, beta: np.ndarray) -> np.ndarray:
+        return beta
+
+    def difference(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
+        return w - beta
+
+    def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
+        root = np.sqrt(T.sum(axis=0))
+        # Points whose weight is nothing do not move: only the others are factorised.
+        near = np.flatnonzero(root * root * self.diagonal > 1e-14)
+        every = len(near) == len(root)
+        part = root[near]
+        B = self.K.copy() if every else self.K[np.ix_(near, near)]
+        B *= part
+        B *= part[:, None]
+        B[np.diag_indices_from(B)] += 1.0
+        solve = _factorised(B)
+        columns = self.K if every else self.K[:, near]
+        most, every_point = T.argmax(axis=0), np.arange(T.shape[1])
+
+        def apart(right: np.ndarray) -> np.ndarray:
+            """(D + Q)^-1 right : (c, n)."""
+            g = part * solve(matmul(signs, T * right)[near] / part)
+            u = np.multiply.outer(signs, matmul(columns, g))
+            dx = T * (right - u)
+            # Of the copy that moves most, a difference of gradients would show its rounding.
+            whole = np.zeros(len(root))
+            whole[near] = g
+            others = matmul(signs, dx) - signs[most] * dx[most, every_point]
+            dx[most, every_point] = signs[most] * (whole - others)
+            return dx
+
+        H = np.array([apart(row) for row in A]).reshape(A.shape)
+        S = np.einsum("kcn,jcn->kj", A, H)
+
+        def joint(right: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            dx = apart(right)
+            db = np.zeros(len(A))
+            if len(A):
+                db = np.linalg.solve(S, np.einsum("kcn,cn->k", A, dx) - t)
+            return dx - np.einsum("k,kcn->cn", db, H), db
+
+        def direction(
+            right: np.ndarray, s: np.ndarray, t: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            # The weights follow the coefficients: w + dw = beta + E dx.
+            right = right.reshape(T.shape) + np.multiply.outer(signs, matmul(self.K, s))
+            dx, db = np.zeros(T.shape), np.zeros(len(A))
+            rest, rest_t, last = right, t, np.inf
+            D = np.divide(1.0, T, out=np.zeros_like(T), where=T > 0.0)
+            for _ in range(1 + _MAX_REFINEMENTS):
+                more, more_b = joint(rest, rest_t)
+                after, after_b = dx + more, db + more_b
+                u = np.multiply.outer(signs, matmul(self.K, matmul(signs, after)))
+                rest = right - D * after - u - np.einsum("k,kcn->cn", after_b, A)
+                rest = np.where(T > 0.0, rest, 0.0)
+                rest_t = t - np.einsum("kcn,cn->k", A, after)
+                size = float(np.abs(rest).max(initial=0.0))
+                if not size < last:
+                    break
+                dx, db, last = after, after_b, size
+                if size <= _SOLVED * float(np.abs(right).max(initial=0.0)):
+                    break
+            return dx.ravel(), matmul(signs, dx) - s, db
+
+        return direction
+
+
+def _largest(values: np.ndarray, least: float, at_most: int) -> np.ndarray:
+    """Places of the largest values above `least`, in their order."""
+    places = np.flatnonzero(values > least)
+    if len(places) > at_most:
+        places = np.sort(places[np.argpartition(-values[places], at_most)[:at_most]])
+    return places
+
+
+def _weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:
+    """U'TU : (r, r), summed over blocks of rows."""
+    n, r = U.shape
+    M = np.zeros((r, r))
+    for start in range(0, n, _BLOCK_ROWS):
+        rows = U[start : start + _BLOCK_ROWS]
+        if T is not None:
+            rows = rows * np.sqrt(T[start : start + _BLOCK_ROWS, None])
+        M += matmul(rows.T, rows)
+    return M
+
+
+def _factorised(M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The function that solves with M : (q, q), positive definite but for rounding; overwrites M.
+
+    Raises
+    ------
+    LinAlgError
+        M has entries that are not finite, or no shift of the diagonal makes it definite.
+    """
+    if not len(M):
+        return lambda right: right
+    unit = M.diagonal().copy()
+    if not (np.isfinite(unit).all() and (unit > 0.0).all()):
+        raise LinAlgError("the diagonal is not positive")
+    unit = 1.0 / np.sqrt(unit)
+    M *= unit
+    M *= unit[:, None]
+    for turn in range(_MAX_SHIFTS + 1):
+        try:
+            L = cholesky(M, lower=True, check_finite=False)
+        except LinAlgError:
+            if turn == _MAX_SHIFTS:
+                raise
+            M[np.diag_indices_from(M)] += len(M) * _SHIFT * 100.0**turn
+            continue
+        break
+    return lambda right: unit * cho_solve((L, True), unit * right, check_finite=False)
+
+
+def _factorised_symmetric(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The function that solves with H : (q, q), symmetric and indefinite; overwrites H.
+
+    Raises
+    ------
+    LinAlgError
+        H has entries that are not finite.
+    """
+    if not len(H):
+        return lambda right: right
+    if not np.isfinite(H).all():
+        raise LinAlgError("the matrix is not finite")
+    unit = np.ones(len(H))
+    for _ in range(_EQUILIBRATIONS):
+        largest = np.sqrt(np.abs(H).max(axis=0))
+        largest[largest == 0.0] = 1.0
+        H /= largest
+        H /= largest[:, None]
+        unit /= largest
+    factor, pivots, info = dsytrf(H, lower=1, overwrite_a=1)
+    if info > 0:
+        raise LinAlgError("the matrix is singular")
+
+    def solve(right: np.ndarray) -> np.ndarray:
+        solution, _ = dsytrs(factor, pivots, unit * right, lower=1)
+        result: np.ndarray = unit * solution
+        return result
+
+    return solve
