@@ -96,6 +96,8 @@ def _on_face(
     problem: BoxQP, x: np.ndarray, w: np.ndarray, b: np.ndarray, free: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x, w and b of the optimum on the face where all but `free` variables stay."""
+    if not free.any():
+        return x, problem.K.weights(problem.coef(x)), b
     typical = float(problem.K.diagonal.mean()) or 1.0
     solve = problem.newton(np.where(free, 1.0 / (_PROXIMAL * typical), 0.0))
     last = np.inf

@@ -109,11 +109,12 @@ def minimise(
 
 
 def _start(problem: BoxQP) -> Interior:
-    """The middle of the box, with multipliers that make up for half of the gradient there."""
+    """The middle of the box and no weights: multipliers of the size of p then suffice, while those of
+    the gradient of a large C would be as large as C."""
     half = 0.5 * (problem.upper - problem.lower)
     x = problem.lower + half
     size = np.full(len(x), max(float(np.abs(problem.p).max(initial=0.0)), 1e-300))
-    w = problem.K.weights(problem.coef(x))
+    w = np.zeros_like(problem.K.weights(problem.coef(x)))
     return Interior(x, w, np.zeros(len(problem.A)), half, half, size, size)
 
 
