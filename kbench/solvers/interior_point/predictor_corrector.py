@@ -60,7 +60,10 @@ class Interior:
 
 
 def minimise(
-    problem: BoxQP, gap: float = 1e-11, stop: Callable[[int], bool] = lambda n_iter: False
+    problem: BoxQP,
+    gap: float,
+    stop: Callable[[int], bool] = lambda n_iter: False,
+    point: Interior | None = None,
 ) -> Interior:
     """Return a point whose gap is at most `gap`, or the best one that float64 allows.
 
@@ -72,8 +75,10 @@ def minimise(
         Complementarity at which to end, in parts of the objective.
     stop : callable
         Asked before each iteration, with its number.
+    point : Interior, optional
+        Where to begin.
     """
-    point = _start(problem)
+    point = _start(problem) if point is None else point
     best, n_idle, best_merit, least = point, 0, np.inf, np.full(3, np.inf)
     scale_of_p = float(np.abs(problem.p).max(initial=0.0))
     while True:

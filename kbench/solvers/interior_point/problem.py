@@ -328,6 +328,9 @@ def _largest(values: np.ndarray, least: float, at_most: int) -> np.ndarray:
 
 def _weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:
     """U'TU : (r, r), summed over blocks of rows."""
+    if T is not None and 2 * np.count_nonzero(T) < len(T):
+        rows = np.flatnonzero(T)
+        U, T = U[rows], T[rows]
     n, r = U.shape
     M = np.zeros((r, r))
     for start in range(0, n, _BLOCK_ROWS):
