@@ -101,6 +101,17 @@ class Kernel(ABC):
         """Whether all matrices of these parameters are known to be positive semidefinite."""
         return self.of_rows and self.positive_semidefinite
 
+    def rank(self, n_features: int) -> float:
+        """Return the number of columns of `explicit_map`; inf if this kernel has none."""
+        return math.inf
+
+    def explicit_map(self, X: Any) -> np.ndarray:
+        """Return V : (n, rank) float64 with k(x_i, x_j) = <v_i, v_j> of rows X : (n, d).
+
+        X is dense or CSR; O(n rank) time and memory.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no explicit map")
+
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:
         """Return k(x, z) of two rows by the definition: what tests compare fast values with."""
         raise NotImplementedError(f"{type(self).__name__} has no formula")
@@ -225,6 +236,11 @@ def check_float_rows(rows: Any, n_features: int) -> int:
 def csr_rows(X: Any) -> Any:
     """X as a CSR array with each column at most once in a row."""
     return canonical(sp.csr_array(X))
+
+
+def dense_float64(X: Any) -> np.ndarray:
+    """X : (n, d), dense or CSR, as a dense float64 array."""
+    return np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
 
 
 def squared_norms(A: Any) -> np.ndarray:

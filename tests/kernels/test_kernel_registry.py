@@ -302,3 +302,26 @@ def test_a_name_that_is_missing_or_taken_is_refused():
     with pytest.raises(ValueError, match="kernel is 'rfb', should be one of"):
         make_kernel("rfb", points(3, 2))
     assert parameters(KERNELS["rbf"]) == {"gamma": GAMMA}
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("coef0", [0.0, 0.7])
+@pytest.mark.parametrize("degree", [1, 2, 3, 5])
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_inner_products_of_an_explicit_map_are_the_kernels_values(name, degree, coef0, form):
+    X = points(12, 4)
+    kernel = make_kernel(name, X, gamma=0.3, degree=degree, coef0=coef0)
+    if math.isinf(kernel.rank(4)):
+        with pytest.raises(NotImplementedError, match="no explicit map"):
+            kernel.explicit_map(X)
+        return
+    V = kernel.explicit_map(FORMS[form](X))
+    assert V.shape == (12, kernel.rank(4)) and V.dtype == np.float64
+    assert np.allclose(V @ V.T, naive(kernel, X, X), rtol=1e-12, atol=1e-12)
+
+
+def test_kernels_of_finite_rank_are_the_linear_one_and_polynomials_without_a_negative_constant():
+    X = points(5, 3)
+    finite = {name for name in OF_ROWS if not math.isinf(make(name, X).rank(3))}
+    assert finite == {"linear", "poly"}
+    assert math.isinf(make_kernel("poly", X, gamma=1.0, degree=2, coef0=-0.5).rank(3))

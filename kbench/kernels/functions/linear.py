@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kbench.kernels.inner_products import InnerProductKernel
-from kbench.kernels.kernel import squared_norms
+from kbench.kernels.kernel import dense_float64, squared_norms
 from kbench.kernels.registry import registered
 
 
@@ -16,6 +16,12 @@ class Linear(InnerProductKernel):
     """k(x, z) = <x, z>."""
 
     name: ClassVar[str] = "linear"
+
+    def rank(self, n_features: int) -> float:
+        return n_features
+
+    def explicit_map(self, X: Any) -> np.ndarray:
+        return dense_float64(X)
 
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:
         return float(x @ z)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kbench.kernels.inner_products import InnerProductKernel
-from kbench.kernels.kernel import GAMMA, Range, parameter, squared_norms
+from kbench.kernels.kernel import GAMMA, Range, dense_float64, parameter, squared_norms
 from kbench.kernels.registry import registered
 
 
@@ -25,6 +25,39 @@ class Polynomial(InnerProductKernel):
     @property
     def is_definite(self) -> bool:
         return self.coef0 >= 0.0
+
+    def rank(self, n_features: int) -> float:
+        """Monomials of degree `degree`, of one variable more if there is a constant."""
+        if self.coef0 < 0.0:
+            return math.inf
+        variables = n_features + (self.coef0 > 0.0)
+        return math.comb(variables + self.degree - 1, self.degree)
+
+    def explicit_map(self, X: Any) -> np.ndarray:
+        """The monomials in the order of their powers, times the roots of their coefficients.
+
+        (<u, w>)^p is the sum over the monomials u^a of degree p of (p over a) u^a w^a, with a
+        constant sqrt(coef0) as one more entry of u = sqrt(gamma) x.
+        """
+        U = math.sqrt(self.gamma) * dense_float64(X)
+        if self.coef0 > 0.0:
+            U = np.column_stack([U, np.full(len(U), math.sqrt(self.coef0))])
+        d = U.shape[1]
+        # A monomial is its power of each variable up to the last one that it has.
+        powers, last = [[0] * d], np.zeros(1, np.intp)
+        V = np.ones((len(U), 1))
+        for _ in range(self.degree):
+            blocks, grown, ends = [], [], []
+            for k, (one, first) in enumerate(zip(powers, last, strict=True)):
+                blocks.append(V[:, [k]] * U[:, first:])
+                for j in range(first, d):
+                    grown.append([*one[:j], one[j] + 1, *one[j + 1 :]])
+                    ends.append(j)
+            V, powers, last = np.hstack(blocks), grown, np.array(ends)
+        whole = math.factorial(self.degree)
+        factors = [math.sqrt(whole / math.prod(map(math.factorial, one))) for one in powers]
+        V *= factors
+        return V
 
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:
         return float((self.gamma * (x @ z) + self.coef0) ** self.degree)

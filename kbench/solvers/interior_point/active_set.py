@@ -29,7 +29,7 @@ _PROXIMAL = 1e-9
 # A multiplier of the wrong sign is one if it exceeds this part of the mean abs p.
 _WRONG = 1e-9
 # The sum of coefficients may miss the equality by this part of their size.
-_MAX_OFF = 1e-9
+MAX_OFF = 1e-9
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def finish(problem: BoxQP, point: Interior) -> Optimum:
             at_upper |= free & (end > x) & (problem.upper - x <= nearness)
             continue
         candidate = assess(problem, x, b)
-        if candidate.gap < best.gap or best.off > _MAX_OFF:
+        if candidate.gap < best.gap or best.off > MAX_OFF:
             best = candidate
         slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
         misses = np.where(at_lower, -slope, np.where(at_upper, slope, 0.0))

@@ -63,6 +63,9 @@ class Matrix(Protocol):
 
     def __len__(self) -> int: ...
 
+    def take(self, points: np.ndarray) -> "Matrix":
+        """The matrix of some of the points."""
+
     def product(self, beta: np.ndarray) -> np.ndarray:
         """K beta : (n,)."""
 
@@ -144,13 +147,17 @@ class LowRank:
     """
 
     def __init__(self, V: np.ndarray) -> None:
-        self.V = self._U = np.ascontiguousarray(V, np.float64)
+        V = np.asarray(V, np.float64)
+        scale = np.sqrt(np.einsum("ij,ij->j", V, V))
+        if not scale.all():
+            V, scale = V[:, scale > 0.0], scale[scale > 0.0]
+        self.V = self._U = np.ascontiguousarray(V)
         n, r = self.V.shape
         self.diagonal = np.einsum("ij,ij->i", self.V, self.V)
         self.work = float(n) * r * (r + 1)
         self._R = np.eye(r)
-        scale = np.sqrt(np.einsum("ij,ij->j", self.V, self.V))
-        scale[scale == 0.0] = 1.0
+        if not r:
+            return
         values, Z = eigh(_weighted_gram(self.V, None) / np.outer(scale, scale))
         if values[0] < values[-1] / _WELL_CONDITIONED:
             Z /= np.sqrt(np.maximum(values, _NOISE * values[-1])) * scale[:, None]
@@ -164,6 +171,9 @@ class LowRank:
 
     def __len__(self) -> int:
         return len(self.V)
+
+    def take(self, points: np.ndarray) -> "LowRank":
+        return LowRank(self.V[points])
 
     def product(self, beta: np.ndarray) -> np.ndarray:
         values: np.ndarray = matmul(self.V, matmul(self.V.T, beta))
@@ -243,6 +253,9 @@ class Gram:
 
     def __len__(self) -> int:
         return len(self.K)
+
+    def take(self, points: np.ndarray) -> "Gram":
+        return Gram(self.K[np.ix_(points, points)])
 
     def product(self, beta: np.ndarray) -> np.ndarray:
         values: np.ndarray = matmul(self.K, beta)

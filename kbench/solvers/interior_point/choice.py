@@ -1,0 +1,34 @@
+"""Which problems the interior-point method gets, by counted work."""
+
+# Factorisations that a problem takes, as a rule: 15 to 40.
+_FACTORISATIONS = 25
+# The factor's columns may be at most this part of its rows, so that r x r matrices are cheap.
+_ROWS_PER_COLUMN = 10
+# Nanoseconds of a multiplication of a factorisation, and of what else an iteration does.
+_NANOSECONDS = 0.06
+_NANOSECONDS_OF_ITERATION = 250_000.0
+# Nanoseconds of a step of two coefficients of the small engine: for each point, and in any case.
+_NANOSECONDS_PER_POINT = 0.6
+_NANOSECONDS_OF_STEP = 60.0
+# Points up to which a problem of any kernel is solved on its stored matrix.
+MAX_STORED = 2000
+
+
+def is_low_rank(n: int, rank: float, n_features: int) -> bool:
+    """Whether n points of a kernel of this rank are solved on its explicit map at once.
+
+    25 factorisations of n r^2 multiplications are compared with the n^2 d of a dual solver, which
+    computes most kernel values once.
+    """
+    if not 0 < rank * _ROWS_PER_COLUMN <= n:
+        return False
+    return _FACTORISATIONS * rank * rank <= n * n_features
+
+
+def steps_before(n: int, work: float) -> int:
+    """How many steps of two coefficients among n points cost as much as the interior-point method.
+
+    work : multiplications of a factorisation, `Matrix.work`
+    """
+    cost = _FACTORISATIONS * (_NANOSECONDS_OF_ITERATION + _NANOSECONDS * work)
+    return int(cost / (_NANOSECONDS_OF_STEP + _NANOSECONDS_PER_POINT * n))
