@@ -10,8 +10,6 @@ _NANOSECONDS_OF_ITERATION = 250_000.0
 # Nanoseconds of a step of two coefficients of the small engine: for each point, and in any case.
 _NANOSECONDS_PER_POINT = 0.6
 _NANOSECONDS_OF_STEP = 60.0
-# Points up to which a problem of any kernel is solved on its stored matrix.
-MAX_STORED = 2000
 
 
 def is_low_rank(n: int, rank: float, n_features: int) -> bool:
@@ -32,3 +30,8 @@ def steps_before(n: int, work: float) -> int:
     """
     cost = _FACTORISATIONS * (_NANOSECONDS_OF_ITERATION + _NANOSECONDS * work)
     return int(cost / (_NANOSECONDS_OF_STEP + _NANOSECONDS_PER_POINT * n))
+
+
+def factorisation(n: int, rank: float) -> float:
+    """Multiplications of the cheaper factorisation of n points: of the map's columns, or n^3 / 3."""
+    return min(n * rank * (rank + 1.0), n**3 / 3.0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from kbench.solvers.interior_point.active_set import MAX_OFF, Optimum, finish
 from kbench.solvers.interior_point.predictor_corrector import minimise
-from kbench.solvers.interior_point.problem import BoxQP, Gram, LowRank, Matrix
+from kbench.solvers.interior_point.problem import BoxQP, Matrix
 
 # Gaps, in parts of the objective, at which the active set is tried. Most problems end with the first.
 _GAPS = (1e-8, 1e-11, 1e-14)
@@ -35,7 +35,7 @@ class InteriorResult:
         As in `BoxDualResult`, from residuals that were summed afresh.
     n_iter : int
         Iterations.
-    stop_reason : {"tol", "rounding", "max_time", "failed"}
+    stop_reason : {"tol", "rounding", "max_iter", "max_time", "failed"}
         "rounding": the violation is above `tol` and below what float64 sums of these coefficients
         can tell from zero; "failed": the method found no optimum.
     """
@@ -81,8 +81,7 @@ def solve_interior(
     -----
     20 to 50 iterations of `K.work` multiplications each; memory is that of K and O(n).
     """
-    moves = np.flatnonzero(lower < upper)
-    n = len(z)
+    moves, n = np.flatnonzero(lower < upper), len(z)
     if len(moves) < n:
         K, z, lower, upper = K.take(moves), z[moves], lower[moves], upper[moves]
     problem = _problem(K, z, lower, upper, epsilon, coupled)
@@ -105,7 +104,7 @@ def solve_interior(
         if ended or (best.off <= MAX_OFF and best.violation <= tol and best.relative_gap <= _EXACT):
             break
     assert best is not None and point is not None
-    coef = _coefficients(problem, best.x)
+    coef = problem.coef(best.x) + 0.0  # no -0.0
     if best.off <= MAX_OFF and best.violation <= tol:
         reason = "tol"
     elif ended:
@@ -116,8 +115,7 @@ def solve_interior(
         reason = "failed"
     every = np.zeros(n)
     every[moves] = coef
-    # The multiplier of a regression belongs to the copy that grows.
-    intercept = float(best.b[0]) if coupled else 0.0
+    intercept = float(best.b[0]) - K.offset(coef) if coupled else 0.0
     return InteriorResult(
         coef=every,
         intercept=intercept,
@@ -159,12 +157,3 @@ def _problem(
         lower, upper = np.concatenate([zeros, zeros]), np.concatenate([upper, -lower])
     A = np.repeat(signs, len(z))[None] if coupled else np.empty((0, len(p)))
     return BoxQP(K, p, lower, upper, A, np.zeros(len(A)), signs)
-
-
-def _coefficients(problem: BoxQP, x: np.ndarray) -> np.ndarray:
-    coef: np.ndarray = problem.coef(x)
-    # Not -0.0.
-    return coef + 0.0
-
-
-__all__ = ["Gram", "InteriorResult", "LowRank", "rounding", "solve_interior"]

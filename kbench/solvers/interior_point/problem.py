@@ -25,6 +25,8 @@ _BLOCK_ROWS = 4096
 _WELL_CONDITIONED = 1e5
 # Eigenvalues below this part of the largest one are rounding errors and are raised to it.
 _NOISE = 1e-13
+# Eigenvalues of a given matrix down to minus this part of its trace count as zeros.
+_NEGATIVE = 1e-14
 # The first diagonal shift, in parts of the diagonal, of a matrix that rounding has left indefinite;
 # each further one is 100 times as large.
 _SHIFT = 1e-15
@@ -68,6 +70,9 @@ class Matrix(Protocol):
 
     def product(self, beta: np.ndarray) -> np.ndarray:
         """K beta : (n,)."""
+
+    def offset(self, beta: np.ndarray) -> float:
+        """What a factor's centring has taken from all of K beta, for coefficients of sum 0."""
 
     def weights(self, beta: np.ndarray) -> np.ndarray:
         """w of coefficients beta."""
@@ -136,6 +141,9 @@ class BoxQP:
 class LowRank:
     """K = V V' of a factor V : (n, r) float64.
 
+    `centred` subtracts the means of its columns, which changes nothing but the multiplier where the
+    coefficients sum to 0, and keeps the digits that large means would take.
+
     Correlated columns are whitened: with U = V Z, K = U R^-1 U' for R = Z'Z, whatever Z is, so that
     Z need not be exact. The weights w solve R w = U'beta, and values are U w. Newton's equations
     become r + k ones for the weights and the multipliers,
@@ -146,10 +154,15 @@ class LowRank:
     (Fine and Scheinberg 2001; Ferris and Munson 2002): n r^2 multiplications.
     """
 
-    def __init__(self, V: np.ndarray) -> None:
+    def __init__(self, V: np.ndarray, *, centred: bool = False) -> None:
         V = np.asarray(V, np.float64)
+        self._centred, self._mean = centred, np.zeros(V.shape[1])
+        if centred:
+            self._mean = V.mean(axis=0)
+            V = V - self._mean
         scale = np.sqrt(np.einsum("ij,ij->j", V, V))
         if not scale.all():
+            self._mean = self._mean[scale > 0.0]
             V, scale = V[:, scale > 0.0], scale[scale > 0.0]
         self.V = self._U = np.ascontiguousarray(V)
         n, r = self.V.shape
@@ -173,7 +186,10 @@ class LowRank:
         return len(self.V)
 
     def take(self, points: np.ndarray) -> "LowRank":
-        return LowRank(self.V[points])
+        return LowRank(self.V[points] + self._mean, centred=self._centred)
+
+    def offset(self, beta: np.ndarray) -> float:
+        return float(matmul(self._mean, matmul(self.V.T, beta)))
 
     def product(self, beta: np.ndarray) -> np.ndarray:
         values: np.ndarray = matmul(self.V, matmul(self.V.T, beta))
@@ -257,6 +273,9 @@ class Gram:
     def take(self, points: np.ndarray) -> "Gram":
         return Gram(self.K[np.ix_(points, points)])
 
+    def offset(self, beta: np.ndarray) -> float:
+        return 0.0
+
     def product(self, beta: np.ndarray) -> np.ndarray:
         values: np.ndarray = matmul(self.K, beta)
         return values
@@ -329,6 +348,19 @@ class Gram:
             return dx.ravel(), matmul(signs, dx) - s, db
 
         return direction
+
+
+def is_semidefinite(K: np.ndarray) -> bool:
+    """Whether K : (n, n) is symmetric and positive semidefinite, but for rounding."""
+    largest = float(np.abs(K.diagonal()).max(initial=0.0))
+    if not np.allclose(K, K.T, rtol=0.0, atol=1e-12 * largest):
+        return False
+    shifted = K + len(K) * _NEGATIVE * largest * np.eye(len(K))
+    try:
+        cholesky(shifted, lower=True, overwrite_a=True)
+    except (LinAlgError, ValueError):
+        return False
+    return True
 
 
 def _largest(values: np.ndarray, least: float, at_most: int) -> np.ndarray:

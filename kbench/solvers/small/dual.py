@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from kbench.intrinsics.products import matmul
+from kbench.solvers.interior_point.choice import steps_before
+from kbench.solvers.interior_point.duals import solve_interior
 from kbench.solvers.small import steps
 from kbench.solvers.small.rows import Rows, by_feature
 from kbench.solvers.small.steps import (
@@ -86,9 +88,12 @@ class SmallDualResult:
     n_iter : (m,) ints
         Steps.
     stop_reason : tuple of m str
-        "tol", "max_iter", "max_time", or "precision": float32 rows do not allow to reach `tol`.
+        "tol", "max_iter", "max_time", "precision": float32 rows do not allow to reach `tol`, or
+        "rounding": float64 sums of these coefficients do not allow it.
     kernel_entries : int
         Kernel values computed.
+    interior : tuple of m ints
+        Iterations of the interior-point method that are among `n_iter`; 0 where it was not needed.
     """
 
     coef: np.ndarray
@@ -99,6 +104,7 @@ class SmallDualResult:
     n_iter: np.ndarray
     stop_reason: tuple[str, ...]
     kernel_entries: int
+    interior: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,8 @@ class Limits:
     steps_per_call : int
         Steps between two checks of the deadline, and between two calls of the trace; 20,000 take
         about 10 ms. Set by hand.
+    memory_mb : float
+        MB of float64 kernel values that the interior-point method may take, three times n^2.
     """
 
     tol: float
@@ -124,6 +132,7 @@ class Limits:
     deadline: Deadline
     trace: Trace
     steps_per_call: int = 20_000
+    memory_mb: float = 1000.0
 
 
 def solve_pairs(
@@ -166,7 +175,7 @@ def solve_pairs(
     needed = {c for pair in pairs for c in pair}
     parts = _class_parts(rows, spans, needed, memory_mb)
     coef = np.zeros((k - 1, n)) if coef0 is None else coef0.copy()
-    report, reasons = np.zeros((len(pairs), N_REPORTED)), []
+    report, reasons, interior = np.zeros((len(pairs), N_REPORTED)), [], []
     for p, (a, b) in enumerate(pairs):
         n_a, cross = sizes[a], _NO_VALUES
         search.resize(n_a + sizes[b])
@@ -181,11 +190,12 @@ def solve_pairs(
             cross = rows.block(spans[a], spans[b])
         values = (*parts[a], *parts[b], cross)
         reasons.append(search.run(0.0, values, report[p], (spans[a], spans[b]), warm=warm))
+        interior.append(search.iterations)
         coef[b - 1, spans[a]], coef[a, spans[b]] = beta[:n_a], beta[n_a:]
     within = 0
     if rows.points is not None:
         within = sum(int(known.sum()) * len(known) for *_, known in parts.values())
-    return _result(coef, report, reasons, rows.n_entries + within)
+    return _result(coef, report, reasons, rows.n_entries + within, interior)
 
 
 def solve_each(
@@ -217,7 +227,7 @@ def solve_each(
     (m, n), all_points = targets.shape, slice(0, len(rows))
     search = _Search(rows, n, limits)
     coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
-    report, reasons = np.zeros((m, N_REPORTED)), []
+    report, reasons, interior = np.zeros((m, N_REPORTED)), [], []
     search.state[DIAGONAL] = rows.diagonal
     points = np.empty((0, n), np.float32) if rows.points is None else by_feature(rows.points)
     if rows.points is None:
@@ -235,8 +245,9 @@ def solve_each(
             report[j, ROWS] = report[j - 1, ROWS]
         values, warm = (*a, *b, _NO_VALUES), coef0 is not None
         reasons.append(search.run(epsilon, values, report[j], (all_points,), warm=warm))
+        interior.append(search.iterations)
         coef[j] = problem[BETA]
-    return _result(coef, report, reasons, rows.n_entries)
+    return _result(coef, report, reasons, rows.n_entries, interior)
 
 
 _NO_VALUES = np.empty((0, 0), np.float32)
@@ -274,6 +285,7 @@ class _Search:
         self._sums = np.empty(n + PADDING, np.float32)
         self.resize(n)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
+        self.iterations, self._matrix = 0, None
         self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
 
     def resize(self, n: int) -> None:
@@ -286,6 +298,7 @@ class _Search:
         self.state = self._state[: 6 * n].reshape(6, n)
         self.rows, self.slot = self._rows[: n * n].reshape(n, n), self._slots[:n]
         self.slot[:] = -1
+        self._matrix = None
 
     def run(
         self,
@@ -306,6 +319,7 @@ class _Search:
         Returns the reason of the stop.
         """
         limits, problem, state = self._limits, self.problem, self.state
+        self.iterations = 0
         problem[RESIDUAL] = problem[EXACT_RESIDUAL] = problem[Z]
         problem[EXACT_BETA] = 0.0
         values = (*values, self._source.factor, self._sums, self.rows, self.slot)
@@ -313,17 +327,24 @@ class _Search:
             begin_at(*values, problem, report)
         values += (problem, state, epsilon, self._flat, *self._source.entry_errors)
         left = 2**62 if limits.max_iter < 0 else limits.max_iter
+        before_interior = self._steps_before_interior()
         fresh, best, n_worse = True, math.inf, 0
         while True:
-            n_steps, before = left, report[STEPS]
+            n_steps, before = min(left, before_interior), report[STEPS]
             if self._watched:
-                n_steps = 0 if limits.deadline.passed else min(left, limits.steps_per_call)
+                n_steps = 0 if limits.deadline.passed else min(n_steps, limits.steps_per_call)
             status = descend(*values, limits.tol, n_steps, fresh, report)
             # NaNs of sums that overflow would stand in the objective.
             if status == SOLVED and math.isfinite(report[OBJECTIVE]):
                 reason = "tol"
                 break
-            left, fresh = left - int(report[STEPS] - before), False
+            taken = int(report[STEPS] - before)
+            left, before_interior, fresh = left - taken, before_interior - taken, False
+            if status == OUT_OF_STEPS and left > 0 and before_interior <= 0:
+                before_interior = 2**62
+                if reason := self._interior(epsilon, spans, report):
+                    break
+                continue
             if status == OUT_OF_STEPS:
                 if left <= 0 or limits.deadline.passed:
                     reason = "max_iter" if left <= 0 else "max_time"
@@ -340,14 +361,57 @@ class _Search:
             account(problem, state, epsilon, report)
             n_worse = 0 if report[VIOLATION] < 0.9 * best else n_worse + 1
             best, fresh = min(best, report[VIOLATION]), True
-            if report[VIOLATION] <= limits.tol or n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
-                reason = "tol" if report[VIOLATION] <= limits.tol else "precision"
+            if report[VIOLATION] <= limits.tol:
+                reason = "tol"
+                break
+            if n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
+                reason = self._interior(epsilon, spans, report) or "precision"
                 break
             self._exact_residual(np.flatnonzero(~near), spans)
             problem[EXACT_RESIDUAL] = problem[RESIDUAL]
             problem[EXACT_BETA] = problem[BETA]
         self._show(report)
         return reason
+
+    def _places(self, spans: tuple[slice, ...]) -> np.ndarray:
+        """The n points among those of the source."""
+        return np.concatenate([np.arange(span.start, span.stop) for span in spans])
+
+    def _steps_before_interior(self) -> int:
+        """Steps that cost as much as the interior-point method, which then takes over."""
+        n = self.problem.shape[1]
+        work = self._source.work(n)
+        if math.isinf(work) or 24.0 * n * n > self._limits.memory_mb * 1e6:
+            return 2**62
+        return steps_before(n, work)
+
+    def _interior(self, epsilon: float, spans: tuple[slice, ...], report: np.ndarray) -> str:
+        """Solve by the interior-point method; "" if that fails, and nothing is changed."""
+        problem, limits = self.problem, self._limits
+        if math.isinf(self._source.work(problem.shape[1])):
+            return ""
+        if self._matrix is None:
+            self._matrix = self._source.whole(self._places(spans))
+        if self._matrix is None:
+            return ""
+        result = solve_interior(
+            self._matrix,
+            problem[Z],
+            problem[LOWER],
+            problem[UPPER],
+            coupled=True,
+            tol=limits.tol,
+            epsilon=epsilon,
+            stopped=lambda: limits.deadline.passed,
+        )
+        report[STEPS] += result.n_iter
+        if result.stop_reason not in ("tol", "rounding"):
+            return ""
+        problem[BETA] = result.coef
+        report[VIOLATION], report[INTERCEPT] = result.violation, result.intercept
+        report[OBJECTIVE], report[GAP] = result.objective, result.duality_gap
+        self.iterations = result.n_iter
+        return result.stop_reason
 
     def _settle(self, epsilon: float, spans: tuple[slice, ...], report: np.ndarray) -> None:
         """End at a limit: see `kbench.solvers.stopped`."""
@@ -374,7 +438,7 @@ class _Search:
         """Set e = z - K beta at some places from float64 kernel values."""
         problem = self.problem
         z, beta, e = problem[Z], problem[BETA], problem[RESIDUAL]
-        points = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+        points = self._places(spans)
         support = np.flatnonzero(beta)
         rows, columns, weights = points[places], points[support], beta[support]
         values = np.empty(len(rows))
@@ -386,7 +450,11 @@ class _Search:
 
 
 def _result(
-    coef: np.ndarray, report: np.ndarray, reasons: list[str], n_entries: int
+    coef: np.ndarray,
+    report: np.ndarray,
+    reasons: list[str],
+    n_entries: int,
+    interior: list[int],
 ) -> SmallDualResult:
     return SmallDualResult(
         coef=coef,
@@ -397,4 +465,5 @@ def _result(
         n_iter=report[:, STEPS].astype(np.int64),
         stop_reason=tuple(reasons),
         kernel_entries=n_entries + int(report[:, ENTRIES].sum()),
+        interior=tuple(interior),
     )

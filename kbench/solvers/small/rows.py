@@ -16,6 +16,8 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.distances import check_spread
 from kbench.kernels.kernel import squared_norms
 from kbench.kernels.value_range import check_values, limit
+from kbench.solvers.interior_point.choice import factorisation
+from kbench.solvers.interior_point.problem import Gram, LowRank, Matrix, is_semidefinite
 from kbench.solvers.small.steps import PADDING, POWER_ERROR, POWER_RELATIVE_ERROR
 
 # Up to this many features rows are computed when they are needed; above, one matrix product of
@@ -72,6 +74,12 @@ class Rows(Protocol):
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Values between points of these indices; (a, b) float64."""
+
+    def work(self, n: int) -> float:
+        """Multiplications of a factorisation of n points for `whole`; inf for indefinite kernels."""
+
+    def whole(self, points: np.ndarray) -> Matrix | None:
+        """All values between points of these indices; None if they are not semidefinite."""
 
 
 def by_feature(points: np.ndarray) -> np.ndarray:
@@ -152,6 +160,14 @@ class GaussianRows:
         Z *= math.sqrt(2.0 * self._gamma)
         return Z, 0.5 * squared_norms(Z)
 
+    def work(self, n: int) -> float:
+        return factorisation(n, math.inf)
+
+    def whole(self, points: np.ndarray) -> Matrix:
+        K = self.exact(points, points)
+        np.fill_diagonal(K, 1.0)
+        return Gram(K)
+
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         values = self._values(self._Z32, self._h32, rows, columns)
         if rows == columns:
@@ -217,6 +233,25 @@ class MatrixRows:
     @property
     def n_entries(self) -> int:
         return self._kernel.n_entries
+
+    def _rank(self) -> float:
+        X = self._kernel.X
+        return math.inf if X is None else self._kernel.kernel.rank(X.shape[1])
+
+    def work(self, n: int) -> float:
+        kernel = self._kernel.kernel
+        # Given values, and those of a function, are looked at in `whole`.
+        if not kernel.is_definite and kernel.of_rows:
+            return math.inf
+        return factorisation(n, self._rank())
+
+    def whole(self, points: np.ndarray) -> Matrix | None:
+        kernel, n = self._kernel.kernel, len(points)
+        if factorisation(n, self._rank()) < factorisation(n, math.inf):
+            rows = self._kernel.X[self._order[points]]
+            return LowRank(kernel.explicit_map(rows), centred=True)
+        K = self.exact(points, points)
+        return Gram(K) if kernel.is_definite or is_semidefinite(K) else None
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         points = np.arange(len(self))
