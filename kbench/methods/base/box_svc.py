@@ -166,6 +166,11 @@ class Start(NamedTuple):
     gradient: np.ndarray | None = None  # (n, m), nan where it is not known
     gradient_error: float = 0.0  # bound on its error
 
+    def of(self, p: int) -> "Start":
+        """The start of problem p alone."""
+        gradient = None if self.gradient is None else self.gradient[:, [p]]
+        return Start(self.alpha[:, [p]], gradient, self.gradient_error)
+
 
 def solve_problems(
     kernel: KernelMatrix,

@@ -22,6 +22,7 @@ from kbench.methods.base.penalty import PENALTY
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import class_weights
 from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
+from kbench.methods.exact.interior import Interior
 from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
 from kbench.methods.exact.small_machine import is_dense_gaussian, pair_expansion, shared_expansion
 from kbench.methods.exact.svc_conventions import (
@@ -32,6 +33,7 @@ from kbench.methods.exact.svc_conventions import (
     read_only,
     warn_of_unbounded,
 )
+from kbench.solvers import BoxDualResult
 from kbench.solvers.small import Limits, is_small, solve_each, solve_pairs
 from kbench.trace import Deadline, Trace
 
@@ -148,6 +150,8 @@ class KernelSVC(TakesAnyRows, BoxSVC):
     converged_ : bool
     kernel_entries_ : int
         Kernel values computed in `fit`.
+    notes_ : tuple of str
+        Whether the interior-point method was used.
     timings_ : dict of str to float
         Seconds of "prepare", "solve" and, with `probability`, "calibrate".
     model_bytes_ : int
@@ -339,9 +343,11 @@ class KernelSVC(TakesAnyRows, BoxSVC):
         solution = Solution(m, np.zeros((k - 1 if self._takes_pairs else m, n)))
         last = self._comparable_last_fit(data)
         small = self._small_problems(data) if self.fit_intercept else []
+        interior = self._interior(data, deadline, trace)
+        by_rank = self._solve_by_rank(data, set(range(m)) - set(small), interior, solution)
         if small:
             coef0 = None if last is None else last.scaled(data.C)
-            limits = Limits(self.tol, self.max_iter, deadline, trace)
+            limits = Limits(self.tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
             try:
                 self._solve_small(data, small, coef0, limits, solution)
             except KernelRangeError:
@@ -349,38 +355,77 @@ class KernelSVC(TakesAnyRows, BoxSVC):
                 if data.matrix(self.dtype).dtype == np.float32:
                     raise
                 small = []
-        unsolved = sorted(set(range(m)) - {p for p in small if solution.reasons[p] != "precision"})
+        done = by_rank | {p for p in small if solution.reasons[p] != "precision"}
+        unsolved = sorted(set(range(m)) - done)
         if not unsolved:
             return solution, None
         matrix = data.matrix(self.dtype)
         problem = Problem(data.X, matrix, self._signs(data.labels), data.C, data.labels)
         start = self._start(problem, last, key)
-        if start is not None:
-            gradient = None if start.gradient is None else start.gradient[:, unsolved]
-            start = Start(start.alpha[:, unsolved], gradient, start.gradient_error)
-        results = solve_problems(
-            matrix,
-            problem.Y[:, unsolved],
-            problem.C,
-            start,
-            max_time=deadline.seconds_left(),
-            trace=trace,
-            intercept=self.fit_intercept,
-            split=self.split,
-            **self._solver_options(),
-        )
+        results = [
+            interior.bounded(
+                data.dual(problem.Y[:, p]),
+                self.max_iter,
+                lambda steps, p=p: solve_problems(
+                    matrix,
+                    problem.Y[:, [p]],
+                    problem.C,
+                    None if start is None else start.of(p),
+                    max_time=deadline.seconds_left(),
+                    trace=trace,
+                    intercept=self.fit_intercept,
+                    split=self.split,
+                    **(self._solver_options() | {"max_iter": steps}),
+                )[0],
+            )
+            for p in unsolved
+        ]
         for p, result in zip(unsolved, results, strict=True):
-            solution.record(p, result)
-            solution.reasons[p] = result.stop_reason
-            coef = result.alpha * problem.Y[:, p]
-            if self._takes_pairs:
-                a, b = self._pairs[p]
-                of_a, of_b = data.labels == a, data.labels == b
-                solution.coef[b - 1, of_a], solution.coef[a, of_b] = coef[of_a], coef[of_b]
-            else:
-                solution.coef[p] = coef
-        solution.results = results if len(results) == m else None
+            self._record(data, p, result, solution)
+        if len(results) == m and all(isinstance(result, BoxDualResult) for result in results):
+            solution.results = results
         return solution, matrix
+
+    def _interior(self, data: Data, deadline: Deadline, trace: Trace) -> Interior:
+        return Interior(
+            data.kernel,
+            data.X,
+            coupled=self.fit_intercept,
+            tol=self.tol,
+            cache_mb=self.cache_size,
+            max_iter=self.max_iter,
+            deadline=deadline,
+            trace=trace,
+        )
+
+    def _solve_by_rank(
+        self, data: Data, problems: set[int], interior: Interior, solution: Solution
+    ) -> set[int]:
+        """Solve what the kernel's explicit map makes cheap; return the numbers of these problems."""
+        solved: set[int] = set()
+        if not problems or not interior.takes(len(data.labels)):
+            return solved
+        Y = self._signs(data.labels)
+        for p in sorted(problems):
+            dual = data.dual(Y[:, p])
+            result = interior.solve_by_rank(dual) if interior.takes(len(dual.rows)) else None
+            if result is not None:
+                self._record(data, p, result, solution)
+                solved.add(p)
+        return solved
+
+    def _record(self, data: Data, p: int, result: Any, solution: Solution) -> None:
+        """Copy the result of problem p, over its own rows or over all."""
+        y = self._signs(data.labels)[:, p]
+        solution.record(p, result)
+        solution.reasons[p] = result.stop_reason
+        coef = np.zeros(len(y))
+        if isinstance(result, BoxDualResult):
+            coef = result.alpha * y
+        else:
+            coef[np.flatnonzero(y)] = result.coef
+            solution.interior.append(result.n_iter)
+        solution.place(p, coef, self._pairs[p] if self._takes_pairs else None, data.labels)
 
     def _small_problems(self, data: Data) -> list[int]:
         """Numbers of the problems that the small engine should solve."""
@@ -422,6 +467,7 @@ class KernelSVC(TakesAnyRows, BoxSVC):
         for p, reason in zip(problems, result.stop_reason, strict=True):
             solution.reasons[p] = reason
         solution.small_entries = result.kernel_entries
+        solution.interior += [count for count in result.interior if count]
 
     def _comparable_last_fit(self, data: Data) -> LastFit | None:
         """The last fit, if it had the same classes in the same rows and proportional bounds."""
@@ -447,6 +493,7 @@ class KernelSVC(TakesAnyRows, BoxSVC):
         no_rows = isinstance(data.kernel, Precomputed | WholeRowsKernel)
         self.support_vectors_ = np.empty((0, 0)) if no_rows else data.X[support]
         self.intercept_, self.n_iter_ = solution.intercept, solution.n_iter
+        self.notes_ = solution.notes
         self.objective_ = float(solution.objective.sum())
         self.duality_gap_ = float(solution.duality_gap.sum())
         self.violation_ = float(solution.violation.max())

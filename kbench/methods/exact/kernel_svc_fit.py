@@ -7,10 +7,13 @@ import numpy as np
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods.base.box_svc import Problem, Start
-from kbench.methods.exact.small_machine import small_rows
+from kbench.methods.exact.interior import Dual
+from kbench.methods.exact.small_machine import interior_note, small_rows
 from kbench.solvers import BoxDualResult
+from kbench.solvers.interior_point.duals import InteriorResult
 from kbench.solvers.small import GaussianRows, MatrixRows, SmallDualResult
 
+AnyResult = SmallDualResult | BoxDualResult | InteriorResult
 # The large engine starts at the last fit's gradient only if its error is below this: such errors
 # belong to points far from their margin, and do not matter at any tolerance. Larger ones take
 # longer to correct in float64 than the solver takes from zero in float32.
@@ -66,6 +69,12 @@ class Data:
         self.X, self.labels, self.C, self.kernel = X, labels, C, kernel
         self.order = np.argsort(labels, kind="stable")
 
+    def dual(self, y: np.ndarray) -> Dual:
+        """The binary problem of signs y : (n,), 0 for rows that are not in it."""
+        rows = np.flatnonzero(y)
+        z, C = y[rows], self.C[rows]
+        return Dual(rows, z, np.minimum(0.0, z * C), np.maximum(0.0, z * C))
+
     def matrix(self, dtype: Any) -> KernelMatrix:
         """The kernel matrix of the rows, in their own order."""
         return KernelMatrix(self.kernel, self.X, dtype)
@@ -91,11 +100,28 @@ class Solution:
         self.intercept, self.objective, self.violation, self.duality_gap = np.zeros((4, m))
         self.n_iter = np.zeros(m, np.int64)
         self.reasons = ["tol"] * m
+        self.interior: list[int] = []  # iterations of problems of the interior-point method
         self.small_entries = 0  # kernel values that the small engine computed
         self.results: list[BoxDualResult] | None = None  # if the large engine solved all problems
 
-    def record(self, problems: Any, result: SmallDualResult | BoxDualResult) -> None:
+    def place(self, p: int, coef: np.ndarray, pair: tuple[int, int] | None, labels: Any) -> None:
+        """Set the coefficients (n,) of problem p, which is that of a pair of classes or of all."""
+        if pair is None:
+            self.coef[p] = coef
+            return
+        a, b = pair
+        of_a, of_b = labels == a, labels == b
+        self.coef[b - 1, of_a], self.coef[a, of_b] = coef[of_a], coef[of_b]
+
+    def record(self, problems: Any, result: AnyResult) -> None:
         """Copy the numbers of one or several problems."""
         for name in ("intercept", "objective", "violation", "duality_gap"):
             getattr(self, name)[problems] = getattr(result, name)
         self.n_iter[problems] += result.n_iter
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to say of the way that the problems were solved."""
+        if not self.interior:
+            return ()
+        return (interior_note(len(self.interior), len(self.reasons), sum(self.interior)),)

@@ -20,7 +20,13 @@ from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.training_kernel import require_dense_values, training_kernel
 from kbench.methods.base.weights import checked_weights
 from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
-from kbench.methods.exact.small_machine import is_dense_gaussian, shared_expansion, small_rows
+from kbench.methods.exact.interior import Dual, Interior
+from kbench.methods.exact.small_machine import (
+    interior_note,
+    is_dense_gaussian,
+    shared_expansion,
+    small_rows,
+)
 from kbench.methods.exact.svc_conventions import (
     BOUND,
     NOT_FITTED,
@@ -30,7 +36,8 @@ from kbench.methods.exact.svc_conventions import (
     warn_of_unbounded,
 )
 from kbench.prediction.flops import CountedPrediction
-from kbench.solvers import solve_regression_dual
+from kbench.solvers import RegressionDualResult, solve_regression_dual
+from kbench.solvers.interior_point.duals import InteriorResult
 from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, solve_each
 from kbench.trace import Deadline, Trace
 from kbench.validated import require_target_range
@@ -89,6 +96,8 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
     converged_ : bool
     kernel_entries_ : int
         Kernel values computed in `fit`.
+    notes_ : tuple of str
+        Whether the interior-point method was used.
     timings_ : dict of str to float
         Seconds of "prepare" and "solve".
     model_bytes_ : int
@@ -182,20 +191,46 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
         with trace.phase("solve"):
             deadline, matrix = Deadline(self.max_time, trace), None
             rows = None if isinstance(kernel, Precomputed | WholeRowsKernel) else X
+            interior = Interior(
+                kernel,
+                X,
+                coupled=self.fit_intercept,
+                tol=self.tol,
+                cache_mb=self.cache_size,
+                max_iter=self.max_iter,
+                deadline=deadline,
+                trace=trace,
+            )
+            dual = Dual(np.arange(len(y)), y, -C, C, self.epsilon)
+            self.notes_: tuple[str, ...] = ()
             reason = "precision"
-            if self.fit_intercept and is_small(
+            small = self.fit_intercept and is_small(
                 len(y), rows, self.cache_size, MOST_POINTS_OF_REGRESSION
-            ):
-                limits = Limits(self.tol, self.max_iter, deadline, trace)
+            )
+            if small:
+                limits = Limits(self.tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
                 try:
                     reason = self._solve_small(X, y, C, kernel, limits)
                 except KernelRangeError:
                     # Its rows are float32; the other engine's need not be.
                     if KernelMatrix(kernel, X, self.dtype).dtype == np.float32:
                         raise
+            elif interior.takes(len(y)):
+                result = interior.solve_by_rank(dual)
+                if result is not None:
+                    reason = self._set_interior(result)
             if reason == "precision":
                 matrix = KernelMatrix(kernel, X, self.dtype)
-                reason = self._solve_large(matrix, y, C, deadline, trace)
+                result = interior.bounded(
+                    dual,
+                    self.max_iter,
+                    lambda steps: self._solve_large(matrix, y, C, steps, deadline, trace),
+                )
+                if isinstance(result, InteriorResult):
+                    reason = self._set_interior(result)
+                else:
+                    reason = result.stop_reason
+                    self._set_solution(result.coef, reason, result.kernel_entries, result)
         with trace.phase("prepare"):
             self._set_machine(X, kernel, matrix)
         if callable(self.kernel) and isinstance(kernel, Precomputed):
@@ -218,13 +253,27 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
         result = solve_each(rows, y[None], -C[None], C[None], limits, epsilon=self.epsilon)
         reason = result.stop_reason[0]
         self._set_solution(result.coef[0], reason, result.kernel_entries, result)
+        if result.interior[0]:
+            self.notes_ = (interior_note(1, 1, result.interior[0]),)
         return reason
 
+    def _set_interior(self, result: InteriorResult) -> str:
+        """Set the solution of the interior-point method. Returns the reason of its stop."""
+        self._set_solution(result.coef, result.stop_reason, 0, result)
+        self.notes_ = (interior_note(1, 1, result.n_iter),)
+        return result.stop_reason
+
     def _solve_large(
-        self, matrix: KernelMatrix, y: np.ndarray, C: np.ndarray, deadline: Deadline, trace: Trace
-    ) -> str:
-        """Solve by the engine for many points. Returns the reason of its stop."""
-        result = solve_regression_dual(
+        self,
+        matrix: KernelMatrix,
+        y: np.ndarray,
+        C: np.ndarray,
+        max_iter: int,
+        deadline: Deadline,
+        trace: Trace,
+    ) -> RegressionDualResult:
+        """Solve by the engine for many points, in at most `max_iter` steps."""
+        return solve_regression_dual(
             matrix,
             y,
             C,
@@ -232,13 +281,11 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
             intercept=self.fit_intercept,
             tol=self.tol,
             cache_mb=self.cache_size,
-            max_iter=self.max_iter,
+            max_iter=max_iter,
             max_time=deadline.seconds_left(),
             shrinking=self.shrinking,
             trace=trace,
         )
-        self._set_solution(result.coef, result.stop_reason, result.kernel_entries, result)
-        return result.stop_reason
 
     def _set_solution(self, coef: np.ndarray, reason: str, n_entries: int, result: Any) -> None:
         """Set what describes the solution coef : (n,); `result` is that of either engine."""

@@ -35,6 +35,11 @@ def small_rows(kernel: Kernel, X: Any, order: np.ndarray) -> GaussianRows | Matr
     return MatrixRows(KernelMatrix(kernel, X, np.float64), order)
 
 
+def interior_note(n_problems: int, of: int, n_iter: int) -> str:
+    """What `notes_` say of problems that the interior-point method has solved."""
+    return f"{n_problems} of {of} problems by an interior-point method in {n_iter} iterations"
+
+
 def shared_expansion(
     kernel: Kernel, X: Any, support: np.ndarray, coef: np.ndarray, matrix: KernelMatrix | None
 ) -> KernelExpansion | SharedExpansion:

@@ -153,9 +153,7 @@ def assess(problem: BoxQP, x: np.ndarray, b: np.ndarray) -> Optimum:
         r = g + b[0] * A[0]
     else:
         r = g + matmul(b, A)
-        violation = max(
-            float((-r[grows]).max(initial=0.0)), float(r[falls].max(initial=0.0))
-        )
+        violation = max(float((-r[grows]).max(initial=0.0)), float(r[falls].max(initial=0.0)))
     off = float(np.abs(problem.d - matmul(A, x)).max(initial=0.0))
     return Optimum(
         x=x,

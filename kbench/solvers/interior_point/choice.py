@@ -10,6 +10,8 @@ _NANOSECONDS_OF_ITERATION = 250_000.0
 # Nanoseconds of a step of two coefficients of the small engine: for each point, and in any case.
 _NANOSECONDS_PER_POINT = 0.6
 _NANOSECONDS_OF_STEP = 60.0
+# Points up to which a problem of the engine for many points is solved on its stored matrix in the end.
+MAX_STORED = 2000
 
 
 def is_low_rank(n: int, rank: float, n_features: int) -> bool:

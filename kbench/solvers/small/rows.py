@@ -78,8 +78,11 @@ class Rows(Protocol):
     def work(self, n: int) -> float:
         """Multiplications of a factorisation of n points for `whole`; inf for indefinite kernels."""
 
-    def whole(self, points: np.ndarray) -> Matrix | None:
-        """All values between points of these indices; None if they are not semidefinite."""
+    def whole(self, points: np.ndarray, *, centred: bool = True) -> Matrix | None:
+        """All values between points of these indices; None if they are not semidefinite.
+
+        centred : whether the coefficients sum to 0, so that a factor's columns may be centred
+        """
 
 
 def by_feature(points: np.ndarray) -> np.ndarray:
@@ -163,7 +166,7 @@ class GaussianRows:
     def work(self, n: int) -> float:
         return factorisation(n, math.inf)
 
-    def whole(self, points: np.ndarray) -> Matrix:
+    def whole(self, points: np.ndarray, *, centred: bool = True) -> Matrix:
         K = self.exact(points, points)
         np.fill_diagonal(K, 1.0)
         return Gram(K)
@@ -245,11 +248,11 @@ class MatrixRows:
             return math.inf
         return factorisation(n, self._rank())
 
-    def whole(self, points: np.ndarray) -> Matrix | None:
+    def whole(self, points: np.ndarray, *, centred: bool = True) -> Matrix | None:
         kernel, n = self._kernel.kernel, len(points)
         if factorisation(n, self._rank()) < factorisation(n, math.inf):
             rows = self._kernel.X[self._order[points]]
-            return LowRank(kernel.explicit_map(rows), centred=True)
+            return LowRank(kernel.explicit_map(rows), centred=centred)
         K = self.exact(points, points)
         return Gram(K) if kernel.is_definite or is_semidefinite(K) else None
 

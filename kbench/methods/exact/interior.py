@@ -1,0 +1,138 @@
+"""Binary problems and regressions that the interior-point method solves: by rank, or after a while.
+
+The kernel's explicit map is used at once where counted work says so (`solve_by_rank`). The engine
+for many points has no bound on its steps: where it gets few, because there is no intercept or columns
+have two values, it stops after steps of the method's cost (`Stored`), as the one for few points does.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.kernels import Kernel
+from kbench.kernels.value_range import KernelRangeError
+from kbench.methods.exact.small_machine import small_rows
+from kbench.solvers.interior_point.choice import MAX_STORED, is_low_rank, steps_before
+from kbench.solvers.interior_point.duals import InteriorResult, solve_interior
+from kbench.solvers.interior_point.problem import LowRank, Matrix
+from kbench.trace import Deadline, Trace
+
+
+class Dual(NamedTuple):
+    """A dual of some of the rows, as `solve_interior` takes it."""
+
+    rows: np.ndarray  # indices
+    z: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    epsilon: float = 0.0
+
+
+class Interior:
+    """The interior-point method for duals of rows X : (n, d), dense or CSR, or kernel values.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : as `KernelMatrix` takes it
+    coupled : bool
+        Whether there is an intercept.
+    tol : float
+    cache_mb : float
+        MB that an explicit map or a stored matrix may take.
+    max_iter : int
+        Limit on iterations; -1 is none.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        *,
+        coupled: bool,
+        tol: float,
+        cache_mb: float,
+        max_iter: int,
+        deadline: Deadline,
+        trace: Trace,
+    ) -> None:
+        self._kernel, self._X, self._coupled, self._cache_mb = kernel, X, coupled, cache_mb
+        self._options = {"tol": tol, "max_iter": max_iter}
+        self._deadline, self._trace = deadline, trace
+        self._whole: LowRank | None = None
+
+    def takes(self, n: int) -> bool:
+        """Whether n of the rows are solved on the kernel's explicit map at once."""
+        if not self._kernel.of_rows:
+            return False
+        d = self._X.shape[1]
+        rank = self._kernel.rank(d)
+        # A map as wide as dense rows takes no more memory than they do.
+        fits = 16.0 * n * rank <= self._cache_mb * 1e6 or (rank <= d and not sp.issparse(self._X))
+        return fits and is_low_rank(n, rank, d)
+
+    def solve_by_rank(self, dual: Dual) -> InteriorResult | None:
+        """Solve on the explicit map; None if the method fails."""
+        n = self._X.shape[0]
+        if len(dual.rows) < n:
+            return self._solve(self._map(dual.rows), dual)
+        if self._whole is None:
+            self._whole = self._map(dual.rows)
+        return self._solve(self._whole, dual)
+
+    def _map(self, rows: np.ndarray) -> LowRank:
+        X = self._X if len(rows) == self._X.shape[0] else self._X[rows]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return LowRank(self._kernel.explicit_map(X), centred=self._coupled)
+
+    def bounded(
+        self, dual: Dual, max_iter: int, solve: Callable[[int], Any]
+    ) -> InteriorResult | Any:
+        """The result of `solve(max_iter)`, or of the method where that takes many steps.
+
+        dual : of at most `MAX_STORED` points, or nothing is bounded
+        solve : solves the problem with at most so many steps, -1 for no limit
+        """
+        n = len(dual.rows)
+        if n > MAX_STORED or 24.0 * n * n > self._cache_mb * 1e6:
+            return solve(max_iter)
+        try:
+            source = small_rows(self._kernel, self._X, dual.rows)
+            work = source.work(n)
+        except KernelRangeError:
+            return solve(max_iter)
+        steps = 2**62 if math.isinf(work) else steps_before(n, work)
+        if 0 <= max_iter <= steps or math.isinf(work):
+            return solve(max_iter)
+        first = solve(steps)
+        if first.stop_reason not in ("max_iter", "precision"):
+            return first
+        matrix = source.whole(np.arange(n), centred=self._coupled)
+        result = None if matrix is None else self._solve(matrix, dual)
+        return solve(max_iter) if result is None else result
+
+    def _solve(self, matrix: Matrix, dual: Dual) -> InteriorResult | None:
+        if not np.isfinite(matrix.diagonal).all():
+            return None
+        result = solve_interior(
+            matrix,
+            dual.z,
+            dual.lower,
+            dual.upper,
+            epsilon=dual.epsilon,
+            coupled=self._coupled,
+            stopped=lambda: self._deadline.passed,
+            **self._options,
+        )
+        if self._trace.active:
+            self._trace(
+                objective=result.objective,
+                violation=result.violation,
+                n_support=int(np.count_nonzero(result.coef)),
+                solver="interior_point",
+                n_iter=result.n_iter,
+            )
+        return result if result.stop_reason in ("tol", "rounding") else None
