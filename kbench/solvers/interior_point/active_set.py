@@ -67,12 +67,13 @@ class Optimum:
 
 
 def finish(problem: BoxQP, point: Interior) -> Optimum:
-    """Return the best of what the rounds found, by its gap; `point` itself if none is feasible."""
+    """Return the best of what the rounds found, by its gap; `point` itself if no face
+    has an optimum within the bounds."""
     x, w, b = point.x, point.w, point.b
     diagonal = np.tile(problem.K.diagonal, len(problem.signs))
     at_lower = (diagonal * point.above < point.y) & (point.above <= point.below)
     at_upper = (diagonal * point.below < point.z) & (point.below < point.above)
-    best = assess(problem, x, b)
+    best = None
     wrong = _WRONG * float(np.abs(problem.p).mean())
     for _ in range(_MAX_ROUNDS):
         x = np.where(at_lower, problem.lower, np.where(at_upper, problem.upper, x))
@@ -91,7 +92,7 @@ def finish(problem: BoxQP, point: Interior) -> Optimum:
             at_upper |= free & (end > x) & (problem.upper - x <= nearness)
             continue
         candidate = assess(problem, x, b)
-        if candidate.gap < best.gap or best.off > MAX_OFF:
+        if best is None or candidate.gap < best.gap:
             best = candidate
         slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
         misses = np.where(at_lower, -slope, np.where(at_upper, slope, 0.0))
@@ -99,7 +100,7 @@ def finish(problem: BoxQP, point: Interior) -> Optimum:
         if misses[worst] <= wrong:
             break
         at_lower[worst] = at_upper[worst] = False
-    return best
+    return assess(problem, point.x, point.b) if best is None else best
 
 
 def _to_first_bound(problem: BoxQP, x: np.ndarray, end: np.ndarray) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
+from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, svd
 from scipy.linalg.lapack import dsytrf, dsytrs
 
 from kbench.intrinsics.products import matmul
@@ -145,7 +145,7 @@ class LowRank:
     coefficients sum to 0, and keeps the digits that large means would take.
 
     Correlated columns are whitened: with U = V Z, K = U R^-1 U' for R = Z'Z, whatever Z is, so that
-    Z need not be exact. The weights w solve R w = U'beta, and values are U w. Newton's equations
+    Z need not be exact; Z is chosen with a diagonal R. The weights w solve R w = U'beta, and values are U w. Newton's equations
     become r + k ones for the weights and the multipliers,
 
         [ R + U'TU  U'TA' ] [dw]   [ U'T r - s ]
@@ -168,19 +168,19 @@ class LowRank:
         n, r = self.V.shape
         self.diagonal = np.einsum("ij,ij->i", self.V, self.V)
         self.work = float(n) * r * (r + 1)
-        self._R = np.eye(r)
+        self._R = np.ones(r)
         if not r:
             return
         values, Z = eigh(_weighted_gram(self.V, None) / np.outer(scale, scale))
         if values[0] < values[-1] / _WELL_CONDITIONED:
             Z /= np.sqrt(np.maximum(values, _NOISE * values[-1])) * scale[:, None]
-            self._U = matmul(self.V, Z)
             # Roundings of the first turn have left it far from orthogonal.
             if values[0] < values[-1] * _NOISE**0.5:
-                values, turn = eigh(_weighted_gram(self._U, None))
-                turn /= np.sqrt(np.maximum(values, _NOISE * values[-1]))
-                self._U, Z = matmul(self._U, turn), matmul(Z, turn)
-            self._R = matmul(Z.T, Z)
+                values, turn = eigh(_weighted_gram(matmul(self.V, Z), None))
+                Z = matmul(Z, turn / np.sqrt(np.maximum(values, _NOISE * values[-1])))
+            # In the basis where R is diagonal, large entries of it do not round small ones.
+            left, size, _ = svd(Z, full_matrices=False)
+            self._U, self._R = matmul(self.V, left * size), size**2
 
     def __len__(self) -> int:
         return len(self.V)
@@ -196,8 +196,7 @@ class LowRank:
         return values
 
     def weights(self, beta: np.ndarray) -> np.ndarray:
-        right = matmul(self._U.T, beta)
-        w: np.ndarray = _factorised(self._R.copy())(right)
+        w: np.ndarray = matmul(self._U.T, beta) / self._R
         return w
 
     def values(self, w: np.ndarray) -> np.ndarray:
@@ -205,7 +204,7 @@ class LowRank:
         return values
 
     def difference(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        rest: np.ndarray = matmul(self._R, w) - matmul(self._U.T, beta)
+        rest: np.ndarray = self._R * w - matmul(self._U.T, beta)
         return rest
 
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
@@ -221,7 +220,8 @@ class LowRank:
         H[f : f + r, :f] = (U[row] * signs[free // n, None]).T
         H[f + r :, :f] = A[:, free]
         M = H[f:, f:]
-        M[:r, :r] = -_weighted_gram(U, rest.reshape(c, n).sum(axis=0)) - self._R
+        M[:r, :r] = -_weighted_gram(U, rest.reshape(c, n).sum(axis=0))
+        M[np.arange(r), np.arange(r)] -= self._R
         M[r:, :r] = -matmul(np.einsum("c,kcn->kn", signs, AT.reshape(k, c, n)), U)
         M[r:, r:] = -matmul(AT, A.T)
         H[:f, f:], M[:r, r:] = H[f:, :f].T, M[r:, :r].T
@@ -232,18 +232,17 @@ class LowRank:
             right: np.ndarray, s: np.ndarray, t: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             dx, both = rest * right, np.zeros(r + k)
-            first = last = np.full(3, np.inf)
+            last = np.full(3, np.inf)
             for turn in range(1 + _MAX_REFINEMENTS):
                 of_free = right[free] - dx[free] / weight[free] - matmul(C, both)
-                of_w = s - matmul(U.T, matmul(signs, dx.reshape(c, n))) + matmul(self._R, both[:r])
+                of_w = s - matmul(U.T, matmul(signs, dx.reshape(c, n))) + self._R * both[:r]
                 of_b = t - matmul(A, dx)
-                size = [np.abs(part).max(initial=0.0) for part in (of_free, of_w, of_b)]
-                size = np.array(size)
-                first = size if turn == 0 else first
+                left = (of_free, of_w, of_b)
+                size = np.array([np.abs(part).max(initial=0.0) for part in left])
                 if turn and not (size < 0.5 * last).any():
                     break
                 last = size
-                more = solve(np.concatenate([of_free, of_w, of_b]))
+                more = solve(np.concatenate(left))
                 both += more[f:]
                 change = np.multiply.outer(signs, matmul(U, more[f : f + r])).ravel()
                 change += matmul(more[f + r :], A)
