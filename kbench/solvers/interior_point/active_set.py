@@ -21,7 +21,7 @@ from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.predictor_corrector import Interior
 from kbench.solvers.interior_point.problem import BoxQP
 
-_MAX_ROUNDS = 40
+_MAX_ROUNDS = 15
 # Proximal steps of a round. The first solves a face whose curvatures are all above D.
 _MAX_PROXIMAL = 8
 # D in parts of the mean of the diagonal of K.

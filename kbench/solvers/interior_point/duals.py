@@ -16,7 +16,8 @@ from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, Matrix
 
 # Gaps, in parts of the objective, at which the active set is tried. Most problems end with the first.
-_GAPS = (1e-8, 1e-11, 1e-14)
+# The more points there are, the closer to the bounds are some of those that are free.
+_GAPS = (1e-5, 1e-8, 1e-11)
 # The relative gap of coefficients from which on no smaller one is tried.
 _EXACT = 1e-9
 
@@ -93,7 +94,7 @@ def solve_interior(
         return ended
 
     point, best = None, None
-    for gap in _GAPS:
+    for gap in np.array(_GAPS) / len(z):
         before = -1 if point is None else point.n_iter
         point = minimise(problem, gap, stop, point)
         if best is not None and point.n_iter == before:

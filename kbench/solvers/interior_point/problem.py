@@ -122,11 +122,11 @@ class BoxQP:
 
     def coef(self, x: np.ndarray) -> np.ndarray:
         """beta = E x : (n,)."""
-        return matmul(self.signs, x.reshape(self.shape))
+        return folded(self.signs, x)
 
     def each_copy(self, values: np.ndarray) -> np.ndarray:
         """E'values : (c n,)."""
-        return np.multiply.outer(self.signs, values).ravel()
+        return copied(self.signs, values)
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
         """Q x + p, from the coefficients."""
@@ -136,6 +136,21 @@ class BoxQP:
         """Factorise Newton's equations for D = 1 / T, T : (c n,)."""
         shape = self.shape
         return self.K.newton(T.reshape(shape), self.A.reshape(-1, *shape), self.signs)
+
+
+def folded(signs: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """E x : (n,) of x : (c n,)."""
+    if len(signs) == 1:
+        return x if signs[0] == 1.0 else signs[0] * x
+    beta: np.ndarray = matmul(signs, x.reshape(len(signs), -1))
+    return beta
+
+
+def copied(signs: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """E'values : (c n,) of values : (n,)."""
+    if len(signs) == 1:
+        return values if signs[0] == 1.0 else signs[0] * values
+    return np.multiply.outer(signs, values).ravel()
 
 
 class LowRank:
@@ -222,7 +237,8 @@ class LowRank:
         M = H[f:, f:]
         M[:r, :r] = -_weighted_gram(U, rest.reshape(c, n).sum(axis=0))
         M[np.arange(r), np.arange(r)] -= self._R
-        M[r:, :r] = -matmul(np.einsum("c,kcn->kn", signs, AT.reshape(k, c, n)), U)
+        for one, row_of_A in enumerate(AT):
+            M[r + one, :r] = -matmul(folded(signs, row_of_A), U)
         M[r:, r:] = -matmul(AT, A.T)
         H[:f, f:], M[:r, r:] = H[f:, :f].T, M[r:, :r].T
         C = H[:f, f:]
@@ -232,19 +248,21 @@ class LowRank:
             right: np.ndarray, s: np.ndarray, t: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             dx, both = rest * right, np.zeros(r + k)
-            last = np.full(3, np.inf)
+            first = last = np.full(3, np.inf)
             for turn in range(1 + _MAX_REFINEMENTS):
                 of_free = right[free] - dx[free] / weight[free] - matmul(C, both)
-                of_w = s - matmul(U.T, matmul(signs, dx.reshape(c, n))) + self._R * both[:r]
+                of_w = s - matmul(U.T, folded(signs, dx)) + self._R * both[:r]
                 of_b = t - matmul(A, dx)
                 left = (of_free, of_w, of_b)
                 size = np.array([np.abs(part).max(initial=0.0) for part in left])
-                if turn and not (size < 0.5 * last).any():
+                first = size if turn == 0 else first
+                solved = size <= _SOLVED * first
+                if turn and (solved.all() or not (size < 0.5 * last).any()):
                     break
                 last = size
                 more = solve(np.concatenate(left))
                 both += more[f:]
-                change = np.multiply.outer(signs, matmul(U, more[f : f + r])).ravel()
+                change = copied(signs, matmul(U, more[f : f + r]))
                 change += matmul(more[f + r :], A)
                 dx -= rest * change
                 dx[free] += more[:f]
