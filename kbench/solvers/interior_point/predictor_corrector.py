@@ -22,8 +22,11 @@ from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.problem import BoxQP
 
 # Iterations that may pass without a smaller gap or residual: float64 allows no more.
-_MAX_IDLE = 15
+_MAX_IDLE = 8
 _MAX_ITERATIONS = 100
+# Residuals at which to end: of the gradient in parts of p, of the equalities in parts of sum |x|.
+_RESIDUAL = 1e-9
+_SUM = 1e-12
 # Fraction of the way to the nearest bound that a step goes.
 _TO_BOUND = 0.995
 
@@ -95,14 +98,15 @@ def minimise(
         merit = max(point.gap, 1e-3 * off, off_sum)
         if not np.isfinite(merit):
             return best
-        sizes = np.array([products, off, off_sum])
+        # Where the gap is small enough, only the residuals can be worth further iterations.
+        sizes = np.array([max(point.gap, gap), max(off, _RESIDUAL), max(off_sum, _SUM)])
         n_idle = 0 if (sizes < 0.9 * least).any() else n_idle + 1
         least = np.minimum(least, sizes)
         if merit < best_merit:
             best, best_merit = point, merit
         if (
-            (point.gap <= gap and off <= 1e-9 and off_sum <= 1e-12)
-            or n_idle > _MAX_IDLE
+            (point.gap <= gap and off <= _RESIDUAL and off_sum <= _SUM)
+            or n_idle > (_MAX_IDLE if point.gap > gap else 1)
             or point.n_iter >= _MAX_ITERATIONS
             or stop(point.n_iter)
         ):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, svd
-from scipy.linalg.lapack import dsytrf, dsytrs
+from scipy.linalg import LinAlgError, cholesky, eigh, svd
+from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrs
 
 from kbench.intrinsics.products import matmul
 
@@ -25,6 +25,8 @@ _BLOCK_ROWS = 4096
 _WELL_CONDITIONED = 1e5
 # Eigenvalues below this part of the largest one are rounding errors and are raised to it.
 _NOISE = 1e-13
+# Points with T k(x, x) below this number over n are left out of the Cholesky factor.
+_NEAR = 1e-4
 # Eigenvalues of a given matrix down to minus this part of its trace count as zeros.
 _NEGATIVE = 1e-14
 # The first diagonal shift, in parts of the diagonal, of a matrix that rounding has left indefinite;
@@ -141,7 +143,7 @@ class BoxQP:
 def folded(signs: np.ndarray, x: np.ndarray) -> np.ndarray:
     """E x : (n,) of x : (c n,)."""
     if len(signs) == 1:
-        return x if signs[0] == 1.0 else signs[0] * x
+        return x.ravel() if signs[0] == 1.0 else signs[0] * x.ravel()
     beta: np.ndarray = matmul(signs, x.reshape(len(signs), -1))
     return beta
 
@@ -283,6 +285,7 @@ class Gram:
         self.K = np.ascontiguousarray(K, np.float64)
         self.diagonal = self.K.diagonal().copy()
         self.work = len(self.K) ** 3 / 3.0
+        self._buffer: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.K)
@@ -306,63 +309,74 @@ class Gram:
         return w - beta
 
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
+        c, n = T.shape
         root = np.sqrt(T.sum(axis=0))
-        # Points whose weight is nothing do not move: only the others are factorised.
-        near = np.flatnonzero(root * root * self.diagonal > 1e-14)
-        every = len(near) == len(root)
+        # The matrix of the others is nearly the identity: refinement makes up for them.
+        near = np.flatnonzero(root * root * self.diagonal > _NEAR / n)
+        every = len(near) == n
         part = root[near]
-        B = self.K.copy() if every else self.K[np.ix_(near, near)]
-        B *= part
+        columns = self.K if every else self.K[:, near]
+        # One buffer for all factorisations: fresh memory costs as much as the products.
+        if self._buffer is None:
+            self._buffer = np.empty(n * n)
+        B = self._buffer[: len(near) ** 2].reshape(len(near), -1)
+        np.multiply(columns if every else columns[near], part, out=B)
         B *= part[:, None]
         B[np.diag_indices_from(B)] += 1.0
-        solve = _factorised(B)
-        columns = self.K if every else self.K[:, near]
-        most, every_point = T.argmax(axis=0), np.arange(T.shape[1])
+        solve = _factorised_definite(B)
+        most = T.argmax(axis=0) if c > 1 else None
 
         def apart(right: np.ndarray) -> np.ndarray:
             """(D + Q)^-1 right : (c, n)."""
-            g = part * solve(matmul(signs, T * right)[near] / part)
-            u = np.multiply.outer(signs, matmul(columns, g))
+            g = part * solve(folded(signs, T * right)[near] / part)
+            u = copied(signs, matmul(columns, g)).reshape(c, n)
             dx = T * (right - u)
             # Of the copy that moves most, a difference of gradients would show its rounding.
-            whole = np.zeros(len(root))
-            whole[near] = g
-            others = matmul(signs, dx) - signs[most] * dx[most, every_point]
-            dx[most, every_point] = signs[most] * (whole - others)
+            if most is None:
+                dx[0, near] = signs[0] * g
+                return dx
+            place = most[near]
+            others = folded(signs, dx)[near] - signs[place] * dx[place, near]
+            dx[place, near] = signs[place] * (g - others)
             return dx
 
         H = np.array([apart(row) for row in A]).reshape(A.shape)
         S = np.einsum("kcn,jcn->kj", A, H)
+        flat = A.reshape(len(A), c * n)
 
         def joint(right: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             dx = apart(right)
-            db = np.zeros(len(A))
-            if len(A):
-                db = np.linalg.solve(S, np.einsum("kcn,cn->k", A, dx) - t)
-            return dx - np.einsum("k,kcn->cn", db, H), db
+            if not len(A):
+                return dx, t
+            db = np.linalg.solve(S, matmul(flat, dx.ravel()) - t)
+            return dx - np.tensordot(db, H, 1), db
 
         def direction(
             right: np.ndarray, s: np.ndarray, t: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             # The weights follow the coefficients: w + dw = beta + E dx.
-            right = right.reshape(T.shape) + np.multiply.outer(signs, matmul(self.K, s))
+            right = right.reshape(c, n)
+            if s.any():
+                right = right + copied(signs, matmul(self.K, s)).reshape(c, n)
             dx, db = np.zeros(T.shape), np.zeros(len(A))
             rest, rest_t, last = right, t, np.inf
-            D = np.divide(1.0, T, out=np.zeros_like(T), where=T > 0.0)
+            moves = T > 0.0
+            D = np.divide(1.0, T, out=np.zeros_like(T), where=moves)
+            first = float(np.abs(right).max(initial=0.0))
             for _ in range(1 + _MAX_REFINEMENTS):
                 more, more_b = joint(rest, rest_t)
                 after, after_b = dx + more, db + more_b
-                u = np.multiply.outer(signs, matmul(self.K, matmul(signs, after)))
-                rest = right - D * after - u - np.einsum("k,kcn->cn", after_b, A)
-                rest = np.where(T > 0.0, rest, 0.0)
-                rest_t = t - np.einsum("kcn,cn->k", A, after)
+                u = copied(signs, matmul(self.K, folded(signs, after.ravel()))).reshape(c, n)
+                rest = right - D * after - u - np.tensordot(after_b, A, 1)
+                rest *= moves
+                rest_t = t - matmul(flat, after.ravel())
                 size = float(np.abs(rest).max(initial=0.0))
                 if not size < last:
                     break
                 dx, db, last = after, after_b, size
-                if size <= _SOLVED * float(np.abs(right).max(initial=0.0)):
+                if size <= _SOLVED * first:
                     break
-            return dx.ravel(), matmul(signs, dx) - s, db
+            return dx.ravel(), folded(signs, dx.ravel()) - s, db
 
         return direction
 
@@ -403,32 +417,37 @@ def _weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:
     return M
 
 
-def _factorised(M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The function that solves with M : (q, q), positive definite but for rounding; overwrites M.
+def _factorised_definite(B: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The function that solves with B : (q, q), C order, of eigenvalues from 1 on; overwrites B.
 
     Raises
     ------
     LinAlgError
-        M has entries that are not finite, or no shift of the diagonal makes it definite.
+        B has entries that are not finite, or rounding has left it far from definite.
     """
-    if not len(M):
+    if not len(B):
         return lambda right: right
-    unit = M.diagonal().copy()
-    if not (np.isfinite(unit).all() and (unit > 0.0).all()):
-        raise LinAlgError("the diagonal is not positive")
-    unit = 1.0 / np.sqrt(unit)
-    M *= unit
-    M *= unit[:, None]
-    for turn in range(_MAX_SHIFTS + 1):
-        try:
-            L = cholesky(M, lower=True, check_finite=False)
-        except LinAlgError:
-            if turn == _MAX_SHIFTS:
-                raise
-            M[np.diag_indices_from(M)] += len(M) * _SHIFT * 100.0**turn
-            continue
-        break
-    return lambda right: unit * cho_solve((L, True), unit * right, check_finite=False)
+    if not np.isfinite(B.diagonal()).all():
+        raise LinAlgError("the diagonal is not finite")
+    # The transposed matrix, which is the same, is in the order of LAPACK. Its factor is in one
+    # triangle: where it fails, the other one still has all entries but those of the diagonal.
+    diagonal = B.diagonal().copy()
+    factor, info = dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
+    for turn in range(_MAX_SHIFTS):
+        if not info:
+            break
+        lower = np.tril_indices(len(B), -1)
+        B.T[lower] = B[lower]
+        np.fill_diagonal(B, diagonal * (1.0 + len(B) * _SHIFT * 100.0**turn))
+        factor, info = dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
+    if info:
+        raise LinAlgError("the matrix is not positive definite")
+
+    def solve(right: np.ndarray) -> np.ndarray:
+        solution: np.ndarray = dpotrs(factor, right, lower=1)[0]
+        return solution
+
+    return solve
 
 
 def _factorised_symmetric(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
