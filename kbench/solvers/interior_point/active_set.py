@@ -70,7 +70,9 @@ def finish(problem: BoxQP, point: Interior) -> Optimum:
     """Return the best of what the rounds found, by its gap; `point` itself if no face
     has an optimum within the bounds."""
     x, w, b = point.x, point.w, point.b
-    diagonal = np.tile(problem.K.diagonal, len(problem.signs))
+    # Without any curvature, a bound counts as near within a small part of the width.
+    flat = 1e-8 * float(np.abs(problem.p).mean()) / (problem.upper - problem.lower)
+    diagonal = np.maximum(np.tile(problem.K.diagonal, len(problem.signs)), flat)
     at_lower = (diagonal * point.above < point.y) & (point.above <= point.below)
     at_upper = (diagonal * point.below < point.z) & (point.below < point.above)
     best = None

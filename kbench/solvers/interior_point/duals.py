@@ -96,10 +96,12 @@ def solve_interior(
     point, best = None, None
     for gap in np.array(_GAPS) / len(z):
         before = -1 if point is None else point.n_iter
-        point = minimise(problem, gap, stop, point)
-        if best is not None and point.n_iter == before:
-            break
-        optimum = finish(problem, point)
+        # Points whose numbers leave the range are no optimum, which `finish` and the reason say.
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            point = minimise(problem, gap, stop, point)
+            if best is not None and point.n_iter == before:
+                break
+            optimum = finish(problem, point)
         if best is None or _is_better(optimum, best):
             best = optimum
         if ended or (best.off <= MAX_OFF and best.violation <= tol and best.relative_gap <= _EXACT):

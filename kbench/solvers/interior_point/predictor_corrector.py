@@ -27,6 +27,8 @@ _MAX_ITERATIONS = 100
 # Residuals at which to end: of the gradient in parts of p, of the equalities in parts of sum |x|.
 _RESIDUAL = 1e-9
 _SUM = 1e-12
+# Objectives below this part of the first products count as zero.
+_NOTHING = 1e-20
 # Fraction of the way to the nearest bound that a step goes.
 _TO_BOUND = 0.995
 
@@ -83,6 +85,7 @@ def minimise(
     """
     point = _start(problem) if point is None else point
     best, n_idle, best_merit, least = point, 0, np.inf, np.full(3, np.inf)
+    first = None
     scale_of_p = float(np.abs(problem.p).max(initial=0.0))
     while True:
         Qx = problem.each_copy(problem.K.values(point.w))
@@ -90,8 +93,10 @@ def minimise(
         infeasible = problem.d - matmul(problem.A, point.x)
         products = float(point.above @ point.y + point.below @ point.z)
         quadratic, linear = float(point.x @ Qx), float(problem.p @ point.x)
-        size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)), 1e-300)
-        point.gap = products / size
+        size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
+        first = products if first is None else first
+        # Where the optimum is zero, its objective is no measure.
+        point.gap = products / max(size, _NOTHING * first, 1e-300)
         off = float(np.abs(residual).max(initial=0.0)) / max(scale_of_p, 1e-300)
         off_sum = float(np.abs(infeasible).max(initial=0.0))
         off_sum /= max(float(np.abs(point.x).sum()), 1e-300)
@@ -99,7 +104,7 @@ def minimise(
         if not np.isfinite(merit):
             return best
         # Where the gap is small enough, only the residuals can be worth further iterations.
-        sizes = np.array([max(point.gap, gap), max(off, _RESIDUAL), max(off_sum, _SUM)])
+        sizes = np.array([products if point.gap > gap else 0.0, max(off, _RESIDUAL), max(off_sum, _SUM)])
         n_idle = 0 if (sizes < 0.9 * least).any() else n_idle + 1
         least = np.minimum(least, sizes)
         if merit < best_merit:

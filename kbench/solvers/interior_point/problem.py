@@ -279,11 +279,17 @@ class Gram:
     Newton's equations are solved through the Cholesky factor of I + T^1/2 K T^1/2, n^3 / 3
     multiplications: (D + Q)^-1 r = T (r - E'u), u = K g, g = T^1/2 (I + T^1/2 K T^1/2)^-1 T^-1/2 E T r.
     Its eigenvalues are at least 1, so that semidefinite matrices need no regularisation.
+    `centred` subtracts the means of rows and columns, as in `LowRank`.
     """
 
-    def __init__(self, K: np.ndarray) -> None:
-        self.K = np.ascontiguousarray(K, np.float64)
-        self.diagonal = self.K.diagonal().copy()
+    def __init__(self, K: np.ndarray, *, centred: bool = False) -> None:
+        self.K, self._centred = np.ascontiguousarray(K, np.float64), centred
+        self._mean = np.zeros(len(self.K))
+        if centred:
+            self._mean = self.K.mean(axis=0)
+            self.K = self.K - self._mean
+            self.K -= self.K.mean(axis=1)[:, None]
+        self.diagonal = np.maximum(self.K.diagonal(), 0.0)
         self.work = len(self.K) ** 3 / 3.0
         self._buffer: np.ndarray | None = None
 
@@ -291,10 +297,12 @@ class Gram:
         return len(self.K)
 
     def take(self, points: np.ndarray) -> "Gram":
-        return Gram(self.K[np.ix_(points, points)])
+        part = Gram(self.K[np.ix_(points, points)], centred=self._centred)
+        part._mean += self._mean[points]
+        return part
 
     def offset(self, beta: np.ndarray) -> float:
-        return 0.0
+        return float(matmul(self._mean, beta))
 
     def product(self, beta: np.ndarray) -> np.ndarray:
         values: np.ndarray = matmul(self.K, beta)
@@ -319,7 +327,7 @@ class Gram:
         # One buffer for all factorisations: fresh memory costs as much as the products.
         if self._buffer is None:
             self._buffer = np.empty(n * n)
-        B = self._buffer[: len(near) ** 2].reshape(len(near), -1)
+        B = self._buffer[: len(near) ** 2].reshape(len(near), len(near))
         np.multiply(columns if every else columns[near], part, out=B)
         B *= part[:, None]
         B[np.diag_indices_from(B)] += 1.0

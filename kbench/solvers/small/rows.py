@@ -169,7 +169,7 @@ class GaussianRows:
     def whole(self, points: np.ndarray, *, centred: bool = True) -> Matrix:
         K = self.exact(points, points)
         np.fill_diagonal(K, 1.0)
-        return Gram(K)
+        return Gram(K, centred=centred)
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         values = self._values(self._Z32, self._h32, rows, columns)
@@ -254,7 +254,9 @@ class MatrixRows:
             rows = self._kernel.X[self._order[points]]
             return LowRank(kernel.explicit_map(rows), centred=centred)
         K = self.exact(points, points)
-        return Gram(K) if kernel.is_definite or is_semidefinite(K) else None
+        if not (kernel.is_definite or is_semidefinite(K)):
+            return None
+        return Gram(K, centred=centred)
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         points = np.arange(len(self))
