@@ -24,8 +24,13 @@ from kbench.solvers.interior_point.problem import BoxQP
 _MAX_ROUNDS = 15
 # Proximal steps of a round. The first solves a face whose curvatures are all above D.
 _MAX_PROXIMAL = 8
-# D in parts of the mean of the diagonal of K.
-_PROXIMAL = 1e-9
+# D in parts of the mean of the diagonal of K. With the larger one, coefficients move less where K has
+# no curvature to speak of; the smaller one follows where that is not exact.
+_PROXIMAL = (1e-5, 1e-9)
+# The relative gap of an exact optimum.
+_EXACT = 1e-11
+# Curvatures below this part of mean abs p over the width of the bounds count as this.
+_FLAT = 1e-4
 # A multiplier of the wrong sign is one if it exceeds this part of the mean abs p.
 _WRONG = 1e-9
 # The sum of coefficients may miss the equality by this part of their size.
@@ -71,7 +76,7 @@ def finish(problem: BoxQP, point: Interior) -> Optimum:
     has an optimum within the bounds."""
     x, w, b = point.x, point.w, point.b
     # Without any curvature, a bound counts as near within a small part of the width.
-    flat = 1e-8 * float(np.abs(problem.p).mean()) / (problem.upper - problem.lower)
+    flat = _FLAT * float(np.abs(problem.p).mean()) / (problem.upper - problem.lower)
     diagonal = np.maximum(np.tile(problem.K.diagonal, len(problem.signs)), flat)
     at_lower = (diagonal * point.above < point.y) & (point.above <= point.below)
     at_upper = (diagonal * point.below < point.z) & (point.below < point.above)
@@ -80,22 +85,28 @@ def finish(problem: BoxQP, point: Interior) -> Optimum:
     for _ in range(_MAX_ROUNDS):
         x = np.where(at_lower, problem.lower, np.where(at_upper, problem.upper, x))
         free = ~(at_lower | at_upper)
-        try:
-            end, w, b = _on_face(problem, x, w, b, free)
-        except LinAlgError:
-            break
-        t = _to_first_bound(problem, x, end)
-        x = end if t == 1.0 else x + t * (end - x)
-        if t < 1.0:
+        for proximal in _PROXIMAL:
+            try:
+                end, w, b = _on_face(problem, x, w, b, free, proximal)
+            except LinAlgError:
+                return assess(problem, point.x, point.b) if best is None else best
+            t = _to_first_bound(problem, x, end)
+            if t < 1.0:
+                break
+            x = end
+            candidate = assess(problem, x, b)
+            if best is None or candidate.gap < best.gap:
+                best = candidate
+            if candidate.relative_gap <= _EXACT or not free.any():
+                break
+        if t < 1.0 and (best is None or best.relative_gap > _EXACT):
             # The weights are those of the end of the step; the next face begins at the equations
             # that they miss.
+            x = x + t * (end - x)
             nearness = _WRONG * (problem.upper - problem.lower)
             at_lower |= free & (end < x) & (x - problem.lower <= nearness)
             at_upper |= free & (end > x) & (problem.upper - x <= nearness)
             continue
-        candidate = assess(problem, x, b)
-        if best is None or candidate.gap < best.gap:
-            best = candidate
         slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
         misses = np.where(at_lower, -slope, np.where(at_upper, slope, 0.0))
         worst = int(misses.argmax())
@@ -116,13 +127,18 @@ def _to_first_bound(problem: BoxQP, x: np.ndarray, end: np.ndarray) -> float:
 
 
 def _on_face(
-    problem: BoxQP, x: np.ndarray, w: np.ndarray, b: np.ndarray, free: np.ndarray
+    problem: BoxQP,
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray,
+    free: np.ndarray,
+    proximal: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x, w and b of the optimum on the face where all but `free` variables stay."""
     if not free.any():
         return x, problem.K.weights(problem.coef(x)), b
     typical = float(problem.K.diagonal.mean()) or 1.0
-    solve = problem.newton(np.where(free, 1.0 / (_PROXIMAL * typical), 0.0))
+    solve = problem.newton(np.where(free, 1.0 / (proximal * typical), 0.0))
     last = np.inf
     for _ in range(_MAX_PROXIMAL):
         slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
@@ -134,6 +150,14 @@ def _on_face(
         dx, dw, db = solve(-slope, difference, problem.d - matmul(problem.A, x))
         x, w, b = x + dx, w + dw, b + db
     return x, w, b
+
+
+def canonical(problem: BoxQP, x: np.ndarray) -> np.ndarray:
+    """x without what both copies of a point have in common, which changes no coefficient."""
+    if len(problem.signs) == 1:
+        return x
+    beta = problem.coef(x)
+    return np.maximum(np.multiply.outer(problem.signs, beta).ravel(), 0.0)
 
 
 def assess(problem: BoxQP, x: np.ndarray, b: np.ndarray) -> Optimum:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.solvers.interior_point.active_set import MAX_OFF, Optimum, finish
+from kbench.solvers.interior_point.active_set import MAX_OFF, Optimum, assess, canonical, finish
 from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, Matrix
 
@@ -107,12 +107,13 @@ def solve_interior(
         if ended or (best.off <= MAX_OFF and best.violation <= tol and best.relative_gap <= _EXACT):
             break
     assert best is not None and point is not None
+    best = assess(problem, canonical(problem, best.x), best.b)
     coef = problem.coef(best.x) + 0.0  # no -0.0
-    if best.off <= MAX_OFF and best.violation <= tol:
+    if best.off <= MAX_OFF and best.violation + K.unseen(coef) <= tol:
         reason = "tol"
     elif ended:
         reason = "max_time" if stopped() else "max_iter"
-    elif best.off <= MAX_OFF and best.violation <= rounding(K, coef):
+    elif best.off <= MAX_OFF and best.violation <= max(rounding(K, coef), K.unseen(coef)):
         reason = "rounding"
     else:
         reason = "failed"

@@ -76,6 +76,9 @@ class Matrix(Protocol):
     def offset(self, beta: np.ndarray) -> float:
         """What a factor's centring has taken from all of K beta, for coefficients of sum 0."""
 
+    def unseen(self, beta: np.ndarray) -> float:
+        """What the entries' rounding may change in K beta, beyond that of sums."""
+
     def weights(self, beta: np.ndarray) -> np.ndarray:
         """w of coefficients beta."""
 
@@ -208,6 +211,9 @@ class LowRank:
     def offset(self, beta: np.ndarray) -> float:
         return float(matmul(self._mean, matmul(self.V.T, beta)))
 
+    def unseen(self, beta: np.ndarray) -> float:
+        return 0.0
+
     def product(self, beta: np.ndarray) -> np.ndarray:
         values: np.ndarray = matmul(self.V, matmul(self.V.T, beta))
         return values
@@ -285,6 +291,7 @@ class Gram:
     def __init__(self, K: np.ndarray, *, centred: bool = False) -> None:
         self.K, self._centred = np.ascontiguousarray(K, np.float64), centred
         self._mean = np.zeros(len(self.K))
+        self._largest = float(self.K.max(initial=0.0))
         if centred:
             self._mean = self.K.mean(axis=0)
             self.K = self.K - self._mean
@@ -299,10 +306,14 @@ class Gram:
     def take(self, points: np.ndarray) -> "Gram":
         part = Gram(self.K[np.ix_(points, points)], centred=self._centred)
         part._mean += self._mean[points]
+        part._largest = self._largest
         return part
 
     def offset(self, beta: np.ndarray) -> float:
         return float(matmul(self._mean, beta))
+
+    def unseen(self, beta: np.ndarray) -> float:
+        return float(np.finfo(np.float64).eps * self._largest * np.linalg.norm(beta))
 
     def product(self, beta: np.ndarray) -> np.ndarray:
         values: np.ndarray = matmul(self.K, beta)
