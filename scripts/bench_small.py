@@ -15,8 +15,8 @@ installed. --crossover times both engines of KernelSVC on the binary sets. Every
 or "FALLS SHORT".
 --any-C fits the tables that scikit-learn ships, as shipped and standardised, with four kernels and
 C from 0.01 to 1e6, SVC and SVR with at most 10,000,000 steps; `gap` is the duality gap in parts of
-the primal objective, from the coefficients and float64 kernel values. Lines under 5 ms may take 1 ms
-more than the peer. --low-rank has linear and polynomial kernels of more rows.
+the primal objective, from the coefficients and float64 kernel values. Lines under 5 ms may take
+1 ms more than the peer. --low-rank has linear and polynomial kernels of more rows.
 Data sets that are not available are named and skipped.
 """
 
@@ -264,7 +264,9 @@ def crossover(name: str, repeats: int) -> None:
     kernel_svc.is_small = choice
 
 
-def gap(z: np.ndarray, beta: np.ndarray, K: np.ndarray, b: float, C: float, epsilon: float) -> float:
+def gap(
+    z: np.ndarray, beta: np.ndarray, K: np.ndarray, b: float, C: float, epsilon: float
+) -> float:
     """Duality gap in parts of the primal objective; classification if epsilon is 0."""
     values = K @ beta
     loss = np.abs(z - values - b) - epsilon if epsilon else 1.0 - z * (values + b)

@@ -316,7 +316,8 @@ def test_inner_products_of_an_explicit_map_are_the_kernels_values(name, degree, 
             kernel.explicit_map(X)
         return
     V = kernel.explicit_map(FORMS[form](X))
-    assert V.shape == (12, kernel.rank(4)) and V.dtype == np.float64
+    assert V.shape == (12, kernel.rank(4))
+    assert V.dtype == np.float64
     assert np.allclose(V @ V.T, naive(kernel, X, X), rtol=1e-12, atol=1e-12)
 
 

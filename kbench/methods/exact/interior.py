@@ -1,8 +1,9 @@
 """Binary problems and regressions that the interior-point method solves: by rank, or after a while.
 
 The kernel's explicit map is used at once where counted work says so (`solve_by_rank`). The engine
-for many points has no bound on its steps: where it gets few, because there is no intercept or columns
-have two values, it stops after steps of the method's cost (`Stored`), as the one for few points does.
+for many points has no bound on its steps: where it gets few, because there is no intercept or most
+columns have two values, it stops after steps of the method's cost (`bounded`), as the engine for
+few points does.
 """
 
 import math

@@ -401,7 +401,7 @@ class KernelSVC(TakesAnyRows, BoxSVC):
     def _solve_by_rank(
         self, data: Data, problems: set[int], interior: Interior, solution: Solution
     ) -> set[int]:
-        """Solve what the kernel's explicit map makes cheap; return the numbers of these problems."""
+        """Solve what the kernel's explicit map makes cheap; return the problems' numbers."""
         solved: set[int] = set()
         if not problems or not interior.takes(len(data.labels)):
             return solved

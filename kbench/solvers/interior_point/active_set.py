@@ -5,11 +5,11 @@ as for the next step of an active-set method. The free ones solve the equations 
 
     (Q x + p + A'b)_F = 0,   A x = d,
 
-by proximal steps, whose factorisation a little diagonal D keeps regular: if the face has many optima
-(equal rows, more free points than the rank of K), they end at the one nearest to the point that they
-began at, which is near the analytic centre of all optima. A step ends at the first bound that it
-meets, where that variable stays; at the optimum of a face, the bound variable whose multiplier has
-the most wrong sign becomes free. Mostly there is one round.
+by proximal steps, whose factorisation a little diagonal D keeps regular: if the face has many
+optima (equal rows, more free points than the rank of K), they end at the one nearest to the point
+that they began at, which is near the analytic centre of all optima. A step ends at the first bound
+that it meets, where that variable stays; at the optimum of a face, the bound variable whose
+multiplier has the most wrong sign becomes free. Mostly there is one round.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ from kbench.solvers.interior_point.problem import BoxQP
 _MAX_ROUNDS = 15
 # Proximal steps of a round. The first solves a face whose curvatures are all above D.
 _MAX_PROXIMAL = 8
-# D in parts of the mean of the diagonal of K. With the larger one, coefficients move less where K has
-# no curvature to speak of; the smaller one follows where that is not exact.
+# D in parts of the mean of the diagonal of K. With the larger one, coefficients move less where K
+# has no curvature to speak of; the smaller one follows where that is not exact.
 _PROXIMAL = (1e-5, 1e-9)
 # The relative gap of an exact optimum.
 _EXACT = 1e-11
-# Curvatures below this part of mean abs p over the width of the bounds count as this.
+# Curvatures below this part of the gradients' scale over the width of the bounds count as this.
 _FLAT = 1e-4
-# A multiplier of the wrong sign is one if it exceeds this part of the mean abs p.
+# A multiplier of the wrong sign is one if it exceeds this part of the gradients' scale.
 _WRONG = 1e-9
 # The sum of coefficients may miss the equality by this part of their size.
 MAX_OFF = 1e-9
@@ -76,12 +76,12 @@ def finish(problem: BoxQP, point: Interior) -> Optimum:
     has an optimum within the bounds."""
     x, w, b = point.x, point.w, point.b
     # Without any curvature, a bound counts as near within a small part of the width.
-    flat = _FLAT * float(np.abs(problem.p).mean()) / (problem.upper - problem.lower)
+    flat = _FLAT * problem.scale / (problem.upper - problem.lower)
     diagonal = np.maximum(np.tile(problem.K.diagonal, len(problem.signs)), flat)
     at_lower = (diagonal * point.above < point.y) & (point.above <= point.below)
     at_upper = (diagonal * point.below < point.z) & (point.below < point.above)
     best = None
-    wrong = _WRONG * float(np.abs(problem.p).mean())
+    wrong = _WRONG * problem.scale
     for _ in range(_MAX_ROUNDS):
         x = np.where(at_lower, problem.lower, np.where(at_upper, problem.upper, x))
         free = ~(at_lower | at_upper)

@@ -10,7 +10,8 @@ _NANOSECONDS_OF_ITERATION = 250_000.0
 # Nanoseconds of a step of two coefficients of the small engine: for each point, and in any case.
 _NANOSECONDS_PER_POINT = 0.6
 _NANOSECONDS_OF_STEP = 60.0
-# Points up to which a problem of the engine for many points is solved on its stored matrix in the end.
+# Points up to which a problem of the engine for many points is solved on its stored matrix
+# in the end.
 MAX_STORED = 2000
 
 
@@ -35,5 +36,5 @@ def steps_before(n: int, work: float) -> int:
 
 
 def factorisation(n: int, rank: float) -> float:
-    """Multiplications of the cheaper factorisation of n points: of the map's columns, or n^3 / 3."""
+    """Multiplications of the cheaper factorisation of n points: n^3 / 3, or of a map's columns."""
     return min(n * rank * (rank + 1.0), n**3 / 3.0)

@@ -2,8 +2,8 @@
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u  [ , 1'b = 0 ],      l <= 0 <= u
 
-A classifier has z = y, epsilon = 0 and bounds of its label's sign; a regression has z = its targets and
-is a problem of two copies of the rows, b = x_1 - x_2, unless epsilon is 0.
+A classifier has z = y, epsilon = 0 and bounds of its label's sign; a regression has z = its targets
+and is a problem of two copies of the rows, b = x_1 - x_2, unless epsilon is 0.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from kbench.solvers.interior_point.active_set import MAX_OFF, Optimum, assess, c
 from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, Matrix
 
-# Gaps, in parts of the objective, at which the active set is tried. Most problems end with the first.
-# The more points there are, the closer to the bounds are some of those that are free.
+# Gaps, in parts of the objective, at which the active set is tried. Most problems end with the
+# first. The more points there are, the closer to the bounds are some of those that are free.
 _GAPS = (1e-5, 1e-8, 1e-11)
 # The relative gap of coefficients from which on no smaller one is tried.
 _EXACT = 1e-9
@@ -106,7 +106,8 @@ def solve_interior(
             best = optimum
         if ended or (best.off <= MAX_OFF and best.violation <= tol and best.relative_gap <= _EXACT):
             break
-    assert best is not None and point is not None
+    assert best is not None
+    assert point is not None
     best = assess(problem, canonical(problem, best.x), best.b)
     coef = problem.coef(best.x) + 0.0  # no -0.0
     if best.off <= MAX_OFF and best.violation + K.unseen(coef) <= tol:

@@ -4,12 +4,14 @@ With slacks s = x - l and v = u - x and their multipliers y, z >= 0, the optimum
 
     Q x + p + A'b - y + z = 0,   A x = d,   s y = 0,   v z = 0.
 
-Each iteration factorises Newton's equations of this system with s y = v z = mu once, D = y / s + z / v,
-and solves them twice: for mu = 0 (predictor), then for the mu that the predictor's step suggests and
-the products of its changes (corrector). 15 to 40 iterations, whatever the bounds and the condition are.
+Each iteration factorises Newton's equations of this system with s y = v z = mu once,
+D = y / s + z / v, and solves them twice: for mu = 0 (predictor), then for the mu that the
+predictor's step suggests and the products of its changes (corrector). 15 to 40 iterations, whatever
+the bounds and the condition are.
 
-Reference: S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM J. Optim.
-1992; M. Ferris, T. Munson, "Interior-point methods for massive support vector machines", 2002.
+Reference: S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM J.
+Optim. 1992; M. Ferris, T. Munson, "Interior-point methods for massive support vector machines",
+2002.
 """
 
 from collections.abc import Callable
@@ -24,7 +26,8 @@ from kbench.solvers.interior_point.problem import BoxQP
 # Iterations that may pass without a smaller gap or residual: float64 allows no more.
 _MAX_IDLE = 8
 _MAX_ITERATIONS = 100
-# Residuals at which to end: of the gradient in parts of p, of the equalities in parts of sum |x|.
+# Residuals at which to end: of the gradient in parts of its scale, of the equalities in parts of
+# sum |x|.
 _RESIDUAL = 1e-9
 _SUM = 1e-12
 # Objectives below this part of the first products count as zero.
@@ -86,7 +89,6 @@ def minimise(
     point = _start(problem) if point is None else point
     best, n_idle, best_merit, least = point, 0, np.inf, np.full(3, np.inf)
     first = None
-    scale_of_p = float(np.abs(problem.p).max(initial=0.0))
     while True:
         Qx = problem.each_copy(problem.K.values(point.w))
         residual = Qx + problem.p + matmul(point.b, problem.A) - point.y + point.z
@@ -97,14 +99,15 @@ def minimise(
         first = products if first is None else first
         # Where the optimum is zero, its objective is no measure.
         point.gap = products / max(size, _NOTHING * first, 1e-300)
-        off = float(np.abs(residual).max(initial=0.0)) / max(scale_of_p, 1e-300)
+        off = float(np.abs(residual).max(initial=0.0)) / problem.scale
         off_sum = float(np.abs(infeasible).max(initial=0.0))
         off_sum /= max(float(np.abs(point.x).sum()), 1e-300)
         merit = max(point.gap, 1e-3 * off, off_sum)
         if not np.isfinite(merit):
             return best
         # Where the gap is small enough, only the residuals can be worth further iterations.
-        sizes = np.array([products if point.gap > gap else 0.0, max(off, _RESIDUAL), max(off_sum, _SUM)])
+        above = products if point.gap > gap else 0.0
+        sizes = np.array([above, max(off, _RESIDUAL), max(off_sum, _SUM)])
         n_idle = 0 if (sizes < 0.9 * least).any() else n_idle + 1
         least = np.minimum(least, sizes)
         if merit < best_merit:
@@ -123,11 +126,11 @@ def minimise(
 
 
 def _start(problem: BoxQP) -> Interior:
-    """The middle of the box and no weights: multipliers of the size of p then suffice, while those of
-    the gradient of a large C would be as large as C."""
+    """The middle of the box and no weights: multipliers of the size of p then suffice, while those
+    of the gradient of a large C would be as large as C."""
     half = 0.5 * (problem.upper - problem.lower)
     x = problem.lower + half
-    size = np.full(len(x), max(float(np.abs(problem.p).max(initial=0.0)), 1e-300))
+    size = np.full(len(x), problem.scale)
     w = np.zeros_like(problem.K.weights(problem.coef(x)))
     return Interior(x, w, np.zeros(len(problem.A)), half, half, size, size)
 

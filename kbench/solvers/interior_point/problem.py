@@ -2,13 +2,14 @@
 
     min 1/2 x'Qx + p'x,   l <= x <= u,   A x = d,      Q = E'KE,   E x = s_1 x_1 + ... + s_c x_c
 
-x : (c n,) holds c copies of the n points with signs s: one copy for a classifier, whose coefficients
-have one sign each, and two for a regression, beta = x_1 - x_2, whose loss has a slope on both sides
-of zero. K is a factor V V' (`LowRank`) or a stored matrix (`Gram`).
+x : (c n,) holds c copies of the n points with signs s: one copy for a classifier, whose
+coefficients have one sign each, and two for a regression, beta = x_1 - x_2, whose loss has a slope
+on both sides of zero. K is a factor V V' (`LowRank`) or a stored matrix (`Gram`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -125,6 +126,15 @@ class BoxQP:
         """c and n."""
         return len(self.signs), len(self.K)
 
+    @cached_property
+    def scale(self) -> float:
+        """The size of gradients: that of p, or where p is zero that of Q x in the middle."""
+        largest = float(np.abs(self.p).max(initial=0.0))
+        if largest == 0.0:
+            middle = self.gradient(0.5 * (self.lower + self.upper))
+            largest = float(np.abs(middle).max(initial=0.0))
+        return largest or 1.0
+
     def coef(self, x: np.ndarray) -> np.ndarray:
         """beta = E x : (n,)."""
         return folded(self.signs, x)
@@ -165,13 +175,15 @@ class LowRank:
     coefficients sum to 0, and keeps the digits that large means would take.
 
     Correlated columns are whitened: with U = V Z, K = U R^-1 U' for R = Z'Z, whatever Z is, so that
-    Z need not be exact; Z is chosen with a diagonal R. The weights w solve R w = U'beta, and values are U w. Newton's equations
-    become r + k ones for the weights and the multipliers,
+    Z need not be exact; Z is chosen with a diagonal R. The weights w solve R w = U'beta, and values
+    are U w. Newton's equations become r + k ones for the weights and the multipliers,
 
         [ R + U'TU  U'TA' ] [dw]   [ U'T r - s ]
         [ A T U     A T A'] [db] = [ A T r - t ],      dx = T (r - E'U dw - A'db)
 
-    (Fine and Scheinberg 2001; Ferris and Munson 2002): n r^2 multiplications.
+    (Fine and Scheinberg 2001; Ferris and Munson 2002): n r^2 multiplications. Free points, whose T
+    grows without bound, would swamp the others in these sums. The largest of them remain unknowns
+    beside dw and db, in a symmetric indefinite system that has T^-1 on its diagonal.
     """
 
     def __init__(self, V: np.ndarray, *, centred: bool = False) -> None:
@@ -283,8 +295,9 @@ class Gram:
     """A stored kernel matrix K : (n, n) float64, whose weights are the coefficients.
 
     Newton's equations are solved through the Cholesky factor of I + T^1/2 K T^1/2, n^3 / 3
-    multiplications: (D + Q)^-1 r = T (r - E'u), u = K g, g = T^1/2 (I + T^1/2 K T^1/2)^-1 T^-1/2 E T r.
-    Its eigenvalues are at least 1, so that semidefinite matrices need no regularisation.
+    multiplications: (D + Q)^-1 r = T (r - E'u) with u = K g and
+    g = T^1/2 (I + T^1/2 K T^1/2)^-1 T^-1/2 E T r. Its eigenvalues are at least 1, so that
+    semidefinite matrices need no regularisation.
     `centred` subtracts the means of rows and columns, as in `LowRank`.
     """
 
@@ -403,6 +416,8 @@ class Gram:
 def is_semidefinite(K: np.ndarray) -> bool:
     """Whether K : (n, n) is symmetric and positive semidefinite, but for rounding."""
     largest = float(np.abs(K.diagonal()).max(initial=0.0))
+    if largest == 0.0:
+        return not K.any()
     if not np.allclose(K, K.T, rtol=0.0, atol=1e-12 * largest):
         return False
     shifted = K + len(K) * _NEGATIVE * largest * np.eye(len(K))

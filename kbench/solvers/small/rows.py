@@ -76,7 +76,7 @@ class Rows(Protocol):
         """Values between points of these indices; (a, b) float64."""
 
     def work(self, n: int) -> float:
-        """Multiplications of a factorisation of n points for `whole`; inf for indefinite kernels."""
+        """Multiplications of a factorisation of n points for `whole`; inf: not semidefinite."""
 
     def whole(self, points: np.ndarray, *, centred: bool = True) -> Matrix | None:
         """All values between points of these indices; None if they are not semidefinite.
