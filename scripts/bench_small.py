@@ -47,7 +47,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler  # noqa: E402
 from sklearn.svm import SVC, SVR  # noqa: E402
 from sklearn.utils import check_array, check_X_y  # noqa: E402
 
-import kbench.methods.exact.kernel_svc as kernel_svc  # noqa: E402
+import kbench.methods.exact.kernel_svc_problems as kernel_svc_problems  # noqa: E402
 from kbench.config import composer  # noqa: E402
 from kbench.data import Folders, open_prepared, prepare  # noqa: E402
 from kbench.errors import DataNotFoundError, UnavailableError  # noqa: E402
@@ -249,19 +249,19 @@ def crossover(name: str, repeats: int) -> None:
     """Both engines of KernelSVC on the first n rows."""
     X, y = load(name)
     C, gamma = BINARY[name]
-    choice = kernel_svc.is_small
+    choice = kernel_svc_problems.is_small
     for n in (*SIZES[:3], 2500, 3000, *SIZES[3:]) if len(X) else ():
         actions = []
         for small in (True, False):
 
             def fit(small: bool = small, n: int = n) -> Any:
-                kernel_svc.is_small = lambda *_: small
+                kernel_svc_problems.is_small = lambda *_: small
                 return KernelSVC(C=C, gamma=gamma).fit(X[:n], y[:n])
 
             actions.append(fit)
         times, _ = in_turns(actions, repeats)
         print(f"{name:12} {n:6} small {1e3 * times[0]:9.2f} large {1e3 * times[1]:9.2f} ms")
-    kernel_svc.is_small = choice
+    kernel_svc_problems.is_small = choice
 
 
 def gap(

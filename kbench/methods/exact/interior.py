@@ -61,7 +61,7 @@ class Interior:
         trace: Trace,
     ) -> None:
         self._kernel, self._X, self._coupled, self._cache_mb = kernel, X, coupled, cache_mb
-        self._options = {"tol": tol, "max_iter": max_iter}
+        self._tol, self._max_iter = tol, max_iter
         self._deadline, self._trace = deadline, trace
         self._whole: LowRank | None = None
 
@@ -125,8 +125,9 @@ class Interior:
             dual.upper,
             epsilon=dual.epsilon,
             coupled=self._coupled,
+            tol=self._tol,
+            max_iter=self._max_iter,
             stopped=lambda: self._deadline.passed,
-            **self._options,
         )
         if self._trace.active:
             self._trace(

@@ -23,6 +23,7 @@ import numpy as np
 from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.choice import steps_before
 from kbench.solvers.interior_point.duals import solve_interior
+from kbench.solvers.interior_point.problem import Matrix
 from kbench.solvers.small import steps
 from kbench.solvers.small.rows import Rows, by_feature
 from kbench.solvers.small.steps import (
@@ -285,7 +286,8 @@ class _Search:
         self._sums = np.empty(n + PADDING, np.float32)
         self.resize(n)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
-        self.iterations, self._matrix = 0, None
+        self.iterations = 0
+        self._matrix: Matrix | None = None
         self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
 
     def resize(self, n: int) -> None:

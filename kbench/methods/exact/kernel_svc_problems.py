@@ -1,0 +1,204 @@
+"""The binary problems of `KernelSVC`, each solved by the engine that is faster for it."""
+
+import functools
+import itertools
+from typing import Any
+
+import numpy as np
+
+from kbench.kernels import KernelMatrix
+from kbench.kernels.functions.precomputed import Precomputed
+from kbench.kernels.value_range import KernelRangeError
+from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems
+from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
+from kbench.methods.exact.interior import Interior
+from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
+from kbench.solvers import BoxDualResult
+from kbench.solvers.small import Limits, is_small, solve_each, solve_pairs
+from kbench.trace import Deadline, Trace
+
+
+class SolvesPairs(TakesAnyRows, BoxSVC):
+    """Base of `KernelSVC`, whose parameters it reads."""
+
+    multi_class: str
+    fit_intercept: bool
+    cache_size: float
+    split: bool
+    warm_start: bool
+
+    @property
+    def _takes_pairs(self) -> bool:
+        """Whether there are several classes, taken by pairs."""
+        return self.multi_class == "ovo" and len(self.classes_) > 2
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(itertools.combinations(range(len(self.classes_)), 2))
+
+    def _signs(self, index: np.ndarray) -> np.ndarray:
+        if not self._takes_pairs:
+            return super()._signs(index)
+        return np.column_stack([1.0 * (index == a) - 1.0 * (index == b) for a, b in self._pairs])
+
+    def _solver_options(self) -> dict[str, Any]:
+        return {
+            "tol": self.tol,
+            "cache_mb": self.cache_size,
+            "max_iter": self.max_iter,
+            "shrinking": self.shrinking,
+        }
+
+    def _solve(
+        self, data: Data, key: str, deadline: Deadline, trace: Trace
+    ) -> tuple[Solution, KernelMatrix | None]:
+        """Solve all problems, each by the engine that is faster for it.
+
+        Returns
+        -------
+        solution : Solution
+        matrix : KernelMatrix or None
+            Of the large engine, if it solved any problem.
+        """
+        (n,), k = data.labels.shape, len(self.classes_)
+        m = k * (k - 1) // 2 if self._takes_pairs else 1 if k == 2 else k
+        solution = Solution(m, np.zeros((k - 1 if self._takes_pairs else m, n)))
+        last = self._comparable_last_fit(data)
+        small = self._small_problems(data) if self.fit_intercept else []
+        interior = self._interior(data, deadline, trace)
+        by_rank = self._solve_by_rank(data, set(range(m)) - set(small), interior, solution)
+        if small:
+            coef0 = None if last is None else last.scaled(data.C)
+            limits = Limits(self.tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
+            try:
+                self._solve_small(data, small, coef0, limits, solution)
+            except KernelRangeError:
+                # Its rows are float32.
+                if data.matrix(self.dtype).dtype == np.float32:
+                    raise
+                small = []
+        done = by_rank | {p for p in small if solution.reasons[p] != "precision"}
+        unsolved = sorted(set(range(m)) - done)
+        if not unsolved:
+            return solution, None
+        matrix = data.matrix(self.dtype)
+        problem = Problem(data.X, matrix, self._signs(data.labels), data.C, data.labels)
+        start = self._start(problem, last, key)
+
+        def solve(p: int, max_iter: int) -> BoxDualResult:
+            return solve_problems(
+                matrix,
+                problem.Y[:, [p]],
+                problem.C,
+                None if start is None else start.of(p),
+                max_time=deadline.seconds_left(),
+                trace=trace,
+                intercept=self.fit_intercept,
+                split=self.split,
+                **(self._solver_options() | {"max_iter": max_iter}),
+            )[0]
+
+        results = []
+        for p in unsolved:
+            dual = data.dual(problem.Y[:, p])
+            result = interior.bounded(dual, self.max_iter, functools.partial(solve, p))
+            self._record(data, p, problem.Y[:, p], result, solution)
+            if isinstance(result, BoxDualResult):
+                results.append(result)
+        solution.results = results if len(results) == m else None
+        return solution, matrix
+
+    def _interior(self, data: Data, deadline: Deadline, trace: Trace) -> Interior:
+        return Interior(
+            data.kernel,
+            data.X,
+            coupled=self.fit_intercept,
+            tol=self.tol,
+            cache_mb=self.cache_size,
+            max_iter=self.max_iter,
+            deadline=deadline,
+            trace=trace,
+        )
+
+    def _solve_by_rank(
+        self, data: Data, problems: set[int], interior: Interior, solution: Solution
+    ) -> set[int]:
+        """Solve what the kernel's explicit map makes cheap; return the problems' numbers."""
+        solved: set[int] = set()
+        if not problems or not interior.takes(len(data.labels)):
+            return solved
+        Y = self._signs(data.labels)
+        for p in sorted(problems):
+            dual = data.dual(Y[:, p])
+            result = interior.solve_by_rank(dual) if interior.takes(len(dual.rows)) else None
+            if result is not None:
+                self._record(data, p, Y[:, p], result, solution)
+                solved.add(p)
+        return solved
+
+    def _record(self, data: Data, p: int, y: np.ndarray, result: Any, solution: Solution) -> None:
+        """Copy the result of problem p of signs y : (n,), over its own rows or over all."""
+        solution.record(p, result)
+        solution.reasons[p] = result.stop_reason
+        coef = np.zeros(len(y))
+        if isinstance(result, BoxDualResult):
+            coef = result.alpha * y
+        else:
+            coef[np.flatnonzero(y)] = result.coef
+            solution.interior.append(result.n_iter)
+        solution.place(p, coef, self._pairs[p] if self._takes_pairs else None, data.labels)
+
+    def _small_problems(self, data: Data) -> list[int]:
+        """Numbers of the problems that the small engine should solve."""
+        sizes = np.bincount(data.labels, minlength=len(self.classes_))
+        X = None if isinstance(data.kernel, Precomputed | WholeRowsKernel) else data.X
+        if self._takes_pairs:
+            points = [int(sizes[a] + sizes[b]) for a, b in self._pairs]
+        else:
+            points = [len(data.labels)] * (1 if len(self.classes_) == 2 else len(self.classes_))
+        # Smaller problems fit if the largest does: mostly one decision for all.
+        if is_small(max(points), X, self.cache_size):
+            return list(range(len(points)))
+        fits = {size: is_small(size, X, self.cache_size) for size in set(points)}
+        return [p for p, size in enumerate(points) if fits[size]]
+
+    def _solve_small(
+        self,
+        data: Data,
+        problems: list[int],
+        coef0: np.ndarray | None,
+        limits: Limits,
+        solution: Solution,
+    ) -> None:
+        """Solve problems of these numbers by the small engine; set their part of `solution`."""
+        C, rows = data.C[data.order], data.sorted_rows
+        coef0 = None if coef0 is None else coef0[:, data.order]
+        if self._takes_pairs:
+            starts = np.concatenate([[0], np.cumsum(np.bincount(data.labels))])
+            every_pair = self._pairs
+            pairs = [every_pair[p] for p in problems]
+            memory_mb = 0.5 * self.cache_size
+            result = solve_pairs(rows, starts, C, limits, pairs, coef0=coef0, memory_mb=memory_mb)
+        else:
+            Z = np.ascontiguousarray(self._signs(data.labels)[data.order].T)
+            lower, upper = np.minimum(0.0, Z * C), np.maximum(0.0, Z * C)
+            result = solve_each(rows, Z, lower, upper, limits, coef0=coef0)
+        solution.coef[:, data.order] = result.coef
+        solution.record(problems, result)
+        for p, reason in zip(problems, result.stop_reason, strict=True):
+            solution.reasons[p] = reason
+        solution.small_entries = result.kernel_entries
+        solution.interior += [count for count in result.interior if count]
+
+    def _comparable_last_fit(self, data: Data) -> LastFit | None:
+        """The last fit, if it had the same classes in the same rows and proportional bounds."""
+        last: LastFit | None = getattr(self, "_last", None)
+        if not self.warm_start or last is None or not np.array_equal(last.labels, data.labels):
+            return None
+        ratio = data.C.max() / last.C.max()
+        return last if np.allclose(data.C, last.C * ratio, rtol=1e-12, atol=0.0) else None
+
+    def _start(self, problem: Problem, last: LastFit | None, key: str) -> Start | None:
+        """Where the large engine starts, if not at zero; `key` is the hash of X."""
+        pairs = self._pairs if self._takes_pairs else None
+        return None if last is None else last.start(problem, pairs, key, self.tol)
