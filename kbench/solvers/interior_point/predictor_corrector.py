@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.problem import BoxQP
 
 # Iterations that may pass without a smaller gap or residual: float64 allows no more.
@@ -91,15 +90,15 @@ def minimise(
     first = None
     while True:
         Qx = problem.each_copy(problem.K.values(point.w))
-        residual = Qx + problem.p + matmul(point.b, problem.A) - point.y + point.z
-        infeasible = problem.d - matmul(problem.A, point.x)
+        residual = Qx + problem.p + point.b @ problem.A - point.y + point.z
+        infeasible = problem.d - problem.A @ point.x
         products = float(point.above @ point.y + point.below @ point.z)
         quadratic, linear = float(point.x @ Qx), float(problem.p @ point.x)
         size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
         first = products if first is None else first
         # Where the optimum is zero, its objective is no measure.
         point.gap = products / max(size, _NOTHING * first, 1e-300)
-        off = float(np.abs(residual).max(initial=0.0)) / problem.scale
+        off = float(np.abs(residual).max()) / problem.scale
         off_sum = float(np.abs(infeasible).max(initial=0.0))
         off_sum /= max(float(np.abs(point.x).sum()), 1e-300)
         merit = max(point.gap, 1e-3 * off, off_sum)
@@ -175,5 +174,5 @@ def _step(
 
 def _longest(values: np.ndarray, change: np.ndarray) -> float:
     """The longest step, at most 1, after which values + step * change are not negative."""
-    least = float(np.min(change / values, initial=0.0))
+    least = float((change / values).min())
     return 1.0 if least > -1.0 else -1.0 / least

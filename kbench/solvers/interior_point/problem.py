@@ -7,6 +7,7 @@ coefficients have one sign each, and two for a regression, beta = x_1 - x_2, who
 on both sides of zero. K is a factor V V' (`LowRank`) or a stored matrix (`Gram`).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,7 +44,7 @@ _SOLVED = 1e-12
 _MAX_REFINEMENTS = 3
 
 # Rounds of scaling rows and columns by the roots of their largest entries.
-_EQUILIBRATIONS = 5
+_EQUILIBRATIONS = 3
 
 # From residuals (r, s, t) to (dx, dw, db) with D dx + E'(values of dw) + A'db = r, where dw are the
 # weights of E dx but for s, and A dx = t.
@@ -227,19 +228,19 @@ class LowRank:
         return 0.0
 
     def product(self, beta: np.ndarray) -> np.ndarray:
-        values: np.ndarray = matmul(self.V, matmul(self.V.T, beta))
+        values: np.ndarray = self.V @ (self.V.T @ beta)
         return values
 
     def weights(self, beta: np.ndarray) -> np.ndarray:
-        w: np.ndarray = matmul(self._U.T, beta) / self._R
+        w: np.ndarray = (self._U.T @ beta) / self._R
         return w
 
     def values(self, w: np.ndarray) -> np.ndarray:
-        values: np.ndarray = matmul(self._U, w)
+        values: np.ndarray = self._U @ w
         return values
 
     def difference(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        rest: np.ndarray = self._R * w - matmul(self._U.T, beta)
+        rest: np.ndarray = self._R * w - (self._U.T @ beta)
         return rest
 
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
@@ -258,8 +259,8 @@ class LowRank:
         M[:r, :r] = -_weighted_gram(U, rest.reshape(c, n).sum(axis=0))
         M[np.arange(r), np.arange(r)] -= self._R
         for one, row_of_A in enumerate(AT):
-            M[r + one, :r] = -matmul(folded(signs, row_of_A), U)
-        M[r:, r:] = -matmul(AT, A.T)
+            M[r + one, :r] = -(folded(signs, row_of_A) @ U)
+        M[r:, r:] = -(AT @ A.T)
         H[:f, f:], M[:r, r:] = H[f:, :f].T, M[r:, :r].T
         C = H[:f, f:]
         solve = _factorised_symmetric(H.copy())
@@ -268,22 +269,22 @@ class LowRank:
             right: np.ndarray, s: np.ndarray, t: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             dx, both = rest * right, np.zeros(r + k)
-            first = last = np.full(3, np.inf)
+            first = last = [math.inf] * 3
             for turn in range(1 + _MAX_REFINEMENTS):
-                of_free = right[free] - dx[free] / weight[free] - matmul(C, both)
-                of_w = s - matmul(U.T, folded(signs, dx)) + self._R * both[:r]
-                of_b = t - matmul(A, dx)
+                of_free = right[free] - dx[free] / weight[free] - (C @ both)
+                of_w = s - (U.T @ folded(signs, dx)) + self._R * both[:r]
+                of_b = t - (A @ dx)
                 left = (of_free, of_w, of_b)
-                size = np.array([np.abs(part).max(initial=0.0) for part in left])
-                first = size if turn == 0 else first
-                solved = size <= _SOLVED * first
-                if turn and (solved.all() or not (size < 0.5 * last).any()):
+                size = [math.sqrt(part.dot(part)) for part in left]
+                if turn == 0:
+                    first = size
+                elif all(map(_is_solved, size, first)) or not any(map(_is_halved, size, last)):
                     break
                 last = size
                 more = solve(np.concatenate(left))
                 both += more[f:]
-                change = copied(signs, matmul(U, more[f : f + r]))
-                change += matmul(more[f + r :], A)
+                change = copied(signs, (U @ (more[f : f + r])))
+                change += (more[f + r :]) @ A
                 dx -= rest * change
                 dx[free] += more[:f]
             return dx, both[:r], both[r:]
@@ -323,13 +324,13 @@ class Gram:
         return part
 
     def offset(self, beta: np.ndarray) -> float:
-        return float(matmul(self._mean, beta))
+        return float(self._mean @ beta)
 
     def unseen(self, beta: np.ndarray) -> float:
         return float(np.finfo(np.float64).eps * self._largest * np.linalg.norm(beta))
 
     def product(self, beta: np.ndarray) -> np.ndarray:
-        values: np.ndarray = matmul(self.K, beta)
+        values: np.ndarray = self.K @ beta
         return values
 
     values = product
@@ -361,7 +362,7 @@ class Gram:
         def apart(right: np.ndarray) -> np.ndarray:
             """(D + Q)^-1 right : (c, n)."""
             g = part * solve(folded(signs, T * right)[near] / part)
-            u = copied(signs, matmul(columns, g)).reshape(c, n)
+            u = copied(signs, (columns @ g)).reshape(c, n)
             dx = T * (right - u)
             # Of the copy that moves most, a difference of gradients would show its rounding.
             if most is None:
@@ -380,7 +381,7 @@ class Gram:
             dx = apart(right)
             if not len(A):
                 return dx, t
-            db = np.linalg.solve(S, matmul(flat, dx.ravel()) - t)
+            db = np.linalg.solve(S, (flat @ dx.ravel()) - t)
             return dx - np.tensordot(db, H, 1), db
 
         def direction(
@@ -389,7 +390,7 @@ class Gram:
             # The weights follow the coefficients: w + dw = beta + E dx.
             right = right.reshape(c, n)
             if s.any():
-                right = right + copied(signs, matmul(self.K, s)).reshape(c, n)
+                right = right + copied(signs, (self.K @ s)).reshape(c, n)
             dx, db = np.zeros(T.shape), np.zeros(len(A))
             rest, rest_t, last = right, t, np.inf
             moves = T > 0.0
@@ -398,10 +399,10 @@ class Gram:
             for _ in range(1 + _MAX_REFINEMENTS):
                 more, more_b = joint(rest, rest_t)
                 after, after_b = dx + more, db + more_b
-                u = copied(signs, matmul(self.K, folded(signs, after.ravel()))).reshape(c, n)
+                u = copied(signs, (self.K @ folded(signs, after.ravel()))).reshape(c, n)
                 rest = right - D * after - u - np.tensordot(after_b, A, 1)
                 rest *= moves
-                rest_t = t - matmul(flat, after.ravel())
+                rest_t = t - (flat @ after.ravel())
                 size = float(np.abs(rest).max(initial=0.0))
                 if not size < last:
                     break
@@ -428,6 +429,14 @@ def is_semidefinite(K: np.ndarray) -> bool:
     return True
 
 
+def _is_solved(size: float, first: float) -> bool:
+    return size <= _SOLVED * first
+
+
+def _is_halved(size: float, last: float) -> bool:
+    return size < 0.5 * last
+
+
 def _largest(values: np.ndarray, least: float, at_most: int) -> np.ndarray:
     """Places of the largest values above `least`, in their order."""
     places = np.flatnonzero(values > least)
@@ -447,7 +456,7 @@ def _weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:
         rows = U[start : start + _BLOCK_ROWS]
         if T is not None:
             rows = rows * np.sqrt(T[start : start + _BLOCK_ROWS, None])
-        M += matmul(rows.T, rows)
+        M += rows.T @ rows
     return M
 
 
