@@ -6,7 +6,7 @@ _FACTORISATIONS = 25
 _ROWS_PER_COLUMN = 10
 # Nanoseconds of a multiplication of a factorisation, and of what else an iteration does.
 _NANOSECONDS = 0.06
-_NANOSECONDS_OF_ITERATION = 250_000.0
+_NANOSECONDS_OF_ITERATION = 150_000.0
 # Nanoseconds of a step of two coefficients of the small engine: for each point, and in any case.
 _NANOSECONDS_PER_POINT = 0.6
 _NANOSECONDS_OF_STEP = 60.0
