@@ -233,7 +233,7 @@ def solve_each(
     points = np.empty((0, n), np.float32) if rows.points is None else by_feature(rows.points)
     if rows.points is None:
         search.slot[:] = np.arange(n)
-        search.rows[:] = rows.block(all_points, all_points)
+        rows.block(all_points, all_points, search.rows)
     halves, unknown = rows.halves, np.zeros(n, np.uint8)
     a = (points, halves, _NO_VALUES, unknown)
     b = (points[:, :0].copy(), halves, _NO_VALUES, unknown[:0])

@@ -36,6 +36,8 @@ _LARGE = 1e4
 # Rows of a block whose exponents are computed together: 256 KB of float32 for 1,000 columns stay in
 # the L2 cache.
 _BLOCK_ROWS = 64
+# Float64 values of any other kernel that are computed before they are stored in float32: 512 KB.
+_BLOCK_ENTRIES = 2**16
 _LOG2_E = math.log2(math.e)
 
 
@@ -69,8 +71,8 @@ class Rows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        """Values between ranges of points; (a, b) float32, exact on the diagonal."""
+    def block(self, rows: slice, columns: slice, out: np.ndarray | None = None) -> np.ndarray:
+        """Values between ranges of points; (a, b) float32, exact on the diagonal; `out` if given."""
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Values between points of these indices; (a, b) float64."""
@@ -171,11 +173,14 @@ class GaussianRows:
         np.fill_diagonal(K, 1.0)
         return Gram(K, centred=centred)
 
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
+    def block(self, rows: slice, columns: slice, out: np.ndarray | None = None) -> np.ndarray:
         values = self._values(self._Z32, self._h32, rows, columns)
         if rows == columns:
             np.fill_diagonal(values, 1.0)
-        return values
+        if out is None:
+            return values
+        out[:] = values
+        return out
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         if self._largest > _LARGE:
@@ -258,12 +263,21 @@ class MatrixRows:
             return None
         return Gram(K, centred=centred)
 
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        points = np.arange(len(self))
-        values = self.exact(points[rows], points[columns])
-        if not self._is_known:
-            check_values(self._kernel.kernel, values, np.float32)
-        return values.astype(np.float32)
+    def block(self, rows: slice, columns: slice, out: np.ndarray | None = None) -> np.ndarray:
+        order = self._order[rows]
+        points = self._kernel.points(self._order[columns])
+        m = points.shape[0]
+        out = np.empty((len(order), m), np.float32) if out is None else out
+        # Float64 values of few rows at a time: fresh memory for all would take longer than they do.
+        step = max(1, _BLOCK_ENTRIES // max(1, m))
+        values = np.empty((min(step, len(order)), m))
+        for start in range(0, len(order), step):
+            part = order[start : start + step]
+            block = self._kernel.block(part, points, values[: len(part)])
+            if not self._is_known:
+                check_values(self._kernel.kernel, block, np.float32)
+            out[start : start + step] = block
+        return out
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         points = self._kernel.points(self._order[columns])
