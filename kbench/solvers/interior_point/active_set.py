@@ -21,7 +21,6 @@ from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.predictor_corrector import Interior
 from kbench.solvers.interior_point.problem import BoxQP
 
-_MAX_ROUNDS = 15
 # Proximal steps of a round. The first solves a face whose curvatures are all above D.
 _MAX_PROXIMAL = 8
 # D in parts of the mean of the diagonal of K. With the larger one, coefficients move less where K
@@ -71,7 +70,7 @@ class Optimum:
         return self.gap / max(abs(self.objective), abs(self.gap - self.objective), 1e-300)
 
 
-def finish(problem: BoxQP, point: Interior) -> Optimum:
+def finish(problem: BoxQP, point: Interior, max_rounds: int = 15) -> Optimum:
     """Return the best of what the rounds found, by its gap; `point` itself if no face
     has an optimum within the bounds."""
     x, w, b = point.x, point.w, point.b
@@ -82,7 +81,7 @@ def finish(problem: BoxQP, point: Interior) -> Optimum:
     at_upper = (diagonal * point.below < point.z) & (point.below < point.above)
     best = None
     wrong = _WRONG * problem.scale
-    for _ in range(_MAX_ROUNDS):
+    for _ in range(max_rounds):
         x = np.where(at_lower, problem.lower, np.where(at_upper, problem.upper, x))
         free = ~(at_lower | at_upper)
         for proximal in _PROXIMAL:
@@ -150,6 +149,17 @@ def _on_face(
         dx, dw, db = solve(-slope, difference, problem.d - matmul(problem.A, x))
         x, w, b = x + dx, w + dw, b + db
     return x, w, b
+
+
+def at_bounds(problem: BoxQP, coef: np.ndarray) -> Interior:
+    """The point of coefficients within the bounds whose multipliers say which are at them."""
+    x = coef
+    if len(problem.signs) > 1:
+        x = np.maximum(np.multiply.outer(problem.signs, coef).ravel(), 0.0)
+    above, below = x - problem.lower, problem.upper - x
+    y, z = (np.where(gap == 0.0, problem.scale, 0.0) for gap in (above, below))
+    b = assess(problem, x, np.zeros(len(problem.A))).b
+    return Interior(x, problem.K.weights(problem.coef(x)), b, above, below, y, z)
 
 
 def canonical(problem: BoxQP, x: np.ndarray) -> np.ndarray:

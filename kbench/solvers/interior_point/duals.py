@@ -11,13 +11,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.solvers.interior_point.active_set import MAX_OFF, Optimum, assess, canonical, finish
+from kbench.solvers.interior_point.active_set import (
+    MAX_OFF,
+    Optimum,
+    assess,
+    at_bounds,
+    canonical,
+    finish,
+)
 from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, Matrix
 
 # Gaps, in parts of the objective, at which the active set is tried. Most problems end with the
 # first. The more points there are, the closer to the bounds are some of those that are free.
 _GAPS = (1e-5, 1e-8, 1e-11)
+# Rounds of the finish that are tried before the method: more take longer than it does.
+_ROUNDS_BEFORE = 2
 # The relative gap of coefficients from which on no smaller one is tried.
 _EXACT = 1e-9
 
@@ -61,6 +70,7 @@ def solve_interior(
     epsilon: float = 0.0,
     max_iter: int = -1,
     stopped: Callable[[], bool] = lambda: False,
+    coef0: np.ndarray | None = None,
 ) -> InteriorResult:
     """Solve the dual of n points.
 
@@ -77,6 +87,9 @@ def solve_interior(
         Limit on iterations; -1 is none.
     stopped : callable
         Whether a time limit has passed; asked before each iteration.
+    coef0 : (n,), optional
+        Coefficients within the bounds. If those at their bounds are those of an optimum, it is
+        found without an iteration.
 
     Notes
     -----
@@ -94,7 +107,13 @@ def solve_interior(
         return ended
 
     point, best = None, None
-    for gap in np.array(_GAPS) / len(z):
+    if coef0 is not None:
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            point = at_bounds(problem, coef0[moves])
+            best = finish(problem, point, _ROUNDS_BEFORE)
+        if not _is_exact(best, tol):
+            point = best = None
+    for gap in [] if best is not None else np.array(_GAPS) / len(z):
         before = -1 if point is None else point.n_iter
         # Points whose numbers leave the range are no optimum, which `finish` and the reason say.
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -104,7 +123,7 @@ def solve_interior(
             optimum = finish(problem, point)
         if best is None or _is_better(optimum, best):
             best = optimum
-        if ended or (best.off <= MAX_OFF and best.violation <= tol and best.relative_gap <= _EXACT):
+        if ended or _is_exact(best, tol):
             break
     assert best is not None
     assert point is not None
@@ -138,6 +157,10 @@ def rounding(K: Matrix, coef: np.ndarray) -> float:
     root = np.sqrt(np.maximum(K.diagonal, 0.0))
     products = float(np.linalg.norm(coef * root)) * float(root.max(initial=0.0))
     return 16.0 * float(np.finfo(np.float64).eps) * products
+
+
+def _is_exact(optimum: Optimum, tol: float) -> bool:
+    return optimum.off <= MAX_OFF and optimum.violation <= tol and optimum.relative_gap <= _EXACT
 
 
 def _is_better(one: Optimum, other: Optimum) -> bool:

@@ -246,7 +246,7 @@ class LowRank:
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         U, (k, c, n), r = self._U, A.shape, self._U.shape[1]
         A, weight = A.reshape(k, c * n), T.ravel()
-        free = _largest(weight * np.tile(self.diagonal, c), _FREE, 2 * (r + k))
+        free = _largest(weight * np.tile(self.diagonal, c), _FREE, r + k + 8)
         f, row = len(free), free % n
         rest = weight.copy()
         rest[free] = 0.0

@@ -405,6 +405,7 @@ class _Search:
             tol=limits.tol,
             epsilon=epsilon,
             stopped=lambda: limits.deadline.passed,
+            coef0=problem[BETA],
         )
         report[STEPS] += result.n_iter
         if result.stop_reason not in ("tol", "rounding"):
@@ -412,7 +413,8 @@ class _Search:
         problem[BETA] = result.coef
         report[VIOLATION], report[INTERCEPT] = result.violation, result.intercept
         report[OBJECTIVE], report[GAP] = result.objective, result.duality_gap
-        self.iterations = result.n_iter
+        # Without an iteration, the finish alone has found the optimum.
+        self.iterations = max(1, result.n_iter)
         return result.stop_reason
 
     def _settle(self, epsilon: float, spans: tuple[slice, ...], report: np.ndarray) -> None:

@@ -72,7 +72,7 @@ class Rows(Protocol):
     def __len__(self) -> int: ...
 
     def block(self, rows: slice, columns: slice, out: np.ndarray | None = None) -> np.ndarray:
-        """Values between ranges of points; (a, b) float32, exact on the diagonal; `out` if given."""
+        """Values between ranges of points; (a, b) float32, exact on the diagonal; in `out`."""
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Values between points of these indices; (a, b) float64."""
