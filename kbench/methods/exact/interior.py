@@ -19,6 +19,7 @@ from kbench.methods.exact.small_machine import small_rows
 from kbench.solvers.interior_point.choice import MAX_STORED, is_low_rank, steps_before
 from kbench.solvers.interior_point.duals import InteriorResult, solve_interior
 from kbench.solvers.interior_point.problem import LowRank, Matrix
+from kbench.solvers.small import interior_work
 from kbench.trace import Deadline, Trace
 
 
@@ -100,18 +101,18 @@ class Interior:
         n = len(dual.rows)
         if n > MAX_STORED or 24.0 * n * n > self._cache_mb * 1e6:
             return solve(max_iter)
-        try:
-            source = small_rows(self._kernel, self._X, dual.rows)
-            work = source.work(n)
-        except KernelRangeError:
-            return solve(max_iter)
+        work = interior_work(self._kernel, self._X, n)
         steps = 2**62 if math.isinf(work) else steps_before(n, work)
         if 0 <= max_iter <= steps or math.isinf(work):
             return solve(max_iter)
         first = solve(steps)
         if first.stop_reason not in ("max_iter", "precision"):
             return first
-        matrix = source.whole(np.arange(n), centred=self._coupled)
+        try:
+            source = small_rows(self._kernel, self._X, dual.rows)
+            matrix = source.whole(np.arange(n), centred=self._coupled)
+        except KernelRangeError:
+            return solve(max_iter)
         result = None if matrix is None else self._solve(matrix, dual)
         return solve(max_iter) if result is None else result
 

@@ -2,7 +2,7 @@
 
 from kbench.solvers.small.choice import MOST_POINTS_OF_REGRESSION, is_small
 from kbench.solvers.small.dual import Limits, SmallDualResult, solve_each, solve_pairs
-from kbench.solvers.small.rows import GaussianRows, MatrixRows, Rows
+from kbench.solvers.small.rows import GaussianRows, MatrixRows, Rows, interior_work
 
 __all__ = [
     "MOST_POINTS_OF_REGRESSION",
@@ -11,6 +11,7 @@ __all__ = [
     "MatrixRows",
     "Rows",
     "SmallDualResult",
+    "interior_work",
     "is_small",
     "solve_each",
     "solve_pairs",

@@ -7,14 +7,14 @@ of values are computed beforehand, all rows of a class against all of another.
 
 import math
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.distances import check_spread
-from kbench.kernels.kernel import squared_norms
+from kbench.kernels.kernel import Kernel, squared_norms
 from kbench.kernels.value_range import check_values, limit
 from kbench.solvers.interior_point.choice import factorisation
 from kbench.solvers.interior_point.problem import Gram, LowRank, Matrix, is_semidefinite
@@ -85,6 +85,18 @@ class Rows(Protocol):
 
         centred : whether the coefficients sum to 0, so that a factor's columns may be centred
         """
+
+
+def interior_work(kernel: Kernel, X: Any, n: int) -> float:
+    """Multiplications of a factorisation of n points of this kernel, see `Rows.work`.
+
+    X : (n_train, d) rows, or None or (n_train, n_train) values if these are given
+    """
+    if not kernel.of_rows:
+        return factorisation(n, math.inf)  # `Rows.whole` looks at the values
+    if not kernel.is_definite:
+        return math.inf
+    return factorisation(n, kernel.rank(X.shape[1]))
 
 
 def by_feature(points: np.ndarray) -> np.ndarray:
@@ -242,20 +254,12 @@ class MatrixRows:
     def n_entries(self) -> int:
         return self._kernel.n_entries
 
-    def _rank(self) -> float:
-        X = self._kernel.X
-        return math.inf if X is None else self._kernel.kernel.rank(X.shape[1])
-
     def work(self, n: int) -> float:
-        kernel = self._kernel.kernel
-        # Given values, and those of a function, are looked at in `whole`.
-        if not kernel.is_definite and kernel.of_rows:
-            return math.inf
-        return factorisation(n, self._rank())
+        return interior_work(self._kernel.kernel, self._kernel.X, n)
 
     def whole(self, points: np.ndarray, *, centred: bool = True) -> Matrix | None:
         kernel, n = self._kernel.kernel, len(points)
-        if factorisation(n, self._rank()) < factorisation(n, math.inf):
+        if self.work(n) < factorisation(n, math.inf):
             rows = self._kernel.X[self._order[points]]
             return LowRank(kernel.explicit_map(rows), centred=centred)
         K = self.exact(points, points)
