@@ -105,7 +105,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
 
     Notes
     -----
-    The cost of `KernelSVC` for as many rows. Memory: `cache_size`, O(n d).
+    The methods and the cost of `KernelSVC` for as many rows. Memory: `cache_size`, O(n d).
 
     C and epsilon are those of `SVR`. They do not follow the scale of y or of the features, so that
     the model can be worse than a linear one (wine: RMSE 0.80 against 0.72); `TunedKernelSVR`
