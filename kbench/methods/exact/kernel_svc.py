@@ -167,9 +167,11 @@ class KernelSVC(SolvesPairs):
     the result satisfies the same criterion. Linear and polynomial kernels of a rank far below the
     number of rows, and small problems of any semidefinite kernel after many steps, are solved by
     `kbench.solvers.interior_point` in 15 to 50 iterations, whatever C and the columns' scales are;
-    where float64 cannot reach `tol` at such a C, the warning says "rounding". Time is O(d) for each kernel value, of which there are
-    about n for every support vector, and O(n) for each step of a small problem; memory
-    `cache_size` and O(n d). Prediction costs O(n_sv (d + m)) a row.
+    where float64 cannot reach `tol` at such a C, the warning says "rounding".
+
+    Time is O(d) for each kernel value, of which there are about n for every support vector, and
+    O(n) for each step of a small problem; memory `cache_size` and O(n d). Prediction costs
+    O(n_sv (d + m)) a row.
 
     References
     ----------
