@@ -1,6 +1,7 @@
 """Problems with bounds whose matrix has a low rank or is small, by an interior-point method.
 
-`problem.py` states the problem once, `predictor_corrector.py` has the method, `active_set.py` makes
-an exact optimum of its last point, `duals.py` poses support vector machines, and `choice.py` counts
-the work by which estimators choose. docs/solver.md, "Kernels of low rank", explains them.
+`problem.py` states the problem once, `factors.py` has the factorisations of its equations,
+`predictor_corrector.py` the method; `active_set.py` makes an exact optimum of its last point,
+`duals.py` poses support vector machines, and `choice.py` counts the work by which estimators
+choose. docs/solver.md, "Kernels of low rank", explains them.
 """

@@ -14,14 +14,16 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, svd
-from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrs
+from scipy.linalg import eigh, svd
 
 from kbench.intrinsics.products import matmul
+from kbench.solvers.interior_point.factors import (
+    factorised_definite,
+    factorised_symmetric,
+    largest_places,
+    weighted_gram,
+)
 
-# Rows of V that are weighted and multiplied at once. 4,096 rows of 30 columns are 1 MB, which stays
-# in the L2 cache (`scripts/bench_small.py --low-rank`, 500,000 x 20).
-_BLOCK_ROWS = 4096
 # Columns whose correlations have a condition below this are not whitened: Cholesky factors then
 # keep 10 digits, and refined solves the others.
 _WELL_CONDITIONED = 1e5
@@ -29,22 +31,12 @@ _WELL_CONDITIONED = 1e5
 _NOISE = 1e-13
 # Points with T k(x, x) below this number over n are left out of the Cholesky factor.
 _NEAR = 1e-4
-# Eigenvalues of a given matrix down to minus this part of its trace count as zeros.
-_NEGATIVE = 1e-14
-# The first diagonal shift, in parts of the diagonal, of a matrix that rounding has left indefinite;
-# each further one is 100 times as large.
-_SHIFT = 1e-15
-_MAX_SHIFTS = 7
-
 # Free variables, whose D is nothing, would swamp the equations of the weights. Those with T k(x, x)
-# above this number stay unknowns of their own, at most twice as many as equations.
+# above this number stay unknowns of their own, at most eight more than equations.
 _FREE = 100.0
 # The largest residual of a solve, in parts of its right-hand side, and how often it is refined.
 _SOLVED = 1e-12
 _MAX_REFINEMENTS = 3
-
-# Rounds of scaling rows and columns by the roots of their largest entries.
-_EQUILIBRATIONS = 3
 
 # From residuals (r, s, t) to (dx, dw, db) with D dx + E'(values of dw) + A'db = r, where dw are the
 # weights of E dx but for s, and A dx = t.
@@ -204,12 +196,12 @@ class LowRank:
         self._R = np.ones(r)
         if not r:
             return
-        values, Z = eigh(_weighted_gram(self.V, None) / np.outer(scale, scale))
+        values, Z = eigh(weighted_gram(self.V, None) / np.outer(scale, scale))
         if values[0] < values[-1] / _WELL_CONDITIONED:
             Z /= np.sqrt(np.maximum(values, _NOISE * values[-1])) * scale[:, None]
             # Roundings of the first turn have left it far from orthogonal.
             if values[0] < values[-1] * _NOISE**0.5:
-                values, turn = eigh(_weighted_gram(matmul(self.V, Z), None))
+                values, turn = eigh(weighted_gram(matmul(self.V, Z), None))
                 Z = matmul(Z, turn / np.sqrt(np.maximum(values, _NOISE * values[-1])))
             # In the basis where R is diagonal, large entries of it do not round small ones.
             left, size, _ = svd(Z, full_matrices=False)
@@ -246,7 +238,7 @@ class LowRank:
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         U, (k, c, n), r = self._U, A.shape, self._U.shape[1]
         A, weight = A.reshape(k, c * n), T.ravel()
-        free = _largest(weight * np.tile(self.diagonal, c), _FREE, r + k + 8)
+        free = largest_places(weight * np.tile(self.diagonal, c), _FREE, r + k + 8)
         f, row = len(free), free % n
         rest = weight.copy()
         rest[free] = 0.0
@@ -256,14 +248,14 @@ class LowRank:
         H[f : f + r, :f] = (U[row] * signs[free // n, None]).T
         H[f + r :, :f] = A[:, free]
         M = H[f:, f:]
-        M[:r, :r] = -_weighted_gram(U, rest.reshape(c, n).sum(axis=0))
+        M[:r, :r] = -weighted_gram(U, rest.reshape(c, n).sum(axis=0))
         M[np.arange(r), np.arange(r)] -= self._R
         for one, row_of_A in enumerate(AT):
             M[r + one, :r] = -(folded(signs, row_of_A) @ U)
         M[r:, r:] = -(AT @ A.T)
         H[:f, f:], M[:r, r:] = H[f:, :f].T, M[r:, :r].T
         C = H[:f, f:]
-        solve = _factorised_symmetric(H.copy())
+        solve = factorised_symmetric(H.copy())
 
         def direction(
             right: np.ndarray, s: np.ndarray, t: np.ndarray
@@ -356,7 +348,7 @@ class Gram:
         np.multiply(columns if every else columns[near], part, out=B)
         B *= part[:, None]
         B[np.diag_indices_from(B)] += 1.0
-        solve = _factorised_definite(B)
+        solve = factorised_definite(B)
         most = T.argmax(axis=0) if c > 1 else None
 
         def apart(right: np.ndarray) -> np.ndarray:
@@ -414,111 +406,9 @@ class Gram:
         return direction
 
 
-def is_semidefinite(K: np.ndarray) -> bool:
-    """Whether K : (n, n) is symmetric and positive semidefinite, but for rounding."""
-    largest = float(np.abs(K.diagonal()).max(initial=0.0))
-    if largest == 0.0:
-        return not K.any()
-    if not np.allclose(K, K.T, rtol=0.0, atol=1e-12 * largest):
-        return False
-    shifted = K + len(K) * _NEGATIVE * largest * np.eye(len(K))
-    try:
-        cholesky(shifted, lower=True, overwrite_a=True)
-    except (LinAlgError, ValueError):
-        return False
-    return True
-
-
 def _is_solved(size: float, first: float) -> bool:
     return size <= _SOLVED * first
 
 
 def _is_halved(size: float, last: float) -> bool:
     return size < 0.5 * last
-
-
-def _largest(values: np.ndarray, least: float, at_most: int) -> np.ndarray:
-    """Places of the largest values above `least`, in their order."""
-    places = np.flatnonzero(values > least)
-    if len(places) > at_most:
-        places = np.sort(places[np.argpartition(-values[places], at_most)[:at_most]])
-    return places
-
-
-def _weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:
-    """U'TU : (r, r), summed over blocks of rows."""
-    if T is not None and 2 * np.count_nonzero(T) < len(T):
-        rows = np.flatnonzero(T)
-        U, T = U[rows], T[rows]
-    n, r = U.shape
-    M = np.zeros((r, r))
-    for start in range(0, n, _BLOCK_ROWS):
-        rows = U[start : start + _BLOCK_ROWS]
-        if T is not None:
-            rows = rows * np.sqrt(T[start : start + _BLOCK_ROWS, None])
-        M += rows.T @ rows
-    return M
-
-
-def _factorised_definite(B: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The function that solves with B : (q, q), C order, of eigenvalues from 1 on; overwrites B.
-
-    Raises
-    ------
-    LinAlgError
-        B has entries that are not finite, or rounding has left it far from definite.
-    """
-    if not len(B):
-        return lambda right: right
-    if not np.isfinite(B.diagonal()).all():
-        raise LinAlgError("the diagonal is not finite")
-    # The transposed matrix, which is the same, is in the order of LAPACK. Its factor is in one
-    # triangle: where it fails, the other one still has all entries but those of the diagonal.
-    diagonal = B.diagonal().copy()
-    factor, info = dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
-    for turn in range(_MAX_SHIFTS):
-        if not info:
-            break
-        lower = np.tril_indices(len(B), -1)
-        B.T[lower] = B[lower]
-        np.fill_diagonal(B, diagonal * (1.0 + len(B) * _SHIFT * 100.0**turn))
-        factor, info = dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
-    if info:
-        raise LinAlgError("the matrix is not positive definite")
-
-    def solve(right: np.ndarray) -> np.ndarray:
-        solution: np.ndarray = dpotrs(factor, right, lower=1)[0]
-        return solution
-
-    return solve
-
-
-def _factorised_symmetric(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The function that solves with H : (q, q), symmetric and indefinite; overwrites H.
-
-    Raises
-    ------
-    LinAlgError
-        H has entries that are not finite.
-    """
-    if not len(H):
-        return lambda right: right
-    if not np.isfinite(H).all():
-        raise LinAlgError("the matrix is not finite")
-    unit = np.ones(len(H))
-    for _ in range(_EQUILIBRATIONS):
-        largest = np.sqrt(np.abs(H).max(axis=0))
-        largest[largest == 0.0] = 1.0
-        H /= largest
-        H /= largest[:, None]
-        unit /= largest
-    factor, pivots, info = dsytrf(H, lower=1, overwrite_a=1)
-    if info > 0:
-        raise LinAlgError("the matrix is singular")
-
-    def solve(right: np.ndarray) -> np.ndarray:
-        solution, _ = dsytrs(factor, pivots, unit * right, lower=1)
-        result: np.ndarray = unit * solution
-        return result
-
-    return solve

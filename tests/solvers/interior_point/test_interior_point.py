@@ -11,8 +11,9 @@ from sklearn.svm import SVC, SVR, NuSVC
 from kbench.solvers.interior_point.active_set import finish
 from kbench.solvers.interior_point.choice import factorisation, is_low_rank, steps_before
 from kbench.solvers.interior_point.duals import rounding, solve_interior
+from kbench.solvers.interior_point.factors import is_semidefinite
 from kbench.solvers.interior_point.predictor_corrector import minimise
-from kbench.solvers.interior_point.problem import BoxQP, Gram, LowRank, is_semidefinite
+from kbench.solvers.interior_point.problem import BoxQP, Gram, LowRank
 
 
 def rows(n=80, d=4, seed=0, scales=None):

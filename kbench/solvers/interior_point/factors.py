@@ -1,0 +1,122 @@
+"""Factorisations of the interior-point method, by LAPACK on memory that they overwrite."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrs
+
+# Rows of V that are weighted and multiplied at once. 4,096 rows of 30 columns are 1 MB, which stays
+# in the L2 cache (`scripts/bench_small.py --low-rank`, 500,000 x 20).
+_BLOCK_ROWS = 4096
+# Eigenvalues of a given matrix down to minus this part of its trace count as zeros.
+_NEGATIVE = 1e-14
+# The first diagonal shift, in parts of the diagonal, of a matrix that rounding has left indefinite;
+# each further one is 100 times as large.
+_SHIFT = 1e-15
+_MAX_SHIFTS = 7
+
+# Rounds of scaling rows and columns by the roots of their largest entries.
+_EQUILIBRATIONS = 3
+
+
+def is_semidefinite(K: np.ndarray) -> bool:
+    """Whether K : (n, n) is symmetric and positive semidefinite, but for rounding."""
+    largest = float(np.abs(K.diagonal()).max(initial=0.0))
+    if largest == 0.0:
+        return not K.any()
+    if not np.allclose(K, K.T, rtol=0.0, atol=1e-12 * largest):
+        return False
+    shifted = K + len(K) * _NEGATIVE * largest * np.eye(len(K))
+    try:
+        cholesky(shifted, lower=True, overwrite_a=True)
+    except (LinAlgError, ValueError):
+        return False
+    return True
+
+
+def largest_places(values: np.ndarray, least: float, at_most: int) -> np.ndarray:
+    """Places of the largest values above `least`, in their order."""
+    places = np.flatnonzero(values > least)
+    if len(places) > at_most:
+        places = np.sort(places[np.argpartition(-values[places], at_most)[:at_most]])
+    return places
+
+
+def weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:
+    """U'TU : (r, r), summed over blocks of rows."""
+    if T is not None and 2 * np.count_nonzero(T) < len(T):
+        rows = np.flatnonzero(T)
+        U, T = U[rows], T[rows]
+    n, r = U.shape
+    M = np.zeros((r, r))
+    for start in range(0, n, _BLOCK_ROWS):
+        rows = U[start : start + _BLOCK_ROWS]
+        if T is not None:
+            rows = rows * np.sqrt(T[start : start + _BLOCK_ROWS, None])
+        M += rows.T @ rows
+    return M
+
+
+def factorised_definite(B: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The function that solves with B : (q, q), C order, of eigenvalues from 1 on; overwrites B.
+
+    Raises
+    ------
+    LinAlgError
+        B has entries that are not finite, or rounding has left it far from definite.
+    """
+    if not len(B):
+        return lambda right: right
+    if not np.isfinite(B.diagonal()).all():
+        raise LinAlgError("the diagonal is not finite")
+    # The transposed matrix, which is the same, is in the order of LAPACK. Its factor is in one
+    # triangle: where it fails, the other one still has all entries but those of the diagonal.
+    diagonal = B.diagonal().copy()
+    factor, info = dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
+    for turn in range(_MAX_SHIFTS):
+        if not info:
+            break
+        lower = np.tril_indices(len(B), -1)
+        B.T[lower] = B[lower]
+        np.fill_diagonal(B, diagonal * (1.0 + len(B) * _SHIFT * 100.0**turn))
+        factor, info = dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
+    if info:
+        raise LinAlgError("the matrix is not positive definite")
+
+    def solve(right: np.ndarray) -> np.ndarray:
+        solution: np.ndarray = dpotrs(factor, right, lower=1)[0]
+        return solution
+
+    return solve
+
+
+def factorised_symmetric(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The function that solves with H : (q, q), symmetric and indefinite; overwrites H.
+
+    Raises
+    ------
+    LinAlgError
+        H has entries that are not finite.
+    """
+    if not len(H):
+        return lambda right: right
+    if not np.isfinite(H).all():
+        raise LinAlgError("the matrix is not finite")
+    unit = np.ones(len(H))
+    for _ in range(_EQUILIBRATIONS):
+        largest = np.sqrt(np.abs(H).max(axis=0))
+        largest[largest == 0.0] = 1.0
+        H /= largest
+        H /= largest[:, None]
+        unit /= largest
+    factor, pivots, info = dsytrf(H, lower=1, overwrite_a=1)
+    if info > 0:
+        raise LinAlgError("the matrix is singular")
+
+    def solve(right: np.ndarray) -> np.ndarray:
+        solution, _ = dsytrs(factor, pivots, unit * right, lower=1)
+        result: np.ndarray = unit * solution
+        return result
+
+    return solve
