@@ -112,7 +112,11 @@ def _categories(name: str, kind: str, place: str, options: Options) -> frozenset
     raise DataError(
         f"{place}: attribute {name!r} is of type {printable(kind, 40)!r}, should be numeric, real, "
         f"integer or {{categories}}; dataset.source.columns.drop={[name]} leaves it out"
-        + (", categorical=auto makes features of texts" if word == "string" else "")
+        + (
+            f", columns.target={name} makes it the target, categorical=auto makes features of texts"
+            if word == "string"
+            else ""
+        )
     )
 
 
@@ -148,7 +152,8 @@ class _Reader:
         self._path, self._attributes, self._options = path, attributes, options
         self._roles = roles_of(names, options, path)
         self._kept = [(k, n) for k, n in enumerate(names) if n not in self._roles.dropped]
-        self._as_text = self._roles.texts | {self._roles.group}
+        target = {self._roles.target} & options.texts
+        self._as_text = self._roles.texts | target | {self._roles.group}
 
     def table(self, lines: Iterator[tuple[int, str]]) -> Table | None:
         """The rows of the lines; None if there are none."""

@@ -251,6 +251,8 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
     if not form.decimal:
         form.decimal = decimal_of((f for texts in odd.values() for f in texts), form.delimiter)
     for name, texts in filled.items():
+        if name in options.texts:
+            continue  # the file is read again, and a later field is a text
         pointed = form.decimal == "," and any("." in f for f in texts) and any(odd.values())
         numbers = [plain_or_decorated(f, form.decimal) for f in texts]
         if name in odd and (odd[name] or pointed) and None not in numbers:

@@ -262,6 +262,8 @@ def _adapt_column(form: Form, name: str, text: str, where: str, options: Options
     target = name == form.roles.target
     if options.auto and options.known is None and not target:
         options.texts.add(name)
+        about = f"in the column {printable(name)!r} "
+        options.notes[:] = [note for note in options.notes if not note.startswith(about)]
         form.roles = form.roles._replace(texts=form.roles.texts | {name})
         form.decorated.discard(name)
         return

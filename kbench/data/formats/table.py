@@ -90,6 +90,8 @@ class Options:
         `missing` and `missing_target`, see `kbench.data.formats.read`.
     text_target : bool
         Whether the target may be texts.
+    target : str or None
+        The target of the first file, where the config names none: that of all files.
     notes : list of str
         What readers assumed or left out, each sentence once.
     texts : set of str
@@ -100,6 +102,7 @@ class Options:
     known: Layout | None = None
     source: Mapping[str, Any] = field(default_factory=dict)
     text_target: bool = True
+    target: str | None = None
     notes: list[str] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
 
@@ -207,9 +210,16 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
         target = None if wanted is None else choose(names, wanted, "target", path)
         left_out = set(index) - {target, group, *texts}
         found = options.texts
-        if target is None:
+        if target is None and options.target is None:
             left = [n for n in names if n not in dropped | left_out and n != group]
-            target = left[-1] if left else names[-1]
+            options.target = left[-1] if left else names[-1]
+        if target is None:
+            target = options.target
+            if target not in names:
+                raise DataError(
+                    f"{path}:1: no column {target!r}, which is the target as the last column of "
+                    f"the first file; there are {listed(names)}"
+                )
     for name in sorted(left_out - dropped):
         options.note(
             f"the column {printable(name)!r} is an index of the rows and is left out"

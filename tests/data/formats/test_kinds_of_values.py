@@ -234,6 +234,31 @@ def test_an_index_that_pandas_has_read_and_written_again_is_left_out(folders, fo
     assert kept.n_features == 4
 
 
+@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("wanted", [None, "y"])
+def test_a_test_file_has_the_target_of_the_training_file(folders, form, wanted):
+    """Whatever the order of its columns; a test file without that column is refused."""
+    over = {"task": "regression", "source": {"columns": {"target": wanted}}}
+    train = config_of(form, folders, X[:40], X[:40, 0] + X[:40, 1], split={"kind": "given"})["path"]
+    frame = _frame(X[40:], X[40:, 0] + X[40:, 1])
+    later = folders.read_only[0] / f"later.{form}"
+
+    def written(frame):
+        if form == "arff":
+            head = "".join(f"@attribute {name} numeric\n" for name in frame)
+            rows = frame.to_csv(index=False, header=False)
+            later.write_text(f"@relation r\n{head}@data\n{rows}")
+        else:
+            frame.to_csv(later, index=False) if form == "csv" else frame.to_parquet(later)
+        return user_file(train, test_path=str(later), **over)
+
+    data = opened(written(frame[["y", "c", "b", "a"]]), folders)
+    np.testing.assert_array_equal(data.X_test, X[40:].astype(np.float32))
+    np.testing.assert_allclose(data.y_test, X[40:, 0] + X[40:, 1])
+    with pytest.raises(DataError, match=r"later\..*no column 'y'"):
+        prepare(written(frame[["a", "b", "c"]]), folders)
+
+
 @pytest.mark.parametrize("trained", TABLES)
 @pytest.mark.parametrize("later", TABLES)
 def test_later_rows_may_come_in_any_format_of_tables(folders, trained, later):

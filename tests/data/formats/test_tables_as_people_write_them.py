@@ -116,6 +116,55 @@ def test_pandas_index_is_neither_feature_nor_target(folders, form, order, last):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("missing", ["error", "mean", "drop"])
+@pytest.mark.parametrize(
+    ("fields", "odd"), [("${k},001.50", "unknown"), ("{k},5", "0.455"), ("(1,{k}00.00)", "n/k")]
+)
+def test_a_late_field_of_another_form_is_no_missing_number(folders, missing, fields, odd):
+    """It comes after the records in which the form of the file is found."""
+    rows = [f"{fields.format(k=k % 9 + 1)};{k % 2}" for k in range(400)]
+    rows[300] = f"{odd};1"
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("a;y\n" + "\n".join(rows))
+    with pytest.raises(DataError, match=rf"t\.csv:302: column 'a' is '{odd}', should be a number"):
+        opened(path, folders, missing=missing)
+    columns = {"categorical": "auto"}
+    data = opened(path, folders, source={"columns": columns}, **FIRST)
+    assert any("'a' holds texts: one feature for each of 9" in note for note in data.notes)
+    assert not any("is read as" in note for note in data.notes)
+
+
+@pytest.mark.parametrize("head", ["sep=;\n", "# made by me\n# on a day\n", "#a;b;c;y\n", "\n\n"])
+def test_what_precedes_a_table_is_no_row(folders, head):
+    rows = [";".join(map(str, row)) for row in np.c_[X, Y]]
+    names = "" if head.startswith("#a") else "a;b;c;y\n"
+    path = folders.read_only[0] / "t.csv"
+    path.write_text(head + names + "\n".join(rows))
+    data = opened(path, folders, **FIRST)
+    np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
+    said = any("2 lines before the table begin with # and are left out" in n for n in data.notes)
+    assert said == ("made" in head)
+
+
+@pytest.mark.parametrize(
+    ("magic", "what"),
+    [
+        (b"PAR1", "a Parquet file, which dataset.source.format=parquet reads"),
+        (b"ARROW1", "an Arrow or Feather file"),
+        (b"\x93NUMPY", "a NumPy array"),
+        (b"\x89HDF\r\n", "an HDF5 file"),
+        (b"SQLite format 3", "a SQLite database"),
+        ("a;y".encode("utf-16"), "UTF-16 text; `iconv -f UTF-16 -t UTF-8`"),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.csv", "t.arff", "t.libsvm", "t"])
+def test_a_file_that_is_no_text_is_named(folders, magic, what, name):
+    path = folders.read_only[0] / name
+    path.write_bytes(magic + bytes(range(256)) * 4)
+    with pytest.raises(DataError, match=f"not text in UTF-8 but {what}"):
+        opened(path, folders)
+
+
 NUMBERS = {
     "decimal comma": (["1,5", "-0,25", "3"], ";", [1.5, -0.25, 3]),
     "comma and points": (["1.234,5", "12,25", "1.000.000,0"], ";", [1234.5, 12.25, 1e6]),
