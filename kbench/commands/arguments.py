@@ -64,7 +64,10 @@ def results_folder(values: Mapping[str, str]) -> "ResultsFolder":
     if "results_dir" in values and not path.is_dir():
         beside = path.parent
         there = [str(beside / p.name) for p in beside.glob("*") if p.is_dir()]
-        raise ConfigError(f"results_dir={path}: there is no such folder{nearest(str(path), there)}")
+        hint = nearest(str(path), there)
+        if "," in str(path):
+            hint = "; a report reads one folder"
+        raise ConfigError(f"results_dir={path}: there is no such folder{hint}")
     return ResultsFolder(path)
 
 
