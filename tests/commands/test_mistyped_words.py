@@ -45,6 +45,7 @@ RUN = ["method=svc", "dataset.path=train.csv"]
         (["method=svc", "method=knn", "dataset=iris"], "method is given twice"),
         ([*RUN, "seed=1", "seed=2"], "seed is given twice"),
         (["report", "results_dir=reslts"], "results_dir=reslts: there is no such folder"),
+        (["report", "results_dir=a,b"], "a report reads one folder"),
         (["report", "compare", "method=a,b", "results_dir=x"], "there is no such folder"),
         (["report", "papers", "results_dir=x"], "there is no such folder"),
         (["merge", "results_dir=x"], "there is no such folder"),
