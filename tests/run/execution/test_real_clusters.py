@@ -92,6 +92,24 @@ def test_kills_on_a_real_dask_lose_no_row(here, scheduler, victim, moment):
     assert whole(here)
 
 
+def test_a_lost_ray_head_interrupts_its_runs(here):
+    """Ray would end the process of its driver, so that no row were written."""
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("ray is not installed: pip install 'kbench[ray]'")
+    running = start(here, "method=hangs", f"method.marker={here}/started", "parallel=ray")
+    wait_for(lambda: list(here.glob("started-*")))
+    (head,) = (
+        process
+        for process in psutil.Process(running.pid).children(recursive=True)
+        if process.name().startswith("gcs_server")
+    )
+    head.kill()
+    _, errors = running.communicate(timeout=WITHIN_S)
+    assert "Traceback" not in errors
+    assert errors.count("its runs are interrupted; the same command goes on") == 1
+    assert list(rows(here)["status"]) == ["interrupted"]
+
+
 @pytest.fixture
 def real_slurm():
     if shutil.which("sbatch") is None or subprocess.run(["sinfo"], capture_output=True).returncode:
