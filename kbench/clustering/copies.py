@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from kbench.intrinsics.products import matmul
+
 # Values of a column, as a fraction of the distinct rows, from which on rows are not equal by
 # chance; and the fewest values, below which a column is a code.
 _CONTINUOUS, _MIN_VALUES = 0.5, 20
@@ -51,7 +53,7 @@ def _first_equal(X: Any) -> np.ndarray:
     direction = np.random.default_rng(0).normal(size=d)
     with np.errstate(all="ignore"):
         # Not by BLAS, whose sums depend on where a row stands: equal rows have equal keys.
-        keys = X @ direction if sp.issparse(X) else np.einsum("ij,j->i", X, direction)
+        keys = matmul(X, direction) if sp.issparse(X) else np.einsum("ij,j->i", X, direction)
     _, group, sizes = np.unique(np.asarray(keys), return_inverse=True, return_counts=True)
     first = np.arange(n)
     known: dict[bytes, int] = {}

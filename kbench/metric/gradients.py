@@ -19,6 +19,7 @@ networks and backpropagation-free machine learning models", Science 383, 2024, e
 import numba
 import numpy as np
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.laplacian import Laplacian
 from kbench.kernels.functions.matern12 import Matern12
@@ -72,12 +73,12 @@ def gradient_outer_product(
             if by_signs:
                 gradients = _signed_sums(weights, columns, chosen)
             else:
-                gradients = weights @ Z - weights.sum(axis=1)[:, None] * Z[chosen]
+                gradients = matmul(weights, Z) - weights.sum(axis=1)[:, None] * Z[chosen]
             gradients = gradients.astype(np.float64)
             if diagonal:
                 total += np.einsum("ij,ij->j", gradients, gradients)
             else:
-                total += gradients.T @ gradients
+                total += matmul(gradients.T, gradients)
     return total / len(rows)
 
 

@@ -32,6 +32,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.clustering.copies import without_copies
+from kbench.intrinsics.products import matmul
 from kbench.metric.columns import ColumnMap, code_columns, has_curved_maps
 from kbench.metric.ridge_problem import (
     FEW_HELD_OUT,
@@ -239,6 +240,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 targets.values[held],
                 targets.error,
                 targets.losses,
+                is_classification,
                 steep,
             )
 
@@ -422,7 +424,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @property
     def metric_(self) -> np.ndarray:
         """(d, d) float64, M in units of the input features."""
-        return self.components_ @ self.components_.T
+        return matmul(self.components_, self.components_.T)
 
     @property
     def nbytes_(self) -> int:
@@ -443,7 +445,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         dtype, X = X.dtype, self.column_map_(X)
         if self._columns is None:
-            return np.asarray(X @ self._weights - self.mean_ @ self._weights, dtype)
+            return np.asarray(matmul(X, self._weights) - matmul(self.mean_, self._weights), dtype)
         rows = X[:, self._columns]
         rows = rows.toarray() if sp.issparse(rows) else rows
         return np.asarray((rows - self.mean_[self._columns]) * self._weights, dtype)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from kbench import class_labels
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import expand
 from kbench.kernels.named import make_kernel
@@ -27,9 +28,10 @@ _MEDIAN_ROWS = 500
 # number falls: the lowest of a hundred rates of 60 rows, each with a sampling error of 4 rows, is
 # luck, which squared errors tell from skill. Set on random labels (`scripts/everyday.py`).
 _TIE_BREAK, FEW_HELD_OUT = 1e-3, 800
-# Standard errors by which few held-out rows have to prefer a model to a constant; and the fewest
-# rows that are asked, because 10 rows prefer nothing significantly.
-_STANDARD_ERRORS, MIN_HELD_OUT = 1.5, 30
+# Standard errors by which few held-out rows have to prefer a model to a constant, of regressions and
+# of classes, whose lowest error rate is more often luck; and the fewest rows that are asked, because
+# 10 rows prefer nothing significantly.
+_STANDARD_ERRORS, MIN_HELD_OUT = {False: 1.5, True: 2.0}, 30
 # Ridges that are tried, the smaller one first, if the largest of those that are compared is the
 # best one: targets that are mostly noise. Each costs a factorisation.
 LARGER_RIDGES = (10.0, 100.0)
@@ -68,6 +70,7 @@ class Problem:
     held_targets: np.ndarray
     error: Callable[[np.ndarray, np.ndarray], float]
     losses: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (v,) whose mean is about the error
+    classes: bool
     steep: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
 
     def matrix(
@@ -111,7 +114,8 @@ class Problem:
         values = expand(matrix.kernel, new, points, coef, np.float32)
         constant = np.repeat(self.Y.mean(axis=0)[None], len(values), axis=0)
         gains = self.losses(constant, self.held_targets) - self.losses(values, self.held_targets)
-        return bool(gains.mean() > _STANDARD_ERRORS * gains.std() / np.sqrt(len(gains)))
+        least = _STANDARD_ERRORS[self.classes] * gains.std() / np.sqrt(len(gains))
+        return bool(gains.mean() > least)
 
     def _best(
         self,
@@ -189,5 +193,5 @@ def bandwidth(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomSta
 def apply_root(X: np.ndarray, root: np.ndarray) -> np.ndarray:
     """Rows root' x, without the features of weight 0."""
     if root.ndim == 2:
-        return X @ root
+        return matmul(X, root)
     return X * root if root.all() else X[:, root > 0.0] * root[root > 0.0]

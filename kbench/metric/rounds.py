@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.intrinsics.products import matmul
 from kbench.metric.gradients import gradient_outer_product
 from kbench.metric.ridge_problem import LARGER_RIDGES, Problem
 
@@ -101,7 +102,7 @@ class Rounds:
                 metric = np.zeros(d)
                 metric[root > 0.0] = root[root > 0.0] * G * root[root > 0.0]
             else:
-                metric = _blocks(root @ G @ root.T, structure)
+                metric = _blocks(matmul(matmul(root, G), root.T), structure)
             total = float(metric.sum() if diagonal else np.trace(metric))
             if not np.isfinite(total) or total <= 0.0:
                 # A constant function has no gradients: there is nothing to learn.

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kbench.intrinsics.products import matmul
 from kbench.solvers.small.steps import (
     DIAGONAL,
     INTERCEPT,
@@ -157,7 +158,7 @@ def along_c(
         if last_c == 0.0 or width < last_width or at_bound or not solved:
             if last_c > 0.0:
                 largest = np.abs(beta).max(initial=0.0)
-                curvature, slope = beta @ (z - e), z @ beta - width * np.abs(beta).sum()
+                curvature, slope = matmul(beta, z - e), matmul(z, beta) - width * np.abs(beta).sum()
                 if curvature > 0.0 and largest > 0.0:
                     scale = min(max(slope / curvature, 1.0), C / largest)
                     e[:] = z - scale * (z - e)

@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import scipy.sparse as sp
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KERNELS, KernelMatrix, make_kernel
 from kbench.kernels.chunks import dense_on_used_columns
 from kbench.kernels.distances import Exponential
@@ -100,7 +101,7 @@ class Rows:
             distances = np.array([np.abs(some - x).sum(axis=1) for x in some])[pairs]
         else:
             squares = np.einsum("ij,ij->i", some, some)
-            distances = (squares[:, None] + squares - 2.0 * some @ some.T)[pairs]
+            distances = (squares[:, None] + squares - matmul(2.0 * some, some.T))[pairs]
             # Differences of this size are rounding errors of the norms: the rows are equal.
             distances[distances < 1e-12 * squares.max()] = 0.0
         median = float(np.median(distances)) if len(distances) else 0.0
@@ -112,10 +113,10 @@ class Rows:
     def nearest(self, row: int, count: int) -> np.ndarray:
         """The `count` rows nearest to one row, in order of Euclidean distance. O(n d)."""
         if self.is_centred:
-            distances = self._norms - 2.0 * (self.X @ self.X[row])
+            distances = self._norms - 2.0 * matmul(self.X, self.X[row])
         else:
             x = self.X[[row]]
-            product = self.X @ x.T
+            product = matmul(self.X, x.T)
             product = product.toarray() if sp.issparse(product) else product
             squares = self.X.multiply(self.X) if sp.issparse(self.X) else self.X**2
             distances = np.asarray(squares.sum(axis=1)).ravel() - 2.0 * product.ravel()
@@ -149,7 +150,7 @@ class _GaussianGram:
         self._distances: np.ndarray | None = None
         self._kept: np.ndarray | None = None
         if len(validation) * len(training) <= _KEPT_DISTANCES:
-            self._kept = self._left @ self._right.T
+            self._kept = matmul(self._left, self._right.T)
 
     def matrix(self, gamma: float) -> np.ndarray:
         n = len(self._A)
@@ -158,7 +159,7 @@ class _GaussianGram:
             # Not A @ A.T: NumPy copies one half of such a product to the other, which takes as long
             # as to compute it with 250 features, and longer with fewer.
             self._distances = self._rows.scratch(1, n)
-            np.matmul(_left(self._A, self._right[:, -1]), self._right.T, out=self._distances)
+            matmul(_left(self._A, self._right[:, -1]), self._right.T, out=self._distances)
         for start in range(0, n, _CACHED_ROWS):
             rows = slice(start, start + _CACHED_ROWS)
             _exponentiate(self._distances[rows], gamma, out[rows])
@@ -178,7 +179,7 @@ class _GaussianGram:
             if self._kept is not None:
                 values = self._kept[rows].take(columns, axis=1)
             else:
-                values = self._left[rows] @ right
+                values = matmul(self._left[rows], right)
             for first in range(0, len(values), _CACHED_ROWS):
                 some = values[first : first + _CACHED_ROWS]
                 _exponentiate(some, gamma, some)

@@ -15,6 +15,7 @@ so that models of 3,000 rows come last, each by one inverse of G, a few octaves 
 import numpy as np
 import scipy.linalg
 
+from kbench.intrinsics.products import matmul
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.gram import Rows
@@ -49,9 +50,9 @@ def errors_by_ridge(K: np.ndarray, y: np.ndarray, alphas: np.ndarray) -> np.ndar
     # Rounding makes eigenvalues slightly negative.
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
     Y = y.reshape(len(y), -1)
-    weighted = (Q.T @ Y)[:, :, None] * inverse[:, None]
-    residuals = (Q @ weighted.reshape(len(Q), -1)).reshape(weighted.shape)
-    errors = residuals / (Q**2 @ inverse)[:, None]
+    weighted = matmul(Q.T, Y)[:, :, None] * inverse[:, None]
+    residuals = matmul(Q, weighted.reshape(len(Q), -1)).reshape(weighted.shape)
+    errors = residuals / matmul(Q**2, inverse)[:, None]
     return errors.reshape(*y.shape, len(alphas))
 
 

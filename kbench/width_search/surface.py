@@ -15,6 +15,8 @@ import numpy as np
 import scipy.linalg
 from scipy.special import ndtr
 
+from kbench.intrinsics.products import matmul
+
 # Drifts among which the most likely one is taken, in octaves of width per doubling of the rows.
 _DRIFTS = (0.0, 0.2, 0.4, 0.6)
 # Correlation lengths in octaves of width and of C. With these and a Matern kernel, the log errors
@@ -68,7 +70,7 @@ class Surface:
                 self._covariance(points, points, drift) + noise, lower=True
             )
             white = scipy.linalg.solve_triangular(factor, residual, lower=True)
-            likelihood = -0.5 * white @ white - np.log(factor.diagonal()).sum()
+            likelihood = matmul(-0.5 * white, white) - np.log(factor.diagonal()).sum()
             if likelihood > best:
                 best, self.drift, self._factor = likelihood, drift, factor
                 self._weights = scipy.linalg.solve_triangular(factor.T, white)
@@ -84,13 +86,13 @@ class Surface:
 
     def mean(self, Q: np.ndarray) -> np.ndarray:
         """Expected log errors at points Q : (q, 4); (q,)."""
-        return self._prior + self._covariance(Q, self._points, self.drift) @ self._weights
+        return self._prior + matmul(self._covariance(Q, self._points, self.drift), self._weights)
 
     def _moments(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (q,) and covariance (q, q) of the log errors at points Q : (q, 4)."""
         cross = self._covariance(self._points, Q, self.drift)
         half = scipy.linalg.solve_triangular(self._factor, cross, lower=True)
-        return self.mean(Q), self._covariance(Q, Q, self.drift) - half.T @ half
+        return self.mean(Q), self._covariance(Q, Q, self.drift) - matmul(half.T, half)
 
     def propose(
         self,

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from kbench.intrinsics.products import matmul
 from kbench.trace import Deadline
 from kbench.width_search import constants
 from kbench.width_search.c_path import along_c, classify, in_time, regress, stored
@@ -143,7 +144,7 @@ class Classification:
         """(p, 3) of which validation rows are in the wrong class : (v, p)."""
         weight = self._weight[validation]
         total = np.full(wrong.shape[1], weight.sum())
-        return np.column_stack([weight @ wrong, weight**2 @ wrong, total])
+        return np.column_stack([matmul(weight, wrong), matmul(weight**2, wrong), total])
 
     def error(self, wrong: np.ndarray, rows: np.ndarray) -> float:
         """Error of predictions for some rows, of which some are wrong."""
@@ -215,7 +216,7 @@ class Classification:
             sums = np.zeros((k, len(block), p, k - 1), np.float32)
             for c, span in enumerate(of_class):
                 weights = coef[span].reshape(-1, p * (k - 1))
-                sums[c] = (block[:, span] @ weights).reshape(len(block), p, k - 1)
+                sums[c] = matmul(block[:, span], weights).reshape(len(block), p, k - 1)
             # Value of the pair (a, b): rows of class a against b, and rows of b against a.
             values = np.moveaxis(sums[a, ..., b - 1] + sums[b, ..., a], 0, -1) + intercepts
             truth = self._index[validation[rows]]
@@ -228,7 +229,7 @@ class Classification:
             return (values[..., 0] <= 0.0).astype(np.intp)
         first, second = np.eye(self._k, dtype=np.float32)[self._pairs.T]
         won = (values > 0.0).astype(np.float32)
-        return np.argmax(won @ first + (1.0 - won) @ second, axis=-1)
+        return np.argmax(matmul(won, first) + matmul(1.0 - won, second), axis=-1)
 
 
 def centre_and_scale(y: np.ndarray) -> tuple[float, float, float]:
@@ -332,7 +333,7 @@ class Regression:
         weights = coef[support].astype(np.float32)
         squares = np.empty((len(validation), len(solutions)))
         for rows, block in gram.blocks(gamma, support):
-            errors = block @ weights + intercepts - self.z[validation[rows], None]
+            errors = matmul(block, weights) + intercepts - self.z[validation[rows], None]
             squares[rows] = self._squares(errors)
         n_rows = np.full(len(solutions), len(validation))
         sums = [squares.sum(axis=0), (squares**2).sum(axis=0), n_rows]

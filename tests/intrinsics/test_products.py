@@ -1,4 +1,4 @@
-"""All products of NumPy arrays in the packages that compute with float32 rows are `matmul`'s."""
+"""All products of NumPy arrays in the packages of the engine are `matmul`'s."""
 
 import ast
 from pathlib import Path
@@ -10,7 +10,16 @@ import scipy.sparse as sp
 import kbench
 from kbench.intrinsics.products import matmul
 
-PACKAGES = ("kernels", "clustering", "prediction", "solvers")
+PACKAGES = (
+    "kernels",
+    "clustering",
+    "prediction",
+    "solvers",
+    "approximation",
+    "width_search",
+    "metric",
+    "methods",
+)
 ROOT = Path(kbench.__file__).parent
 FILES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 

@@ -28,6 +28,7 @@ from kbench.clustering import (
     mean_weights,
     sampled_kmeans,
 )
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
@@ -77,7 +78,7 @@ class BlockDiagonalKernel(KernelApproximation):
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         out = np.empty(V.shape)
         for block, rows in zip(self.blocks, self.groups, strict=True):
-            out[rows] = block @ V[rows].astype(block.dtype)
+            out[rows] = matmul(block, V[rows].astype(block.dtype))
         return out
 
     def rows(self, indices: np.ndarray) -> np.ndarray:

@@ -50,6 +50,7 @@ from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_ran
 from kbench.approximation.landmarks.spectral_nystrom import kernel_columns
 from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs
 from kbench.clustering import Centroids, kmeans_centroids, sampled_kmeans
+from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import group_rows
@@ -392,7 +393,7 @@ class MEKA(BaseEstimator):
         blocks = {}
         for s, t in pairs:
             gram = matrix.block(where[s], matrix.points(where[t]))
-            blocks[s, t] = left[s].T @ gram @ left[t]
+            blocks[s, t] = matmul(matmul(left[s].T, gram), left[t])
         return blocks, matrix.n_entries
 
     @staticmethod
@@ -416,7 +417,7 @@ class MEKA(BaseEstimator):
         if self.psd:
             values, vectors = scipy.linalg.eigh(link)
             negative = values < 0.0
-            link -= (vectors[:, negative] * values[negative]) @ vectors[:, negative].T
+            link -= matmul(vectors[:, negative] * values[negative], vectors[:, negative].T)
         return link.astype(self.dtype)
 
     def __sklearn_tags__(self) -> Tags:

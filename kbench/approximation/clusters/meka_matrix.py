@@ -9,6 +9,7 @@ from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.approximation.features.factored import FactoredKernel
 from kbench.approximation.operator import Machine
 from kbench.clustering import Centroids
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 
@@ -34,7 +35,7 @@ class LocalBasis(NamedTuple):
             rows = slice(start, start + _BATCH)
             part = values[: len(out[rows])]
             matrix.kernel.evaluate(matrix.kernel.prepare(X[rows], out.dtype), columns, part)
-            np.matmul(part, projection, out=out[rows])
+            matmul(part, projection, out=out[rows])
 
 
 class MEKABasis:
@@ -60,7 +61,7 @@ class MEKABasis:
         machines = []
         parts = np.split(weights, np.cumsum(self.ranks)[:-1])
         for basis, part in zip(self.local, parts, strict=True):
-            folded = basis.projection @ part
+            folded = matmul(basis.projection, part)
             dtype = prediction_dtype(basis.landmarks.astype(np.float32), folded)
             centres = np.arange(len(basis.landmarks))
             machines.append(KernelExpansion(basis.landmarks, centres, folded, dtype))

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import minimize
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.rbf import RBF
 
@@ -78,7 +79,7 @@ def reduced_set(
     mean = X.mean(axis=0)
     X = X - mean
     kernel = KernelMatrix(RBF(gamma), X, np.float64)
-    total = float(coef @ kernel.product(np.arange(len(X)), coef))
+    total = float(matmul(coef, kernel.product(np.arange(len(X)), coef)))
     residuals, points = [total], np.empty((0, X.shape[1]))
     best = np.empty(0)
     gram, products = np.empty((0, 0)), np.empty(0)
@@ -92,13 +93,13 @@ def reduced_set(
         points = np.vstack([points, z])
         factor = scipy.linalg.cho_factor(gram + _RIDGE * np.eye(len(gram)))
         best = scipy.linalg.cho_solve(factor, products)
-        residuals.append(total + best @ gram @ best - 2.0 * best @ products)
+        residuals.append(total + matmul(matmul(best, gram), best) - matmul(2.0 * best, products))
     return ReducedSet(points + mean, best, np.array(residuals))
 
 
 def _weighted(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:
     """c_i k(p_i, z) : (R, s) for the rows z of Z : (R, d)."""
-    squares = (P**2).sum(axis=1) + (Z**2).sum(axis=1)[:, None] - 2.0 * Z @ P.T
+    squares = (P**2).sum(axis=1) + (Z**2).sum(axis=1)[:, None] - matmul(2.0 * Z, P.T)
     return c * np.exp(-gamma * np.maximum(squares, 0.0))
 
 
@@ -128,7 +129,7 @@ def _fixed_points(P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray
         # The fixed-point formula is undefined where its denominator vanishes.
         alive = np.abs(sums) > _VANISHES * np.abs(weights).sum(axis=1)
         moving, weights, sums = moving[alive], weights[alive], sums[alive]
-        following = weights @ P / sums[:, None]
+        following = matmul(weights, P) / sums[:, None]
         far = ((following - Z[moving]) ** 2).sum(axis=1) >= _CONVERGED
         Z[moving] = following
         moving = moving[far]
@@ -141,7 +142,7 @@ def _ascend(P: np.ndarray, c: np.ndarray, gamma: float, start: np.ndarray) -> np
     def negative_square(z: np.ndarray) -> tuple[float, np.ndarray]:
         weights = _weighted(P, c, gamma, z[None])[0]
         value = weights.sum()
-        slope = 2.0 * gamma * (weights @ P - value * z)
+        slope = 2.0 * gamma * (matmul(weights, P) - value * z)
         return -(value**2), -2.0 * value * slope
 
     return minimize(negative_square, start, jac=True, method="L-BFGS-B").x

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 
 # A combination's residual is minimised until it is within max(_PRECISION eps, _MIN_GAP) of its
@@ -213,7 +214,7 @@ def representative_set(
                 gram = kernel.block(subset, kernel.points(subset))
                 members, combinations, residuals[subset] = _extreme_points(gram, float(eps))
                 chosen.append(subset[members])
-                represented[subset[members]] = weights[subset] @ combinations
+                represented[subset[members]] = matmul(weights[subset], combinations)
     rows = np.sort(np.concatenate(chosen))
     return RepresentativeSet(rows, represented[rows], residuals)
 

@@ -23,6 +23,7 @@ import numpy as np
 import scipy.linalg
 
 from kbench.approximation.operator import KernelApproximation, Machine
+from kbench.intrinsics.products import matmul
 
 # Rows per block of a sum W'W or W'Y. Sums of a block are in the precision of W, sums of blocks in
 # float64. Larger blocks lose digits of float32, smaller ones make GEMM slow. Set by hand.
@@ -131,8 +132,8 @@ class _Core:
             inner = self._solved(products, alpha)
         except scipy.linalg.LinAlgError:
             values, vectors = self._clipped(alpha)
-            rotated = vectors.T @ self._right(products)
-            inner = vectors @ (rotated / (values + alpha)[:, None])
+            rotated = matmul(vectors.T, self._right(products))
+            inner = matmul(vectors, rotated / (values + alpha)[:, None])
         return self._linked(inner)
 
     def dual_weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
@@ -141,10 +142,12 @@ class _Core:
             return self._linked(self._solved(products, alpha))
         except scipy.linalg.LinAlgError:
             values, vectors = self._clipped(alpha)
-        rotated = vectors.T @ self._right(products)
+        rotated = matmul(vectors.T, self._right(products))
         # G = Q V diag(values) V' Q' with orthonormal Q = W R^-1.
         inverse = [_pinv(root) for root in self.roots]
-        return self._lifted(inverse, vectors @ ((values / (values + alpha))[:, None] * rotated))
+        return self._lifted(
+            inverse, matmul(vectors, (values / (values + alpha))[:, None] * rotated)
+        )
 
     def _solved(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
         """t = (S + alpha I)^-1 R^-T W'Y, or a LinAlgError if S + alpha I is indefinite."""
@@ -168,18 +171,18 @@ class _Core:
     def _linked(self, inner: np.ndarray) -> np.ndarray:
         """L R' inner."""
         lifted = self._lifted([root.T for root in self.roots], inner)
-        return lifted if self.link is None else self.link.astype(lifted.dtype) @ lifted
+        return lifted if self.link is None else matmul(self.link.astype(lifted.dtype), lifted)
 
     def _right(self, products: list[np.ndarray]) -> np.ndarray:
         """R^-T W' Y."""
         pairs = zip(self.roots, products, strict=True)
-        return np.vstack([_pinv(root).T @ product for root, product in pairs])
+        return np.vstack([matmul(_pinv(root).T, product) for root, product in pairs])
 
     def _lifted(self, factors: list[np.ndarray], inner: np.ndarray) -> np.ndarray:
         """blockdiag(factors) inner, for factors of (k_s, p_s)."""
         spans = _spans([factor.shape[1] for factor in factors])
         pairs = zip(factors, spans, strict=True)
-        return np.vstack([factor @ inner[span] for factor, span in pairs])
+        return np.vstack([matmul(factor, inner[span]) for factor, span in pairs])
 
 
 class FactoredKernel(KernelApproximation):
@@ -238,12 +241,12 @@ class FactoredKernel(KernelApproximation):
         dtype = self.bases[0].dtype
         inner = np.empty((self.rank, V.shape[1]), dtype)
         for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
-            inner[columns] = basis.T @ V[rows].astype(dtype)
+            inner[columns] = matmul(basis.T, V[rows].astype(dtype))
         if self.link is not None:
-            inner = self.link @ inner
+            inner = matmul(self.link, inner)
         out = np.empty(V.shape)
         for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
-            out[rows] = basis @ inner[columns]
+            out[rows] = matmul(basis, inner[columns])
         return out
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
@@ -261,17 +264,17 @@ class FactoredKernel(KernelApproximation):
 
     def _linked_features(self, s: int, features: np.ndarray) -> np.ndarray:
         """features L[s, :] for rows of W : (a, k_s) of block s; (a, r)."""
-        return features if self.link is None else features @ self.link[self._columns[s]]
+        return features if self.link is None else matmul(features, self.link[self._columns[s]])
 
     def _expand(self, linked: np.ndarray) -> np.ndarray:
         """linked W' for rows of W L : (a, r); (a, n)."""
         if self.link is None:
-            return linked @ self.bases[0].T
+            return matmul(linked, self.bases[0].T)
         # One gather at the end is four times as fast as writing each block to its columns.
         by_block = np.empty((len(linked), self.shape[1]), self.bases[0].dtype)
         starts = np.cumsum([0] + [len(rows) for rows in self.groups])
         for basis, start, columns in zip(self.bases, starts, self._columns, strict=False):
-            by_block[:, start : start + len(basis)] = linked[:, columns] @ basis.T
+            by_block[:, start : start + len(basis)] = matmul(linked[:, columns], basis.T)
         block, position = self._positions
         return np.take(by_block, starts[block] + position, axis=1)
 
@@ -325,17 +328,17 @@ class FactoredKernel(KernelApproximation):
         def apply(R: np.ndarray) -> np.ndarray:
             inner = np.vstack(
                 [
-                    frame.T @ (basis.T @ R[rows].astype(basis.dtype))
+                    matmul(frame.T, matmul(basis.T, R[rows].astype(basis.dtype)))
                     for frame, (basis, rows) in zip(frames, self._blocks(), strict=True)
                 ]
             )
             shrunk = inner / (values + alpha)[:, None]
-            rotated = (core_vectors.T @ inner[leading]) / (core_values + alpha)[:, None]
-            shrunk[leading] = core_vectors @ rotated
+            rotated = matmul(core_vectors.T, inner[leading]) / (core_values + alpha)[:, None]
+            shrunk[leading] = matmul(core_vectors, rotated)
             shrunk = alpha * shrunk - inner
             out = np.empty(R.shape)
             for frame, span, (basis, rows) in zip(frames, spans, self._blocks(), strict=True):
-                out[rows] = R[rows] + basis @ (frame @ shrunk[span]).astype(basis.dtype)
+                out[rows] = R[rows] + matmul(basis, matmul(frame, shrunk[span]).astype(basis.dtype))
             out /= alpha
             return out
 
@@ -345,10 +348,14 @@ class FactoredKernel(KernelApproximation):
         """Eigenvectors W_s F of W_s L_ss W_s', T with W_s = W_s F T', and the eigenvalues."""
         root = _basis_root(self.bases[s])
         columns = self._columns[s]
-        block = root @ root.T if self.link is None else root @ self.link[columns, columns] @ root.T
+        block = (
+            matmul(root, root.T)
+            if self.link is None
+            else matmul(matmul(root, self.link[columns, columns]), root.T)
+        )
         values, vectors = scipy.linalg.eigh(block)
         # L_ss of a clipped L has eigenvalues of zero that rounding may make negative.
-        return _pinv(root) @ vectors, root.T @ vectors, np.maximum(values, 0.0)
+        return matmul(_pinv(root), vectors), matmul(root.T, vectors), np.maximum(values, 0.0)
 
     @cached_property
     def _core(self) -> _Core:
@@ -372,7 +379,7 @@ class FactoredKernel(KernelApproximation):
     def weights(self, coef: np.ndarray) -> np.ndarray:
         """L W' coef for coef : (n, m); (r, m) float64. A new point's row of W times it is f(x)."""
         inner = np.vstack(self._products(coef))
-        return inner if self.link is None else self.link.astype(inner.dtype) @ inner
+        return inner if self.link is None else matmul(self.link.astype(inner.dtype), inner)
 
     @abstractmethod
     def cross(self, X: Any) -> np.ndarray: ...
@@ -388,9 +395,9 @@ def _projected(
 ) -> np.ndarray:
     """T' L T for T = blockdiag(lifts)."""
     if link is None:
-        return lifts[0].T @ lifts[0]
-    left = np.vstack([lift.T @ link[c] for lift, c in zip(lifts, columns, strict=True)])
-    core = np.hstack([left[:, c] @ lift for lift, c in zip(lifts, columns, strict=True)])
+        return matmul(lifts[0].T, lifts[0])
+    left = np.vstack([matmul(lift.T, link[c]) for lift, c in zip(lifts, columns, strict=True)])
+    core = np.hstack([matmul(left[:, c], lift) for lift, c in zip(lifts, columns, strict=True)])
     return 0.5 * (core + core.T)
 
 
@@ -412,7 +419,7 @@ def _add_gram(basis: np.ndarray, gram: np.ndarray) -> None:
     """gram += W'W, a batch of rows at a time."""
     for start in range(0, len(basis), _BATCH):
         part = basis[start : start + _BATCH]
-        gram += part.T @ part
+        gram += matmul(part.T, part)
 
 
 def _pinv(root: np.ndarray) -> np.ndarray:
@@ -425,7 +432,7 @@ def _product(basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
     out = np.empty((len(basis), weights.shape[1]))
     for start in range(0, len(basis), _BATCH):
         rows = slice(start, start + _BATCH)
-        out[rows] = basis[rows].astype(np.float64, copy=False) @ weights
+        out[rows] = matmul(basis[rows].astype(np.float64, copy=False), weights)
     return out
 
 
@@ -440,4 +447,4 @@ def _add_product(basis: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:
     """out += W' Y in float64, a batch of rows at a time."""
     for start in range(0, len(basis), _BATCH):
         rows = slice(start, start + _BATCH)
-        out += basis[rows].astype(np.float64, copy=False).T @ Y[rows]
+        out += matmul(basis[rows].astype(np.float64, copy=False).T, Y[rows])

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation.features.factored import FactoredKernel
 from kbench.approximation.operator import KernelApproximation, Machine
+from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel
 from kbench.prediction import KernelExpansion
 from kbench.prediction.flops import expansion_flops, require_width
@@ -170,7 +171,7 @@ class LowRankKernel(FactoredKernel):
     def cross(self, X: Any) -> np.ndarray:
         features = np.empty((X.shape[0], self.rank), self.bases[0].dtype)
         self.basis.feature_map.fill(X, features)
-        return features @ self.bases[0].T
+        return matmul(features, self.bases[0].T)
 
 
 class FeatureBasis:
@@ -239,7 +240,7 @@ class FeatureMachine:
             rows = slice(start, start + _BATCH_ROWS)
             part = features[: len(values[rows])]
             self.feature_map.fill(X[rows], part)
-            values[rows] = part @ weights
+            values[rows] = matmul(part, weights)
         return values
 
     def check_stored(self) -> None:

@@ -37,6 +37,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.features.feature_map import FeatureMap, dense, is_wide
 from kbench.approximation.features.turns import SERIES, write_features
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KERNELS, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.kernels.registry import kernel_names
@@ -228,7 +229,7 @@ class RandomFourierFeatures(FourierFeatures):
         elif self.sampling == "quasi":
             standard = spectrum.quantiles(_halton((spectrum.n_levels(d), D), rng))
             if spectrum.isotropic:
-                standard = _principal_axes(X, rng) @ standard
+                standard = matmul(_principal_axes(X, rng), standard)
         else:
             standard = spectrum.draw((d, D), rng)
         self.frequencies_ = spectrum.unit(gamma) * standard
@@ -249,9 +250,9 @@ class RandomFourierFeatures(FourierFeatures):
 
         def project(X: Any, out: np.ndarray) -> None:
             if is_wide(X):
-                out[...] = X.astype(dtype, copy=False) @ frequencies
+                out[...] = matmul(X.astype(dtype, copy=False), frequencies)
             else:
-                np.matmul(dense(X, dtype), frequencies, out=out)
+                matmul(dense(X, dtype), frequencies, out=out)
 
         return project
 
@@ -283,4 +284,4 @@ def _principal_axes(X: Any, rng: np.random.RandomState) -> np.ndarray:
     n = X.shape[0]
     sample = dense(X[rng.choice(n, min(n, _AXES_ROWS), replace=False)], np.dtype(np.float64))
     centred = sample - sample.mean(axis=0)
-    return scipy.linalg.eigh(centred.T @ centred)[1][:, ::-1]
+    return scipy.linalg.eigh(matmul(centred.T, centred))[1][:, ::-1]

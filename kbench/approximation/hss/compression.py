@@ -26,6 +26,7 @@ from numba import njit
 
 from kbench.approximation.hss.interpolative import Interpolation, interpolate
 from kbench.clustering.cluster_tree import ClusterTree
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 
 # Number of kernel columns evaluated per block.
@@ -287,7 +288,7 @@ def _basis(
 
 def _gram(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     exact = values.astype(dtype, copy=False)
-    return exact @ exact.T
+    return matmul(exact, exact.T)
 
 
 def _folded(sketch: np.ndarray, width: int) -> np.ndarray:

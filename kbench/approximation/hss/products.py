@@ -13,6 +13,7 @@ import numpy as np
 
 from kbench.approximation.hss.compression import Node
 from kbench.clustering.cluster_tree import ClusterTree
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.prediction import KernelExpansion, LocalMachines, group_rows, prediction_dtype
 from kbench.validated import validate_data
@@ -56,12 +57,12 @@ class HSSProducts:
             node = nodes[i]
             if tree.left[i] < 0:
                 rows = slice(tree.start[i], tree.stop[i])
-                out[rows] = node.block @ V[rows]
+                out[rows] = matmul(node.block, V[rows])
                 if node.basis is not None:
                     out[rows] += _from_skeleton(node, far)
                 continue
             left, right = int(tree.left[i]), int(tree.right[i])
-            children = node.block @ moments[right], node.block.T @ moments[left]
+            children = matmul(node.block, moments[right]), matmul(node.block.T, moments[left])
             if node.basis is not None:
                 values, r = _from_skeleton(node, far), len(children[0])
                 children = children[0] + values[:r], children[1] + values[r:]
@@ -82,7 +83,9 @@ class HSSProducts:
                 rows = V[tree.start[i] : tree.stop[i]]
             else:
                 rows = np.concatenate([moments[tree.left[i]], moments[tree.right[i]]])
-            moments.append(rows[node.basis.kept] + node.basis.coef.T @ rows[node.basis.others])
+            moments.append(
+                rows[node.basis.kept] + matmul(node.basis.coef.T, rows[node.basis.others])
+            )
         return moments
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
@@ -104,12 +107,16 @@ class HSSProducts:
             else:
                 U, V = bases[left], bases[right]
                 middle = tree.stop[left]
-                dense[rows.start : middle, middle : rows.stop] = U @ node.block @ V.T
-                dense[middle : rows.stop, rows.start : middle] = V @ node.block.T @ U.T
+                dense[rows.start : middle, middle : rows.stop] = matmul(matmul(U, node.block), V.T)
+                dense[middle : rows.stop, rows.start : middle] = matmul(
+                    matmul(V, node.block.T), U.T
+                )
                 below = np.zeros((len(U) + len(V), U.shape[1] + V.shape[1]), self.dtype)
                 below[: len(U), : U.shape[1]], below[len(U) :, U.shape[1] :] = U, V
             if node.basis is not None:
-                below = below @ _from_skeleton(node, np.eye(node.basis.rank, dtype=self.dtype))
+                below = matmul(
+                    below, _from_skeleton(node, np.eye(node.basis.rank, dtype=self.dtype))
+                )
             bases.append(below)
         original = np.empty_like(dense)
         original[np.ix_(tree.permutation, tree.permutation)] = dense
@@ -240,5 +247,5 @@ def _from_skeleton(node: Node, far: np.ndarray) -> np.ndarray:
     assert node.basis is not None
     values = np.empty((len(node.basis.order), far.shape[1]), far.dtype)
     values[node.basis.kept] = far
-    values[node.basis.others] = node.basis.coef @ far
+    values[node.basis.others] = matmul(node.basis.coef, far)
     return values

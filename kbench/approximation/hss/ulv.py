@@ -120,7 +120,7 @@ class ULVFactor:
         coupling = np.asfortranarray(matrix[np.ix_(others, kept)])
         if len(kept):
             coef = np.asfortranarray(basis.coef, self.dtype)
-            product = np.asfortranarray(coef @ schur)
+            product = np.asfortranarray(matmul(coef, schur))
             half = np.asfortranarray(coupling - self.dtype.type(0.5) * product)
             inner = _ROUTINES[self.dtype].syr2k(
                 -1.0, half, coef, beta=1.0, c=inner, lower=1, overwrite_c=1

@@ -10,6 +10,7 @@ thinned by rejection, so that they have the distribution of pivots drawn one aft
 import numpy as np
 import scipy.linalg
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 
 # Pivots proposed at a time. Larger blocks make matrix products faster, but a larger fraction of the
@@ -39,7 +40,9 @@ def randomly_pivoted_landmarks(
         proposed = rng.choice(n, _BLOCK, p=left / left.sum())
         pivots = _thinned(kernel, factor[:, : len(chosen)], proposed, left, rng)
         pivots = pivots[: size - len(chosen)]
-        step = kernel.block(pivots).T - factor[:, : len(chosen)] @ factor[pivots, : len(chosen)].T
+        step = kernel.block(pivots).T - matmul(
+            factor[:, : len(chosen)], factor[pivots, : len(chosen)].T
+        )
         inner = step[pivots].astype(np.float64)
         inner[np.diag_indices_from(inner)] += _JITTER * inner.diagonal().max()
         root = scipy.linalg.cholesky(inner, lower=True)
@@ -60,7 +63,7 @@ def _thinned(
 ) -> np.ndarray:
     """The accepted proposals. Each is accepted with its current residual over the proposed one."""
     rest = kernel.block(proposed, kernel.points(proposed)).astype(np.float64)
-    rest -= factor[proposed] @ factor[proposed].T
+    rest -= matmul(factor[proposed], factor[proposed].T)
     accepted: list[int] = []
     for i, row in enumerate(proposed):
         if rng.uniform() * left[row] < rest[i, i] and row not in proposed[accepted]:

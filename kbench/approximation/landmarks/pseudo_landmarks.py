@@ -19,6 +19,7 @@ R = V S^-1 Q L^(1/2).
 import numpy as np
 import scipy.linalg
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.tiles import LOG2_E
 
@@ -153,8 +154,8 @@ def optimal_factor(columns: np.ndarray, gram: np.ndarray) -> np.ndarray:
     q, triangle = scipy.linalg.qr(columns, mode="economic", check_finite=False)
     left, lengths, right = scipy.linalg.svd(triangle, check_finite=False)
     rank = int((lengths > _DIRECTION * lengths[0]).sum())
-    U = q @ left[:, :rank]
-    values, vectors = scipy.linalg.eigh(U.T @ (gram @ U), check_finite=False)
+    U = matmul(q, left[:, :rank])
+    values, vectors = scipy.linalg.eigh(matmul(U.T, matmul(gram, U)), check_finite=False)
     kept = values > _EIGENVALUE * values[-1]
     scaled = vectors[:, kept] * np.sqrt(values[kept])
-    return right[:rank].T @ (scaled / lengths[:rank, None])
+    return matmul(right[:rank].T, scaled / lengths[:rank, None])

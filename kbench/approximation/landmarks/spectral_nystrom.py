@@ -23,6 +23,7 @@ from kbench.approximation.clipped import clipped
 from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank
 from kbench.approximation.landmarks.landmarks import LandmarkFeatures
 from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 
 # Rows per block of float64 kernel values: memory against the overhead of a call. Set by hand.
@@ -197,7 +198,7 @@ class SpectralNystrom(LandmarkFeatures):
         return super().n_parameters_ + int(np.count_nonzero(self.projection_))
 
     def landmark_coef(self, coef: np.ndarray) -> np.ndarray:
-        return self.projection_ @ coef
+        return matmul(self.projection_, coef)
 
     def _filler(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
         fill_kernel = super()._filler(dtype)
@@ -206,7 +207,7 @@ class SpectralNystrom(LandmarkFeatures):
         def fill(X: Any, out: np.ndarray) -> None:
             values = np.empty((len(out), len(projection)), dtype)
             fill_kernel(X, values)
-            np.matmul(values, projection, out=out)
+            matmul(values, projection, out=out)
 
         return fill
 

@@ -17,6 +17,8 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import eigsh
 
+from kbench.intrinsics.products import matmul
+
 # Eigenvalues below this multiple of the largest are dropped: float32 features along them would be
 # rounding errors.
 _DEPENDENT = 1e-6
@@ -90,18 +92,18 @@ def leading_directions(
     whiten = vectors / np.sqrt(values)
     square = np.zeros((len(values), len(values)))
     for block in columns:
-        features = block @ whiten
-        square += features.T @ features
+        features = matmul(block, whiten)
+        square += matmul(features.T, features)
     values, vectors = leading_eigenpairs(square, rank, eigensolver, rng)
-    return values, whiten @ vectors
+    return values, matmul(whiten, vectors)
 
 
 def _randomized(
     gram: np.ndarray, rank: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    sketch = gram @ rng.standard_normal((len(gram), rank + _OVERSAMPLING))
+    sketch = matmul(gram, rng.standard_normal((len(gram), rank + _OVERSAMPLING)))
     for _ in range(_POWER_ITERATIONS):
-        sketch = gram @ np.linalg.qr(sketch)[0]
+        sketch = matmul(gram, np.linalg.qr(sketch)[0])
     Q = np.linalg.qr(sketch)[0]
-    values, vectors = scipy.linalg.eigh(Q.T @ gram @ Q)
-    return values, Q @ vectors
+    values, vectors = scipy.linalg.eigh(matmul(matmul(Q.T, gram), Q))
+    return values, matmul(Q, vectors)

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from kbench.approximation.seeded import philox
 from kbench.approximation.seeded.seeded_features import SeededFeatures
+from kbench.intrinsics.products import matmul
 
 # Side of a filter in pixels, and number of filters of the first layer; the net of Dai et al.
 _FILTER, _FIRST_FILTERS = 5, 16
@@ -128,7 +129,7 @@ def _convolved(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
     padded = np.pad(images, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (_FILTER, _FILTER), axis=(1, 2))
     # A filter's entries in the order of the windows' axes: channel, row, column.
-    values = windows.reshape(u * s * s, -1) @ filters
+    values = matmul(windows.reshape(u * s * s, -1), filters)
     half = s // 2
     quarters = values.reshape(u, s, s, -1)[:, : 2 * half, : 2 * half]
     pooled = quarters.reshape(u, half, 2, half, 2, -1).max(axis=(2, 4))

@@ -27,6 +27,7 @@ import scipy.fft
 import scipy.sparse as sp
 
 from kbench.approximation.seeded import philox
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KERNELS
 from kbench.kernels.spectrum import IsotropicSpectrum
 from kbench.prediction.flops import TRANSCENDENTAL
@@ -137,7 +138,7 @@ class SeededFeatures(ABC):
             part = X[rows]
             features = tile[: part.shape[0]]
             self._write(drawn, part, features)
-            values[rows] += features @ coef
+            values[rows] += matmul(features, coef)
         self.n_features_computed += X.shape[0] * self.n_features
 
 
@@ -165,9 +166,9 @@ class _FourierBlocks(SeededFeatures):
     def _write(self, drawn: np.ndarray, X: Any, out: np.ndarray) -> None:
         r = drawn.shape[1]
         if sp.issparse(X):
-            out[:, :r] = X @ drawn
+            out[:, :r] = matmul(X, drawn)
         else:
-            np.matmul(X, drawn, out=out[:, :r])
+            matmul(X, drawn, out=out[:, :r])
         philox.cosines_and_sines(out, np.float32(1.0 / np.sqrt(r)))
 
 
@@ -308,7 +309,7 @@ class TensorSketchBlocks(SeededFeatures):
 
     def _write(self, drawn: sp.csr_array, X: Any, out: np.ndarray) -> None:
         linear = drawn[:-1]
-        sketches = (X @ linear).toarray() if sp.issparse(X) else X @ linear
+        sketches = matmul(X, linear).toarray() if sp.issparse(X) else matmul(X, linear)
         sketches += drawn[[-1]].toarray()
         spectrum = scipy.fft.rfft(sketches.reshape(len(out), self.degree, -1), axis=2)
         out[:] = scipy.fft.irfft(spectrum.prod(axis=1), n=self.n_features, axis=1)

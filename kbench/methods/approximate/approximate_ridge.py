@@ -28,6 +28,7 @@ from kbench.approximation import (
 )
 from kbench.approximation.features.factored import NormalEquations
 from kbench.chunked import ChunkedRows
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import MAX_TIME
@@ -193,7 +194,7 @@ class _ApproximateRidge(RidgeEstimator):
         if self.solver == "pcg":
             options["precondition"] = matrix.preconditioner(self.alpha_)
         result = solve_cg(
-            lambda V: matrix @ V + self.alpha_ * V,
+            lambda V: matmul(matrix, V) + self.alpha_ * V,
             Y,
             **options,
             alpha=self.alpha_,

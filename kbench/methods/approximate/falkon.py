@@ -29,6 +29,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import Machine, kernel_error
 from kbench.approximation.clipped import clipped
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.ridge import (
@@ -195,7 +196,7 @@ class FalkonRidge(KernelRidgeEstimator):
         for start in range(0, len(rows), _BATCH):
             block = exact.block(rows[start : start + _BATCH], landmarks)
             whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
-            square += whitened @ whitened.T
+            square += matmul(whitened, whitened.T)
         square *= n / len(rows)
         square[np.diag_indices(m)] += self.alpha_
         return T, cholesky(square, overwrite_a=True)
@@ -231,7 +232,7 @@ class _Columns:
         out = np.empty((len(self._held), V.shape[1]))
         for start in range(0, len(out), _BATCH):
             rows = slice(start, start + _BATCH)
-            out[rows] = self._held[rows].astype(np.float64) @ V
+            out[rows] = matmul(self._held[rows].astype(np.float64), V)
         return out
 
     def transposed(self, U: np.ndarray) -> np.ndarray:
@@ -241,7 +242,7 @@ class _Columns:
         out = np.zeros((self._held.shape[1], U.shape[1]))
         for start in range(0, len(U), _BATCH):
             rows = slice(start, start + _BATCH)
-            out += self._held[rows].astype(np.float64).T @ U[rows]
+            out += matmul(self._held[rows].astype(np.float64).T, U[rows])
         return out
 
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from kbench import class_labels
+from kbench.intrinsics.products import matmul
 from kbench.methods.base.training_kernel import NOT_FINITE
 from kbench.methods.base.weights import checked_weights, class_weights
 from kbench.prediction.constant import Constant
@@ -71,7 +72,7 @@ def keep_the_better(
     index, weight, sample = index[rows], weight[rows], X[rows]
     counts = np.bincount(index, weight, len(classes))
     right = class_labels.index_of(classes, estimator.predict(sample)) == index
-    if weight @ right >= counts.max():
+    if matmul(weight, right) >= counts.max():
         return
     values = class_labels.signs(np.array([counts.argmax()]), len(classes))[0]
     intercept = getattr(estimator, "intercept_", 0.0)
@@ -82,7 +83,7 @@ def keep_the_better(
         end = "ended"
     warnings.warn(
         f"{end} at a training accuracy of "
-        f"{weight @ right / counts.sum():.2f}, below the "
+        f"{matmul(weight, right) / counts.sum():.2f}, below the "
         f"{counts.max() / counts.sum():.2f} of the most frequent class, which the model now "
         "predicts: allow more time or more steps, or scale the columns",
         ConvergenceWarning,

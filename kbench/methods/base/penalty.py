@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import class_labels
+from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.width_search.leave_one_out import errors_by_ridge
@@ -55,7 +56,7 @@ def _distinct_rows(X: Any, candidates: np.ndarray) -> np.ndarray:
     They do not depend on the order of the rows, nor on whether a row is repeated or has a weight.
     """
     direction = np.random.RandomState(0).standard_normal(X.shape[1])
-    values = np.asarray(X @ direction, np.float64)[candidates]
+    values = np.asarray(matmul(X, direction), np.float64)[candidates]
     largest = np.abs(values).max(initial=0.0)
     keys = np.modf(1e4 * values / largest)[0] if largest > 0.0 else values
     order = np.argsort(keys, kind="stable")

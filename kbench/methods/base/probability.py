@@ -24,6 +24,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
+from kbench.intrinsics.products import matmul
 from kbench.methods.base.ends import keep_the_better, require_finite
 from kbench.prediction import group_rows
 from kbench.trace import Deadline, Trace
@@ -244,7 +245,7 @@ def fitted_sigmoids(
 
     def log_likelihood(sigmoid: np.ndarray, rows: np.ndarray, q: int) -> float:
         z = (sigmoid[0] * values[rows, q] + sigmoid[1]) * (2.0 * positive[rows, q] - 1.0)
-        return float(-weight[rows] @ np.logaddexp(0.0, z))
+        return float(matmul(-weight[rows], np.logaddexp(0.0, z)))
 
     m = values.shape[1]
     common = np.array([fitted(slice(None), q) for q in range(m)])
@@ -270,7 +271,7 @@ def fitted_sigmoids(
 
 def _constant(positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """a = 0 and Platt's b, for the targets of his priors; positive, weight : (n,)."""
-    n_positive, n = weight @ positive, weight.sum()
+    n_positive, n = matmul(weight, positive), weight.sum()
     high, low = (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n - n_positive + 2.0)
     p = (n_positive * high + (n - n_positive) * low) / n
     return np.array([0.0, np.log((1.0 - p) / p)])

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from kbench import class_labels
 from kbench.chunked import Block, ChunkedRows
 from kbench.errors import DataError
+from kbench.intrinsics.products import matmul
 from kbench.methods.base.weights import checked_class_weights
 
 
@@ -252,7 +253,7 @@ class Survey:
         for start in range(0, len(entries), 1 << 20):
             some = entries[start : start + (1 << 20)].astype(np.float64)
             some -= self._shift
-            self._sums += some.sum(), some @ some
+            self._sums += some.sum(), matmul(some, some)
 
     @property
     def variance(self) -> float:

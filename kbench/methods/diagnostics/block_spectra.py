@@ -12,6 +12,7 @@ import scipy.linalg
 from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import BKA, Machine
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeEstimator
@@ -123,7 +124,9 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
                 vectors, self.ranks_[s, t] = self._spectrum(kernel, rows, groups[t])
                 k = min(self.n_angles, own.shape[1], vectors.shape[1])
                 # Rounding may take a cosine above one.
-                cosines = np.minimum(scipy.linalg.svdvals(own[:, :k].T @ vectors[:, :k]), 1.0)
+                cosines = np.minimum(
+                    scipy.linalg.svdvals(matmul(own[:, :k].T, vectors[:, :k])), 1.0
+                )
                 self.cosines_[s, t, :k] = cosines
                 trace(row=s, column=t, rank=int(self.ranks_[s, t]))
                 for i, cosine in enumerate(cosines):

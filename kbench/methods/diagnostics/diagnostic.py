@@ -9,6 +9,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
+from kbench.intrinsics.products import matmul
 from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.box_dual.split import independent_groups
@@ -96,5 +97,5 @@ def true_objective(problem: Problem, alpha: np.ndarray) -> float:
     square = 0.0
     for group in independent_groups(kernel, total, _NEGLECTED) or [np.arange(len(rows))]:
         values = kernel.take(group).product(np.arange(len(group)), coef[group])
-        square += float(coef[group] @ values)
+        square += float(matmul(coef[group], values))
     return 0.5 * square - total

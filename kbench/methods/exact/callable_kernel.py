@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels.kernel import Kernel
 from kbench.methods.base.quick_checks import QuickChecks
 from kbench.prediction.flops import expansion_flops
@@ -97,7 +98,7 @@ class WholeRowsKernel(Kernel):
         self, A: NumberedRows, B: NumberedRows, coef: np.ndarray, out: np.ndarray
     ) -> None:
         for rows, values in self._blocks(A):
-            out[rows] += values[:, B.ids] @ coef
+            out[rows] += matmul(values[:, B.ids], coef)
 
     def diagonal(self, A: NumberedRows) -> np.ndarray:
         diagonal = np.empty(len(A.ids))

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
@@ -412,13 +413,13 @@ class KernelSVC(SolvesPairs):
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self, msg=NOT_FITTED.format("SVC"))
         if not self._takes_pairs:
-            return read_only(self.dual_coef_ @ self.support_vectors_)
+            return read_only(matmul(self.dual_coef_, self.support_vectors_))
         ends = np.concatenate([[0], np.cumsum(self.n_support_)])
         spans = [slice(a, b) for a, b in itertools.pairwise(ends)]
         V, coef = self.support_vectors_, self.dual_coef_
         coef = coef.toarray() if sp.issparse(coef) else coef
         normals = [
-            coef[[b - 1], spans[a]] @ V[spans[a]] + coef[[a], spans[b]] @ V[spans[b]]
+            matmul(coef[[b - 1], spans[a]], V[spans[a]]) + matmul(coef[[a], spans[b]], V[spans[b]])
             for a, b in self._pairs
         ]
         if not sp.issparse(V):

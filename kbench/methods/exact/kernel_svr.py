@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
@@ -333,7 +334,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, TakesAnyRows):
         """Weights of the features, (1, d); only with kernel="linear"."""
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
-        return read_only(self.dual_coef_ @ self.support_vectors_)
+        return read_only(matmul(self.dual_coef_, self.support_vectors_))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.limits import MAX_TIME, limit
@@ -253,7 +254,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         columns = self._columns(X, coef, rng)
         values = columns(X)
         factor = self._factor(values, kernel, rng)
-        features = np.ascontiguousarray(values @ factor)
+        features = np.ascontiguousarray(matmul(values, factor))
         linear = solve_linear_dual(
             features,
             Y[:, open_],
@@ -264,7 +265,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
             max_time=deadline.seconds_left(),
         )
         beta = np.zeros((columns.n_columns, Y.shape[1]))
-        beta[:, open_] = factor @ linear.coef
+        beta[:, open_] = matmul(factor, linear.coef)
         entries = kernel.n_entries + len(X) * len(columns.landmarks)
         machine = approximation(columns, beta, constant)
         squares = self._squares(features, kernel, rng)
@@ -406,10 +407,10 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         columns = self._columns(X, coef, rng)
         values = columns(X)
         factor = self._factor(values, kernel, rng)
-        features = values @ factor
-        normal = features.T @ features
+        features = matmul(values, factor)
+        normal = matmul(features.T, features)
         normal[np.diag_indices_from(normal)] += self.alpha_
-        beta = factor @ scipy.linalg.solve(normal, features.T @ y, assume_a="pos")
+        beta = matmul(factor, scipy.linalg.solve(normal, matmul(features.T, y), assume_a="pos"))
         entries = exact.n_entries + len(X) * len(columns.landmarks)
         machine = approximation(columns, beta[:, None], constant)
         return LeafResult(machine, 0, True, entries, *self._squares(features, kernel, rng))

@@ -23,6 +23,7 @@ from kbench.approximation.landmarks.pseudo_landmarks import (
 )
 from kbench.approximation.operator import sampled_rows
 from kbench.clustering import kmeans_tree, weighted_kmeans
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.sizes import number_of_groups
@@ -248,7 +249,9 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
             return 0.0, 0.0
         rows = sampled_rows(len(features), self.error_rows, rng)
         exact = kernel.block(rows).astype(np.float64)
-        return float(((exact - features[rows] @ features.T) ** 2).sum()), float((exact**2).sum())
+        return float(((exact - matmul(features[rows], features.T)) ** 2).sum()), float(
+            (exact**2).sum()
+        )
 
 
 def expansion(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarray) -> Any:

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.intrinsics.products import matmul
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.probability import PROBABILITY
@@ -179,12 +180,12 @@ class LDKLClassifier(OneVsRest):
             trees = np.zeros((len(vectors), 3 * nodes, len(mean) + 1))
             trees[:, :n_vectors] = vectors
             trees[..., :-1] *= scale
-            trees[..., -1] -= trees[..., :-1] @ mean
+            trees[..., -1] -= matmul(trees[..., :-1], mean)
             self.trees_ = trees.reshape(len(vectors), 3, nodes, -1).swapaxes(1, 2).copy()
             offset = float32_offset(targets.X)
             shifted = self.trees_.copy()
             if offset is not None:
-                shifted[..., -1] += shifted[..., :-1] @ offset
+                shifted[..., -1] += matmul(shifted[..., :-1], offset)
             self._machine = HyperplaneTrees(shifted, self.sigma, offset)
         self.n_iter_ = sum(steps for _, steps in trained)
         self.n_parameters_ = len(vectors) * n_vectors * (len(mean) + 1)

@@ -18,6 +18,7 @@ from kbench.clustering import weighted_kmeans
 from kbench.clustering.axis_tree import AxisTree, variance_tree
 from kbench.errors import KbenchError
 from kbench.intrinsics.landmark_tiles import LANES
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.tiles import LOG2_E
@@ -352,9 +353,9 @@ def _first_coef(
         weights = np.ones(len(Z))
         for _ in range(_REWEIGHTINGS if margins else 1):
             weighted = values * weights[:, None]
-            normal = weighted.T @ values + penalty
-            solution[:, o] = scipy.linalg.solve(normal, weighted.T @ target, assume_a="pos")
-            fitted = values @ solution[:, o]
+            normal = matmul(weighted.T, values) + penalty
+            solution[:, o] = scipy.linalg.solve(normal, matmul(weighted.T, target), assume_a="pos")
+            fitted = matmul(values, solution[:, o])
             beyond = ((target >= 1) & (fitted > 1)) | ((target <= -1) & (fitted < -1))
             weights = np.where(beyond, _WEIGHT_BEYOND_MARGIN, 1.0)
     return solution[:-1], solution[-1]

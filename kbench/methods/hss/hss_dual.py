@@ -10,6 +10,7 @@ from itertools import count
 
 import numpy as np
 
+from kbench.intrinsics.products import matmul
 from kbench.methods.base.box_svc import Start, solve_problems
 from kbench.methods.hss.hss import CompressedKernel
 from kbench.solvers import ADMMResult, balance, intercepts, solve_admm
@@ -130,7 +131,7 @@ def solve_dual(
             return _polish(compressed, Y, C, admm, polish_tol, deadline, trace)
     with trace.phase("admm"):
         coef = columns * admm.z
-        products = np.asarray(compressed.matrix @ coef, np.float64)
+        products = np.asarray(matmul(compressed.matrix, coef), np.float64)
         intercept = intercepts(lambda _: products, columns, admm.z, bounds, admm.multiplier)
         objective = 0.5 * np.sum(coef * products, axis=0) - admm.z.sum(axis=0)
     return DualSolution(

@@ -27,6 +27,7 @@ from kbench.approximation.seeded.convolution_blocks import (
     random_filters,
 )
 from kbench.errors import UnavailableError
+from kbench.intrinsics.products import matmul
 from kbench.methods.stochastic.mean_loss import PASSES, random_batches
 from kbench.methods.stochastic.virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
@@ -260,7 +261,7 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
             batch = slice(start, start + _PREDICTED_ROWS)
             features = np.empty((len(values[batch]), len(self.coef_)), np.float32)
             filtered(self._dense(X[batch]), *self.filters_, features)
-            values[batch] = features @ self.coef_ + self.intercept_
+            values[batch] = matmul(features, self.coef_) + self.intercept_
         return values
 
     def __sklearn_tags__(self) -> Tags:
@@ -309,7 +310,7 @@ def descend(
     for (images, classes), step_size in zip(batches, step_sizes, strict=True):
         optimizer.param_groups[0]["lr"] = step_size
         maps = layer(layer(torch.from_numpy(images), first), second) * scale
-        scores = maps.permute(0, 2, 3, 1).flatten(1) @ coef + intercept
+        scores = matmul(maps.permute(0, 2, 3, 1).flatten(1), coef) + intercept
         loss = functional.cross_entropy(scores, torch.from_numpy(classes))
         optimizer.zero_grad()
         loss.backward()

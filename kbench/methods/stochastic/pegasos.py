@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
+from kbench.intrinsics.products import matmul
 from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.one_vs_rest import Chunk
@@ -222,9 +223,9 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         """Take step t = 1, 2, ... on a batch."""
         Z = np.empty((len(Y), len(coef)), np.float32)
         self.feature_map_.fill(X, Z)
-        gradient = LOSSES["hinge"].gradient(Z @ coef, Y)
+        gradient = LOSSES["hinge"].gradient(matmul(Z, coef), Y)
         coef *= 1.0 - 1.0 / t
-        coef -= Z.T @ (weight[:, None] * gradient) / (self.nu * t * len(Y))
+        coef -= matmul(Z.T, weight[:, None] * gradient) / (self.nu * t * len(Y))
         if self.project:
             norms = np.sqrt(self.nu) * np.linalg.norm(coef, axis=0)
             coef /= np.maximum(norms, 1.0)

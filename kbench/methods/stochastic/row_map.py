@@ -10,6 +10,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from kbench.intrinsics.products import matmul
+
 _DENSE_COLUMNS = 4096  # CSR batches up to this width become dense; set by hand
 _SAMPLE = 100_000  # rows from which the axes are computed; set by hand
 _BATCH = 8192  # rows mapped at a time: memory against the overhead of a call; set by hand
@@ -69,7 +71,7 @@ class RowMap:
             moments = np.zeros((d, d))
             for start in range(0, sample.shape[0], _BATCH):
                 rows = self._unit(_dense(sample[start : start + _BATCH], self.scale))
-                moments += rows.T @ rows
+                moments += matmul(rows.T, rows)
             leading = (d - self.pca_components, d - 1)
             _, axes = scipy.linalg.eigh(moments, subset_by_index=leading)
             self.axes = np.ascontiguousarray(axes[:, ::-1], np.float32)
@@ -113,7 +115,7 @@ class RowMap:
 
     def _map(self, X: Any) -> np.ndarray:
         X = self._unit(_dense(X, self.scale))
-        return X if self.axes is None else X @ self.axes
+        return X if self.axes is None else matmul(X, self.axes)
 
     def _unit(self, X: np.ndarray) -> np.ndarray:
         if not self.unit_norm:

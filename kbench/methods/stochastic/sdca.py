@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureMap, Nystrom, RandomFourierFeatures
+from kbench.intrinsics.products import matmul
 from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.one_vs_rest import Chunk
@@ -119,8 +120,8 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
             Z = np.empty((len(Y), len(w)), np.float32)
             self.feature_map_.fill(chunk.X[rows], Z)
             alpha = np.zeros(Y.shape)
-            ascend((Z @ Z.T).astype(np.float64), Y, C, alpha, Z @ w)
-            w += Z.T @ (alpha * Y)
+            ascend(matmul(Z, Z.T).astype(np.float64), Y, C, alpha, matmul(Z, w))
+            w += matmul(Z.T, alpha * Y)
         self._set_machine(w)
         self.n_seen_, self.n_iter_ = n, 1
 
