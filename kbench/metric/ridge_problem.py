@@ -28,9 +28,9 @@ _MEDIAN_ROWS = 500
 # number falls: the lowest of a hundred rates of 60 rows, each with a sampling error of 4 rows, is
 # luck, which squared errors tell from skill. Set on random labels (`scripts/everyday.py`).
 _TIE_BREAK, FEW_HELD_OUT = 1e-3, 800
-# Standard errors by which few held-out rows have to prefer a model to a constant, of regressions and
-# of classes, whose lowest error rate is more often luck; and the fewest rows that are asked, because
-# 10 rows prefer nothing significantly.
+# Standard errors by which few held-out rows have to prefer a model to a constant: of regressions,
+# and of classes, whose lowest error rate is more often luck; and the fewest rows that are asked,
+# because 10 rows prefer nothing significantly.
 _STANDARD_ERRORS, MIN_HELD_OUT = {False: 1.5, True: 2.0}, 30
 # Ridges that are tried, the smaller one first, if the largest of those that are compared is the
 # best one: targets that are mostly noise. Each costs a factorisation.
