@@ -2,6 +2,6 @@
 
 `problem.py` states the problem once, `factors.py` has the factorisations of its equations,
 `predictor_corrector.py` the method; `active_set.py` makes an exact optimum of its last point,
-`duals.py` poses support vector machines, and `choice.py` counts the work by which estimators
-choose. docs/solver.md, "Kernels of low rank", explains them.
+`duals.py` poses support vector machines, and `counted_work.py` says which problems are worth it.
+docs/solver.md, "Kernels of low rank", explains them.
 """

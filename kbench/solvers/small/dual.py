@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from kbench.intrinsics.products import matmul
-from kbench.solvers.interior_point.choice import steps_before
+from kbench.solvers.interior_point.counted_work import steps_before
 from kbench.solvers.interior_point.duals import solve_interior
 from kbench.solvers.interior_point.problem import Matrix
 from kbench.solvers.small import steps

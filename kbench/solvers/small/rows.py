@@ -16,7 +16,7 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.distances import check_spread
 from kbench.kernels.kernel import Kernel, squared_norms
 from kbench.kernels.value_range import check_values, limit
-from kbench.solvers.interior_point.choice import factorisation
+from kbench.solvers.interior_point.counted_work import factorisation
 from kbench.solvers.interior_point.factors import is_semidefinite
 from kbench.solvers.interior_point.problem import Gram, LowRank, Matrix
 from kbench.solvers.small.steps import PADDING, POWER_ERROR, POWER_RELATIVE_ERROR

@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, SVR, NuSVC
 
 from kbench.solvers.interior_point.active_set import finish
-from kbench.solvers.interior_point.choice import factorisation, is_low_rank, steps_before
+from kbench.solvers.interior_point.counted_work import factorisation, is_low_rank, steps_before
 from kbench.solvers.interior_point.duals import rounding, solve_interior
 from kbench.solvers.interior_point.factors import is_semidefinite
 from kbench.solvers.interior_point.predictor_corrector import minimise
