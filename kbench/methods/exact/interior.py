@@ -132,6 +132,7 @@ class Interior:
         )
         if self._trace.active:
             self._trace(
+                alpha=np.abs(result.coef),
                 objective=result.objective,
                 violation=result.violation,
                 n_support=int(np.count_nonzero(result.coef)),

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_wine, make_classification,
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from kbench.methods import KernelSVC, KernelSVR
+from kbench.methods import KernelSVC, KernelSVR, SupportCurves
 from kbench.methods.exact import interior
 from kbench.solvers.small import dual
 from kbench.trace import Trace
@@ -188,7 +188,23 @@ def test_the_trace_hears_of_it():
     states = []
     X, y = many()
     KernelSVC(kernel="linear").fit(X, y, trace=Trace(lambda seconds, state: states.append(state)))
-    assert [state["solver"] for state in states if "solver" in state] == ["interior_point"]
+    said = [state for state in states if "solver" in state]
+    assert [state["solver"] for state in said] == ["interior_point"]
+    # As the engine for many points, whose states `SupportCurves` reads.
+    assert said[0]["alpha"].shape == (len(X),)
+    assert np.count_nonzero(said[0]["alpha"]) == said[0]["n_support"]
+
+
+@pytest.mark.parametrize("n", [300, 2400])
+def test_support_curves_follow_it(n):
+    X, y = many(n)
+    recall = []
+    SupportCurves("kernel_svc", C=100.0, kernel="linear").fit(
+        X * [1.0, 10.0, 100.0, 1000.0],
+        y,
+        trace=Trace(lambda seconds, state: recall.append(state["recall"])),
+    )
+    assert recall[-1] > 0.99
 
 
 def test_a_limit_on_steps_or_time_is_kept():
