@@ -45,6 +45,8 @@ def _exact(random_state: Any, **options: Any) -> BoxSVC:
 class _ShrinkingSVC(KernelSVC):
     """The exact model by single-coordinate descent with LIBSVM's shrinking."""
 
+    _may_use_map: ClassVar[bool] = False
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         self._trace = trace
         return super().fit(X, y, sample_weight)

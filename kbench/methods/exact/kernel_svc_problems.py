@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ class SolvesPairs(TakesAnyRows, BoxSVC):
     cache_size: float
     split: bool
     warm_start: bool
+
+    # Whether the kernel's explicit map may replace the engines that begin at `_start`.
+    _may_use_map: ClassVar[bool] = True
 
     @property
     def _takes_pairs(self) -> bool:
@@ -125,7 +128,7 @@ class SolvesPairs(TakesAnyRows, BoxSVC):
     ) -> set[int]:
         """Solve what the kernel's explicit map makes cheap; return the problems' numbers."""
         solved: set[int] = set()
-        if not problems or not interior.takes(len(data.labels)):
+        if not self._may_use_map or not problems or not interior.takes(len(data.labels)):
             return solved
         Y = self._signs(data.labels)
         for p in sorted(problems):
