@@ -195,7 +195,7 @@ def assess(problem: BoxQP, x: np.ndarray, b: np.ndarray) -> Optimum:
     return Optimum(
         x=x,
         b=b,
-        objective=0.5 * float(x @ (g + problem.p)),
+        objective=0.5 * float(matmul(x, g + problem.p)),
         violation=violation,
         gap=float(np.maximum(-r * (upper - x), r * (x - lower)).sum()),
         off=off / max(float(np.abs(x).sum()), 1e-300) if off else 0.0,

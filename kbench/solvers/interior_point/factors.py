@@ -6,6 +6,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrs
 
+from kbench.intrinsics.products import matmul
+
 # Rows of V that are weighted and multiplied at once. 4,096 rows of 30 columns are 1 MB, which stays
 # in the L2 cache (`scripts/bench_small.py --low-rank`, 500,000 x 20).
 _BLOCK_ROWS = 4096
@@ -54,7 +56,7 @@ def weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:
         rows = U[start : start + _BLOCK_ROWS]
         if T is not None:
             rows = rows * np.sqrt(T[start : start + _BLOCK_ROWS, None])
-        M += rows.T @ rows
+        M += matmul(rows.T, rows)
     return M
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.problem import BoxQP
 
 # Iterations that may pass without a smaller gap or residual: float64 allows no more.
@@ -90,10 +91,10 @@ def minimise(
     first = None
     while True:
         Qx = problem.each_copy(problem.K.values(point.w))
-        residual = Qx + problem.p + point.b @ problem.A - point.y + point.z
-        infeasible = problem.d - problem.A @ point.x
-        products = float(point.above @ point.y + point.below @ point.z)
-        quadratic, linear = float(point.x @ Qx), float(problem.p @ point.x)
+        residual = Qx + problem.p + matmul(point.b, problem.A) - point.y + point.z
+        infeasible = problem.d - matmul(problem.A, point.x)
+        products = float(matmul(point.above, point.y) + matmul(point.below, point.z))
+        quadratic, linear = float(matmul(point.x, Qx)), float(matmul(problem.p, point.x))
         size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
         first = products if first is None else first
         # Where the optimum is zero, its objective is no measure.
@@ -154,7 +155,7 @@ def _step(
 
     dx, dw, db, dy, dz = direction(-above * y, -below * z)
     t = min(_longest(above, dx), _longest(below, -dx), _longest(y, dy), _longest(z, dz))
-    after = float((above + t * dx) @ (y + t * dy) + (below - t * dx) @ (z + t * dz))
+    after = float(matmul(above + t * dx, y + t * dy) + matmul(below - t * dx, z + t * dz))
     m = 2 * len(dx)
     mu = products / m * (max(after, 0.0) / products) ** 3
     dx, dw, db, dy, dz = direction(mu - above * y - dx * dy, mu - below * z + dx * dz)

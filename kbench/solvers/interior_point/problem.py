@@ -220,19 +220,19 @@ class LowRank:
         return 0.0
 
     def product(self, beta: np.ndarray) -> np.ndarray:
-        values: np.ndarray = self.V @ (self.V.T @ beta)
+        values: np.ndarray = matmul(self.V, matmul(self.V.T, beta))
         return values
 
     def weights(self, beta: np.ndarray) -> np.ndarray:
-        w: np.ndarray = (self._U.T @ beta) / self._R
+        w: np.ndarray = matmul(self._U.T, beta) / self._R
         return w
 
     def values(self, w: np.ndarray) -> np.ndarray:
-        values: np.ndarray = self._U @ w
+        values: np.ndarray = matmul(self._U, w)
         return values
 
     def difference(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        rest: np.ndarray = self._R * w - (self._U.T @ beta)
+        rest: np.ndarray = self._R * w - matmul(self._U.T, beta)
         return rest
 
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
@@ -251,8 +251,8 @@ class LowRank:
         M[:r, :r] = -weighted_gram(U, rest.reshape(c, n).sum(axis=0))
         M[np.arange(r), np.arange(r)] -= self._R
         for one, row_of_A in enumerate(AT):
-            M[r + one, :r] = -(folded(signs, row_of_A) @ U)
-        M[r:, r:] = -(AT @ A.T)
+            M[r + one, :r] = -matmul(folded(signs, row_of_A), U)
+        M[r:, r:] = -matmul(AT, A.T)
         H[:f, f:], M[:r, r:] = H[f:, :f].T, M[r:, :r].T
         C = H[:f, f:]
         solve = factorised_symmetric(H.copy())
@@ -263,9 +263,9 @@ class LowRank:
             dx, both = rest * right, np.zeros(r + k)
             first = last = [math.inf] * 3
             for turn in range(1 + _MAX_REFINEMENTS):
-                of_free = right[free] - dx[free] / weight[free] - (C @ both)
-                of_w = s - (U.T @ folded(signs, dx)) + self._R * both[:r]
-                of_b = t - (A @ dx)
+                of_free = right[free] - dx[free] / weight[free] - matmul(C, both)
+                of_w = s - matmul(U.T, folded(signs, dx)) + self._R * both[:r]
+                of_b = t - matmul(A, dx)
                 left = (of_free, of_w, of_b)
                 size = [math.sqrt(part.dot(part)) for part in left]
                 if turn == 0:
@@ -275,8 +275,8 @@ class LowRank:
                 last = size
                 more = solve(np.concatenate(left))
                 both += more[f:]
-                change = copied(signs, (U @ (more[f : f + r])))
-                change += (more[f + r :]) @ A
+                change = copied(signs, matmul(U, more[f : f + r]))
+                change += matmul(more[f + r :], A)
                 dx -= rest * change
                 dx[free] += more[:f]
             return dx, both[:r], both[r:]
@@ -316,13 +316,13 @@ class Gram:
         return part
 
     def offset(self, beta: np.ndarray) -> float:
-        return float(self._mean @ beta)
+        return float(matmul(self._mean, beta))
 
     def unseen(self, beta: np.ndarray) -> float:
         return float(np.finfo(np.float64).eps * self._largest * np.linalg.norm(beta))
 
     def product(self, beta: np.ndarray) -> np.ndarray:
-        values: np.ndarray = self.K @ beta
+        values: np.ndarray = matmul(self.K, beta)
         return values
 
     values = product
@@ -354,7 +354,7 @@ class Gram:
         def apart(right: np.ndarray) -> np.ndarray:
             """(D + Q)^-1 right : (c, n)."""
             g = part * solve(folded(signs, T * right)[near] / part)
-            u = copied(signs, (columns @ g)).reshape(c, n)
+            u = copied(signs, matmul(columns, g)).reshape(c, n)
             dx = T * (right - u)
             # Of the copy that moves most, a difference of gradients would show its rounding.
             if most is None:
@@ -373,7 +373,7 @@ class Gram:
             dx = apart(right)
             if not len(A):
                 return dx, t
-            db = np.linalg.solve(S, (flat @ dx.ravel()) - t)
+            db = np.linalg.solve(S, matmul(flat, dx.ravel()) - t)
             return dx - np.tensordot(db, H, 1), db
 
         def direction(
@@ -382,7 +382,7 @@ class Gram:
             # The weights follow the coefficients: w + dw = beta + E dx.
             right = right.reshape(c, n)
             if s.any():
-                right = right + copied(signs, (self.K @ s)).reshape(c, n)
+                right = right + copied(signs, matmul(self.K, s)).reshape(c, n)
             dx, db = np.zeros(T.shape), np.zeros(len(A))
             rest, rest_t, last = right, t, np.inf
             moves = T > 0.0
@@ -391,10 +391,10 @@ class Gram:
             for _ in range(1 + _MAX_REFINEMENTS):
                 more, more_b = joint(rest, rest_t)
                 after, after_b = dx + more, db + more_b
-                u = copied(signs, (self.K @ folded(signs, after.ravel()))).reshape(c, n)
+                u = copied(signs, matmul(self.K, folded(signs, after.ravel()))).reshape(c, n)
                 rest = right - D * after - u - np.tensordot(after_b, A, 1)
                 rest *= moves
-                rest_t = t - (flat @ after.ravel())
+                rest_t = t - matmul(flat, after.ravel())
                 size = float(np.abs(rest).max(initial=0.0))
                 if not size < last:
                     break
