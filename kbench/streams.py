@@ -29,9 +29,13 @@ class _Tolerant(io.FileIO):
 
 
 def standard_error() -> TextIO:
-    """A stream to file descriptor 2: a message that nobody can read must not end a run."""
+    """A stream to file descriptor 2: a message that nobody can read must not end a run.
+
+    Its encoding is that of the stream which Python had opened there (PYTHONIOENCODING), if any.
+    """
     raw = io.BufferedWriter(_Tolerant(2, "w", closefd=False))
-    return io.TextIOWrapper(raw, errors="backslashreplace", line_buffering=True)
+    encoding = getattr(sys.stderr, "encoding", None)
+    return io.TextIOWrapper(raw, encoding, errors="backslashreplace", line_buffering=True)
 
 
 def open_standard_streams() -> None:

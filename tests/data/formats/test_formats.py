@@ -203,7 +203,7 @@ def test_two_files_must_have_the_same_columns(folders):
     data = opened(config, folders)
     np.testing.assert_array_equal(data.X_test, data.X_train)
     put(folders, train="1,2,3\n", test="1,2\n")
-    with pytest.raises(DataError, match=r"toy\.t:1: no column '3', .*toy has it"):
+    with pytest.raises(DataError, match=r"toy\.t:1: no column '3', .*the target"):
         prepare(config, folders)
     told = merge(config, {"source": {"columns": {"delimiter": "comma"}}})
     put(folders, test="\n1;2;3\n")
@@ -252,7 +252,7 @@ def test_several_files_of_one_part_follow_each_other(folders):
     files = {f"all_{k}": {"names": [k], "url": None} for k in ("red", "white")}
     config["source"]["files"] = files
     put(folders, red="1,2\n3,4", white='"a";"b"\n5;6\n')
-    with pytest.raises(DataError, match=r"white:1: no column '1', .*red has it"):
+    with pytest.raises(DataError, match=r"white:1: no column '2', .*the target"):
         prepare(config, folders)
     put(folders, white="5;6\n")
     data = opened(config, folders)
