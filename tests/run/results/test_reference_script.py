@@ -51,11 +51,11 @@ def test_what_a_folder_holds_is_read_back_as_reference(tmp_path, collect):
     results = ResultsFolder(tmp_path / "results")
     collect(folder.path, results.path / "_reference")
     before = folder.read(reference=False).iloc[0]
-    after = results.read().iloc[0]
+    after = results.read(reference=True).iloc[0]
     assert after["origin"] == "reference"
     assert (after["key"], after["accuracy"]) == (before["key"], before["accuracy"])
     assert results.environments() == folder.environments()
-    curves = results.read_curves().set_index("curve")
+    curves = results.read_curves(reference=True).set_index("curve")
     assert (curves["value"] == 2.0 * curves["x"]).all()
     places = {name: curves.loc[name, "x"].tolist() for name in ("objective", "gap", "short")}
     assert len(places["objective"]) <= 501
@@ -63,7 +63,7 @@ def test_what_a_folder_holds_is_read_back_as_reference(tmp_path, collect):
     assert places["objective"][-1] == 1233.0
     assert places["short"] == [0.0, 1.0, 2.0]
     collect(folder.path, results.path / "_reference")
-    assert len(results.read()) == 1
+    assert len(results.read(reference=True)) == 1
 
 
 def test_long_curves_keep_the_places_of_short_ones(tmp_path, collect):
@@ -73,7 +73,7 @@ def test_long_curves_keep_the_places_of_short_ones(tmp_path, collect):
     folder.write(run, [curve("precision", 1234), level])
     results = ResultsFolder(tmp_path / "results")
     collect(folder.path, results.path / "_reference")
-    curves = results.read_curves().set_index("curve")
+    curves = results.read_curves(reference=True).set_index("curve")
     assert {7.0, 1001.0} <= set(curves.loc["precision", "x"])
     assert len(curves.loc["precision"]) <= 503
 
@@ -92,8 +92,8 @@ def test_progress_is_kept_of_the_first_seed_of_a_run_alone(tmp_path, collect):
         folder.write(row, [curve("objective", 3), curve("level", 3)])
     results = ResultsFolder(tmp_path / "results")
     collect(folder.path, results.path / "_reference")
-    rows = results.read().set_index("key")
-    curves = results.read_curves()
+    rows = results.read(reference=True).set_index("key")
+    curves = results.read_curves(reference=True)
     of_progress = rows.loc[curves["key"][curves["curve"] == "objective"].unique()]
     assert sorted(zip(of_progress["seed"], of_progress["params"], strict=True)) == [
         (1, rows["params"][rows["seed"] == 1].item()),
@@ -111,8 +111,8 @@ def test_runs_that_somebody_stopped_stay_out(tmp_path, collect):
     results = ResultsFolder(tmp_path / "results")
     collect(folder.path, results.path / "_reference")
     assert len(folder.read(reference=False)) == 2
-    assert results.read()["status"].tolist() == ["ok"]
-    assert stopped["key"] not in set(results.read_curves()["key"])
+    assert results.read(reference=True)["status"].tolist() == ["ok"]
+    assert stopped["key"] not in set(results.read_curves(reference=True)["key"])
 
 
 def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect):
@@ -128,14 +128,14 @@ def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect)
     again["seed"] = 1
     later.write(again, [curve("gap", 3)])
     collect(later.path, results.path / "_reference")
-    rows = results.read()
+    rows = results.read(reference=True)
     found = rows[["method", "seed", "experiment"]].fillna("").to_numpy().tolist()
     assert sorted(found) == [
         ["linear_svc", 3, "first"],
         ["svc", 0, ""],
         ["svc", 1, "first,second"],
     ]
-    assert set(results.read_curves()["key"]) == set(rows["key"])
+    assert set(results.read_curves(reference=True)["key"]) == set(rows["key"])
 
 
 def test_rows_of_other_machines_do_not_stay(tmp_path, collect):
@@ -146,7 +146,7 @@ def test_rows_of_other_machines_do_not_stay(tmp_path, collect):
         row = make_row(method=method, environment=environment, dirty=False)
         folder.write(row, [curve("objective", 3)])
         collect(folder.path, results.path / "_reference")
-    assert results.read()["method"].tolist() == ["kernel_svc"]
+    assert results.read(reference=True)["method"].tolist() == ["kernel_svc"]
 
 
 def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collect, capsys):
@@ -163,15 +163,15 @@ def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collect,
             row["key"] = f"{name}{method}".replace("_", "")
             folder.write(row, [curve("objective", 3)])
         collect(folder.path, results.path / "_reference", keep_old=True)
-    rows = results.read()
+    rows = results.read(reference=True)
     keys = ["firstmeka", "firstsvc", "secondkernelsvc", "secondsvc"]
     assert sorted(rows["key"]) == keys
-    assert sorted(set(results.read_curves()["key"])) == keys
+    assert sorted(set(results.read_curves(reference=True)["key"])) == keys
     assert set(rows["environment"]) == set(results.environments())
     said = capsys.readouterr().out
     assert "of 2 rows that were there 1 of other packages' methods and 1 of kbench's stay" in said
     collect(tmp_path / "second", results.path / "_reference")
-    assert sorted(results.read()["key"]) == keys[2:]
+    assert sorted(results.read(reference=True)["key"]) == keys[2:]
 
 
 def test_rows_that_stay_name_the_experiments_that_ask_for_their_run(tmp_path, collect):
@@ -184,7 +184,7 @@ def test_rows_that_stay_name_the_experiments_that_ask_for_their_run(tmp_path, co
         folder.write({**row, "key": name, "experiment": None}, [curve("objective", 3)])
         asked = {} if name == "old" else {"old": "meka_fig7,meka_fig8", "new": "dcsvm_fig3"}
         collect(folder.path, results.path / "_reference", keep_old=True, asked=asked)
-    found = results.read().set_index("key")["experiment"].to_dict()
+    found = results.read(reference=True).set_index("key")["experiment"].to_dict()
     assert found == {"old": "meka_fig7,meka_fig8", "new": "dcsvm_fig3"}
 
 
@@ -209,7 +209,7 @@ def test_a_finished_row_is_not_lost_to_a_run_that_was_stopped_earlier_or_had_mor
         folder = ResultsFolder(tmp_path / name)
         folder.write(make_row(dirty=False, key=key, **{**common, **changes}))  # without curves
         collect(folder.path, results.path / "_reference", keep_old=True)
-    assert sorted(results.read()["key"]) == (["a" * 16] if stays else []) + ["b" * 16]
+    assert sorted(results.read(reference=True)["key"]) == (["a" * 16] if stays else []) + ["b" * 16]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_row_takes_the_place_of_another_machine_s_only_where_code_has_changed(
         environment = folder.store_environment({"cpu": one.pop("cpu")})
         folder.write(make_row(dirty=False, key=name, environment=environment, **one))
         collect(folder.path, results.path / "_reference", keep_old=True)
-    assert sorted(results.read()["key"]) == (["new", "old"] if stays else ["new"])
+    assert sorted(results.read(reference=True)["key"]) == (["new", "old"] if stays else ["new"])
 
 
 def test_the_rows_of_one_commit_stay_on_every_machine_and_those_of_older_ones_go(tmp_path, collect):
@@ -257,14 +257,18 @@ def test_the_rows_of_one_commit_stay_on_every_machine_and_those_of_older_ones_go
             row = make_row(method=method, environment=environment, dirty=False, commit=commit)
             folder.write(row | {"key": key, "seed": len(key)})
         collect(folder.path, results.path / "_reference", keep_old=name != "third")
-    assert sorted(results.read()["key"]) == ["firstkernelsvc", "firstsvc", "thirddoublysgd"]
+    assert sorted(results.read(reference=True)["key"]) == [
+        "firstkernelsvc",
+        "firstsvc",
+        "thirddoublysgd",
+    ]
 
 
 def test_an_interruption_leaves_the_old_rows_with_their_curves(tmp_path, script, monkeypatch):
     folder, results = folder_with(tmp_path), ResultsFolder(tmp_path / "results")
     target = results.path / "_reference"
     script["collect"](folder.path, target)
-    before = results.read_curves(), results.environments()
+    before = results.read_curves(reference=True), results.environments()
 
     write = script["pq"].write_table
 
@@ -276,8 +280,8 @@ def test_an_interruption_leaves_the_old_rows_with_their_curves(tmp_path, script,
     monkeypatch.setattr(script["pq"], "write_table", interrupted)
     with pytest.raises(KeyboardInterrupt):
         script["collect"](folder.path, target)
-    assert len(results.read()) == 1
-    assert results.read_curves().equals(before[0])
+    assert len(results.read(reference=True)) == 1
+    assert results.read_curves(reference=True).equals(before[0])
     assert results.environments() == before[1]
 
 
