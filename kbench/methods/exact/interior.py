@@ -68,7 +68,7 @@ class Interior:
 
     def takes(self, n: int) -> bool:
         """Whether n of the rows are solved on the kernel's explicit map at once."""
-        if not self._kernel.of_rows:
+        if not self._kernel.of_rows or self._X.ndim < 2:  # texts, for example
             return False
         d = self._X.shape[1]
         rank = self._kernel.rank(d)
