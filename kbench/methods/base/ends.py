@@ -65,9 +65,10 @@ def keep_the_better(
     if not stopped and getattr(estimator, "converged_", False):
         return
     classes = estimator.classes_
-    index = class_labels.index_of(classes, np.asarray(y).ravel())
+    labels = np.asarray(y).ravel()
+    index = class_labels.index_of(classes, labels)
     weight = checked_weights(sample_weight, len(index), negative_is_zero=True)
-    weight *= class_weights(getattr(estimator, "class_weight", None), classes, y)[index]
+    weight *= class_weights(getattr(estimator, "class_weight", None), classes, labels)[index]
     rows = np.linspace(0, len(index) - 1, min(len(index), _MAX_ROWS)).astype(np.intp)
     index, weight, sample = index[rows], weight[rows], X[rows]
     counts = np.bincount(index, weight, len(classes))

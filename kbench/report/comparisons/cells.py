@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.report.comparisons.quantities import COSTS, Quantity
-from kbench.report.comparisons.tables import Comparison, Line, Machine, Problem
+from kbench.report.comparisons.tables import Comparison, Line, Machine, Problem, contended
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def grid(comparison: Comparison, columns: Sequence[Quantity] = COSTS) -> Grid:
     measured = [
         q
         for q in columns
-        if q != score and any(line.mean_sd(q.column) is not None for line in comparison.lines)
+        if q != score and any(mean_sd(line, q) is not None for line in comparison.lines)
     ]
     quantities = [score, *measured]
     marked = [_mark_best(q, comparison.lines, _column(q, comparison.lines)) for q in quantities]
@@ -103,12 +103,19 @@ def describe_machine(machine: Machine, environments: Mapping[str, Mapping[str, A
     return "; ".join([*parts, f"environment {machine.environment}"])
 
 
+def mean_sd(line: Line, quantity: Quantity) -> tuple[float, float | None] | None:
+    """As `Line.mean_sd`; of ratios of wall seconds that of the runs that nothing disturbed."""
+    if quantity.column.startswith("prediction_cost"):
+        line = replace(line, rows=[row for row in line.rows if not contended(row)])
+    return line.mean_sd(quantity.column)
+
+
 def _column(quantity: Quantity, lines: list[Line]) -> list[Cell]:
     return [_cell(quantity, line) for line in lines]
 
 
 def _cell(quantity: Quantity, line: Line) -> Cell:
-    measured = line.mean_sd(quantity.column)
+    measured = mean_sd(line, quantity)
     if measured is None:
         return Cell()
     mean, sd = measured
@@ -118,7 +125,7 @@ def _cell(quantity: Quantity, line: Line) -> Cell:
 
 def _mark_best(quantity: Quantity, lines: list[Line], cells: list[Cell]) -> list[Cell]:
     """Mark the best mean and all means that are printed alike; a single mean gets no mark."""
-    means = [line.mean_sd(quantity.column) for line in lines]
+    means = [mean_sd(line, quantity) for line in lines]
     values = {i: mean[0] for i, mean in enumerate(means) if mean is not None}
     if len(values) < 2:
         return cells

@@ -183,13 +183,12 @@ def measured(row: Row, column: str) -> float | None:
 
     `fit_s` and `predict_s` are the seconds that tables compare: CPU seconds of runs on one thread,
     which other processes disturb least, and wall seconds of all others. Wall seconds of contended
-    runs, and ratios of them, count as not measured.
+    runs count as not measured.
     """
     if column in _CLOCKS:
         cpu, wall = _CLOCKS[column]
         column = cpu if row["threads"] == 1 and row[cpu] is not None else wall
-    of_wall = column.endswith("_wall_s") or column.startswith("prediction_cost")
-    if row[column] is None or (of_wall and contended(row)):
+    if row[column] is None or (column.endswith("_wall_s") and contended(row)):
         return None
     return float(row[column])
 
