@@ -95,9 +95,9 @@ class Duplicates:
 
         O(n); copies are filled in the order of their indices, all on the side of 0 of their sum.
         """
-        alpha = np.empty(len(self.kind))
-        _fill(np.abs(beta), np.maximum(upper, -lower), self.kind, self._order, alpha)
-        return np.where(beta[self.kind] < 0.0, -alpha, alpha)
+        alpha, falls = np.empty(len(self.kind)), beta[self.kind] < 0.0
+        _fill(np.abs(beta), np.where(falls, -lower, upper), self.kind, self._order, alpha)
+        return np.where(falls, -alpha, alpha)
 
 
 @njit(cache=True)

@@ -3,7 +3,7 @@
 docs/solver.md explains how the modules of this solver work together.
 
 classification  min_a  1/2 a'Qa + p'a,   0 <= a_i <= C_i  [ , y'a = const ],  Q_ij = y_i y_j K_ij
-regression      min_b  1/2 b'Kb - t'b + epsilon |b|_1,   |b_i| <= C_i  [ , 1'b = 0 ]
+regression      min_b  1/2 b'Kb - t'b + epsilon |b|_1,   l_i <= b_i <= u_i  [ , 1'b = const ]
 """
 
 import functools
@@ -239,6 +239,8 @@ def solve_regression_dual(
     C: float | np.ndarray,
     *,
     epsilon: float,
+    lower: np.ndarray | None = None,
+    coef0: np.ndarray | None = None,
     intercept: bool = True,
     tol: float = 1e-3,
     cache_mb: float = 1000.0,
@@ -258,11 +260,15 @@ def solve_regression_dual(
     targets : (n,)
         t.
     C : float or (n,) array, >= 0
-        Bounds of |b|.
+        Upper bounds of b.
     epsilon : float
         Half the width of the tube in which errors cost nothing, in units of the targets.
+    lower : (n,), <= 0, optional
+        Lower bounds of b; default -C.
+    coef0 : (n,), optional
+        Starting point within the bounds; default 0. Costs one kernel row for each nonzero entry.
     intercept : bool
-        Whether the sum of b is 0; its multiplier is the intercept.
+        Whether the sum of b is that of `coef0`; its multiplier is the intercept.
     tol : float
         Violation to reach, in units of the targets.
     cache_mb, max_iter, max_time, shrinking, random_state, trace, options
@@ -277,17 +283,28 @@ def solve_regression_dual(
     Costs as `solve_box_dual`: each row is one point, which can move up and down.
     """
     C = np.broadcast_to(np.asarray(C, np.float64), (len(kernel),))
+    lower = -C if lower is None else np.asarray(lower, np.float64)
     targets, trace = np.asarray(targets, np.float64), Trace() if trace is None else trace
     budget = Budget(math.inf if max_iter < 0 else max_iter, max_time, trace)
     entries_before = kernel.n_entries
-    iterate = Iterate(kernel, targets, -C, C, epsilon=epsilon, coupled=intercept, budget=budget)
+    iterate = Iterate(
+        kernel,
+        targets,
+        lower,
+        C,
+        epsilon=epsilon,
+        coupled=intercept,
+        budget=budget,
+        beta=None if coef0 is None else np.array(coef0, np.float64),
+    )
     seed = check_random_state(random_state).randint(2**31 - 1)
     strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed), options)
     end = _minimise(iterate, tol, strategy, split=True)
     beta, error = iterate.beta, iterate.residual - iterate.intercept
     # The primal minus the dual objective: what b in the place of beta would gain, where the rest
-    # of b is optimal; linear in b between -C, 0 and C.
-    gain = np.maximum(0.0, C * (np.abs(error) - epsilon)) - beta * error + epsilon * np.abs(beta)
+    # of b is optimal; linear in b between its bounds and 0.
+    most = np.maximum(0.0, np.maximum(C * (error - epsilon), lower * (error + epsilon)))
+    gain = most - beta * error + epsilon * np.abs(beta)
     return RegressionDualResult(
         coef=beta,
         intercept=iterate.intercept,

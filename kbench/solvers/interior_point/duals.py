@@ -1,9 +1,10 @@
 """Duals of support vector machines as a `BoxQP`, solved and measured.
 
-    min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u  [ , 1'b = 0 ],      l <= 0 <= u
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u  [ , 1'b = s ],      l <= 0 <= u
 
 A classifier has z = y, epsilon = 0 and bounds of its label's sign; a regression has z = its targets
-and is a problem of two copies of the rows, b = x_1 - x_2, unless epsilon is 0.
+and is a problem of two copies of the rows, b = x_1 - x_2, unless epsilon is 0. Both have s = 0; the
+support of a distribution has z = 0 and s > 0.
 """
 
 from collections.abc import Callable
@@ -68,6 +69,7 @@ def solve_interior(
     coupled: bool,
     tol: float,
     epsilon: float = 0.0,
+    total: float = 0.0,
     max_iter: int = -1,
     stopped: Callable[[], bool] = lambda: False,
     coef0: np.ndarray | None = None,
@@ -79,10 +81,12 @@ def solve_interior(
     K : LowRank or Gram of n points
     z, lower, upper : (n,)
     coupled : bool
-        Whether the sum of the coefficients is 0; its multiplier is the intercept.
+        Whether the sum of the coefficients is `total`; its multiplier is the intercept.
     tol : float
         Violation of a solved problem.
     epsilon : float
+    total : float
+        K must not be centred unless it is 0.
     max_iter : int
         Limit on iterations; -1 is none.
     stopped : callable
@@ -98,7 +102,7 @@ def solve_interior(
     moves, n = np.flatnonzero(lower < upper), len(z)
     if len(moves) < n:
         K, z, lower, upper = K.take(moves), z[moves], lower[moves], upper[moves]
-    problem = _problem(K, z, lower, upper, epsilon, coupled)
+    problem = _problem(K, z, lower, upper, epsilon, [total] if coupled else [])
     ended = False
 
     def stop(n_iter: int) -> bool:
@@ -175,7 +179,7 @@ def _problem(
     lower: np.ndarray,
     upper: np.ndarray,
     epsilon: float,
-    coupled: bool,
+    totals: list[float],
 ) -> BoxQP:
     if epsilon == 0.0:
         signs, p = np.ones(1), -z
@@ -183,5 +187,5 @@ def _problem(
         signs, p = np.array([1.0, -1.0]), np.concatenate([epsilon - z, epsilon + z])
         zeros = np.zeros(len(z))
         lower, upper = np.concatenate([zeros, zeros]), np.concatenate([upper, -lower])
-    A = np.repeat(signs, len(z))[None] if coupled else np.empty((0, len(p)))
-    return BoxQP(K, p, lower, upper, A, np.zeros(len(A)), signs)
+    A = np.tile(np.repeat(signs, len(z)), (len(totals), 1))
+    return BoxQP(K, p, lower, upper, A, np.array(totals), signs)

@@ -1,10 +1,11 @@
 """Support vector problems of a few thousand points, and all pairs of classes: the second engine.
 
-    min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u,    1'b = 0
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u,    1'b = s
 
 A pair of classes has z = 1, 0 <= b <= C on the first and z = -1, -C <= b <= 0 on the second class;
-regression has z = y, |b| <= C. `kbench.solvers.solve_box_dual` solves the same problems and is
-faster for many points; `kbench.solvers.small.choice` says which problems this one gets.
+regression has z = y, |b| <= C; both have s = 0. `kbench.solvers.solve_box_dual` solves the same
+problems and is faster for many points; `kbench.solvers.small.choice` says which problems this one
+gets.
 
 Each problem is one call of the compiled `descend`. Rows of the kernel matrix are computed when a
 step first needs them and are stored as float32. Where their rounding could hide a violation above
@@ -208,6 +209,7 @@ def solve_each(
     *,
     epsilon: float = 0.0,
     coef0: np.ndarray | None = None,
+    total: float = 0.0,
 ) -> SmallDualResult:
     """Solve m problems over the same points: one against the rest, or a regression.
 
@@ -220,13 +222,15 @@ def solve_each(
     epsilon : float
     coef0 : (m, n), optional
         Where to start, feasible; default 0.
+    total : float
+        The sum s of the coefficients of each problem; other than 0 it needs `coef0`.
 
     Notes
     -----
     As `solve_pairs`; the m problems share the n^2 float32 kernel values.
     """
     (m, n), all_points = targets.shape, slice(0, len(rows))
-    search = _Search(rows, n, limits)
+    search = _Search(rows, n, limits, total)
     coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
     report, reasons, interior = np.zeros((m, N_REPORTED)), [], []
     search.state[DIAGONAL] = rows.diagonal
@@ -279,8 +283,8 @@ def _class_parts(
 class _Search:
     """Scratch memory for problems of at most n points, and the loop around `descend`."""
 
-    def __init__(self, rows: Rows, n: int, limits: Limits) -> None:
-        self._source, self._limits = rows, limits
+    def __init__(self, rows: Rows, n: int, limits: Limits, total: float = 0.0) -> None:
+        self._source, self._limits, self._total = rows, limits, total
         self._rows, self._slots = np.empty(n * n, np.float32), np.empty(n, np.int64)
         self._problem, self._state = np.empty(8 * n), np.empty(6 * n, np.float32)
         self._sums = np.empty(n + PADDING, np.float32)
@@ -393,7 +397,7 @@ class _Search:
         if math.isinf(self._source.work(problem.shape[1])):
             return ""
         if self._matrix is None:
-            self._matrix = self._source.whole(self._places(spans))
+            self._matrix = self._source.whole(self._places(spans), centred=self._total == 0.0)
         if self._matrix is None:
             return ""
         result = solve_interior(
@@ -404,6 +408,7 @@ class _Search:
             coupled=True,
             tol=limits.tol,
             epsilon=epsilon,
+            total=self._total,
             stopped=lambda: limits.deadline.passed,
             coef0=problem[BETA],
         )

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.solvers import solve_box_dual
+from kbench.solvers import solve_box_dual, solve_regression_dual
 from kbench.solvers.box_dual.duplicates import Duplicates
 from kbench.solvers.box_dual.options import SolverOptions
 
@@ -72,3 +72,27 @@ def test_merging_does_not_change_the_solution(intercept):
     miss = np.where(merged.alpha < C, -g, 0), np.where(merged.alpha > 0, g, 0)
     assert np.max(miss) <= 1e-6
     assert abs(merged.alpha @ y) <= 1e-9 or not intercept
+
+
+@pytest.mark.parametrize("total", [0.0, 40.0])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_merged_regressions_keep_bounds_that_differ_by_side_and_the_sum(intercept, total):
+    X = copies(600)[0]
+    t = np.sin(2 * X[:, 0]) + X[:, 2] % 2
+    C = np.random.default_rng(1).uniform(0.1, 0.5, 600)
+    lower, start = -0.2 * C, np.minimum(C, total * C / C.sum())
+    options = {"epsilon": 0.0, "lower": lower, "coef0": start, "intercept": intercept, "tol": 1e-6}
+    apart = solve_regression_dual(matrix(X), t, C, **options)
+    merged = solve_regression_dual(matrix(X), t, C, options=SolverOptions(few_points=10), **options)
+    assert merged.objective == pytest.approx(apart.objective, rel=1e-8)
+    assert merged.kernel_entries < apart.kernel_entries
+    b = merged.coef
+    assert np.all((lower <= b) & (b <= C))
+    assert (b == lower).any()
+    assert (b == C).any()
+    e = t - matrix(X).block(np.arange(600)) @ b - merged.intercept
+    assert np.max(np.where(b < C, e, -1.0)) <= 1e-6
+    assert np.min(np.where(b > lower, e, 1.0)) >= -1e-6
+    assert b.sum() == pytest.approx(total, abs=1e-9) or not intercept
+    gain = np.maximum(C * e, lower * e) - b * e
+    assert merged.duality_gap == pytest.approx(gain.sum(), abs=1e-8)
