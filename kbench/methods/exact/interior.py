@@ -47,6 +47,8 @@ class Interior:
         MB that an explicit map or a stored matrix may take.
     max_iter : int
         Limit on iterations; -1 is none.
+    total : float
+        The sum of the coefficients of a coupled problem.
     """
 
     def __init__(
@@ -60,9 +62,12 @@ class Interior:
         max_iter: int,
         deadline: Deadline,
         trace: Trace,
+        total: float = 0.0,
     ) -> None:
         self._kernel, self._X, self._coupled, self._cache_mb = kernel, X, coupled, cache_mb
         self._tol, self._max_iter = tol, max_iter
+        # Centring changes K b, unless the coefficients sum to 0.
+        self._total, self._centred = total, coupled and total == 0.0
         self._deadline, self._trace = deadline, trace
         self._whole: LowRank | None = None
 
@@ -88,7 +93,7 @@ class Interior:
     def _map(self, rows: np.ndarray) -> LowRank:
         X = self._X if len(rows) == self._X.shape[0] else self._X[rows]
         with np.errstate(over="ignore", invalid="ignore"):
-            return LowRank(self._kernel.explicit_map(X), centred=self._coupled)
+            return LowRank(self._kernel.explicit_map(X), centred=self._centred)
 
     def bounded(
         self, dual: Dual, max_iter: int, solve: Callable[[int], Any]
@@ -110,7 +115,7 @@ class Interior:
             return first
         try:
             source = small_rows(self._kernel, self._X, dual.rows)
-            matrix = source.whole(np.arange(n), centred=self._coupled)
+            matrix = source.whole(np.arange(n), centred=self._centred)
         except KernelRangeError:
             return solve(max_iter)
         result = None if matrix is None else self._solve(matrix, dual)
@@ -126,6 +131,7 @@ class Interior:
             dual.upper,
             epsilon=dual.epsilon,
             coupled=self._coupled,
+            total=self._total,
             tol=self._tol,
             max_iter=self._max_iter,
             stopped=lambda: self._deadline.passed,

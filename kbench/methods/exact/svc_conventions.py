@@ -26,9 +26,12 @@ def bounded(C: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(C), _LARGEST_C, C)
 
 
-def warn_of_unbounded(C: Any, coef: np.ndarray) -> None:
+def warn_of_unbounded(C: Any, coef: Any) -> None:
     """Issue a warning if C=inf has no solution and that of C=1e10 has taken its place."""
-    if not isinstance(C, str) and np.isinf(C) and np.abs(coef).max(initial=0.0) >= _LARGEST_C:
+    if isinstance(C, str) or not np.isinf(C):
+        return
+    entries = coef.data if sp.issparse(coef) else coef
+    if np.abs(entries).max(initial=0.0) >= _LARGEST_C:
         warnings.warn(
             f"C=inf: no function of this kernel has all rows on the right side of its margin, so "
             f"the solution is that of C={_LARGEST_C:g}",

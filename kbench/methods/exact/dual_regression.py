@@ -1,0 +1,78 @@
+"""Base of the regressions that are solved by the exact dual."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+
+from kbench.methods.base.training_kernel import require_dense_values
+from kbench.methods.base.weights import checked_weights
+from kbench.methods.exact.exact_dual import ExactDual
+from kbench.methods.exact.interior import Dual
+from kbench.methods.exact.svc_conventions import bounded, warn_of_unbounded
+from kbench.trace import Trace
+from kbench.validated import require_target_range
+
+
+class DualRegression(RegressorMixin, ExactDual):
+    """Base of regressions of one function, or a few.
+
+    A subclass has the parameters C and fit_intercept beside those of `ExactDual`, and `_duals`.
+    """
+
+    # Whether rows of negative weight are left out, as `SVR` does; else they are refused.
+    _leaves_out_negative: ClassVar[bool] = False
+
+    C: float
+    fit_intercept: bool
+
+    def _duals(self, y: np.ndarray, C: np.ndarray) -> Sequence[Dual]:
+        """The problems of targets y : (n,) with finite C : (n,), the parameter times weights."""
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Solve the dual.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR; with kernel="precomputed" (n, n)
+        y : (n,) targets
+        sample_weight : (n,), optional
+            Multiplies C row by row; a row of weight 0 is left out, and by `KernelSVR` one of
+            negative weight, too.
+        trace : Trace, optional
+            Receives the phases, and objective and violation while the problem is solved.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter or weight out of range, a precomputed matrix not square.
+        """
+        trace = Trace() if trace is None else trace
+        with trace.phase("prepare"):
+            require_dense_values(self.kernel, X)
+            X, y = self._checked_rows_and_targets(X, y, y_numeric=True)
+            y, C = np.asarray(y, np.float64), np.full(len(y), float(self.C))
+            require_target_range(y)
+            if sample_weight is not None:
+                C *= checked_weights(
+                    sample_weight, len(y), negative_is_zero=self._leaves_out_negative
+                )
+            duals = self._duals(y, bounded(C))
+        self._warn(self._fit_duals(X, duals, trace, coupled=self.fit_intercept))
+        return self
+
+    def _warn(self, reasons: set[str]) -> None:
+        warn_of_unbounded(self.C, self.dual_coef_)
+        super()._warn(reasons)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """f(x) + b of rows X : (u, d), with kernel="precomputed" (u, n_train); (u,) float64."""
+        values: np.ndarray = self._expansions(X)[:, 0] + self.intercept_[0]
+        return values

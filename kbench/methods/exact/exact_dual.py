@@ -1,0 +1,277 @@
+"""Base of the estimators of one function, or a few, by duals over all training rows."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.utils import Tags
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
+
+from kbench.intrinsics.products import matmul
+from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.functions.precomputed import Precomputed
+from kbench.kernels.value_range import KernelRangeError
+from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
+from kbench.methods.base.ends import require_finite
+from kbench.methods.base.new_rows import checked_rows
+from kbench.methods.base.training_kernel import training_kernel
+from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
+from kbench.methods.exact.interior import Dual, Interior
+from kbench.methods.exact.small_machine import (
+    interior_note,
+    is_dense_gaussian,
+    shared_expansion,
+    small_rows,
+)
+from kbench.methods.exact.svc_conventions import NOT_FITTED, like_rows, read_only
+from kbench.prediction.flops import CountedPrediction
+from kbench.solvers import RegressionDualResult, solve_regression_dual
+from kbench.solvers.interior_point.duals import InteriorResult
+from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, solve_each
+from kbench.trace import Deadline, Trace
+
+
+class _Solution(NamedTuple):
+    """Of one dual, by any of the engines; see `BoxDualResult`."""
+
+    coef: np.ndarray  # (n,)
+    intercept: float
+    objective: float
+    violation: float
+    duality_gap: float
+    n_iter: int
+    stop_reason: str
+    interior: int = 0  # iterations of the interior-point method
+
+
+class ExactDual(CountedPrediction, TakesAnyRows):
+    """Base of estimators that solve m duals over the same rows,
+
+        min_b  1/2 b'Kb - z'b + epsilon |b|_1,   l <= b <= u  [ , 1'b = s ],
+
+    and whose functions are the kernel expansions K b + intercept.
+
+    A subclass has `fit`, which calls `_fit_duals`, and the name of scikit-learn's class in whose
+    place it is as `_peer`.
+    """
+
+    _peer: ClassVar[str]
+    _parameter_constraints: ClassVar[dict] = {
+        **{
+            name: constraint
+            for name, constraint in BoxSVC._parameter_constraints.items()
+            if name not in ("C", "class_weight", "cache_mb", "probability")
+        },
+        "cache_size": BoxSVC._parameter_constraints["cache_mb"],
+        "verbose": ["verbose"],
+    }
+
+    kernel: str | Callable[[Any, Any], np.ndarray]
+    tol: float
+    shrinking: bool
+    cache_size: float
+    verbose: bool
+    max_iter: int
+    max_time: float | None
+    dtype: str
+
+    def _fit_duals(
+        self,
+        X: Any,
+        duals: Sequence[Dual],
+        trace: Trace,
+        *,
+        coupled: bool,
+        start: np.ndarray | None = None,
+    ) -> set[str]:
+        """Solve the duals, of equal epsilon, and set what describes and predicts the functions.
+
+        X : (n, d) checked rows
+        coupled : whether the functions have intercepts
+        start : (n,) coefficients within the bounds that have the sum s; None: 0
+
+        Returns the reasons of the stops other than "tol".
+        """
+        with trace.phase("prepare"):
+            if callable(self.kernel):
+                X, fits = self._training_values(X)
+                kernel: Kernel = Precomputed() if fits else WholeRowsKernel(self.kernel, X)
+                self._gamma = 0.0
+            else:
+                kernel = training_kernel(self, X)
+                self._gamma = float(getattr(kernel, "gamma", 0.0))
+        with trace.phase("solve"):
+            self.kernel_entries_ = 0
+            solutions, matrix = self._solve(X, kernel, duals, trace, coupled, start)
+            self._set_solutions(solutions, coupled)
+        with trace.phase("prepare"):
+            self._set_machine(X, kernel, matrix)
+        if callable(self.kernel) and isinstance(kernel, Precomputed):
+            self.kernel_entries_ = X.shape[0] ** 2  # once, before they were used
+        self.timings_ = dict(trace.timings)
+        if self.verbose:
+            print(
+                f"{type(self).__name__}: {self.n_iter_} steps, {len(self.support_)} support "
+                f"vectors, violation {self.violation_:.2g}, {self.timings_['solve']:.3g} s"
+            )
+        return {solution.stop_reason for solution in solutions} - {"tol"}
+
+    def _solve(
+        self,
+        X: Any,
+        kernel: Kernel,
+        duals: Sequence[Dual],
+        trace: Trace,
+        coupled: bool,
+        start: np.ndarray | None,
+    ) -> tuple[list[_Solution], KernelMatrix | None]:
+        """Solutions of the duals, and the matrix of the engine for many points if it was used."""
+        n, deadline = len(duals[0].rows), Deadline(self.max_time, trace)
+        total = 0.0 if start is None else float(start.sum())
+        interior = Interior(
+            kernel,
+            X,
+            coupled=coupled,
+            tol=self.tol,
+            cache_mb=self.cache_size,
+            max_iter=self.max_iter,
+            deadline=deadline,
+            trace=trace,
+            total=total,
+        )
+        rows = None if isinstance(kernel, Precomputed | WholeRowsKernel) else X
+        solutions: list[_Solution | None] = [None] * len(duals)
+        if coupled and is_small(n, rows, self.cache_size, MOST_POINTS_OF_REGRESSION):
+            limits = Limits(self.tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
+            try:
+                solutions = self._solve_small(X, kernel, duals, limits, start, total)
+            except KernelRangeError:
+                # Its rows are float32; the other engine's need not be.
+                if KernelMatrix(kernel, X, self.dtype).dtype == np.float32:
+                    raise
+        elif interior.takes(n):
+            found = [interior.solve_by_rank(dual) for dual in duals]
+            solutions = [None if result is None else _of_interior(result) for result in found]
+        if None not in solutions:
+            return solutions, None  # type: ignore[return-value]
+        matrix = KernelMatrix(kernel, X, self.dtype)
+
+        def solve_large(dual: Dual, max_iter: int) -> RegressionDualResult:
+            result = solve_regression_dual(
+                matrix,
+                dual.z,
+                dual.upper,
+                lower=dual.lower,
+                epsilon=dual.epsilon,
+                coef0=start,
+                intercept=coupled,
+                tol=self.tol,
+                cache_mb=self.cache_size,
+                max_iter=max_iter,
+                max_time=deadline.seconds_left(),
+                shrinking=self.shrinking,
+                trace=trace,
+            )
+            self.kernel_entries_ += result.kernel_entries
+            return result
+
+        def solved(dual: Dual) -> _Solution:
+            result = interior.bounded(dual, self.max_iter, lambda steps: solve_large(dual, steps))
+            if isinstance(result, InteriorResult):
+                return _of_interior(result)
+            return _Solution(**_reported(result))
+
+        return [
+            solved(dual) if solution is None else solution
+            for dual, solution in zip(duals, solutions, strict=True)
+        ], matrix
+
+    def _solve_small(
+        self,
+        X: Any,
+        kernel: Kernel,
+        duals: Sequence[Dual],
+        limits: Limits,
+        start: np.ndarray | None,
+        total: float,
+    ) -> list[_Solution | None]:
+        """Solve by the engine for few points; None where its precision does not suffice."""
+        rows = small_rows(kernel, X, np.arange(len(duals[0].rows)))
+        z, lower, upper = (
+            np.array([getattr(dual, name) for dual in duals]) for name in ("z", "lower", "upper")
+        )
+        coef0 = None if start is None else np.tile(start, (len(duals), 1))
+        result = solve_each(
+            rows, z, lower, upper, limits, epsilon=duals[0].epsilon, coef0=coef0, total=total
+        )
+        self.kernel_entries_ += result.kernel_entries
+        columns = [getattr(result, name) for name in _Solution._fields]
+        each = [_Solution(*values) for values in zip(*columns, strict=True)]
+        return [None if solution.stop_reason == "precision" else solution for solution in each]
+
+    def _set_solutions(self, solutions: Sequence[_Solution], coupled: bool) -> None:
+        coef = np.array([solution.coef for solution in solutions])
+        self.support_ = np.flatnonzero(coef.any(axis=0))
+        self.dual_coef_ = coef[:, self.support_]
+        self.intercept_ = np.array([float(s.intercept) if coupled else 0.0 for s in solutions])
+        require_finite(self, dual_coef_=self.dual_coef_, intercept_=self.intercept_)
+        self.n_support_ = np.count_nonzero(self.dual_coef_, axis=1)
+        self.objective_ = float(sum(solution.objective for solution in solutions))
+        self.duality_gap_ = float(sum(solution.duality_gap for solution in solutions))
+        self.violation_ = float(max(solution.violation for solution in solutions))
+        self.n_iter_ = int(sum(solution.n_iter for solution in solutions))
+        self.converged_ = all(solution.stop_reason == "tol" for solution in solutions)
+        self.fit_status_ = int(not self.converged_)
+        iterations = [solution.interior for solution in solutions if solution.interior]
+        self.notes_: tuple[str, ...] = ()
+        if iterations:
+            self.notes_ = (interior_note(len(iterations), len(solutions), sum(iterations)),)
+
+    def _warn(self, reasons: set[str]) -> None:
+        if reasons:
+            warn_of_limits(reasons, self, self.tol, self.max_iter)
+
+    def _set_machine(self, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
+        """Set what predicts. matrix : of the large engine, if that solved a problem."""
+        no_rows = isinstance(kernel, Precomputed | WholeRowsKernel)
+        self.support_vectors_ = np.empty((0, 0)) if no_rows else X[self.support_]
+        rows = self._fit_rows if callable(self.kernel) else X
+        self.shape_fit_ = rows.shape if hasattr(rows, "shape") else (len(rows),)
+        coef = self.dual_coef_
+        self.dual_coef_ = like_rows(coef, X)
+        if matrix is None and not is_dense_gaussian(kernel, X):
+            matrix = KernelMatrix(kernel, X, self.dtype)
+        self._machine: Any = shared_expansion(kernel, X, self.support_, coef, matrix)
+        self.model_bytes_ = self._machine.nbytes
+
+    def _expansions(self, X: Any) -> np.ndarray:
+        """K b of rows X : (u, d), with kernel="precomputed" (u, n_train); (u, m) float64."""
+        check_is_fitted(self, msg=NOT_FITTED.format(self._peer))
+        if callable(self.kernel):
+            blocks = [self._machine(self._new_values(rows)) for rows in self._row_blocks(X)]
+            return np.concatenate(blocks)
+        X = checked_rows(self, X)
+        assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+        values: np.ndarray = self._machine(X)
+        return values
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features, (m, d); only with kernel="linear"."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        return read_only(matmul(self.dual_coef_, self.support_vectors_))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def _of_interior(result: InteriorResult) -> _Solution:
+    return _Solution(**_reported(result), interior=max(1, result.n_iter))
+
+
+def _reported(result: RegressionDualResult | InteriorResult) -> dict[str, Any]:
+    return {name: getattr(result, name) for name in _Solution._fields if name != "interior"}
