@@ -1,6 +1,7 @@
 """Estimators that solve their kernel problem exactly: support vector machines, kernel ridge.
 
-`KernelSVC` and `KernelSVR` take the place of scikit-learn's SVC and SVR; the solvers themselves are
-in `kbench.solvers`. Estimators that divide, approximate or sample the problem have folders of
+`KernelSVC` and `KernelSVR` take the place of scikit-learn's SVC and SVR, and
+`KernelQuantileRegressor` solves the same dual with other bounds; the solvers themselves are in
+`kbench.solvers`. Estimators that divide, approximate or sample the problem have folders of
 their own.
 """

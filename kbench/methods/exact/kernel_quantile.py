@@ -1,0 +1,166 @@
+"""Quantile regression with kernels: the pinball loss, solved exactly."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.metrics import d2_pinball_score
+from sklearn.utils._param_validation import Interval
+
+from kbench.methods.exact.dual_regression import DualRegression
+from kbench.methods.exact.interior import Dual
+
+
+@dataclass(eq=False, repr=False)
+class KernelQuantileRegressor(DualRegression):
+    """Regression of conditional quantiles.
+
+    For each quantile tau, minimises 1/2 ||f||^2 + sum_i C_i L(y_i - f(x_i) - b) with the pinball
+    loss L(r) = max(tau r, (tau - 1) r), through its dual
+
+        min_b  1/2 b'Kb - y'b,   (tau - 1) C_i <= b_i <= tau C_i,
+
+    with sum b = 0 if there is an intercept. At most a part tau of the training rows (by weight) is
+    then below the predictions, and at most a part 1 - tau above.
+
+    Parameters
+    ----------
+    quantile : float or list of m floats, default=0.5
+        Between 0 and 1; 0.5 is the median.
+    C : float, default=1.0
+        Weight of the losses, multiplied by the weight of the row. The median at C is `KernelSVR`
+        with epsilon = 0 at C / 2.
+    kernel : str or callable, default="rbf"
+        A kernel of `kbench.kernels.KERNELS`.
+    degree : int, default=3
+    gamma : float or {"scale", "auto"}, default="scale"
+    coef0 : float, default=0.0
+    tol : float, default=1e-3
+        Violation at which to stop, in units of y.
+    shrinking : bool, default=True
+    cache_size : float, default=1000.0
+    verbose : bool, default=False
+    max_iter : int, default=-1
+        Limit on the steps of each quantile; -1 is none.
+    fit_intercept : bool, default=True
+    max_time : float or None, default=None
+        Limit in seconds, of all quantiles together.
+    dtype : {"float32", "float64"}, default="float32"
+        From `kernel` on as in `KernelSVR`, unless stated here.
+
+    Attributes
+    ----------
+    quantiles_ : (m,)
+    support_ : (n_sv,) ints
+        Rows with a coefficient in any of the functions.
+    support_vectors_ : (n_sv, d) array or CSR
+        (0, 0) with kernel="precomputed" or a callable.
+    dual_coef_ : (m, n_sv) array, CSR if the rows were
+        b of each quantile.
+    intercept_ : (m,)
+    coef_ : (m, d)
+        Weights of the features, only with kernel="linear".
+    n_support_ : (m,) ints
+    objective_, duality_gap_ : float
+        Sums over the quantiles.
+    violation_ : float
+        The largest one.
+    n_iter_, fit_status_, shape_fit_, converged_, kernel_entries_, notes_, timings_, model_bytes_
+        As in `KernelSVR`.
+    n_features_in_ : int
+
+    Notes
+    -----
+    Each quantile is a problem of its own, at the cost of `KernelSVR`. Up to 3,000 rows the problems
+    share their kernel values; above, they share the kernel's preparation of the rows.
+
+    Functions that are fitted one by one may cross. `predict` sorts the m values of each row, which
+    never increases the sum of the pinball losses (Chernozhukov, Fernandez-Val and Galichon,
+    "Quantile and probability curves without crossing", Econometrica 2010). `dual_coef_` and
+    `intercept_` are those of the functions before.
+
+    References: I. Takeuchi, Q. Le, T. Sears, A. Smola, "Nonparametric quantile estimation", JMLR
+    2006.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kbench.methods import KernelQuantileRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = KernelQuantileRegressor(quantile=[0.1, 0.9], C=100.0).fit(X, y)
+    >>> low, high = model.predict(X).T
+    >>> bool(0.75 < ((low <= y) & (y <= high)).mean() < 0.9)
+    True
+    """
+
+    _peer: ClassVar[str] = "QuantileRegressor"
+    _parameter_constraints: ClassVar[dict] = {
+        **DualRegression._parameter_constraints,
+        "quantile": [Interval(Real, 0, 1, closed="neither"), "array-like"],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+    }
+
+    _: KW_ONLY
+    quantile: float | Sequence[float] = 0.5
+    C: float = 1.0
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    tol: float = 1e-3
+    shrinking: bool = True
+    cache_size: float = 1000.0
+    verbose: bool = False
+    max_iter: int = -1
+    fit_intercept: bool = True
+    max_time: float | None = None
+    dtype: str = "float32"
+
+    def _duals(self, y: np.ndarray, C: np.ndarray) -> list[Dual]:
+        tau = np.asarray(self.quantile, np.float64)
+        if tau.ndim > 1 or not tau.size or not ((tau > 0.0) & (tau < 1.0)).all():
+            raise ValueError(
+                "quantile must be a number between 0 and 1, or a list of such numbers, got "
+                f"{self.quantile!r}"
+            )
+        self.quantiles_ = np.atleast_1d(tau)
+        rows = np.arange(len(y))
+        return [Dual(rows, y, (t - 1.0) * C, t * C) for t in self.quantiles_]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Quantiles at rows X : (u, d), with kernel="precomputed" (u, n_train).
+
+        Returns
+        -------
+        (u,) float64; (u, m) where `quantile` is a list, in its order, so that a larger quantile
+        has no smaller value.
+        """
+        values = self._expansions(X) + self.intercept_
+        if np.ndim(self.quantile) == 0:
+            return values[:, 0]
+        values[:, np.argsort(self.quantiles_, kind="stable")] = np.sort(values, axis=1)
+        return values
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The part of the pinball loss of the best constants that the predictions save.
+
+        Parameters
+        ----------
+        X : (u, d), as in `predict`
+        y : (u,)
+        sample_weight : (u,), optional
+
+        Returns
+        -------
+        float
+            `sklearn.metrics.d2_pinball_score`, at most 1; the mean over several quantiles.
+        """
+        columns = self.predict(X).reshape(-1, len(self.quantiles_)).T
+        scores = [
+            d2_pinball_score(y, values, sample_weight=sample_weight, alpha=tau)
+            for tau, values in zip(self.quantiles_, columns, strict=True)
+        ]
+        return float(np.mean(scores))
