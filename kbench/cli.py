@@ -24,6 +24,8 @@ HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
   -m, --multirun    sweep over values that are separated by commas
   --cfg job         show the composed configuration and run nothing
   rerun=none|failed|changed|all    which runs that have a row are repeated (default none)
+  on_error=stop     no run starts after the first one that failed
+  tag=NAME          a label of the rows; `kbench report tag=NAME` shows them alone
 
 Commands:
 """

@@ -11,6 +11,11 @@ from kbench.errors import ConfigError, one_line
 
 BACKENDS = ("loky", "dask", "ray", "slurm")
 RERUN = ("none", "failed", "changed", "all")
+ON_ERROR = ("continue", "stop")
+
+# Characters of a tag: it is a label for people, and a report shows it.
+_MAX_TAG = 100
+
 # Ends of keys -> what their values are.
 _UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
 
@@ -97,6 +102,8 @@ class Settings:
     download: bool = True
     rerun: str = "none"
     keep_model: bool = False
+    tag: str | None = None
+    on_error: str = "continue"
     limits: Limits = field(default_factory=Limits)
     parallel: Parallel = field(default_factory=Parallel)
 
@@ -154,7 +161,22 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
         raise ConfigError("results_dir is empty; write results_dir=FOLDER, or leave it out")
     if typed.rerun not in RERUN:
         raise ConfigError(f"rerun is {typed.rerun!r}, should be one of {', '.join(RERUN)}")
+    if typed.on_error not in ON_ERROR:
+        raise ConfigError(f"on_error is {typed.on_error!r}, should be one of {', '.join(ON_ERROR)}")
+    _check_tag(typed.tag)
     return typed
+
+
+def _check_tag(tag: str | None) -> None:
+    """Refuse a tag that `tag=A,B` of a report could not name."""
+    if tag is None:
+        return
+    if not tag.strip() or tag != tag.strip() or "," in tag or not tag.isprintable():
+        raise ConfigError(
+            f"tag is {tag!r}, should be one label without commas, as in tag=first-try"
+        )
+    if len(tag) > _MAX_TAG:
+        raise ConfigError(f"tag has {len(tag)} characters, should have {_MAX_TAG} at most")
 
 
 # Seconds before its time limit at which SLURM warns a job of submitit.

@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
             print(run.command)
     else:
         wanted = Counter((run.dataset, run.method) for run in todo)
-        n_done = Counter((run.dataset, run.method) for run, _, _ in done)
+        n_done = Counter((run.dataset, run.method) for run, _ in done)
         pairs = sorted({*wanted, *n_done})
         width = max((len(f"{m} on {d}") for d, m in pairs), default=0)
         for dataset, method in pairs:
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     for message in plan.absent.values():
         print(f"data not at hand: {message}")
     if show == "summary":
-        by_status = Counter(status for _, status, _ in done)
+        by_status = Counter(str(row["status"]) for _, row in done)
         states = "".join(f", {n} {status}" for status, n in sorted(by_status.items()))
         print(f"{len(plan.runs)} runs: {len(todo)} to run, {len(done)} done{states}")
     return 0

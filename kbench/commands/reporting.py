@@ -10,19 +10,19 @@ in report.html unless out=FILE names another file. `kbench report pages` (or `ma
 every format to results/_report/ instead.
 
 If a method has more than settings=5 parameter settings on a data set, the table shows the best on
-the test set and counts the others. dataset=a,b and method=a,b choose rows; metric=f1 leads with
-another score, columns=roc_auc,fit_wall_s shows other columns beside it; trials=true includes the
-trials of a tuning, reference=true the rows that came with kbench, and results_dir=DIR reads another
-folder. The pages and the tables of the papers have the rows that came with kbench unless
-reference=false.
+the test set and counts the others. dataset=a,b, method=a,b and tag=a,b (labels that commands gave
+their runs) choose rows; metric=f1 leads with another score, columns=roc_auc,fit_wall_s shows other
+columns beside it; trials=true includes the trials of a tuning, reference=true the rows that came
+with kbench, and results_dir=DIR reads another folder. The pages and the tables of the papers have
+the rows that came with kbench unless reference=false.
 
 format=mlflow writes the rows as runs of the experiment `kbench` of MLflow: to _mlflow.db in the
 results folder, or to the tracking URI out=http://host:5000. It skips rows that the store has
 already, and needs kbench[mlflow].
 
-`kbench report compare method=a,b [dataset=...] [metric=...] [format=...]` (all formats but html
-and mlflow) compares methods over the data sets on which all of them have runs: mean ranks, and
-differences of every pair over the same seeds, with 95 % bootstrap intervals.
+`kbench report compare method=a,b [dataset=...] [tag=...] [metric=...] [format=...]` (all formats
+but html and mlflow) compares methods over the data sets on which all of them have runs: mean ranks,
+and differences of every pair over the same seeds, with 95 % bootstrap intervals.
 
 `kbench report ranking [task=regression] [n=20000] [d=30] [format=...]` says which method for which
 data: distances to the best score, ranks, seconds and failures over data sets of a task within a
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 WORDS = ("compare", "pages", "plot", "ranking", *sorted(entry_points(group="kbench.reports").names))
-KEYS = ["format", "out", "method", "dataset", "metric", "columns", "settings", "trials"]
+KEYS = ["format", "out", "method", "dataset", "tag", "metric", "columns", "settings", "trials"]
 KEYS += ["reference", "results_dir", "table", "task", "n", "d", "x", "y"]
 # Key -> the word that takes it.
 _OF_ONE = {"table": "papers", "task": "ranking", "n": "ranking", "d": "ranking"}
@@ -99,6 +99,7 @@ def main(argv: Sequence[str]) -> int:
         "out": out,
         "methods": names(values.get("method")),
         "datasets": names(values.get("dataset")),
+        "tags": names(values.get("tag")),
         "metric": values.get("metric"),
         "reference": _flag(values, "reference", "false"),
         "trials": _flag(values, "trials", "false"),
@@ -158,7 +159,7 @@ def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
 def _plot(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import plot
 
-    taken = ("x", "y", "method", "dataset", "reference", "out", "results_dir")
+    taken = ("x", "y", "method", "dataset", "tag", "reference", "out", "results_dir")
     _refuse("plot", values, without=[key for key in KEYS if key not in taken])
     out = Path(values.get("out", "plot.png"))
     plot(
@@ -167,6 +168,7 @@ def _plot(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         values.get("y"),
         methods=names(values.get("method")),
         datasets=names(values.get("dataset")),
+        tags=names(values.get("tag")),
         reference=_flag(values, "reference", "false"),
         out=out,
     )
@@ -185,6 +187,7 @@ def _mlflow(values: Mapping[str, str]) -> int:
         store,
         methods=names(values.get("method")),
         datasets=names(values.get("dataset")),
+        tags=names(values.get("tag")),
         trials=_flag(values, "trials", "false"),
         reference=_flag(values, "reference", "false"),
     )

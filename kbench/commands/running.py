@@ -1,5 +1,6 @@
 """kbench key=value ...: do the runs of a command and print a summary."""
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,9 +13,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbench.run.execution.runner import Summary
+    from kbench.run.planning.plan import Run
 
-# Number of failed runs that the summary names, because a sweep may have thousands.
-_SHOWN = 20
+# Messages of failed runs that the summary shows, and runs that it names for each, because a sweep
+# may have thousands.
+_MESSAGES = 20
+_NAMED = 3
 
 
 def main(argv: Sequence[str]) -> int:
@@ -68,19 +72,49 @@ def _show_config(overrides: Sequence[str]) -> int:
 
 
 def _summarise(summary: "Summary", n_runs: int, folder: "Path") -> None:
-    from kbench.run.execution.progress import describe
-
     for message in summary.absent.values():
         print(f"left out: {message}", file=sys.stderr)
     reported = n_runs == 1 and summary.written  # by the progress, just above
-    for run, status, message in [] if reported else summary.failed[:_SHOWN]:
-        row = {"status": status, "message": message, "key": run.key}
-        print(f"{run.label}: {describe(row)}", file=sys.stderr)
-    if len(summary.failed) > _SHOWN:
-        print(f"and {len(summary.failed) - _SHOWN} more that failed", file=sys.stderr)
+    for line in [] if reported else _failures(summary):
+        print(line, file=sys.stderr)
+    if summary.other_tag:
+        print(
+            f"{summary.other_tag} of the rows that were there before have another tag or none, and "
+            "keep it; rerun=all adds attempts with the tag of this command",
+            file=sys.stderr,
+        )
     written = ", ".join(f"{n} {status}" for status, n in sorted(summary.written.items()))
     before = summary.before.total()
     parts = [written or "nothing to do"]
     if before:
         parts.append(f"{before} done before")
+    if summary.not_begun:
+        parts.append(
+            f"on_error=stop: {summary.not_begun} not begun, the same command goes on with them"
+        )
     print(f"{'; '.join(parts)}; rows in {folder}, `kbench report` compares them")
+
+
+def _failures(summary: "Summary") -> list[str]:
+    """Failed runs by status and message, the most frequent first.
+
+    Messages that differ in numbers alone, such as seconds, are shown once, as the first of them is.
+    """
+    groups: dict[tuple[str, str], list[tuple[Run, str]]] = {}
+    for run, status, message in summary.failed:
+        groups.setdefault((status, re.sub(r"\d+(\.\d+)?", "#", message)), []).append((run, message))
+    by_size = sorted(groups.items(), key=lambda group: -len(group[1]))
+    lines = []
+    for (status, _), members in by_size[:_MESSAGES]:
+        run, message = members[0]
+        count = "" if len(members) == 1 else f"{len(members)} runs, "
+        names = ", ".join(one.label for one, _ in members[:_NAMED])
+        more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
+        alike = " (numbers differ)" if len({text for _, text in members}) > 1 else ""
+        lines.append(
+            f"{count}{status}: {message or 'no message'}{alike} [kbench debug {run.key[:8]}]: "
+            f"{names}{more}"
+        )
+    if left := sum(len(members) for _, members in by_size[_MESSAGES:]):
+        lines.append(f"and {left} more that failed, with other messages")
+    return lines

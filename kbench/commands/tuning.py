@@ -54,6 +54,10 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError("kbench tune has no --cfg; `kbench method=... --cfg job` shows a config")
     own = [word for word in words if word.startswith("tune.")]
     overrides = [word for word in words if not word.startswith("tune.")]
+    if any(word.lstrip("+").startswith("on_error=") for word in overrides):
+        raise ConfigError(
+            "kbench tune takes no on_error=...: a trial that fails is a setting that loses"
+        )
     command = shlex.join(["kbench", "tune", *argv])
     _search(own)
     with composer() as hydra:

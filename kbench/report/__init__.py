@@ -83,6 +83,7 @@ def make_report(
     out: Path | None = None,
     methods: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
     metric: str | None = None,
     columns: Sequence[str] | None = None,
     settings: int = SETTINGS,
@@ -99,8 +100,8 @@ def make_report(
     format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
         Also write the text there.
-    methods, datasets : sequence of str, optional
-        Only these.
+    methods, datasets, tags : sequence of str, optional
+        Only these. Of a run with attempts of several tags, only those of `tags` count.
     metric : str, optional
         Column of the rows that leads and ranks, wherever a run has measured it; otherwise the first
         score of the task does.
@@ -121,7 +122,7 @@ def make_report(
     Raises
     ------
     ConfigError
-        No row has one of `methods` or `datasets`, or the format or a column does not exist.
+        No row has one of `methods`, `datasets` or `tags`, or the format or a column does not exist.
     """
     if format not in FORMATS:
         raise ConfigError(f"format={format}: a report is one of {', '.join(FORMATS)}")
@@ -130,7 +131,7 @@ def make_report(
     require_count("width", width)
     score = None if metric is None else quantity(metric, "metric")
     shown = COSTS if columns is None else [quantity(name) for name in columns]
-    rows, skipped = frame(folder, methods, datasets, reference=reference, trials=trials)
+    rows, skipped = frame(folder, methods, datasets, tags, reference=reference, trials=trials)
     for option, columns_of in (("metric", [metric]), ("columns", columns or [])):
         for column in columns_of:
             require_measured(rows, option, column)
@@ -191,6 +192,7 @@ def make_comparison(
     format: str = "terminal",
     out: Path | None = None,
     datasets: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
     metric: str | None = None,
     reference: bool = False,
     trials: bool = False,
@@ -215,7 +217,7 @@ def make_comparison(
         raise ConfigError("a comparison is of two methods or more: method=a,b")
     names = list(dict.fromkeys(methods or []))
     score = None if metric is None else quantity(metric, "metric")
-    rows, skipped = frame(folder, names, datasets, reference=reference, trials=trials)
+    rows, skipped = frame(folder, names, datasets, tags, reference=reference, trials=trials)
     require_measured(rows, "metric", metric)
     comparison = versus.versus(run_records(rows), names, score)
     if not comparison.pairs():
@@ -260,7 +262,7 @@ def make_ranking(
         raise ConfigError(f"format={format}: a ranking is one of {', '.join(COMPARE_FORMATS)}")
     for name, value in (("n", n), ("d", d), ("width", width)):
         require_count(name, value)
-    rows, skipped = frame(folder, None, None, reference=reference, trials=False)
+    rows, skipped = frame(folder, None, None, None, reference=reference, trials=False)
     tables = standings(run_records(rows), task, n, d)
     text = _sheets_text(tables, format, width, colour)
     for line in skipped:
@@ -297,6 +299,7 @@ def plot(
     *,
     methods: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
     reference: bool = False,
     out: str | Path | None = None,
 ) -> "Figure":
@@ -312,7 +315,7 @@ def plot(
         abscissa of a curve (`seconds`, `samples`).
     y : str, optional
         A measured column or a curve (`objective`, `test_error`); by default the task's first score.
-    methods, datasets, reference : as in `make_report`, of a folder.
+    methods, datasets, tags, reference : as in `make_report`, of a folder.
     out : path, optional
         Also save it: .png, .svg or .pdf.
 
@@ -325,7 +328,7 @@ def plot(
 
     curves = None
     if isinstance(rows, ResultsFolder):
-        found, skipped = frame(rows, methods, datasets, reference=reference, trials=False)
+        found, skipped = frame(rows, methods, datasets, tags, reference=reference, trials=False)
         for line in skipped:
             _LOG.warning(line)
         curves = rows.read_curves(reference=reference)
@@ -347,6 +350,7 @@ def export_runs(
     *,
     methods: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
     reference: bool = False,
     trials: bool = False,
 ) -> tuple[int, int]:
@@ -367,9 +371,9 @@ def export_runs(
     UnavailableError
         mlflow is not installed.
     ConfigError
-        The store refuses the first request, or no row has one of `methods` or `datasets`.
+        The store refuses the first request, or no row has one of `methods`, `datasets` or `tags`.
     """
-    rows, skipped = frame(folder, methods, datasets, reference=reference, trials=trials)
+    rows, skipped = frame(folder, methods, datasets, tags, reference=reference, trials=trials)
     for line in skipped:
         _LOG.warning(line)
     return export_rows(records(rows), store)

@@ -26,6 +26,7 @@ def frame(
     folder: "ResultsFolder",
     methods: Sequence[str] | None,
     datasets: Sequence[str] | None,
+    tags: Sequence[str] | None,
     *,
     reference: bool,
     trials: bool,
@@ -37,7 +38,8 @@ def frame(
     if not trials:
         rows = rows[~rows["variant"].fillna("").str.startswith("tune")]
     more = "" if reference or not folder.has_reference else f"; {MORE}"
-    rows = _only(_only(rows, "method", methods, more), "dataset", datasets, more)
+    for column, names in (("method", methods), ("dataset", datasets), ("tag", tags)):
+        rows = _only(rows, column, names, more)
     return rows.sort_values(list(IDENTITY)), skipped
 
 
@@ -78,7 +80,7 @@ class Content:
 
 def read_content(folder: "ResultsFolder", *, reference: bool = True) -> Content:
     """The rows and curves of a folder, with the reference rows or without them."""
-    rows, skipped = frame(folder, None, None, reference=reference, trials=False)
+    rows, skipped = frame(folder, None, None, None, reference=reference, trials=False)
     curves = folder.read_curves(reference=reference)
     skipped += map(printable, folder.warnings)
     return Content(run_records(rows), curves, folder.environments(), skipped)
@@ -158,9 +160,10 @@ def _only(
     if not names:
         return frame
     require_names(f"{column}s", names)
+    there = set(frame[column].dropna())
     for name in names:
-        if name not in set(frame[column]):
-            known = ", ".join(sorted(set(frame[column]))) or "none"
+        if name not in there:
+            known = ", ".join(sorted(there)) or "none"
             raise ConfigError(f"no row has {column} {name!r}; rows have: {known}{more}")
     return frame[frame[column].isin(names)]
 

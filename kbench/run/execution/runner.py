@@ -48,13 +48,19 @@ _POLL_S = 0.2
 
 @dataclass
 class Summary:
-    """The result of a plan: rows written now, rows that existed before, and failed runs."""
+    """The result of a plan: rows written now, rows that existed before, and failed runs.
+
+    `other_tag` counts the rows that existed before without the tag of the command. `not_begun` is
+    the number of runs that `on_error=stop` left out.
+    """
 
     written: Counter[str] = field(default_factory=Counter)
     before: Counter[str] = field(default_factory=Counter)
     failed: list[tuple[Run, str, str]] = field(default_factory=list)  # run, status, message
     absent: dict[str, str] = field(default_factory=dict)
     stopped_by: int | None = None  # a signal
+    other_tag: int = 0
+    not_begun: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -78,15 +84,15 @@ def environment_of(plan: Plan) -> str | None:
     return provenance().environment_id if plan.settings.parallel.here else None
 
 
-def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, str, str]]]:
-    """(runs to do, runs that are done with their status and message), as `rerun` says."""
+def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, dict[str, Any]]]]:
+    """(runs to do, runs that are done with the outcomes in their rows), as `rerun` says."""
     todo, done = [], []
     for run in plan.runs:
         row = finished(run.threads).get(run.key)
         if row is None or _again(plan.settings, row, run):
             todo.append(run)
         else:
-            done.append((run, row["status"], row.get("message") or ""))
+            done.append((run, row))
     return todo, done
 
 
@@ -222,8 +228,8 @@ class Runner:
         parallel = self.settings.parallel
         self._n_slots = parallel.in_flight if skip is None else parallel.at_once
         todo, done = split(self.plan, finished)
-        for run, status, message in done:
-            self._count_finished(run, status, message)
+        for run, row in done:
+            self._count_finished(run, row)
         if not todo:
             return self.summary
         self.folder.store_environment(self.here.environment)
@@ -265,7 +271,10 @@ class Runner:
         held: deque[list[Run]] = deque()  # claimed by another runner
         slots = list(range(self._n_slots))
         while todo or held or self._jobs:
-            if self.summary.stopped_by is not None or self._refused:
+            failed = self.settings.on_error == "stop" and self._has_failed()
+            if failed:
+                self.summary.not_begun += sum(map(len, [*todo, *held]))
+            if self.summary.stopped_by is not None or self._refused or failed:
                 todo.clear()
                 held.clear()
             if self.summary.stopped_by is not None:
@@ -289,6 +298,10 @@ class Runner:
                     todo.appendleft(left)
             self._show_progress()
 
+    def _has_failed(self) -> bool:
+        """Whether a run of this command has failed; rows that existed before do not count."""
+        return self.summary.written.total() > self.summary.written["ok"]
+
     def _wanted(self, run: Run, held: deque[list[Run]]) -> bool:
         """Claim the run; False if it is unwanted, done, or claimed by another runner."""
         if self._skip(run):
@@ -307,13 +320,15 @@ class Runner:
         row = self.folder.latest(run.key, environment_of(self.plan), run.threads)
         if row is None or _again(self.settings, row, run):
             return False
-        self._count_finished(run, str(row["status"]), row.get("message") or "")
+        self._count_finished(run, row)
         return True
 
-    def _count_finished(self, run: Run, status: str, message: str) -> None:
+    def _count_finished(self, run: Run, row: Mapping[str, Any]) -> None:
+        status = str(row["status"])
         self.summary.before[status] += 1
+        self.summary.other_tag += self.settings.tag not in (None, row.get("tag"))
         if status != "ok":
-            self.summary.failed.append((run, status, message))
+            self.summary.failed.append((run, status, row.get("message") or ""))
 
     def _start(self, runs: list[Run], slot: int) -> None:
         first = runs[0]
@@ -398,6 +413,7 @@ class Runner:
             "dataset": run.dataset,
             "variant": run.variant,
             "experiment": run.experiment,
+            "tag": self.settings.tag,
             "seed": run.seed,
             "task": run.task,
             "data_sha256": run.data_sha256,

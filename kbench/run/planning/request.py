@@ -7,12 +7,13 @@ parameters are expanded on dictionaries; everything else is an override for each
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from kbench.config import GROUPS, Composer, require_option
 from kbench.errors import ConfigError
 from kbench.run.planning.command import hydra_value
+from kbench.settings import Settings
 
 _MAX_VALUES = 10_000
 """Values of a key in one command: their plan takes 3 s, and a slip such as seed=range(0,10**9)
@@ -29,6 +30,10 @@ class Request:
     seeds: list[int] | None
     params: dict[str, list[Any]]  # method.<name> -> values
     composed: list[list[str]]  # overrides for Hydra, one list per combination
+
+
+# Keys that every run of a command shares.
+_OF_COMMAND = {field.name for field in fields(Settings)} - {"seed", "limits"}
 
 
 def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool) -> Request:
@@ -58,6 +63,10 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
         sweep = override.is_sweep_override()
         if sweep and not multirun:
             raise ConfigError(f"{text} sweeps over several values: add -m, or quote the value")
+        if sweep and key.partition(".")[0] in _OF_COMMAND:
+            raise ConfigError(
+                f"{text}: {key} is one value for all runs of a command; quote a comma"
+            )
         values = [text.partition("=")[2]]
         if sweep:
             found = itertools.islice(override.sweep_string_iterator(), _MAX_VALUES + 1)

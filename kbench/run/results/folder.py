@@ -52,7 +52,7 @@ TRIALS = "_tune"
 COLUMNS = "0-columns/columns.parquet"
 
 _OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
-_OUTCOME = ["status", "message", "source_sha256", "model"]
+_OUTCOME = ["status", "message", "source_sha256", "model", "tag"]
 _ATTEMPT = ["attempt", *_OUTCOME, "started_at"]
 _KEYED_ATTEMPT = [*rows.RUN, *_ATTEMPT]
 
@@ -205,8 +205,8 @@ class ResultsFolder:
         Returns
         -------
         dict
-            key -> {"status": ..., "message": ..., "source_sha256": ..., "model": ...} of the newest
-            attempt.
+            key -> {"status": ..., "message": ..., "source_sha256": ..., "model": ...,
+            "tag": ...} of the newest attempt.
 
         Notes
         -----

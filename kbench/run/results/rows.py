@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Version of the columns; raised when a column is added or changes its meaning.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 # Begins the message of a run that is ok but whose model could not be stored.
 NOT_KEPT = "the model was not kept"
@@ -52,6 +52,7 @@ _COLUMNS: dict[str, str] = {
     "dataset": "string",
     "variant": "string",
     "experiment": "string",
+    "tag": "string",
     "seed": "int64",
     "task": "string",
     "n_train": "int64",

@@ -273,3 +273,30 @@ def test_test_scores_of_several_values_are_a_curve(here):
     assert list(scores["x"]) == [0.01, 1.0]
     assert row["accuracy"] in set(scores["value"])
     assert len(curves[curves["curve"] == "validation_accuracy"]) == 2
+
+
+def test_a_tag_labels_the_rows_of_a_command_and_no_others(here):
+    sweep = ["-m", "method=nothing", "seed=0,1"]
+    kbench(here, "method=nothing", "seed=0", check=0)
+    done = kbench(here, *sweep, "tag=second", check=0)
+    assert "1 of the rows that were there before have another tag or none" in done.stderr
+    found = rows(here).set_index("seed")["tag"]
+    assert found.isna().to_dict() == {0: True, 1: False}
+    assert found[1] == "second"
+    table = json.loads(kbench(here, "report", "tag=second", "format=json", check=0).stdout)
+    assert [line["runs"] for line in table["comparisons"]] == [1]
+    refused = kbench(here, "report", "tag=third", check=2).stderr
+    assert "no row has tag 'third'; rows have: second" in refused
+
+
+def test_on_error_stop_begins_no_run_after_the_first_that_failed(here):
+    sweep = ["-m", "method=nothing,raises,prints", "seed=0,1", "on_error=stop"]
+    done = kbench(here, *sweep, check=1)
+    assert rows(here).groupby("method").size().to_dict() == {"nothing": 2, "raises": 1}
+    assert "3 not begun" in done.stdout
+    kbench(here, *sweep, check=1)  # the old failure does not stop it, the new one does
+    again = kbench(here, *sweep, check=1)
+    assert rows(here).groupby("method").size().to_dict() == {"nothing": 2, "raises": 2, "prints": 2}
+    message = "RuntimeError: a line and another"
+    assert again.stderr.count(message) == 1, "one line for each message"
+    assert f"2 runs, error: {message}" in again.stderr

@@ -141,3 +141,10 @@ def test_flatten_and_nearest():
     assert flatten({"a": {"b": 1, "c": {}}, "d": [1]}) == {"a.b": 1, "a.c": {}, "d": [1]}
     assert nearest("gama", ["gamma", "C"]) == " (nearest: gamma)"
     assert nearest("qqq", ["gamma"]) == ""
+
+
+@pytest.mark.parametrize("tag", ["", " ", "a,b", " a", "a\nb", "x" * 101])
+def test_a_tag_that_a_report_could_not_name_is_refused(tag):
+    with pytest.raises(ConfigError, match=r"^tag (is|has) "):
+        settings({"tag": tag})
+    assert settings({"tag": "first try"}).tag == "first try"

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import fields
 
 import pytest
 import yaml
@@ -10,6 +11,7 @@ from kbench.config import composer, options, shipped_root
 from kbench.errors import ConfigError
 from kbench.run.planning.command import canonical, hydra_value
 from kbench.run.planning.plan import make_plan
+from kbench.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -391,3 +393,9 @@ def test_a_large_plan_composes_once_per_pair():
         found = make_plan(Recorded(hydra), words, multirun=True)
     assert len({run.key for run in found.runs}) == 10_000
     assert len(asked) <= 2  # the config, and the bare one that the command is compared with
+
+
+@pytest.mark.parametrize("name", sorted({f.name for f in fields(Settings)} - {"seed", "limits"}))
+def test_a_key_that_all_runs_share_has_one_value(name):
+    with composer() as hydra, pytest.raises(ConfigError, match="one value for all runs"):
+        make_plan(hydra, ["method=dummy", f"{name}=a,b"], multirun=True)

@@ -210,7 +210,7 @@ def test_finished_is_of_one_environment_and_thread_count(tmp_path):
     folder.write(here)
     folder.write(make_row(1, environment="ffffffff"))
     folder.write(make_row(2, threads=2))
-    outcome = {"status": "ok", "message": "m", "source_sha256": "aa", "model": "x"}
+    outcome = {"status": "ok", "message": "m", "source_sha256": "aa", "model": "x", "tag": None}
     assert folder.finished("0a1b2c3d", 1) == {here["key"]: outcome}
     found = folder.latest(here["key"], "0a1b2c3d", 1)
     assert found == {**outcome, "attempt": 1, "started_at": here["started_at"]}
