@@ -71,6 +71,8 @@ def test_the_commands_of_readme_are_commands(tmp_path):
     commands = [line.partition("  #")[0].strip() for line in lines if not line.startswith(">>> ")]
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
     assert len(commands) > 8
+    rows = "".join(f"{20 + k},{'ab'[k % 2]},{'high' if k % 3 else 'low'}\n" for k in range(60))
+    (tmp_path / "people.csv").write_text(f"age,job,income\n{rows}")
     for command in commands:
         tool, *words = command.split()
         assert tool in ("make", "kbench"), command

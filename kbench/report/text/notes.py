@@ -1,6 +1,5 @@
 """The remarks below a table, the same in every format."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,7 +8,7 @@ from kbench.report.comparisons.tables import OF_THE_PROBLEM, Comparison, Line, c
 
 # Number of failures (pairs of method and status) explained below a table; others are only counted.
 _FAILURES = 5
-# Number of warnings (pairs of method and text) below a table; others are only counted.
+# Number of warnings (texts) below a table; others are only counted.
 _WARNINGS = 5
 # Number of lines whose repetitions are described below a table; others are only counted.
 _REPEATED = 8
@@ -69,14 +68,14 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
             if line.not_converged
         )
         remarks_below.append(f"Stopped before convergence: {counts}.")
-    warned = Counter(
-        (line.method, row["message"])
-        for line in comparison.lines
-        for row in line.ok
-        if row["message"]
-    )
-    for (method, text), count in warned.most_common(_WARNINGS):
-        remarks_below.append(f"{method}, {count} {'run' if count == 1 else 'runs'}: {text}")
+    warned: dict[str, list[str]] = {}  # text -> method of each run
+    for line in comparison.lines:
+        for row in line.ok:
+            if row["message"]:
+                warned.setdefault(row["message"], []).append(line.method)
+    for text, methods in list(warned.items())[:_WARNINGS]:
+        runs = f"{len(methods)} run{'' if len(methods) == 1 else 's'}"
+        remarks_below.append(f"{', '.join(dict.fromkeys(methods))}, {runs}: {text}")
     if len(warned) > _WARNINGS:
         remarks_below.append(f"and {len(warned) - _WARNINGS} other warnings of runs")
     last = {
