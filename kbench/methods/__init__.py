@@ -33,6 +33,7 @@ _MODULES = {
     "HSSKernelRidge": "kbench.methods.hss.hss_krr",
     "KernelRidge": "kbench.methods.exact.kernel_ridge",
     "KernelRidgeClassifier": "kbench.methods.exact.kernel_ridge",
+    "KernelOneClassSVM": "kbench.methods.exact.kernel_one_class",
     "KernelQuantileRegressor": "kbench.methods.exact.kernel_quantile",
     "KernelSDCA": "kbench.methods.stochastic.k_sdca",
     "KernelSVC": "kbench.methods.exact.kernel_svc",

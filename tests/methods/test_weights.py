@@ -8,9 +8,9 @@ import pytest
 from all_machines import build, machines
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVC, SVR, OneClassSVM
 
-from kbench.methods import KernelSVC, KernelSVR
+from kbench.methods import KernelOneClassSVM, KernelSVC, KernelSVR
 
 X, Y = load_iris(return_X_y=True)
 MACHINES = list(machines())
@@ -20,7 +20,7 @@ OF_ROWS = [
     for machine in MACHINES
     if "sample_weight" in inspect.signature(machine.cls.fit).parameters
 ]
-NEGATIVE_IS_ABSENT = {"KernelSVC", "KernelSVR"}
+NEGATIVE_IS_ABSENT = {"KernelOneClassSVM", "KernelSVC", "KernelSVR"}
 WRONG_OF_CLASSES = [
     {0: -1.0, 1: 1.0, 2: 1.0},
     {0: -1.0, 1: -1.0, 2: -1.0},
@@ -82,7 +82,9 @@ def test_a_class_without_weight_is_refused(machine):
     refuses(build(machine), X, Y, 1.0 * (Y == 1), match="belong to the same class|no sample_w")
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(KernelSVC, SVC), (KernelSVR, SVR)])
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [(KernelSVC, SVC), (KernelSVR, SVR), (KernelOneClassSVM, OneClassSVM)]
+)
 def test_negative_weights_are_absent_rows_as_in_svc(ours, theirs):
     rng = np.random.default_rng(0)
     weight = rng.normal(0.5, 1.0, 150)

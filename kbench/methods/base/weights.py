@@ -1,9 +1,10 @@
 """The one check of the weights of rows and classes, for every estimator that takes them.
 
 A weight is finite. A weight of a row is zero, which is as if the row were not there, or positive;
-`KernelSVC` and `KernelSVR` take a negative one as zero, as `SVC` and `SVR` do. A weight of a class
-is positive, and so is one of its rows at least: without weight a class has no decision function,
-and `SVC` refuses it, too.
+estimators in the place of scikit-learn's support vector machines (`KernelSVC`, `KernelSVR`,
+`KernelOneClassSVM`) take a negative one as zero, as those do. A weight of a class is positive, and
+so is one of its rows at least: without weight a class has no decision function, and `SVC` refuses
+it, too.
 """
 
 from numbers import Number
