@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin, _fit_context
+from sklearn.svm import OneClassSVM
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
 
@@ -14,6 +15,7 @@ from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import checked_weights
 from kbench.methods.exact.exact_dual import ExactDual
 from kbench.methods.exact.interior import Dual
+from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Trace
 
 
@@ -160,3 +162,16 @@ class KernelOneClassSVM(OutlierMixin, ExactDual):
     def predict(self, X: Any) -> np.ndarray:
         """-1 where `decision_function` is negative, outside, else +1; (u,) ints."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+    def to_sklearn(self) -> OneClassSVM:
+        """A fitted `sklearn.svm.OneClassSVM` with this solution, for programs that know that class.
+
+        Its values are those of float64 sums, equal to these up to rounding.
+
+        Raises
+        ------
+        NotFittedError
+        ValueError
+            The kernel is none of LIBSVM's ("linear", "poly", "rbf", "sigmoid", "precomputed").
+        """
+        return fitted_peer(OneClassSVM, self)

@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import _fit_context
+from sklearn.svm import SVC
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +34,7 @@ from kbench.methods.exact.svc_conventions import (
     read_only,
     warn_of_unbounded,
 )
+from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Deadline, Trace
 
 _CONSTRAINTS = dict(BoxSVC._parameter_constraints)
@@ -405,6 +407,27 @@ class KernelSVC(SolvesPairs):
             return self._machine.winners(self._rows_to_predict(rows), self.intercept_)
 
         return self.classes_[self._by_blocks(winners, X)]
+
+    def to_sklearn(self) -> SVC:
+        """A fitted `sklearn.svm.SVC` with this solution, for programs that know that class.
+
+        Its values are those of float64 sums, equal to these up to rounding.
+
+        Raises
+        ------
+        NotFittedError
+        ValueError
+            The kernel is none of LIBSVM's ("linear", "poly", "rbf", "sigmoid", "precomputed"),
+            or several classes are one against the rest.
+        """
+        check_is_fitted(self, msg=NOT_FITTED.format("SVC"))
+        two = len(self.classes_) == 2
+        if not (two or self._takes_pairs):
+            raise ValueError(
+                "KernelSVC.to_sklearn: several classes are solved one against the rest; SVC takes "
+                "them by pairs, as multi_class='ovo' and fit_intercept=True do"
+            )
+        return fitted_peer(SVC, self, self.n_support_, -1.0 if two else 1.0)
 
     @property
     def coef_(self) -> Any:

@@ -6,11 +6,13 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.svm import SVR
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import BOUND
+from kbench.methods.exact.to_sklearn import fitted_peer
 
 
 @dataclass(eq=False, repr=False)
@@ -118,3 +120,16 @@ class KernelSVR(DualRegression):
 
     def _duals(self, y: np.ndarray, C: np.ndarray) -> list[Dual]:
         return [Dual(np.arange(len(y)), y, -C, C, self.epsilon)]
+
+    def to_sklearn(self) -> SVR:
+        """A fitted `sklearn.svm.SVR` with this solution, for programs that know that class.
+
+        Its values are those of float64 sums, equal to these up to rounding.
+
+        Raises
+        ------
+        NotFittedError
+        ValueError
+            The kernel is none of LIBSVM's ("linear", "poly", "rbf", "sigmoid", "precomputed").
+        """
+        return fitted_peer(SVR, self)

@@ -1,0 +1,92 @@
+"""Fitted models of scikit-learn's classes with the solutions of ours.
+
+Programs that know `SVC`, `SVR` and `OneClassSVM` (converters, explainers) then take our models.
+The attributes are those that `BaseLibSVM.fit` of scikit-learn 1.6 to 1.9 sets, private ones
+included; `tests/methods/exact/test_to_sklearn.py` compares predictions.
+"""
+
+import inspect
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+# Kernels whose formulas are LIBSVM's. Callables are left out: `SVC` hides their rows.
+_KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
+
+def fitted_peer(
+    peer: type, model: Any, n_support: np.ndarray | None = None, sign: float = 1.0
+) -> Any:
+    """A fitted estimator of the class `peer` with the coefficients of `model`.
+
+    Parameters
+    ----------
+    peer : SVC, SVR or OneClassSVM
+    model : fitted estimator in its place
+        With the attributes of `peer` that are public.
+    n_support : (n_classes,) ints
+        Support vectors of each class; None: there is one function and there are no classes.
+    sign : float
+        That of the coefficients inside LIBSVM in units of the public ones: -1 with two classes.
+
+    Raises
+    ------
+    NotFittedError
+    ValueError
+        The kernel is none of LIBSVM's.
+    """
+    check_is_fitted(model)
+    name = type(model).__name__
+    if not isinstance(model.kernel, str) or model.kernel not in _KERNELS:
+        raise ValueError(
+            f"{name}.to_sklearn: kernel is {model.kernel!r}; {peer.__name__} computes "
+            f"{', '.join(_KERNELS)} only"
+        )
+    own, known = model.get_params(deep=False), inspect.signature(peer).parameters
+    # Probabilities are calibrated otherwise, and scikit-learn deprecates the parameter.
+    shared = {key: own[key] for key in known if key in own and key != "probability"}
+    if isinstance(shared.get("C"), str):
+        shared["C"] = model.C_  # what "loo" has chosen
+    twin = peer(**shared)
+    support, coef = model.support_vectors_, model.dual_coef_
+    sparse = sp.issparse(support)
+    if sparse:
+        support, coef = sp.csr_matrix(support, dtype=np.float64), _with_zeros(coef)
+    else:
+        support, coef = (np.ascontiguousarray(values, np.float64) for values in (support, coef))
+    intercept = np.asarray(model.intercept_, np.float64)
+    n_iter = np.atleast_1d(model.n_iter_).astype(np.int32)
+    if n_support is None:
+        n_support = np.array([len(model.support_), 0])
+    fitted = {
+        "support_": model.support_.astype(np.int32),
+        "support_vectors_": support,
+        "dual_coef_": coef,
+        "_dual_coef_": sign * coef,
+        "intercept_": intercept,
+        "_intercept_": sign * intercept,
+        "_n_support": np.asarray(n_support, np.int32),
+        "_gamma": model._gamma,
+        "_sparse": sparse,
+        "_probA": np.empty(0),
+        "_probB": np.empty(0),
+        "_effective_probability": False,
+        "_num_iter": n_iter,
+        "n_iter_": n_iter if np.ndim(model.n_iter_) else model.n_iter_,
+    }
+    for key in ("shape_fit_", "fit_status_", "n_features_in_"):
+        fitted[key] = getattr(model, key)
+    for key in ("feature_names_in_", "classes_", "class_weight_", "offset_"):
+        if hasattr(model, key):
+            fitted[key] = getattr(model, key)
+    vars(twin).update(fitted)
+    return twin
+
+
+def _with_zeros(coef: Any) -> sp.csr_matrix:
+    """Sparse coefficients (m, s) whose zeros are stored: LIBSVM reads m s numbers."""
+    m, s = coef.shape
+    places = np.tile(np.arange(s, dtype=np.int32), m), np.arange(m + 1, dtype=np.int32) * s
+    return sp.csr_matrix((np.asarray(coef.toarray(), np.float64).ravel(), *places), shape=(m, s))
