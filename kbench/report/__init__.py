@@ -135,10 +135,10 @@ def make_report(
     for option, columns_of in (("metric", [metric]), ("columns", columns or [])):
         for column in columns_of:
             require_measured(rows, option, column)
-    tables = comparisons(run_records(rows), score)
+    tables = comparisons(run_records(rows), score, splits=True)
     environments = folder.environments()
     if format == "csv":
-        text = tidy.csv_text(tidy.COMPARISON_COLUMNS, tidy.comparison_records(tables))
+        text = tidy.csv_text(tidy.comparison_columns(tables), tidy.comparison_records(tables))
     elif format == "json":
         text = tidy.json_text(
             {
@@ -199,7 +199,7 @@ def make_comparison(
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """Comparison of methods: mean ranks, and differences of every pair over the same seeds.
+    """Comparison of methods: mean ranks, and differences of every pair over seeds and splits.
 
     Parameters are those of `make_report`. CSV holds the pairs on each data set and no ranks.
 
@@ -392,7 +392,7 @@ def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Pat
         make_report(folder, format=format, out=where / name, reference=reference)
     contributions = [plugin.read(content) for plugin in installed_plugins().values()]
     text, details = page(
-        comparisons(content.rows),
+        comparisons(content.rows, splits=True),
         content.environments,
         COSTS,
         settings=SETTINGS,

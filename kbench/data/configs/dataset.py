@@ -223,8 +223,11 @@ def _check_together(config: Mapping[str, Any]) -> None:
         for name in ("n", "n_test", "d", "seed"):
             if config.get(name) is None:
                 raise ConfigError(f"dataset.{name} has no value, a generator needs it")
-    if split.get("kind") == "random" and not (split.get("test_fraction") or split.get("n_train")):
-        raise ConfigError("dataset.split is random: set dataset.split.test_fraction or n_train")
+    sizes = [split.get(name) for name in ("test_fraction", "n_train", "folds")]
+    if split.get("kind") == "random" and not any(sizes):
+        raise ConfigError(
+            "dataset.split is random: set dataset.split.test_fraction, n_train or folds"
+        )
     if split.get("kind") == "first" and not split.get("n_train"):
         raise ConfigError("dataset.split is first: set dataset.split.n_train")
     task, target = config["task"], config.get("target") or {}
@@ -243,6 +246,51 @@ def _check_together(config: Mapping[str, Any]) -> None:
         )
     if task != "regression" and target.get("scale", "none") not in (None, "none"):
         raise ConfigError(f"dataset.target.scale is for regression, dataset.task is {task}")
+
+
+def splits(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The keys of `split` for each of the runs that `split.repeats` and `split.folds` ask for.
+
+    Repeat r, from 0, has the seed `split.seed` + r: it is the run that this seed alone asks for.
+
+    Parameters
+    ----------
+    config : mapping
+        Of a data set, its variant applied; it need not be checked.
+
+    Returns
+    -------
+    list of dict
+        One empty dictionary where `split` is one split already.
+
+    Raises
+    ------
+    ConfigError
+        A value is wrong, or the test rows are not drawn at random.
+    """
+    split = config.get("split") or {}
+    names = ("repeats", "folds", "fold")
+    asked = next((name for name in names if split.get(name) is not None), None)
+    if asked is None:
+        return [{}]
+    _check_keys({"split": {name: split.get(name) for name in (*names, "seed")}}, "dataset.")
+    where = f"dataset.split.{asked} is {split[asked]}, but"
+    if split.get("kind") != "random":
+        raise ConfigError(
+            f"{where} dataset.split.kind is {split.get('kind')}: dataset.split.kind=random divides "
+            "all rows, those of a test file too"
+        )
+    if (config.get("source") or {}).get("kind") == "file" and config.get("test_path"):
+        raise ConfigError(f"{where} dataset.test_path names the test rows; leave one of them out")
+    folds, fold = split.get("folds"), split.get("fold")
+    if fold is not None and (folds is None or fold > folds):
+        raise ConfigError(f"dataset.split.fold is {fold}, dataset.split.folds is {folds or 'null'}")
+    seeds = [(split.get("seed") or 0) + r for r in range(split.get("repeats") or 1)]
+    if folds is None:
+        return [{"repeats": None, "seed": seed} for seed in seeds]
+    replaced = dict.fromkeys(("repeats", "test_fraction", "n_train", "n_test"))
+    chosen = range(1, folds + 1) if fold is None else [fold]
+    return [{**replaced, "seed": seed, "fold": k} for seed in seeds for k in chosen]
 
 
 def _check_of_format(source: Mapping[str, Any]) -> None:

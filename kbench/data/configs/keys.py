@@ -291,6 +291,17 @@ KEYS: dict[str, Key] = {
         "random: whether rows of one group (source.columns.group, qid of LIBSVM text) stay on one"
         " side; true if null",
     ),
+    "split.repeats": Key(
+        _integer_from(1),
+        "random: that many splits, each a run of its own, with the seeds from split.seed on",
+    ),
+    "split.folds": Key(
+        _integer_from(2),
+        "random: number of folds of all rows, each the test rows of a run, in place of"
+        " test_fraction, n_train and n_test; scikit-learn's KFold or its stratified and grouped"
+        " forms, shuffled with split.seed; with repeats, that often",
+    ),
+    "split.fold": Key(_integer_from(1), "folds: this one alone, from 1"),
     "first_train": Key(
         _integer_from(1), "number of training rows kept, from the first, after split and scaling"
     ),

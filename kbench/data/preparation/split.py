@@ -18,7 +18,8 @@ def split_rows(
     y : ndarray, shape (n,)
         Labels; used only if the split is stratified.
     split : mapping
-        kind: random or first; n_train, n_test, or test_fraction; seed; stratified.
+        kind: random or first; n_train, n_test, or test_fraction; seed; stratified; or folds and
+        fold (from 1).
     groups : ndarray of int64, shape (n,), optional
         Rows with equal numbers stay on one side of a random split.
 
@@ -33,8 +34,12 @@ def split_rows(
     random is `numpy.random.RandomState(seed).permutation(n)`, whose first
     `round((1 - test_fraction) n)` rows train. A stratified split does so within each class, in the
     order of the same permutation. Groups are divided by scikit-learn's GroupShuffleSplit with the
-    same seed; the rows are in the order of the permutation.
+    same seed; the rows are in the order of the permutation. So they are of folds, which are those
+    of scikit-learn's KFold, StratifiedKFold, GroupKFold or StratifiedGroupKFold with
+    `shuffle=True, random_state=seed`.
     """
+    if split.get("folds"):
+        return _fold(y, split, groups)
     if groups is not None:
         return _split_groups(groups, split)
     n = y.size
@@ -76,6 +81,33 @@ def _split_groups(groups: np.ndarray, split: Mapping[str, Any]) -> tuple[np.ndar
     trains = np.zeros(groups.size, dtype=bool)
     trains[train] = True
     return order[trains[order]], order[~trains[order]]
+
+
+def _fold(
+    y: np.ndarray, split: Mapping[str, Any], groups: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn import model_selection
+
+    folds, seed = split["folds"], split.get("seed") or 0
+    units = y.size if groups is None else np.unique(groups).size
+    if units < folds:
+        what = "rows" if groups is None else "groups of rows"
+        raise ConfigError(f"dataset.split.folds is {folds}, there are {units} {what}")
+    labels = None
+    if split.get("stratified"):
+        labels = np.unique(y, return_inverse=True)[1]
+        if (rarest := int(np.bincount(labels).min())) < folds:
+            raise ConfigError(
+                f"dataset.split.folds is {folds}, but a class has {rarest} rows, which a stratified"
+                " split cannot give to every fold; dataset.split.stratified=false divides all rows"
+            )
+    name = f"{'Stratified' * (labels is not None)}{'Group' * (groups is not None)}KFold"
+    splitter = getattr(model_selection, name)(folds, shuffle=True, random_state=seed)
+    tests = np.zeros(y.size, dtype=bool)
+    parts = list(splitter.split(np.zeros((y.size, 0)), labels, groups))
+    tests[parts[split["fold"] - 1][1]] = True
+    order = np.random.RandomState(seed).permutation(y.size)
+    return order[~tests[order]], order[tests[order]]
 
 
 def _stratified(order: np.ndarray, y: np.ndarray, fraction: float) -> tuple[np.ndarray, np.ndarray]:

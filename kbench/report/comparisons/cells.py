@@ -10,7 +10,7 @@ from kbench.report.comparisons.tables import Comparison, Line, Machine, Problem,
 
 @dataclass(frozen=True)
 class Cell:
-    """A rounded value and its standard deviation, or the status of runs if none of them is ok.
+    """A rounded value and its deviation or standard error, or the status if no run is ok.
 
     `best`: no printed value of the same column is better.
     """
@@ -80,6 +80,7 @@ def describe_problem(problem: Problem) -> str:
     test = f"{problem.n_test:,}" if problem.n_test is not None else "?"
     return "".join(parts) + (
         f"; {problem.n_train:,} train and {test} test rows of {problem.n_features} features"
+        + (f", mean over {problem.n_splits} splits" if problem.n_splits > 1 else "")
     )
 
 
@@ -119,6 +120,8 @@ def _cell(quantity: Quantity, line: Line) -> Cell:
     if measured is None:
         return Cell()
     mean, sd = measured
+    if line.n_splits > 1:
+        sd = line.error(quantity.column)
     decimals = quantity.decimals_of(mean)
     return Cell(quantity.text(mean), "" if sd is None else quantity.text(sd, decimals))
 

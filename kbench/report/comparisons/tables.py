@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kbench.report.comparisons.quantities import Quantity, leading
+from kbench.report.comparisons.splits import SPLIT, corrected_error, over_splits, test_per_train
 from kbench.run.results.stopped import time_limit
 
 Row = Mapping[str, Any]
@@ -37,7 +38,11 @@ _CLOCKS = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A learning task on one data set; sizes are None where no run has loaded the data."""
+    """A learning task on one data set; sizes are None where no run has loaded the data.
+
+    Runs on several random splits are of one problem, which has the sizes of the largest training
+    part.
+    """
 
     dataset: str
     variant: str | None
@@ -47,6 +52,7 @@ class Problem:
     n_test: int | None = None
     n_features: int | None = None
     n_classes: int | None = None
+    n_splits: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,8 @@ class Line:
     setting : str
         The parameters in which the method's settings differ in this comparison, as `C=1 gamma=2`.
     rows : list of mapping
-        One row for each seed: the newest that is ok, else that of the longest limit, of several
-        the newest.
+        One row for each seed and split: the newest that is ok, else that of the longest limit, of
+        several the newest.
     set_aside : int
         Number of further rows of the same seeds, run under other limits or options.
     """
@@ -133,6 +139,26 @@ class Line:
         if self.cut_short(column):
             return None
         return mean_sd([value for row in self.ok if (value := measured(row, column)) is not None])
+
+    @property
+    def n_splits(self) -> int:
+        """Number of random splits with an ok run."""
+        return len({row.get(SPLIT) for row in self.ok})
+
+    def error(self, column: str) -> float | None:
+        """Standard error of the mean over splits, corrected for their common rows.
+
+        Values of one split, of several seeds, count as their mean. None below two splits, or where
+        nothing was measured, or the column is `cut_short`.
+        """
+        if self.cut_short(column):
+            return None
+        by_split: defaultdict[Any, list[float]] = defaultdict(list)
+        for row in self.ok:
+            if (value := measured(row, column)) is not None:
+                by_split[row.get(SPLIT)].append(value)
+        means = [math.fsum(values) / len(values) for values in by_split.values()]
+        return corrected_error(means, test_per_train(self.ok))
 
     def spread(self, column: str, *, relative: bool = False) -> float | None:
         """Largest difference between attempts of one run, or that divided by the run's median.
@@ -225,7 +251,9 @@ def mean_sd(values: Sequence[float]) -> tuple[float, float | None] | None:
     return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
 
 
-def comparisons(rows: Iterable[Row], metric: Quantity | None = None) -> list[Comparison]:
+def comparisons(
+    rows: Iterable[Row], metric: Quantity | None = None, *, splits: bool = False
+) -> list[Comparison]:
     """Group rows into comparisons, ordered by data set, variant, size, and machine.
 
     Parameters
@@ -235,9 +263,27 @@ def comparisons(rows: Iterable[Row], metric: Quantity | None = None) -> list[Com
     metric : Quantity, optional
         The score to lead with wherever a run has measured it; elsewhere, and without it, the
         first score of the task leads.
+    splits : bool
+        Whether the user's own runs on several random splits of a data set are compared as runs on
+        several seeds are, by their means. Else every split is a problem of its own.
     """
     rows = list(rows)
-    problems = _problems(rows)
+    over: list[Row] = []
+    if splits:
+        over, rows = over_splits(rows, lambda row: (row["method"], _sorted_parameters(row)))
+    made = _grouped(rows, _problems(rows), metric)
+    n_splits: defaultdict[Problem, set[str]] = defaultdict(set)
+    problems = _problems(over)
+    for row, problem in zip(over, problems, strict=True):
+        n_splits[problem].add(row[SPLIT])
+    problems = [replace(problem, n_splits=len(n_splits[problem])) for problem in problems]
+    return sorted([*made, *_grouped(over, problems, metric)], key=_order)
+
+
+def _grouped(
+    rows: Sequence[Row], problems: Sequence[Problem], metric: Quantity | None
+) -> list[Comparison]:
+    """A comparison for each problem and machine."""
     groups: defaultdict[tuple[Problem, Machine], list[Row]] = defaultdict(list)
     for row, problem in zip(rows, problems, strict=True):
         groups[problem, Machine(row["environment"], row["threads"], row["jobs"])].append(row)
@@ -247,7 +293,7 @@ def comparisons(rows: Iterable[Row], metric: Quantity | None = None) -> list[Com
         if metric is not None and any(row[metric.column] is not None for row in members):
             score = metric
         made.append(Comparison(problem, machine, score, _lines(members, score)))
-    return sorted(made, key=_order)
+    return made
 
 
 def _order(comparison: Comparison) -> tuple[Any, ...]:
@@ -257,6 +303,7 @@ def _order(comparison: Comparison) -> tuple[Any, ...]:
     return (
         *names,
         *sizes,
+        problem.n_splits,
         problem.data_sha256 or "",
         machine.environment,
         machine.threads,
@@ -296,7 +343,7 @@ def _problems(rows: list[Row]) -> list[Problem]:
 def _lines(rows: list[Row], score: Quantity) -> list[Line]:
     by_setting: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        by_setting[row["method"], json.dumps(_parameters(row), sort_keys=True)].append(row)
+        by_setting[row["method"], _sorted_parameters(row)].append(row)
     by_method: defaultdict[str, list[Line]] = defaultdict(list)
     for (method, _), members in by_setting.items():
         kept = _one_a_seed(members)
@@ -321,11 +368,20 @@ def _parameters(row: Row) -> dict[str, Any]:
     return params
 
 
+def _sorted_parameters(row: Row) -> str:
+    return json.dumps(_parameters(row), sort_keys=True)
+
+
 def _one_a_seed(rows: list[Row]) -> list[Row]:
     best: dict[Any, Row] = {}
     for row in sorted(rows, key=_says_most):
-        best[row["seed"]] = row
-    return sorted(best.values(), key=lambda row: (row["seed"] is not None, row["seed"] or 0))
+        best[row.get(SPLIT), row["seed"]] = row
+    return sorted(best.values(), key=unit)
+
+
+def unit(row: Row) -> tuple[str, bool, int]:
+    """What pairs the runs of two methods, in order: the split and the seed."""
+    return row.get(SPLIT) or "", row["seed"] is not None, row["seed"] or 0
 
 
 def _says_most(row: Row) -> tuple[bool, float, float]:

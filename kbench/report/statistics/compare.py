@@ -6,12 +6,15 @@ comparisons of classifiers over multiple data sets", JMLR 7; percentile interval
 that equal numbers give equal intervals.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from kbench.report.comparisons.splits import corrected_error
 
 LEVEL = 0.95  # nominal coverage of intervals
 
@@ -59,6 +62,45 @@ def bootstrap_mean(groups: Sequence[ArrayLike]) -> Interval:
         picks = rng.integers(len(group), size=(np.count_nonzero(here), len(group)))
         means[here] = group[picks].mean(axis=1)
     return _interval(estimate, means.mean(axis=1))
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A mean difference over splits: its standard error, interval, t and two-sided p-value."""
+
+    interval: Interval
+    error: float
+    t: float
+    p: float
+
+
+def corrected_t(differences: Sequence[float], test_per_train: float) -> Corrected | None:
+    """The corrected resampled t test of Nadeau and Bengio (2003); None of fewer than two splits.
+
+    Parameters
+    ----------
+    differences : sequence of float
+        Paired differences of two methods, one for each split.
+    test_per_train : float
+        Test rows divided by training rows.
+
+    Notes
+    -----
+    The mean divided by `corrected_error` has Student's t with one degree of freedom less than
+    splits. Without any variance there is no interval; t and p are NaN.
+    """
+    from scipy.stats import t as student
+
+    error = corrected_error(differences, test_per_train)
+    if error is None:
+        return None
+    mean = math.fsum(differences) / len(differences)
+    if error <= 1e-12 * abs(mean) or error == 0.0:
+        return Corrected(Interval(mean), error, math.nan, math.nan)
+    free = len(differences) - 1
+    half = float(student.ppf((1.0 + LEVEL) / 2.0, free)) * error
+    p = 2.0 * float(student.sf(abs(mean) / error, free))
+    return Corrected(Interval(mean, mean - half, mean + half), error, mean / error, p)
 
 
 def ranks(scores: ArrayLike, sign: int) -> Array:

@@ -1,24 +1,29 @@
 """Pairwise comparison of methods over the data sets on which they all have runs.
 
-Differences are paired: same data, same split, same seed. Scores on a fixed scale (accuracy, F1,
+Differences are paired: same data, same split, same seed. Over several random splits of a data set
+they are tested by the corrected resampled t. Scores on a fixed scale (accuracy, F1,
 ...) are compared by differences, quantities with a unit (seconds, bytes, RMSE) by ratios, whose
 mean over data sets is geometric. Costs are compared on one machine only, scores across machines.
 """
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import SCORES, Quantity
-from kbench.report.comparisons.tables import Comparison, Line, Row, comparisons, measured
+from kbench.report.comparisons.splits import test_per_train
+from kbench.report.comparisons.tables import Comparison, Line, Row, comparisons, measured, unit
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import (
     LEVEL,
+    Corrected,
     Interval,
     bootstrap_mean,
+    corrected_t,
     critical_difference,
     friedman,
     mean_ranks,
@@ -29,12 +34,15 @@ _PERCENT = f"{100 * LEVEL:g} %"
 
 # Columns of `pair_records`.
 PAIR_COLUMNS = ["dataset", "a", "b", "metric", "kind", "pairs", "mean_a", "mean_b"]
-PAIR_COLUMNS += ["estimate", "low", "high", "outcome"]
+PAIR_COLUMNS += ["estimate", "low", "high", "outcome", "splits", "standard_error", "t", "p"]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two methods on one data set; `a` and `b` are their values over the seeds both finished."""
+    """Two methods on one data set; `a` and `b` are their values over the seeds both finished.
+
+    `splits` names the split of each value, and `test_per_train` is the ratio of their rows.
+    """
 
     where: str
     first: Line
@@ -42,6 +50,22 @@ class Pair:
     quantity: Quantity
     a: list[float] = field(default_factory=list)
     b: list[float] = field(default_factory=list)
+    splits: list[str] = field(default_factory=list)
+    test_per_train: float = 0.0
+
+    @property
+    def n_splits(self) -> int:
+        """Number of splits that both have finished."""
+        return len(set(self.splits))
+
+    @property
+    def corrected(self) -> Corrected | None:
+        """The test over splits, each with its mean over seeds; None below two splits."""
+        by_split: defaultdict[str, list[float]] = defaultdict(list)
+        for split, difference in zip(self.splits, self.differences, strict=True):
+            by_split[split].append(difference)
+        means = [math.fsum(values) / len(values) for values in by_split.values()]
+        return corrected_t(means, self.test_per_train)
 
     @property
     def differences(self) -> list[float]:
@@ -129,7 +153,7 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
     if metric is None or metric in SCORES:
         rows = [{**row, "environment": "", "threads": 0, "jobs": None} for row in rows]
     largest: dict[Any, Comparison] = {}
-    for one in comparisons(rows, metric if metric in SCORES else None):
+    for one in comparisons(rows, metric if metric in SCORES else None, splits=True):
         known = largest.get(one.problem)
         if len(one.best_lines) > 1 and (known is None or _size(one) > _size(known)):
             largest[one.problem] = one
@@ -152,7 +176,10 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
 def sheets(comparison: Versus) -> list[Sheet]:
     """Mean ranks, differences over all data sets, differences on each."""
     pairs = comparison.pairs()
-    sheets = [_overall(pairs), _each(pairs)]
+    over = [pair for pair in pairs if pair.n_splits > 1]
+    single = [pair for pair in pairs if pair.n_splits < 2]
+    sheets = [_overall(pairs), *([_each(single)] if single else [])]
+    sheets += [_over_splits(over)] if over else []
     shared = comparison.shared()
     if shared:
         sheets.insert(0, _ranked(comparison.methods, shared))
@@ -181,6 +208,10 @@ def pair_records(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
         }
         if pair.a:
             interval = _in_unit(bootstrap_mean([pair.differences]), pair.quantity)
+            if (test := pair.corrected) is not None:
+                interval = _in_unit(test.interval, pair.quantity)
+                record |= {"standard_error": test.error, "t": test.t, "p": test.p}
+            record["splits"] = max(1, pair.n_splits)
             record["mean_a"], record["mean_b"] = pair.means
             record |= {"estimate": interval.mean, "low": interval.low, "high": interval.high}
         records.append(record)
@@ -234,7 +265,13 @@ def _overall(pairs: Sequence[Pair]) -> Sheet:
         " and then over data sets; intervals draw data sets and seeds within them. Means that print"
         " alike tie; a pair without a seed that both finished is left out."
     )
-    return Sheet("Pairs over all data sets", 2, header, rows, [note])
+    notes = [note]
+    if any(pair.n_splits > 1 for pair in pairs):
+        notes.append(
+            "These intervals take splits of a data set as independent, which they are not; those on"
+            " each data set are corrected for it."
+        )
+    return Sheet("Pairs over all data sets", 2, header, rows, notes)
 
 
 def _each(pairs: Sequence[Pair]) -> Sheet:
@@ -255,19 +292,55 @@ def _each(pairs: Sequence[Pair]) -> Sheet:
     return Sheet("Pairs on each data set, paired over seeds", 3, header, rows)
 
 
+def _over_splits(pairs: Sequence[Pair]) -> Sheet:
+    rows = []
+    for pair in pairs:
+        test = pair.corrected
+        assert test is not None
+        names = f"{pair.first.label} {_sign(pair.quantity)} {pair.second.label}"
+        mean, limits = _printed(test.interval, pair.quantity)
+        error = "" if pair.quantity.ratio else _printed_error(test.error, pair.quantity)
+        sides = [pair.quantity.text(mean) for mean in pair.means]
+        numbers = ["" if math.isnan(n) else text for n, text in _texts(test)]
+        row = [pair.where, names, mean, error, limits, *numbers, str(pair.n_splits), *sides]
+        rows.append([*row, pair.quantity.header])
+    # What matters most comes first: narrow terminals cut the others off.
+    header = ["data set", "pair", "mean", "s.e.", _PERCENT, "p", "t", "splits", "first", "second"]
+    header.append("metric")
+    note = (
+        "s.e. is the standard error of the corrected resampled t (Nadeau and Bengio 2003): the"
+        " variance of the mean of J paired differences is (1/J + test rows / training rows) times"
+        " theirs. The value of a split is its mean over seeds. Of ratios, the logarithms"
+        " are tested, and the interval is theirs, transformed back."
+    )
+    counts = sorted({pair.n_splits for pair in pairs})
+    number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return Sheet(f"Pairs on each data set, paired over {number} splits", 2, header, rows, [note])
+
+
+def _texts(test: Corrected) -> list[tuple[float, str]]:
+    return [(test.p, f"{test.p:.2g}"), (test.t, f"{test.t:+.2f}")]
+
+
+def _printed_error(error: float, quantity: Quantity) -> str:
+    decimals = 4 if quantity.decimals is None else quantity.decimals
+    return f"{error * quantity.factor:.{decimals}f}"
+
+
 def _pair(where: str, first: Line, second: Line, quantity: Quantity) -> Pair:
     usable = [
         {
-            row["seed"]: value
+            unit(row): value
             for row in line.ok
             if (value := measured(row, quantity.column)) is not None
             and (value > 0.0 or not quantity.ratio)
         }
         for line in (first, second)
     ]
-    seeds = sorted(set(usable[0]) & set(usable[1]), key=lambda seed: (seed is not None, seed or 0))
-    a, b = ([values[seed] for seed in seeds] for values in usable)
-    return Pair(where, first, second, quantity, a, b)
+    units = sorted(set(usable[0]) & set(usable[1]))
+    a, b = ([values[one] for one in units] for values in usable)
+    ratio = test_per_train([*first.ok, *second.ok])
+    return Pair(where, first, second, quantity, a, b, [one[0] for one in units], ratio)
 
 
 def _size(comparison: Comparison) -> tuple[int, int]:

@@ -16,9 +16,16 @@ _REPEATED = 8
 
 def legend(comparisons: Iterable[Comparison], best: str) -> str:
     """What the marks mean that the tables have; `best` names the mark of the best."""
+    comparisons = list(comparisons)
     lines = [line for comparison in comparisons for line in comparison.lines]
     parts = [f"{best} (↑ more, ↓ less is better)"]
-    if any(len(line.ok) > 1 for line in lines):
+    if any(comparison.problem.n_splits > 1 for comparison in comparisons):
+        parts.insert(
+            0,
+            "over splits: mean ± standard error, corrected for rows that the splits have in common"
+            " (Nadeau and Bengio 2003)",
+        )
+    if any(len(line.ok) > 1 and line.n_splits < 2 for line in lines):
         parts.insert(0, "mean ± standard deviation over seeds, on one split of the data")
     if any("†" in line.name for line in lines):
         parts.append("† with reference rows, which came with kbench")
@@ -39,6 +46,15 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
         Where the other lines are found, such as `format=csv has all`.
     """
     remarks_below = [*_unequal(comparison)]
+    n_splits = comparison.problem.n_splits
+    fewer = [line for line in comparison.lines if line.n_splits < n_splits]
+    if fewer and n_splits > 1:
+        counts = ", ".join(f"{line.label} ({line.n_splits})" for line in fewer[:_REPEATED])
+        more = f" and {len(fewer) - _REPEATED} other lines" if len(fewer) > _REPEATED else ""
+        remarks_below.append(
+            f"Means over fewer than the {n_splits} splits: {counts}{more};"
+            " `kbench report compare` takes the splits that both methods of a pair have."
+        )
     if cut:
         counts = ", ".join(f"{method} ({count})" for method, count in cut.items())
         remarks_below.append(

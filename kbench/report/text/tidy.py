@@ -26,6 +26,12 @@ COMPARISON_COLUMNS += [name + end for name in _MEASURED for end in ("", "_sd")]
 COMPARISON_COLUMNS += [f"{one.column}_spread" for one in SECONDS]
 
 
+def comparison_columns(comparisons: Iterable[Comparison]) -> list[str]:
+    """Columns of a CSV: `n_splits` only where runs on several splits are averaged."""
+    several = any(comparison.problem.n_splits > 1 for comparison in comparisons)
+    return [*COMPARISON_COLUMNS, *(["n_splits"] * several)]
+
+
 def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
     """One record for each line of each comparison: means and deviations in the rows' units.
 
@@ -47,6 +53,7 @@ def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]
                 "not_converged": line.not_converged,
                 "set_aside": line.set_aside,
                 "attempts": line.attempts,
+                "n_splits": comparison.problem.n_splits,
             }
             for name in _MEASURED:
                 record[name], record[f"{name}_sd"] = line.mean_sd(name) or (None, None)

@@ -6,6 +6,7 @@ on: method, parameters, data (checksum, scaling, split), seed, metrics and limit
 threads or order.
 """
 
+import copy
 import hashlib
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -188,6 +189,8 @@ def make_plan(
     DataError
         A raw file is malformed (with `obtain`).
     """
+    from kbench.data.configs.dataset import splits
+
     request = read_request(composer, overrides, multirun=multirun)
     plan: Plan | None = None
     seen: dict[str, int] = {}
@@ -205,6 +208,12 @@ def make_plan(
             config["grid"] = {**(config["grid"] or {}), **pair.grid_in(config.get("plan") or {})}
             if plan is None:
                 plan = Plan(settings(config, here))
+            divisions = splits(_as_asked(config["dataset"], here))
+            if len(divisions) > 1 and (recipe.get("tune") or config["dataset"].get("holdout")):
+                raise ConfigError(
+                    f"dataset.split asks for {len(divisions)} splits, parameters are chosen on the "
+                    "training rows of one: leave dataset.split.repeats and folds out"
+                )
             if recipe.get("tune") and experiment not in plan.searches:
                 plan.searches.append(str(experiment))
             unused -= set(config["method"])
@@ -216,7 +225,15 @@ def make_plan(
             if here or tuned:
                 bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
             file = MethodFile.of(config["method"], method)
-            runs = _expand(plan, file, config, bare, here, request, recipe, tuned, obtain=obtain)
+            runs: list[Run] = []
+            for division in divisions:
+                words = [f"dataset.split.{k}={hydra_value(v)}" for k, v in division.items()]
+                one = copy.deepcopy(config)
+                one["dataset"]["split"] |= division
+                of_split = [*here, *words]
+                runs += _expand(
+                    plan, file, one, bare, of_split, request, recipe, tuned, obtain=obtain
+                )
             for run in runs:
                 place = seen.setdefault(run.key, len(plan.runs))
                 if place == len(plan.runs):
@@ -416,7 +433,16 @@ def _combinations(
 
 def _dataset(settings: Settings, config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
     """The checked config of a data set: the command line's keys win over the variant's."""
-    from kbench.data import Folders, check_config, with_task, with_variant
+    from kbench.data import Folders, check_config, with_task
+
+    folders = Folders.from_environment(settings.datasets_dir)
+    merged = _as_asked(config, chosen)
+    return check_config(with_task(merged, folders, download=settings.download))
+
+
+def _as_asked(config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
+    """The config of a data set with its variant and, over it, the keys of the command line."""
+    from kbench.data import with_variant
 
     merged = with_variant(config)
     for text in chosen:
@@ -427,8 +453,7 @@ def _dataset(settings: Settings, config: dict[str, Any], chosen: list[str]) -> d
             for group in groups:
                 source, target = source[group], target[group]
             target[last] = source[last]
-    folders = Folders.from_environment(settings.datasets_dir)
-    return check_config(with_task(merged, folders, download=settings.download))
+    return merged
 
 
 def _form(dataset: dict[str, Any], bare: dict[str, Any]) -> str | None:

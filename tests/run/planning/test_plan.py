@@ -399,3 +399,32 @@ def test_a_large_plan_composes_once_per_pair():
 def test_a_key_that_all_runs_share_has_one_value(name):
     with composer() as hydra, pytest.raises(ConfigError, match="one value for all runs"):
         make_plan(hydra, ["method=dummy", f"{name}=a,b"], multirun=True)
+
+
+def test_repeated_splits_are_the_runs_of_their_seeds_in_every_method():
+    sweep = keys("method=svc,knn", "dataset=digits,iris", "dataset.split.seed=0,1,2")
+    assert set(sweep) == set(
+        keys("method=svc,knn", "dataset=digits,iris", "dataset.split.repeats=3")
+    )
+    assert set(keys("method=svc")) < set(sweep), "the data set's own split is the first"
+
+
+def test_folds_are_runs_whose_commands_repeat_them():
+    found = plan("method=svc,knn", "dataset.split.folds=2", "dataset.split.repeats=2", "seed=0,1")
+    assert len({run.key for run in found.runs}) == 2 * 2 * 2 * 2
+    for run in found.runs[:8]:
+        again = plan(*shlex.split(run.command)[1:])
+        assert [one.key for one in again.runs] == [run.key]
+    configs = {canonical(run.dataset_config["split"]) for run in found.runs}
+    assert len(configs) == 4, "methods and seeds have the same splits"
+
+
+def test_folds_replace_the_sizes_of_a_split_whatever_the_file_says():
+    asked = ["method=svc", "dataset.split.folds=3", "dataset.split.fold=2"]
+    with_sizes = keys(*asked, "dataset.split.n_train=99", "dataset.split.n_test=9")
+    assert keys(*asked, "dataset.split.test_fraction=0.5") == with_sizes == keys(*asked)
+
+
+def test_a_search_takes_one_split():
+    with pytest.raises(ConfigError, match=r"dataset\.split asks for 2 splits"):
+        plan("method=svc", "dataset.split.repeats=2", "++dataset.holdout.fraction=0.2")
