@@ -17,6 +17,7 @@ from typing import Any
 from kbench.config import Composer, flatten, nearest
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.planning.command import KEPT_LIMITS, Command, canonical, hydra_value
+from kbench.run.planning.grids import combinations, names_in
 from kbench.run.planning.method_file import MethodFile
 from kbench.run.planning.request import Request, checked_seed, pairs, read_request
 from kbench.run.planning.task import About, Task
@@ -218,7 +219,7 @@ def make_plan(
                 plan.searches.append(str(experiment))
             unused -= set(config["method"])
             if not experiment:
-                gridded |= set(config["grid"])
+                gridded |= names_in(config["grid"])
                 used |= set(config["method"])
             tuned = find_tuned(method, dataset, here)
             bare = config
@@ -291,7 +292,11 @@ def _expand(
         return
     if tuned is not None:
         tuned.check(method.name, bare["method"])
-    grid = list(_combinations(plan, method, config.get("grid") or {}, request.params))
+
+    def drop(name: str, source: str) -> None:
+        plan.drop(name, f"{source} dropped for {method.name}, which has no such parameter")
+
+    grid = list(combinations(config.get("grid") or {}, request.params, method.params, drop))
     estimator = method.estimator_for(dataset["task"])
     path = registry.target(estimator, method.parts)
     optional = {*registry.WRAPPERS, *method.optional()}
@@ -409,26 +414,6 @@ def _tuned_here(
     lines = tuned.notes(decided, *subject)
     plan.tuned += [line for line in lines if line not in plan.tuned]
     return tuned
-
-
-def _combinations(
-    plan: Plan,
-    method: MethodFile,
-    grid: Mapping[str, Any],
-    swept: Mapping[str, list[Any]],
-) -> Iterator[dict[str, Any]]:
-    """Every combination of the grid's and the sweeps' values; other methods' keys are dropped."""
-    axes: dict[str, list[Any]] = {}
-    for source, wanted in (("grid", grid), ("sweep", swept)):
-        for key, values in wanted.items():
-            if str(key) in method.params:
-                axes[str(key)] = list(values) if isinstance(values, (list, tuple)) else [values]
-            else:
-                plan.drop(
-                    str(key), f"{source} dropped for {method.name}, which has no such parameter"
-                )
-    for values in itertools.product(*axes.values()):
-        yield dict(zip(axes, values, strict=True))
 
 
 def _dataset(settings: Settings, config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:

@@ -94,6 +94,11 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             dimensions.append([text])
         elif key.startswith("method.") and not (override.is_add() or override.is_force_add()):
             name = key.removeprefix("method.")
+            if "${" in re.sub(r"'[^']*'", "", text):
+                raise ConfigError(
+                    f"{text}: a value of a method is not looked up in other keys; write the values,"
+                    " pairs as grid.zip=[{C:[1,10],gamma:[0.1,0.01]}]"
+                )
             params[name] = [composer.value("method.value", value) for value in values]
         else:
             prefix = text.partition("=")[0]

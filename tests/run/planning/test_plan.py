@@ -428,3 +428,49 @@ def test_folds_replace_the_sizes_of_a_split_whatever_the_file_says():
 def test_a_search_takes_one_split():
     with pytest.raises(ConfigError, match=r"dataset\.split asks for 2 splits"):
         plan("method=svc", "dataset.split.repeats=2", "++dataset.holdout.fraction=0.2")
+
+
+def points(*words, names=("C", "gamma")):
+    return [tuple(run.params[name] for name in names) for run in plan(*words).runs]
+
+
+def test_zipped_values_vary_together_from_a_file_and_from_the_command_line(here):
+    pairs = [(1, 0.1), (10, 0.01)]
+    typed = "grid.zip=[{C:[1,10],gamma:[0.1,0.01]}]"
+    assert points("method=svc", typed) == pairs
+    assert len(points("method=svc", typed, "method.tol=0.1,0.2")) == 4
+    assert points("method=svc", f"{typed[:-1]},{{tol:[1,2]}}]", names=("C", "tol")) == [
+        (1, 1), (1, 2), (10, 1), (10, 2),
+    ]  # fmt: skip
+    folder = here / "configs" / "grid"
+    folder.mkdir(parents=True)
+    (folder / "pairs.yaml").write_text("zip: [{C: [1, 10], gamma: [.1, .01]}]\n")
+    assert points("method=svc", "grid=pairs") == pairs
+    (folder / "more.yaml").write_text("C: [1, 2]\ngamma: [.1]\n")
+    union = points("method=svc", "grid=pairs,more")
+    assert union == [*pairs, (2, 0.1)], "a point of both grids is one run"
+    assert [run.params.get("C") for run in plan("method=dummy,svc", "grid=pairs").runs] == [
+        None,
+        1,
+        10,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["grid.zip=[{C:[1,10],gamma:[0.1]}]"], r"different lengths: C 2, gamma 1"),
+        (["grid.zip={C:[1]}"], r"grid\.zip is .* should be a list such as"),
+        (["grid.zip=[{C:1}]"], r"grid\.zip is .* should be a list such as"),
+        (["grid.zip=[{C:[1]}]", "method.C=2"], r"C is in grid\.zip and has values elsewhere"),
+        (["grid.zip=[{C:[1]}]", "grid.C=[2]"], r"C is in grid\.zip and has values elsewhere"),
+        (["grid.zip=[{C:[1]},{C:[2]}]"], r"C is in grid\.zip and has values elsewhere"),
+        (["grid.zip=[{gama:[1]}]"], r"no method of this command has a parameter 'gama'"),
+        (["method.gamma=${method.C}"], r"is not looked up in other keys; write the values"),
+        (["method.gamma=1,${method.C}"], r"is not looked up in other keys; write the values"),
+    ],
+)
+def test_zips_and_references_that_cannot_be_are_one_line(words, said):
+    with pytest.raises(ConfigError, match=said) as caught:
+        plan("method=svc", *words)
+    assert "\n" not in str(caught.value)
