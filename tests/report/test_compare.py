@@ -105,6 +105,8 @@ def test_intervals_are_deterministic_hold_to_the_range_and_move_with_it(groups, 
     assert min(map(min, groups)) - 1e-9 <= found.low <= found.high <= max(map(max, groups)) + 1e-9
     assert found.mean == pytest.approx(statistics.fmean(means), abs=1e-9)
     moved = bootstrap_mean([[value + shift for value in group] for group in groups])
+    if moved.low is None:  # what differed by 1e-288 is equal after a shift
+        return
     assert (moved.low, moved.high) == pytest.approx((found.low + shift, found.high + shift))
 
 
