@@ -116,7 +116,8 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
                 f"{run.method} has two forms of {run.dataset} in experiment {experiment}; a search "
                 "is of one"
             )
-    each = [[*overrides, f"method={method}", f"dataset={dataset}"] for method, dataset in forms]
+    others = [w for w in overrides if w.partition("=")[0] not in ("method", "dataset")]
+    each = [[*others, f"method={method}", f"dataset={dataset}"] for method, dataset in forms]
     return Searches(each, sandbox, set_of(recipe), recipe["tune"], plan.absent)
 
 
