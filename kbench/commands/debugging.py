@@ -17,7 +17,7 @@ from dataclasses import fields
 from typing import Any
 
 from kbench.commands.arguments import flags, one_of, read, results_folder
-from kbench.config import composer, options
+from kbench.config import composer
 from kbench.errors import ConfigError
 from kbench.settings import Limits
 
@@ -83,9 +83,8 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     of_data.append("holdout")  # a search writes the group at once
     # A tuned file that is newer than the row must not add parameters.
     typed = list(_command_words(row["command"] or ""))
-    dataset = row["dataset"]
-    if dataset not in options("dataset"):  # a data set of a user's file has the file's name
-        dataset = "file" if "dataset=file" in typed else dataset
+    # A data set of a user's file has the file's name, which may be that of one of ours.
+    dataset = "file" if "dataset=file" in typed else row["dataset"]
     words = [f"method={row['method']}", f"dataset={dataset}", NONE, f"seed={row['seed']}"]
     for name, value in _parameters(row).items():
         words.append(f"++method.{name}={hydra_value(value)}")
