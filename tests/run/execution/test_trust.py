@@ -165,7 +165,13 @@ for words in json.loads(sys.argv[1]):
         code = main(words)
     print(json.dumps([code, said.getvalue()]))
 """
-TOY = ["method=dummy", "dataset=file", "dataset.path=toy.libsvm", "dataset.task=binary"]
+
+
+def of(path):
+    return ["method=dummy", "dataset=file", f"dataset.path={path}", "dataset.task=binary"]
+
+
+TOY = of("toy.libsvm")
 
 
 @pytest.mark.skipif(IS_ROOT and sys.platform != "linux", reason="root writes everywhere")
@@ -194,8 +200,8 @@ def test_what_belongs_to_another_user_is_one_line(here):
             [*TOY, "datasets_dir=hidden_datasets"],
             r"hidden.*: cannot be written \(Permission denied",
         ),
-        *(([*TOY, *own, f"dataset.path={f}"], rf"{f}: Permission denied") for f in files),
-        ([*TOY, *own, "dataset.path=hidden_results/a"], "there is no file hidden_results/a"),
+        *(([*of(f), *own], rf"{f}: Permission denied") for f in files),
+        ([*of("hidden_results/a"), *own], "there is no file hidden_results/a"),
         # Private folders in $KBENCH_DATA are passed over.
         (
             ["method=dummy", "dataset=ijcnn1", "download=false", *own],
