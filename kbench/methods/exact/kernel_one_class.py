@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin, _fit_context
-from sklearn.svm import OneClassSVM
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
 
@@ -17,6 +16,9 @@ from kbench.methods.exact.exact_dual import ExactDual
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Trace
+
+if TYPE_CHECKING:
+    from sklearn.svm import OneClassSVM
 
 
 @dataclass(eq=False, repr=False)
@@ -163,7 +165,7 @@ class KernelOneClassSVM(OutlierMixin, ExactDual):
         """-1 where `decision_function` is negative, outside, else +1; (u,) ints."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
-    def to_sklearn(self) -> OneClassSVM:
+    def to_sklearn(self) -> "OneClassSVM":
         """A fitted `sklearn.svm.OneClassSVM` with this solution, for programs that know that class.
 
         Its values are those of float64 sums, equal to these up to rounding.
@@ -174,4 +176,6 @@ class KernelOneClassSVM(OutlierMixin, ExactDual):
         ValueError
             The kernel is none of LIBSVM's ("linear", "poly", "rbf", "sigmoid", "precomputed").
         """
+        from sklearn.svm import OneClassSVM  # imports scipy.stats, half a second
+
         return fitted_peer(OneClassSVM, self)

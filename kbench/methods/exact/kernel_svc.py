@@ -3,13 +3,12 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import joblib
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import _fit_context
-from sklearn.svm import SVC
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
@@ -36,6 +35,9 @@ from kbench.methods.exact.svc_conventions import (
 )
 from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Deadline, Trace
+
+if TYPE_CHECKING:
+    from sklearn.svm import SVC
 
 _CONSTRAINTS = dict(BoxSVC._parameter_constraints)
 _CONSTRAINTS["cache_size"] = _CONSTRAINTS.pop("cache_mb")
@@ -408,7 +410,7 @@ class KernelSVC(SolvesPairs):
 
         return self.classes_[self._by_blocks(winners, X)]
 
-    def to_sklearn(self) -> SVC:
+    def to_sklearn(self) -> "SVC":
         """A fitted `sklearn.svm.SVC` with this solution, for programs that know that class.
 
         Its values are those of float64 sums, equal to these up to rounding.
@@ -427,6 +429,8 @@ class KernelSVC(SolvesPairs):
                 "KernelSVC.to_sklearn: several classes are solved one against the rest; SVC takes "
                 "them by pairs, as multi_class='ovo' and fit_intercept=True do"
             )
+        from sklearn.svm import SVC  # imports scipy.stats, half a second
+
         return fitted_peer(SVC, self, self.n_support_, -1.0 if two else 1.0)
 
     @property

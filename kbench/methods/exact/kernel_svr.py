@@ -3,16 +3,18 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.svm import SVR
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import BOUND
 from kbench.methods.exact.to_sklearn import fitted_peer
+
+if TYPE_CHECKING:
+    from sklearn.svm import SVR
 
 
 @dataclass(eq=False, repr=False)
@@ -121,7 +123,7 @@ class KernelSVR(DualRegression):
     def _duals(self, y: np.ndarray, C: np.ndarray) -> list[Dual]:
         return [Dual(np.arange(len(y)), y, -C, C, self.epsilon)]
 
-    def to_sklearn(self) -> SVR:
+    def to_sklearn(self) -> "SVR":
         """A fitted `sklearn.svm.SVR` with this solution, for programs that know that class.
 
         Its values are those of float64 sums, equal to these up to rounding.
@@ -132,4 +134,6 @@ class KernelSVR(DualRegression):
         ValueError
             The kernel is none of LIBSVM's ("linear", "poly", "rbf", "sigmoid", "precomputed").
         """
+        from sklearn.svm import SVR  # imports scipy.stats, half a second
+
         return fitted_peer(SVR, self)
