@@ -41,6 +41,7 @@ def run(command, here):
     return done
 
 
+@pytest.mark.timeout(900)  # every command of a page, one after the other
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_does_what_it_says(page, tmp_path):
     for language, text in BLOCK.findall(page.read_text()):
