@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin, _fit_context
@@ -14,15 +14,12 @@ from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import checked_weights
 from kbench.methods.exact.exact_dual import ExactDual
 from kbench.methods.exact.interior import Dual
-from kbench.methods.exact.to_sklearn import fitted_peer
+from kbench.methods.exact.to_sklearn import HasPeer
 from kbench.trace import Trace
-
-if TYPE_CHECKING:
-    from sklearn.svm import OneClassSVM
 
 
 @dataclass(eq=False, repr=False)
-class KernelOneClassSVM(OutlierMixin, ExactDual):
+class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     """Outliers by the support of a distribution.
 
     Minimises 1/2 ||f||^2 + sum_i w_i max(0, rho - f(x_i)) - nu W rho for weights w_i = 1 of the
@@ -164,18 +161,3 @@ class KernelOneClassSVM(OutlierMixin, ExactDual):
     def predict(self, X: Any) -> np.ndarray:
         """-1 where `decision_function` is negative, outside, else +1; (u,) ints."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
-
-    def to_sklearn(self) -> "OneClassSVM":
-        """A fitted `sklearn.svm.OneClassSVM` with this solution, for programs that know that class.
-
-        Its values are those of float64 sums, equal to these up to rounding.
-
-        Raises
-        ------
-        NotFittedError
-        ValueError
-            The kernel is none of LIBSVM's ("linear", "poly", "rbf", "sigmoid", "precomputed").
-        """
-        from sklearn.svm import OneClassSVM  # imports scipy.stats, half a second
-
-        return fitted_peer(OneClassSVM, self)

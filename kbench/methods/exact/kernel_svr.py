@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -11,14 +11,11 @@ from sklearn.utils._param_validation import Interval
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import BOUND
-from kbench.methods.exact.to_sklearn import fitted_peer
-
-if TYPE_CHECKING:
-    from sklearn.svm import SVR
+from kbench.methods.exact.to_sklearn import HasPeer
 
 
 @dataclass(eq=False, repr=False)
-class KernelSVR(DualRegression):
+class KernelSVR(HasPeer, DualRegression):
     """Epsilon-support vector regression.
 
     Minimises 1/2 ||f||^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon), the problem of
@@ -122,18 +119,3 @@ class KernelSVR(DualRegression):
 
     def _duals(self, y: np.ndarray, C: np.ndarray) -> list[Dual]:
         return [Dual(np.arange(len(y)), y, -C, C, self.epsilon)]
-
-    def to_sklearn(self) -> "SVR":
-        """A fitted `sklearn.svm.SVR` with this solution, for programs that know that class.
-
-        Its values are those of float64 sums, equal to these up to rounding.
-
-        Raises
-        ------
-        NotFittedError
-        ValueError
-            The kernel is none of LIBSVM's ("linear", "poly", "rbf", "sigmoid", "precomputed").
-        """
-        from sklearn.svm import SVR  # imports scipy.stats, half a second
-
-        return fitted_peer(SVR, self)

@@ -6,7 +6,7 @@ included; `tests/methods/exact/test_to_sklearn.py` compares predictions.
 """
 
 import inspect
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,27 @@ from sklearn.utils.validation import check_is_fitted
 
 # Kernels whose formulas are LIBSVM's. Callables are left out: `SVC` hides their rows.
 _KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
+
+class HasPeer:
+    """An estimator of one function in the place of the class of `sklearn.svm` named `_peer`."""
+
+    _peer: ClassVar[str]
+
+    def to_sklearn(self) -> Any:
+        """A fitted estimator of scikit-learn with this solution, for programs that know its class.
+
+        Its values are those of float64 sums, equal to these up to rounding.
+
+        Raises
+        ------
+        NotFittedError
+        ValueError
+            The kernel is none of LIBSVM's ("linear", "poly", "rbf", "sigmoid", "precomputed").
+        """
+        import sklearn.svm  # imports scipy.stats, half a second
+
+        return fitted_peer(getattr(sklearn.svm, self._peer), self)
 
 
 def fitted_peer(
