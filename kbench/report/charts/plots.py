@@ -105,6 +105,8 @@ def figure(
     return made
 
 
+# Parameters of a setting but for the swept one, as texts, in the order of their names.
+_Others = tuple[tuple[str, str], ...]
 # method, label, abscissae, ordinates, deviations or None; `label` is "" for marks.
 _Series = tuple[str, str, list[float], list[float], list[float] | None]
 
@@ -147,15 +149,15 @@ def _curves(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> l
 
 def _swept(comparison: Comparison, name: str) -> list[_Series]:
     """A line for each method and setting of its other parameters, over the values of `name`."""
-    groups: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
+    groups: defaultdict[tuple[str, _Others], list[Line]] = defaultdict(list)
     for line in comparison.lines:
         value = line.params.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            others = {k: short(v) for k, v in line.params.items() if k != name}
-            groups[line.method, json.dumps(others, sort_keys=True)].append(line)
+            others = sorted((k, short(v)) for k, v in line.params.items() if k != name)
+            groups[line.method, tuple(others)].append(line)
     found: list[_Series] = []
     for (method, own), lines in groups.items():
-        words = _where_they_differ(json.loads(own), [k for m, k in groups if m == method])
+        words = _where_they_differ(own, [others for m, others in groups if m == method])
         measured = sorted(
             (line.params[name], *mean)
             for line in lines
@@ -168,11 +170,14 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
     return found
 
 
-def _where_they_differ(own: Mapping[str, str], settings: Sequence[str]) -> str:
+def _where_they_differ(own: _Others, settings: Sequence[_Others]) -> str:
     """The parameters of the problem in which a setting differs from others of its method."""
-    every = [json.loads(setting) for setting in settings]
-    names = [n for n in OF_THE_PROBLEM if n in own and any(o.get(n) != own[n] for o in every)]
-    return " ".join(f"{name}={own[name]}" for name in names)
+    values, every = dict(own), [dict(setting) for setting in settings]
+    return " ".join(
+        f"{name}={values[name]}"
+        for name in OF_THE_PROBLEM
+        if name in values and any(other.get(name) != values[name] for other in every)
+    )
 
 
 def _shown(comparison: Comparison, value: float) -> float:

@@ -143,11 +143,11 @@ def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Stand
     placed = np.vstack(
         [ranks(row[None], one.score.sign) for row, one in zip(scores, core, strict=True)]
     )
-    tops = [_top(one, row) for one, row in zip(core, scores, strict=True)]
+    tops = [best_score(one, row) for one, row in zip(core, scores, strict=True)]
     seconds = np.array(
         [[_seconds(one, m, top) for m in methods] for one, top in zip(core, tops, strict=True)]
     )
-    gaps = np.array([_gaps(row, top) for row, top in zip(scores, tops, strict=True)])
+    gaps = np.array([distances(row, top) for row, top in zip(scores, tops, strict=True)])
     fastest = seconds.min(axis=1, keepdims=True)
     solved = np.isfinite(seconds)
     ratios = np.divide(seconds, fastest, out=np.full_like(seconds, math.inf), where=solved)
@@ -183,11 +183,13 @@ def _scores(comparison: Comparison, methods: Sequence[str]) -> list[float]:
     return [one[0] if one else math.nan for one in measured]
 
 
-def _gaps(scores: Sequence[float], top: float) -> list[float]:
+def distances(scores: Sequence[float], top: float) -> list[float]:
+    """Relative differences to the best score; infinite where a score is NaN, that of a failure."""
     return [math.inf if math.isnan(s) else abs(top - s) / (abs(top) or 1.0) for s in scores]
 
 
-def _top(comparison: Comparison, scores: Sequence[float]) -> float:
+def best_score(comparison: Comparison, scores: Sequence[float]) -> float:
+    """The best of `scores`, of which failures are NaN; NaN where all failed."""
     sign = comparison.score.sign
     known = [score for score in scores if not math.isnan(score)]
     return max(known, key=lambda score: sign * score, default=math.nan)

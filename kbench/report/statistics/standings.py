@@ -17,6 +17,7 @@ from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.comparisons.tables import Comparison, Line, Row, comparisons
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import ranks
+from kbench.report.statistics.rankings import best_score, distances
 from kbench.run.results.rows import WITHOUT_OUTCOME
 
 # Experiments whose rows are comparable in this way.
@@ -94,14 +95,9 @@ def _sheet(task: str, sets: Sequence[Comparison]) -> Sheet:
     for one, known in zip(sets, lines, strict=True):
         here = [name for name in names if name in known]
         scores = [_score(known[name], one) for name in here]
-        finite = [score for score in scores if not math.isnan(score)]
-        top = max(finite, key=lambda score: one.score.sign * score, default=math.nan)
-        for name, score, place in zip(
-            here, scores, ranks([scores], one.score.sign)[0], strict=True
-        ):
-            gaps[name].append(
-                math.inf if math.isnan(score) else abs(top - score) / (abs(top) or 1.0)
-            )
+        behind = distances(scores, best_score(one, scores))
+        for name, gap, place in zip(here, behind, ranks([scores], one.score.sign)[0], strict=True):
+            gaps[name].append(gap)
             places[name].append(float(place))
     order = sorted(names, key=lambda name: (statistics.median(gaps[name]), name))
     rows = [
@@ -111,7 +107,7 @@ def _sheet(task: str, sets: Sequence[Comparison]) -> Sheet:
     header = ["method", "% behind", "mean rank", "data sets", "failed"]
     header += ["fit s", "predict s"]
     titles = ", ".join(title(one.problem) for one in sets)
-    behind = (
+    distance = (
         "% behind: median relative difference to the best score of a data set. Mean rank ± its"
         " standard error over data sets. Methods on different numbers of data sets are not on"
         " the same ones."
@@ -120,7 +116,7 @@ def _sheet(task: str, sets: Sequence[Comparison]) -> Sheet:
         f"fit s, predict s: median seconds for {_ROWS:,} rows on {sets[0].machine.environment},"
         " with the one setting of each method, which was fixed or searched on training rows."
     )
-    notes = [f"Data sets: {titles}.", behind, seconds]
+    notes = [f"Data sets: {titles}.", distance, seconds]
     return Sheet(f"Which model: {task}, {len(sets)} data sets", 1, header, rows, notes)
 
 
