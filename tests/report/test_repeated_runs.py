@@ -15,7 +15,7 @@ from report_rows import START, make_row
 from kbench.report import make_report, write_report
 from kbench.report.comparisons.attempts import combined
 from kbench.report.comparisons.tables import REPEATS
-from kbench.run.results.folder import ResultsFolder, schema
+from kbench.run.results.folder import schema
 
 CODE = {"source_sha256": "aa", "origin": "own"}
 
@@ -36,17 +36,6 @@ def attempts(*changes, method="svc", **common):
 
 def timed(*seconds):
     return [{"fit_cpu_s": one, "fit_wall_s": one} for one in seconds]
-
-
-@pytest.fixture
-def folder(tmp_path):
-    def write(*rows):
-        made = ResultsFolder(tmp_path / "results")
-        for row in rows:
-            made.write(row)
-        return made
-
-    return write
 
 
 def test_runs_of_an_older_version_of_the_method_give_way_to_the_newer_one_whatever_their_seeds():

@@ -15,7 +15,7 @@ from kbench.report import make_comparison, make_report
 from kbench.report.comparisons.splits import corrected_error, split_of
 from kbench.report.comparisons.tables import comparisons
 from kbench.report.statistics.compare import corrected_t
-from kbench.run.results.folder import ResultsFolder, schema
+from kbench.run.results.folder import schema
 
 # Columns that a row of a folder has and that are read here.
 NULLS = dict.fromkeys(schema().names)
@@ -33,17 +33,6 @@ def over_seeds(method, values, **changes):
     return [
         run(method, value, split, **changes) for value, split in zip(values, splits, strict=True)
     ]
-
-
-@pytest.fixture
-def folder(tmp_path):
-    def write(*rows):
-        made = ResultsFolder(tmp_path / "results")
-        for row in rows:
-            made.write(row)
-        return made
-
-    return write
 
 
 @pytest.mark.parametrize(
