@@ -62,6 +62,7 @@ def opened(browser, address):
     assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {address}
 
 
+# Links that people have kept must not break.
 DETAIL = "data-digits-multiclass-d1-1000-500-64-10"
 TABLE = 'document.querySelector("#detail table")'
 

@@ -113,8 +113,8 @@ def data_view(
 
 def anchor(problem: Problem) -> str:
     """The address of a problem's detail; it does not change when rows are added or removed."""
-    parts = astuple(replace(problem, data_sha256=(problem.data_sha256 or "")[:6]))
-    name = "-".join(str(part) for part in parts if part)
+    parts = astuple(replace(problem, data_sha256=(problem.data_sha256 or "")[:6], n_splits=0))
+    name = "-".join(str(part) for part in (*parts, "splits" * (problem.n_splits > 1)) if part)
     return "data-" + "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 
 
