@@ -58,8 +58,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         factors exist, or the steps of the fixed number of iterations grow), "auto" raises it, with
         a warning.
     max_iter : int, default=10
-        As in the paper, whose C is 1. On the command line it is 100 where C is chosen by "loo",
-        whose values are up to 128: ten iterations can then be less accurate than a linear model.
+        As in the paper, whose C is 1. On the command line it is 100: with a C of up to 128, which
+        "loo" may choose, ten iterations can be less accurate than a linear model.
     tol : float or None, default=None
         Largest residual at which iterations stop, see `solve_admm`. None runs exactly `max_iter`
         iterations, as the paper does.
