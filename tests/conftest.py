@@ -10,6 +10,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from kbench.data.formats import guarded
+
 # What lands a change must not depend on luck: new examples are for the developer's machine.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
 if os.environ.get("CI"):
@@ -41,6 +43,22 @@ def rows_of_the_test_alone():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kbench.run.results.folder._REFERENCE", ())
         yield
+
+
+@pytest.fixture(autouse=True)
+def parsers_run_here(monkeypatch):
+    """Guarded parsers run in this process, without their limit of memory, which would stay.
+
+    A process for each file costs most of a second. Tests of the guard itself override this.
+    """
+
+    def start(folder):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(guarded, "limit_memory", lambda _: None)
+            guarded.answer(folder)
+        return 0
+
+    monkeypatch.setattr(guarded, "_start", start)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from support import left_over, merge, named, shipped, user_file
 
 from kbench.data import check_config, fingerprint, influence, open_prepared, prepare
-from kbench.data.formats import guarded, parquet, read
+from kbench.data.formats import parquet, read
 from kbench.data.formats.molecules import BOHR, coulomb_matrix, sorted_triangle
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import ConfigError, DataError
@@ -334,7 +334,6 @@ def test_prepared_numbers_of_a_table_do_not_depend_on_the_size_of_pieces(
     files = []
     for text, values in ((1 << 20, 1 << 18), (700, 60)):
         monkeypatch.setattr(parquet, "_BATCH_VALUES", values)
-        monkeypatch.setattr(guarded, "_start", _in_this_process)
         with changed_piece_sizes(text=text):
             folder = prepare(config, folders)
         files.append({file.name: file.read_bytes() for file in folder.glob("*.npy")})
@@ -342,14 +341,6 @@ def test_prepared_numbers_of_a_table_do_not_depend_on_the_size_of_pieces(
         assert not (folder / "scratch").exists()
         shutil.rmtree(folder)
     assert files[0] == files[1]
-
-
-def _in_this_process(folder):
-    """The guarded reader without its limit of memory, which would stay."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guarded, "limit_memory", lambda _: None)
-        guarded.answer(folder)
-    return 0
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])

@@ -28,6 +28,11 @@ from kbench.run.execution.preparing import prepare_in_child
 from kbench.run.execution.sandbox import Sandbox
 
 
+@pytest.fixture(autouse=True)
+def parsers_run_here():
+    """Not here: the children are what is tested."""
+
+
 def forked(folder):
     """Run `answer(folder)` in a fork of this process, which needs no new imports."""
     child = os.fork()
