@@ -100,7 +100,7 @@ def test_a_random_sparse_matrix_written_by_scikit_learn(density):
         fullmatch=True,
     )
 )
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_numbers_equal_pythons(text):
     """Labels exactly; values as the module promises: to the bit, or to 1e-15."""
     exact = float(text)
