@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kbench import methods
+
 HERE = Path(__file__).parent
 ENTRIES = tomllib.loads((HERE / "tiers.toml").read_text())["soak"]
 
@@ -25,6 +27,7 @@ def test_an_entry_names_tests_that_exist_and_its_reason(entry):
     assert entry["reason"].endswith(".")
 
 
-# Names of files that are parameters of a test.
+# Names of files, and of classes, that are parameters of a test.
 STEMS = {path.name for path in (HERE.parent / "docs").glob("*.md")}
 STEMS |= {path.stem for path in (HERE.parent / "configs" / "experiment").glob("*.yaml")}
+STEMS |= {*methods.__all__}
