@@ -251,13 +251,17 @@ def search(
         surface = seen.surface(used)
         # Points among whose neighbours the answer is.
         refined = used & (seen.rungs >= min(number, 1))
-        if not refined.any():
-            # Only cells that tell nothing have followed the coarse grid.
+        cut = len(kept) < len(points)
+        if cut or not refined.any():
+            # Only cells that tell nothing have followed the coarse grid, or the deadline has left
+            # points of this rung that its order chose, not their errors.
             refined = used
     if surface is None:
         result.gamma, result.C = rows.unit, task.scale_of_c
     else:
-        _choose(result, rows, task, seen, surface, used, refined, goal)
+        # Errors of the last rung that tells something are those of the most rows.
+        last = seen.on(seen.pairs[int(np.flatnonzero(used)[-1])])
+        _choose(result, rows, task, seen, surface, used if cut else last, refined, goal)
     return result
 
 
@@ -289,16 +293,14 @@ def _choose(
     task: Task,
     seen: _Observations,
     surface: Surface,
-    used: np.ndarray,
+    among: np.ndarray,
     refined: np.ndarray,
     goal: tuple[float, float],
 ) -> None:
-    """Set the answer, and the error of the point nearest to it on the rows of the last rung that
-    tells something."""
+    """Set the answer, and the error of the point nearest to it among some."""
     u, v = _minimum(surface, seen, refined, goal)
-    last = seen.on(seen.pairs[int(np.flatnonzero(used)[-1])])
-    distance = np.abs(seen.points[last, :2] - (u, v)).sum(axis=1)
-    nearest = int(np.flatnonzero(last)[distance.argmin()])
+    distance = np.abs(seen.points[among, :2] - (u, v)).sum(axis=1)
+    nearest = int(np.flatnonzero(among)[distance.argmin()])
     measured = seen.measured[nearest]
     if measured.solved:
         # A box that no coefficient comes near has no effect but on the solver's steps.

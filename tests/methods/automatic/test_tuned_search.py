@@ -9,7 +9,7 @@ from kbench.methods.automatic.larger_models import smoother_by_larger_models
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.gram import Rows
-from kbench.width_search.rungs import divided
+from kbench.width_search.rungs import Point, divided, run
 from kbench.width_search.search import Search, search
 from kbench.width_search.tasks import Classification, Losses
 
@@ -107,6 +107,22 @@ def test_a_deadline_after_cells_that_tell_nothing_leaves_the_first_rungs_minimum
     assert kinds == ["sample", "cell"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=1.5)
     # The error is that of the grid, not that of cells.
+    assert result.error == pytest.approx(0.1, rel=0.2)
+
+
+def test_a_rung_that_a_deadline_cuts_does_not_move_the_answer_to_the_point_it_has(monkeypatch):
+    """The order of the points decides which one is left, not its error."""
+
+    def cut(rows, task, rung, points, *limits):
+        measured = run(rows, task, rung, points, *limits)
+        return [measured[0], None] if rung.is_local else measured
+
+    far = [Point(OPTIMUM[0], OPTIMUM[1] + 8.0), Point(*OPTIMUM)]
+    monkeypatch.setattr("kbench.width_search.search._proposed", lambda *_: far)
+    monkeypatch.setattr("kbench.width_search.search.run", cut)
+    result, _, kinds, chosen = found(flat_cells=False, rungs=2)
+    assert kinds == ["sample", "cell"]
+    np.testing.assert_allclose(chosen, OPTIMUM, atol=1.5)
     assert result.error == pytest.approx(0.1, rel=0.2)
 
 
