@@ -1,4 +1,4 @@
-"""Input checks of prediction, for estimators whose model itself rejects non-finite entries."""
+"""Checks of rows that come after the first ones: to predict, or in chunks."""
 
 from typing import Any
 
@@ -49,3 +49,17 @@ def appended(X: Any, chunk: Any) -> Any:
     if not sp.issparse(chunk):
         return np.vstack([X.toarray() if sp.issparse(X) else X, chunk])
     return sp.vstack([X if sp.issparse(X) else sp.csr_array(X), chunk]).tocsr()
+
+
+def first_non_finite(*arrays: Any) -> int | None:
+    """Index of the first row with a value that is not finite; None if there is none."""
+    for array in arrays:
+        try:
+            values = array.toarray() if sp.issparse(array) else np.asarray(array, np.float64)
+        except (TypeError, ValueError):
+            continue
+        if values.ndim and values.size:
+            finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+            if not finite.all():
+                return int(finite.argmin())
+    return None

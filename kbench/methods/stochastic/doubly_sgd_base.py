@@ -26,6 +26,7 @@ from kbench.chunked import ChunkedRows
 from kbench.kernels import KERNELS, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.chunk_scores import rows_in_chunks
+from kbench.methods.base.new_rows import first_non_finite
 from kbench.methods.base.survey import Survey
 from kbench.methods.base.weights import checked_weights
 from kbench.methods.out_of_core.checkpoint import Checkpoint, fingerprint
@@ -305,7 +306,7 @@ class DoublySGD(BaseEstimator):
         try:
             X, y = self._checked(X, y, reset=first)
         except ValueError as error:
-            row = _first_non_finite(X, y)
+            row = first_non_finite(X, y)
             if row is None:
                 raise
             raise ValueError(f"chunk {chunk}, row {row + 1}: {error}") from None
@@ -488,17 +489,3 @@ class DoublySGD(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _first_non_finite(*arrays: Any) -> int | None:
-    """Index of the first row with a value that is not finite; None if there is none."""
-    for array in arrays:
-        try:
-            values = array.toarray() if sp.issparse(array) else np.asarray(array, np.float64)
-        except (TypeError, ValueError):
-            continue
-        if values.ndim and values.size:
-            finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
-            if not finite.all():
-                return int(finite.argmin())
-    return None
