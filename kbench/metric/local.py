@@ -17,7 +17,7 @@ import scipy.linalg
 from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import expand
 from kbench.metric.gradients import gradient_outer_product
-from kbench.metric.ridge_problem import apply_root, bandwidth
+from kbench.metric.ridge_problem import apply_root, gamma_of_width
 from kbench.metric.rounds import square_root
 from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 
@@ -38,7 +38,8 @@ def local_root(
     kernel : Kernel of the rows Z, not bound to them
     name : its name, as `make_kernel` takes it
     Z : (n, r) float32, rows of the cluster in the metric of all rows
-    Y : (n, m) targets
+    Y : (n, m) targets, standardised
+    ridge : added to the diagonal of the kernel matrix
     diagonal : whether the map only weighs the columns of Z
 
     Returns
@@ -47,7 +48,7 @@ def local_root(
 
     Notes
     -----
-    O(n^3) multiplications, a third of them each for two factorisations of four fifths of the rows.
+    Two Cholesky factorisations of 4n/5 rows, (4n/5)^3 / 3 multiplications each.
     """
     rng = np.random.RandomState(seed)
     order = rng.permutation(len(Z))
@@ -72,7 +73,7 @@ def local_root(
     root = np.sqrt(metric / total) if diagonal else square_root(metric / total)
     mapped = apply_root(Z, root).astype(np.float32)
     # The width keeps its ratio to the median distance.
-    ratio = bandwidth(name, mapped, 1.0, rng) / bandwidth(name, Z, 1.0, rng)
-    narrowed = replace(kernel, gamma=kernel.gamma * ratio)
-    after, _, _ = solved(narrowed, mapped)
-    return (root, narrowed) if after < (1.0 - _GAIN) * before else None
+    gamma_ratio = gamma_of_width(name, mapped, 1.0, rng) / gamma_of_width(name, Z, 1.0, rng)
+    rescaled = replace(kernel, gamma=kernel.gamma * gamma_ratio)
+    after, _, _ = solved(rescaled, mapped)
+    return (root, rescaled) if after < (1.0 - _GAIN) * before else None

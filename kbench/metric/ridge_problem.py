@@ -78,7 +78,7 @@ class Problem:
     ) -> tuple[np.ndarray, KernelMatrix, float]:
         """Training rows in a metric, their kernel matrix, and its gamma."""
         Z = apply_root(self.X, root).astype(np.float32)
-        gamma = bandwidth(kernel, Z, width, rng)
+        gamma = gamma_of_width(kernel, Z, width, rng)
         return Z, KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32), gamma
 
     def solve(
@@ -180,7 +180,7 @@ class Targets:
         return float(wrong) + factor * _TIE_BREAK * squared
 
 
-def bandwidth(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:
+def gamma_of_width(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:
     """1 / width, or 1 / width^2 for the Gaussian kernel; the width is given in units of the usual
     multiple of the median distance between rows."""
     some = Z[rng.permutation(len(Z))[:_MEDIAN_ROWS]].astype(np.float64)

@@ -10,13 +10,15 @@ from kbench.intrinsics.products import matmul
 from kbench.metric.gradients import gradient_outer_product
 from kbench.metric.ridge_problem import LARGER_RIDGES, Problem
 
-# Factor by which a width is changed while that lowers the held-out error, and how often at most.
+# Factor by which a width is changed while that lowers the held-out error, and how often at most:
+# an octave up to three octaves. Set by hand.
 _WIDTH_STEP, _MAX_WIDTH_STEPS = 2.0, 3
-# Rounds end when the held-out error exceeds the lowest one by this factor: during the search, where
-# a round is cheap, and at full size.
+# Rounds end when the held-out error is at least this multiple of the lowest one: during the search,
+# where a round is cheap and a later one may be better, and at full size. Set by hand.
 _MAX_RISE, MAX_RISE_AT_FULL_SIZE = 1.05, 1.0
 # Most features that the Laplacian kernel weighs, those with the largest gradients of a Matern
-# ridge regression: its distances are no matrix products, and take 10 times as long for a feature.
+# ridge regression: its distances are no matrix products, and take about 10 times as long for a
+# feature (`scripts/bench_metric.py`).
 MAX_L1 = 128
 
 
@@ -30,7 +32,7 @@ class Candidate:
     structure: str
     ridge: float
     gamma: float
-    width: float  # in units of the kernel's usual one
+    width: float  # multiple of `ridge_problem._WIDTH` times the median distance
     root: np.ndarray  # (d, r), M = root root' on standardised features; (d,) of a diagonal M
     n_rows: int
 
@@ -52,7 +54,7 @@ class Rounds:
     rng: np.random.RandomState
 
     def steepest(self, data: Problem, ridges: Sequence[float]) -> np.ndarray:
-        """The features along which a Matern ridge regression changes most; (128,) ints."""
+        """The features along which a Matern ridge regression changes most; (min(d, 128),) ints."""
         d = data.X.shape[1]
         root = np.full(d, d**-0.5)
         Z, matrix, _ = data.matrix(root, "matern12", 1.0, self.rng)
@@ -72,7 +74,23 @@ class Rounds:
         n_rounds: int | None = None,
         max_rise: float = _MAX_RISE,
     ) -> Iterator[Candidate]:
-        """The metrics of rounds 0, 1, ..., each with the best of the ridges."""
+        """The metrics of rounds 0, 1, ..., each with the best of the ridges.
+
+        Parameters
+        ----------
+        data : Problem
+        kernel : str
+        structure : "full", "diagonal" or (d,) ints
+            Numbers of groups of features, between which M is zero.
+        ridges : sequence of float
+            `Problem.solve` adds `LARGER_RIDGES` to them where those are better.
+        width : float
+            Of the kernel, as in `Candidate`.
+        n_rounds : int, optional
+            Limit on the rounds, below that of the object.
+        max_rise : float
+            The multiple of the lowest error at which the rounds end.
+        """
         n, d = data.X.shape
         n_rounds = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
         diagonal = isinstance(structure, str) and structure == "diagonal"
@@ -82,10 +100,10 @@ class Rounds:
             root[data.steep] = len(data.steep) ** -0.5
         gradient_rows = self.rng.permutation(n)[: self.gradient_rows]
         name = structure if isinstance(structure, str) else "blocks"
-        lowest, near = np.inf, ridges
+        lowest, tried_ridges = np.inf, ridges
         for n_round in range(n_rounds + 1):
             Z, matrix, gamma = data.matrix(root, kernel, width, self.rng)
-            error, ridge, coef = data.solve(root, matrix, near)
+            error, ridge, coef = data.solve(root, matrix, tried_ridges)
             yield Candidate(error, n_round, kernel, name, ridge, gamma, width, root, n)
             if n_round == n_rounds or error >= max_rise * lowest:
                 return
@@ -94,7 +112,7 @@ class Rounds:
             if len(ridges) > 1:
                 known = (*ridges, *LARGER_RIDGES)
                 place = known.index(ridge)
-                near = known[max(place - 1, 0) : place + 2]
+                tried_ridges = known[max(place - 1, 0) : place + 2]
             G = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=diagonal)
             del matrix
             # Gradients with respect to z = root' x become those with respect to x.
@@ -138,7 +156,8 @@ def _blocks(metric: np.ndarray, structure: Any) -> np.ndarray:
 
 
 def square_root(metric: np.ndarray) -> np.ndarray:
-    """(d, r) with root root' = M, columns by falling length, without those that are rounding."""
+    """(d, r) with root root' = M, columns by falling length, without eigenvalues below eps of the
+    largest."""
     values, vectors = np.linalg.eigh(metric)
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = values > np.finfo(np.float32).eps * values[0]

@@ -104,7 +104,6 @@ class MatrixCentres:
     """
 
     def __init__(self, kernel: KernelMatrix, indices: np.ndarray, dtype: np.dtype) -> None:
-        self.n_features = None if kernel.X is None else int(kernel.X.shape[1])
         matrix = kernel.astype(dtype)
         self.n_features = None if kernel.X is None else int(kernel.X.shape[1])
         self.kernel: Kernel = matrix.kernel

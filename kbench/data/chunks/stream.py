@@ -4,8 +4,8 @@
 >>> for X, y in chunks("big.libsvm", rows=10_000, n_features=784):  # doctest: +SKIP
 ...     model.partial_fit(X, y, classes=[-1, 1])
 
-It uses the readers of a preparation, with the same checks and errors. Foreign parsers (Parquet) run
-in this process.
+This module uses the readers of a preparation, with the same checks and errors. Foreign parsers
+(Parquet) run in this process.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -70,8 +70,8 @@ def chunks(
     ConfigError
         An argument has no valid value.
     DataError
-        `file:line` (text) or `file, row (chunk)`, what was found, and what would be right. Earlier
-        chunks have been yielded by then.
+        `file:line` (text) or `file, row (chunk)`, what was found, and what would be
+        right. Earlier chunks have been yielded by then.
 
     Notes
     -----
@@ -117,7 +117,7 @@ def pieces(
 ) -> Iterator[tuple[Any, np.ndarray, str]]:
     """The rows of files in pieces of any size, each with its file and number for messages.
 
-    `options` : n_features, columns and task of `chunks`, which describes everything else.
+    `options` : the mapping of `read_options`. `chunks` describes everything else.
     """
     require_readable(format, paths)
     return _READERS[format](paths, rows, options)
@@ -129,9 +129,11 @@ def require_readable(format: str, paths: list[Path]) -> None:
         hint = nearest(format, _READERS) or f"; there are {', '.join(_READERS)}"
         raise ConfigError(f"format is {format!r}, which cannot be read in chunks{hint}")
     if format == "npy" and len(paths) != 2:
-        raise ConfigError(f"{len(paths)} files of format npy, should be 2")
+        raise ConfigError(
+            f"format npy needs 2 files, of features and of targets; {len(paths)} were given"
+        )
     if not paths:
-        raise ConfigError(f"no file of format {format}, should be at least one")
+        raise ConfigError(f"no file of format {format} was given; at least one is needed")
 
 
 def width_of(format: str, paths: list[Path], options: Mapping[str, Any]) -> int:
@@ -153,6 +155,7 @@ def surveyed(paths: list[Path], options: Mapping[str, Any]) -> dict[str, Any]:
             least = min(least, int(rows.indices.min(initial=1)))
             width = max(width, rows.largest_index)
     zero_based = least == 0 if known is None else known
+    # With an unknown base, indices were read with a column for 0.
     width = max(1, width - (known is None and not zero_based))
     return {**options, "n_features": width, "zero_based": zero_based}
 
@@ -162,9 +165,9 @@ def _libsvm(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
 
     if options["n_features"] is None:
         options = surveyed(paths, options)
-    form = {"n_features": options["n_features"], "zero_based": options["zero_based"] is True}
+    how = {"n_features": options["n_features"], "zero_based": options["zero_based"] is True}
     for path in paths:
-        for k, rows_of_piece in enumerate(libsvm.pieces(path, **form), start=1):
+        for k, rows_of_piece in enumerate(libsvm.pieces(path, **how), start=1):
             yield rows_of_piece.to_csr(), rows_of_piece.labels, f"{path}, chunk {k}"
 
 

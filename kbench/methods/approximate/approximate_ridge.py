@@ -43,7 +43,7 @@ from kbench.methods.base.ridge import (
 )
 from kbench.methods.base.survey import Survey
 from kbench.methods.base.weights import checked_weights
-from kbench.methods.out_of_core.feature_chunks import feature_sample, scaled_part
+from kbench.methods.out_of_core.feature_chunks import feature_sample, with_gamma_of_all_rows
 from kbench.methods.out_of_core.ridge_chunks import (
     BlockTrainer,
     cluster_sample,
@@ -121,7 +121,9 @@ class _ApproximateRidge(RidgeEstimator):
         return feature_sample(part) if able else None
 
     def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
-        part = scaled_part(fresh_part(self.approximation, MEKA(), self.random_state), survey)
+        part = with_gamma_of_all_rows(
+            fresh_part(self.approximation, MEKA(), self.random_state), survey
+        )
         sample, targets = survey.sample, encoded_sample(survey)
         if isinstance(part, BKA):
             options: dict[str, Any] = {

@@ -19,7 +19,11 @@ from kbench.methods.base.one_vs_rest import Chunk, OneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.survey import ClassTargets, Survey
-from kbench.methods.out_of_core.feature_chunks import SpilledFeatures, feature_sample, scaled_part
+from kbench.methods.out_of_core.feature_chunks import (
+    SpilledFeatures,
+    feature_sample,
+    with_gamma_of_all_rows,
+)
 from kbench.methods.out_of_core.out_of_core import working_folder
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import LinearDualResult, solve_linear_dual
@@ -62,7 +66,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         Parameters
         ----------
         X : (n, d) array or CSR
-            Or `ChunkedRows`, which bring their labels: one pass draws a sample on which the
+            Or `ChunkedRows`, which contain their labels: one pass draws a sample on which the
             features are chosen, a second one writes the rows to disk.
         y : (n,) labels
         sample_weight : (n,), optional
@@ -119,7 +123,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
             survey = Survey(rows, targets, feature_sample(part), seed)
         self.classes_, self.n_features_in_ = targets.classes, rows.n_features
         with trace.phase("cluster"):
-            self.feature_map_ = scaled_part(part, survey).fit(survey.sample)
+            self.feature_map_ = with_gamma_of_all_rows(part, survey).fit(survey.sample)
         weights = self._penalty_of_chunks(survey) * targets.weights(self.class_weight)
         # The rows depend on nothing but themselves and the size of a block.
         memory_mb = min(self.memory_mb, rows.memory_mb / 2)

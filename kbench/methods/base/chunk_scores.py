@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 from kbench.chunked import Block, ChunkedRows, is_dask
 from kbench.errors import DataError
 
-_BOTH = "rows in chunks bring their targets, and take no sample_weight"
+_NO_TARGETS_OR_WEIGHTS = "ChunkedRows contain their targets: pass neither y nor sample_weight"
 
 
 def rows_in_chunks(X: Any, y: Any = None, sample_weight: Any = None) -> ChunkedRows | None:
@@ -19,7 +19,7 @@ def rows_in_chunks(X: Any, y: Any = None, sample_weight: Any = None) -> ChunkedR
     ----------
     X : ChunkedRows, dask.array.Array, dask.dataframe.DataFrame, or rows in memory
     y : dask.array.Array or dask.dataframe.Series, optional
-        Targets of a Dask collection; `ChunkedRows` bring theirs.
+        Targets of a Dask collection; `ChunkedRows` contain theirs.
     sample_weight : None
 
     Raises
@@ -29,7 +29,7 @@ def rows_in_chunks(X: Any, y: Any = None, sample_weight: Any = None) -> ChunkedR
     """
     if isinstance(X, ChunkedRows):
         if y is not None or sample_weight is not None:
-            raise ValueError(_BOTH)
+            raise ValueError(_NO_TARGETS_OR_WEIGHTS)
         return X
     if not is_dask(X):
         return None
@@ -47,8 +47,8 @@ class ChunkScores:
         Parameters
         ----------
         X : (u, d) array or CSR, ChunkedRows, or a Dask array or dataframe
-            `ChunkedRows` bring their targets. Rows in chunks are read once, and no value of a row
-            is kept.
+            `ChunkedRows` contain their targets. Rows in chunks are read once, in memory of one
+            block.
         y : (u,) labels; (u,) or (u, m) targets
         sample_weight : (u,), optional
         """
@@ -59,7 +59,7 @@ class ChunkScores:
         if is_classifier(self):
             right = sum(np.count_nonzero(predict(b.X) == b.y) for b in _with_targets(rows))
             return float(right / len(rows))
-        return _determination(rows, predict)
+        return _r2_score(rows, predict)
 
 
 def _with_targets(rows: ChunkedRows) -> Iterator[Block]:
@@ -70,7 +70,7 @@ def _with_targets(rows: ChunkedRows) -> Iterator[Block]:
         yield block
 
 
-def _determination(rows: ChunkedRows, predict: Any) -> float:
+def _r2_score(rows: ChunkedRows, predict: Any) -> float:
     """R^2, the mean over several targets, as scikit-learn's `r2_score`."""
     shift: Any = None
     for block in _with_targets(rows):
@@ -80,7 +80,7 @@ def _determination(rows: ChunkedRows, predict: Any) -> float:
         errors = y - predict(block.X).reshape(y.shape)
         moved = y - shift
         sums += np.square(errors).sum(axis=0), moved.sum(axis=0), np.square(moved).sum(axis=0)
-    residual, total, squares = sums
-    spread = squares - total**2 / len(rows)
-    scores = np.where(residual > 0.0, 1.0 - residual / np.where(spread > 0.0, spread, 1.0), 1.0)
-    return float(np.where((spread <= 0.0) & (residual > 0.0), 0.0, scores).mean())
+    residual, shifted_sum, squares = sums
+    total = squares - shifted_sum**2 / len(rows)
+    scores = np.where(residual > 0.0, 1.0 - residual / np.where(total > 0.0, total, 1.0), 1.0)
+    return float(np.where((total <= 0.0) & (residual > 0.0), 0.0, scores).mean())

@@ -183,7 +183,7 @@ class RidgeRegressorMixin(ChunkScores, RegressorMixin):
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m).
 
-        X may be `ChunkedRows` where `accepts_chunks` is true; they bring their targets.
+        X may be `ChunkedRows` where `accepts_chunks` is true; they contain their targets.
 
         Raises
         ------
@@ -297,7 +297,7 @@ class WeightedRidgeRegressorMixin(RidgeRegressorMixin):
     ) -> Self:
         """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m).
 
-        X may be `ChunkedRows` where `accepts_chunks` is true; they bring their targets.
+        X may be `ChunkedRows` where `accepts_chunks` is true; they contain their targets.
         `sample_weight` : (n,) are weights of the squared errors; a weight of 2 is the row twice.
 
         Raises

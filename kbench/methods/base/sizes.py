@@ -1,7 +1,8 @@
 """Sizes that follow from the number of training rows where the user sets none."""
 
-# Training rows of a group, on average, at least. Models of 62 rows lose to a linear one. On the
-# first 4,000 rows of a9a and pendigits, early DC-SVM has 81.7 and 94.1 % with 64 groups, 83.4 and
+# Least average number of rows of a group. Models of 62 rows (64 groups of 4,000) are worse than a
+# linear model: on the first 4,000 rows of a9a and pendigits, early DC-SVM has 81.7 and 94.1 % with
+# 64 groups, 83.4 and
 # 97.2 % with 8; a bagged model 78.0 and 82.5 % with 64, 82.8 and 92.3 % with 8; LinearSVC 82.7
 # and 88.6 % (2,000 test rows).
 _MIN_ROWS = 500
@@ -10,7 +11,7 @@ MAX_GROUPS = 64
 
 
 def number_of_groups(given: int | None, n: int, max_groups: int = MAX_GROUPS) -> int:
-    """The number of clusters, leaves or members that the user set, or one for each 500 of n rows.
+    """Clusters, leaves or members that the user set, or one for each `_MIN_ROWS` of n rows.
 
     `max_groups` limits the number that is not set, for large n.
     """

@@ -3,8 +3,8 @@
 A weight is finite. A weight of a row is zero, which is as if the row were not there, or positive;
 estimators in the place of scikit-learn's support vector machines (`KernelSVC`, `KernelSVR`,
 `KernelOneClassSVM`) take a negative one as zero, as those do. A weight of a class is positive, and
-so is one of its rows at least: without weight a class has no decision function, and `SVC` refuses
-it, too.
+so is the weight of at least one of its rows: a class without weight has no decision function;
+`SVC` refuses it, too.
 """
 
 from numbers import Number
@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_array
 
+# The words of scikit-learn, which its own tests compare.
 NO_WEIGHT = "Invalid input - all samples have zero or negative weights."
 ONE_CLASS = "Invalid input - all samples with positive weights belong to the same class."
 
@@ -32,7 +33,7 @@ def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = Fals
     Raises
     ------
     ValueError
-        A weight is not finite, or negative, no weight is positive, or their number is not n.
+        A weight is infinite, nan or negative; all are zero; or their number is not n.
     """
     if sample_weight is None:
         return np.ones(n)
@@ -49,8 +50,8 @@ def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = Fals
         )
     if weight.shape != (n,):
         raise ValueError(
-            f"sample_weight.shape == {weight.shape}, expected {(n,)}! A weight for each row, or a "
-            "number"
+            f"sample_weight.shape == {weight.shape}, expected {(n,)}! It must be a number or "
+            "have one weight for each row"
         )
     finite = np.isfinite(weight)
     if not finite.all():
@@ -77,8 +78,7 @@ def require_weighted_classes(classes: np.ndarray, index: np.ndarray, weight: np.
         raise ValueError(ONE_CLASS)
     if not weighted.all():
         raise ValueError(
-            f"all samples of class {classes[~weighted][0]} have a weight of zero; leave the rows "
-            "out"
+            f"all rows of class {classes[~weighted][0]} have a weight of zero; leave them out"
         )
 
 
@@ -101,7 +101,7 @@ def class_weights(class_weight: dict | str | None, classes: np.ndarray, y: Any) 
 
 
 def checked_class_weights(weights: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The weights : (q,), after a ValueError if one is not positive and finite."""
+    """Return weights : (q,); raise a ValueError if one is not positive and finite."""
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
     if len(wrong):
         raise ValueError(

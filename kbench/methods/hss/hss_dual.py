@@ -102,7 +102,7 @@ def solve_dual(
     Raises
     ------
     numpy.linalg.LinAlgError
-        A ValueError: K~ + beta I is not positive definite.
+        K~ + beta I is not positive definite (a LinAlgError is a ValueError).
     """
     (n, m), p = Y.shape, C.shape[1]
     columns, bounds = np.tile(Y, p), np.repeat(C, m, axis=1)
@@ -155,7 +155,7 @@ def _polish(
     deadline: Deadline,
     trace: Trace,
 ) -> DualSolution:
-    """Solve the exact dual from the ADMM iterate, where most bounded variables are known."""
+    """Solve the exact dual from ADMM's iterate, where most points at a bound are already right."""
     (n, m), p = Y.shape, C.shape[1]
     permutation = compressed.matrix.tree_.permutation
     coef = np.zeros((n, p, m))

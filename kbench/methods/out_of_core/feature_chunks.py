@@ -12,8 +12,8 @@ from kbench.clustering.rows_by_cluster import spill
 from kbench.methods.base.survey import Survey
 from kbench.trace import Trace
 
-# Rows of the sample on which features, landmarks and clusters are chosen, as many as MEKA clusters
-# in memory, and the least number of them for each landmark.
+# Rows of the sample on which features, landmarks and clusters are chosen, as `n_samples` of MEKA in
+# memory. Least number of sample rows per landmark, set by hand.
 SAMPLE = 20_000
 _ROWS_OF_A_LANDMARK = 4
 
@@ -27,8 +27,8 @@ def feature_sample(part: Any) -> int:
     return max(SAMPLE, _ROWS_OF_A_LANDMARK * landmarks * clusters)
 
 
-def scaled_part(part: Any, survey: Survey) -> Any:
-    """The part, with the bandwidth of all rows where that of the sample would be taken."""
+def with_gamma_of_all_rows(part: Any, survey: Survey) -> Any:
+    """The part with gamma="scale" replaced by the value for all rows; changes the part."""
     gamma = part.get_params(deep=False).get("gamma")
     return part if gamma is None else part.set_params(gamma=survey.gamma(gamma))
 
@@ -48,7 +48,7 @@ class SpilledFeatures:
     memory_mb : float
         MiB of features that are held.
     folder : Path
-        For the rows; written in one pass.
+        Folder to which the rows are written, in one pass.
     trace : Trace
         The time of computing features is charged to its phase "features".
 

@@ -139,7 +139,7 @@ class DoublySGD(BaseEstimator):
         Parameters
         ----------
         X : (n, d) array (also memory-mapped) or CSR
-            Or `ChunkedRows`, which bring their targets: one pass draws a sample that determines the
+            Or `ChunkedRows`, which contain targets: one pass draws a sample that determines the
             bandwidth and the map of the rows, and every pass takes batches in the order of the
             rows, which should therefore not be sorted by label.
         y : (n,) labels; for regression (n,) or (n, q) targets

@@ -126,7 +126,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         Parameters
         ----------
         X : (n, d) array or CSR
-            Or `ChunkedRows`, which bring their labels: one pass draws a sample that determines the
+            Or `ChunkedRows`, which contain labels: one pass draws a sample that determines the
             features, and every epoch is a pass over the batches in the order of the rows, so they
             should not be sorted by label.
         y : (n,) labels

@@ -11,16 +11,16 @@ from typing import Any
 from kbench.report.comparisons.tables import REPEATS, began, contended, method_version
 from kbench.run.results.rows import RUN, WITHOUT_OUTCOME, schema
 
-# Numbers that say how and when an attempt ran. They, and texts, are those of the newest attempt.
+# Numbers that identify an attempt; they, and texts, are taken from the newest one.
 _NOT_MEASURED = {"attempt", "seed", "threads", "jobs", "schema_version"}
-# Rows with equal values in these columns, but other keys, differ in the version of their method, in
-# their seeds or in their limits. Reports take means over the seeds.
+# Rows that agree here but have different keys differ in version, seed or limits. Reports take means
+# over the seeds.
 _SETTING = (
     *("method", "dataset", "variant", "data_sha256", "params"),
     *("environment", "threads", "jobs"),
 )
 _PHASES = ("phases", "phases_cpu")
-# Numbers that other processes disturb: contended attempts do not count if others are not contended.
+# Numbers that other processes disturb: contended attempts are left out unless all are contended.
 _DISTURBED = {
     *("fit_wall_s", "predict_wall_s", "fit_cpu_s", "predict_cpu_s"),
     *("other_cpus", "preempted"),
@@ -36,7 +36,7 @@ def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     that have it (seconds: over those that other processes did not disturb), and everything else is
     the newest attempt's.
     `repeats` is the list of these attempts, empty where only one counts. Runs of a setting that was
-    run with a newer version of the method, be it with other seeds, are left out. O(n log n).
+    run with a newer version of the method, even if only with other seeds, are left out. O(n log n).
     """
     runs: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in _current(list(rows)):
@@ -45,26 +45,26 @@ def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _current(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows without those of which another one differs in a newer version of the method."""
-    places = [tuple(row.get(name) for name in _SETTING) for row in rows]
+    """The rows of the newest version of the method in each setting."""
+    settings = [tuple(row.get(name) for name in _SETTING) for row in rows]
     versions = [method_version(row) for row in rows]
     newest: dict[tuple[Any, ...], int] = {}
-    for place, version in zip(places, versions, strict=True):
-        newest[place] = max(version, newest.get(place, 1))
-    everything = zip(rows, places, versions, strict=True)
-    return [row for row, place, version in everything if version == newest[place]]
+    for setting, version in zip(settings, versions, strict=True):
+        newest[setting] = max(version, newest.get(setting, 1))
+    everything = zip(rows, settings, versions, strict=True)
+    return [row for row, setting, version in everything if version == newest[setting]]
 
 
 def _counting(attempts: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The attempts that count, the newest last."""
     by_age = sorted(attempts, key=began)
     ended = [row for row in by_age if row["status"] not in WITHOUT_OUTCOME] or by_age
-    newest = [row for row in ended if _code(row) == _code(ended[-1])]
+    newest = [row for row in ended if _source_and_origin(row) == _source_and_origin(ended[-1])]
     ok = [row for row in newest if row["status"] == "ok"]
     return ok if 2 * len(ok) > len(newest) else newest[-1:]
 
 
-def _code(row: Mapping[str, Any]) -> tuple[Any, Any]:
+def _source_and_origin(row: Mapping[str, Any]) -> tuple[Any, Any]:
     return row.get("source_sha256"), row.get("origin")
 
 

@@ -25,7 +25,7 @@ OF_THE_PROBLEM = ("kernel", "C", "alpha", "gamma", "degree", "coef0", "epsilon",
 
 # A run is contended if other processes kept more processors busy than this during its fit.
 _MAX_OTHER_CPUS = 0.2
-# Rows without that count: a fit on one thread is contended if its wall seconds are more than this
+# Rows without `other_cpus`: a fit on one thread is contended if its wall seconds are more than this
 # multiple of its CPU seconds.
 _MAX_WALL_PER_CPU = 1.5
 
@@ -76,8 +76,8 @@ class Line:
     setting : str
         The parameters in which the method's settings differ in this comparison, as `C=1 gamma=2`.
     rows : list of mapping
-        One row for each seed and split: the newest that is ok, else that of the longest limit, of
-        several the newest.
+        One row for each seed and split: the newest ok row; if none is ok, the one with the longest
+        time limit, the newest of several.
     set_aside : int
         Number of further rows of the same seeds, run under other limits or options.
     """
@@ -101,7 +101,7 @@ class Line:
 
     @property
     def address(self) -> str:
-        """An identifier unique within a report: one key may have runs on several machines."""
+        """An identifier of the first row: one key may have runs on several machines."""
         row = self.rows[0]
         return f"{row['key'][:10]}-{row['environment']}-{row['threads']}"
 
@@ -120,7 +120,7 @@ class Line:
         return sum(len(row.get(REPEATS) or [row]) for row in self.ok)
 
     def cut_short(self, column: str) -> bool:
-        """Whether a column is seconds of the fit, and a run was stopped before it had them all.
+        """Whether the column is time of the fit and a run timed out.
 
         The mean of the other runs would be less than that of all.
         """
@@ -193,7 +193,7 @@ class Comparison:
         return best
 
     def shortened(self, settings: int) -> "tuple[Comparison, dict[str, int]]":
-        """The first `settings` lines of each method, and method -> number of lines where cut."""
+        """The first `settings` lines of each method; method -> all its lines, if some are cut."""
         seen: Counter[str] = Counter()
         kept = []
         for line in self.lines:
@@ -241,7 +241,7 @@ def contended(row: Row) -> bool:
 
 
 def mean_sd(values: Sequence[float]) -> tuple[float, float | None] | None:
-    """Mean and the sample's standard deviation, None for one value; None of no values."""
+    """Mean and the sample's standard deviation, None for one value; None if there are no values."""
     if not values:
         return None
     mean = math.fsum(values) / len(values)
@@ -346,7 +346,7 @@ def _lines(rows: list[Row], score: Quantity) -> list[Line]:
         by_setting[row["method"], _sorted_parameters(row)].append(row)
     by_method: defaultdict[str, list[Line]] = defaultdict(list)
     for (method, _), members in by_setting.items():
-        kept = _one_a_seed(members)
+        kept = _one_per_split_and_seed(members)
         by_method[method].append(
             Line(method, _parameters(kept[0]), kept, set_aside=len(members) - len(kept))
         )
@@ -372,9 +372,9 @@ def _sorted_parameters(row: Row) -> str:
     return json.dumps(_parameters(row), sort_keys=True)
 
 
-def _one_a_seed(rows: list[Row]) -> list[Row]:
+def _one_per_split_and_seed(rows: list[Row]) -> list[Row]:
     best: dict[Any, Row] = {}
-    for row in sorted(rows, key=_says_most):
+    for row in sorted(rows, key=_preference):
         best[row.get(SPLIT), row["seed"]] = row
     return sorted(best.values(), key=unit)
 
@@ -384,7 +384,7 @@ def unit(row: Row) -> tuple[str, bool, int]:
     return row.get(SPLIT) or "", row["seed"] is not None, row["seed"] or 0
 
 
-def _says_most(row: Row) -> tuple[bool, float, float]:
+def _preference(row: Row) -> tuple[bool, float, float]:
     """Sort key of the rows of a seed: ok rows last, those that had most time last of the others."""
     ok = row["status"] == "ok"
     return ok, 0.0 if ok else time_limit(row), began(row)

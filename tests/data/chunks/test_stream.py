@@ -207,7 +207,11 @@ def test_memory_is_that_of_a_few_chunks(tmp_path, peak_bytes):
             r"format is 'csw', which cannot be read in chunks \(nearest: csv",
         ),
         (["f"], {"format": "mat"}, r"format is 'mat', which cannot be read in chunks"),
-        (["f"], {"format": "npy"}, r"1 files of format npy, should be 2"),
+        (
+            ["f"],
+            {"format": "npy"},
+            r"format npy needs 2 files, of features and of targets; 1 were given",
+        ),
         (["f"], {"rows": 0}, r"rows is 0, should be a whole number from 1"),
         (["f"], {"rows": 2.5}, r"rows is 2\.5"),
     ],

@@ -200,7 +200,7 @@ def test_settings_and_targets_that_do_not_work_are_refused():
         assert not model.accepts_chunks
         with pytest.raises(ValueError, match="needs all rows in memory, not in chunks"):
             model.fit(chunked(X, y))
-    with pytest.raises(ValueError, match="bring their targets"):
+    with pytest.raises(ValueError, match="contain their targets"):
         ApproximateRidge().fit(chunked(X, y), y)
     bad = y.copy()
     bad[95] = np.nan

@@ -472,9 +472,9 @@ def test_settings_that_need_memory_are_refused(data):
     ):
         with pytest.raises(ValueError, match=message):
             model(**parameters).fit(rows)
-    with pytest.raises(ValueError, match="bring their targets"):
+    with pytest.raises(ValueError, match="contain their targets"):
         model().fit(rows, data[1])
-    with pytest.raises(ValueError, match="bring their targets"):
+    with pytest.raises(ValueError, match="contain their targets"):
         model().fit(chunked(*data)).score(rows, data[1])
     with pytest.raises(ValueError, match="CascadeSVC needs all rows in memory, not in chunks"):
         CascadeSVC().fit(rows)
