@@ -66,8 +66,6 @@ SETTINGS = {
     "ltpu": {"n_components": 3000, "landmarks": "kmeans"},
     "rks_svm": {"n_components": 3000, "form": "cos_sin"},
     "fastfood_svm": {"n_components": 3000, "form": "cos_sin"},
-    # The classes learn a metric of few rows; tables compare the search of parameters alone.
-    **{name: {"metric": None} for name in ("tuned_svc", "tuned_svr", "tuned_ridge")},
 }
 # Parameters of a part that its method leaves at the part's default.
 LEFT_OUT = {
