@@ -40,6 +40,12 @@ class LandmarkMachine:
     pairs: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.intp))
     spans: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
+    @property
+    def total(self) -> float:
+        """The sum of constants, widths and coefficients, which is finite if these are."""
+        parts = (self.constant, self.gammas, self.coef)
+        return float(sum(part.sum() for part in parts if part is not None))
+
 
 def joined(parts: list[np.ndarray]) -> np.ndarray:
     """The arrays one after the other; an empty float32 array for none."""

@@ -5,7 +5,9 @@ as the nearest class mean, computed here in float64 on standardised features, an
 have a smaller squared error than the mean of the targets, unless the input carries no information.
 """
 
+import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -153,6 +155,26 @@ def test_values_that_are_not_finite_are_refused(machine, value):
     assert fitted(machine, X, y) is None
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         model.predict(X)
+
+
+@pytest.mark.parametrize("machine", [*machines()], ids=str)
+def test_every_fit_ends_with_a_look_at_the_numbers_of_its_model(machine, monkeypatch):
+    """Overflows that no input check foresees: the sums of the model's arrays are looked at."""
+    looked_at = []
+
+    def isfinite(value):
+        looked_at.append(value)
+        return math.isfinite(value)
+
+    monkeypatch.setattr("kbench.methods.base.ends.math", SimpleNamespace(isfinite=isfinite))
+    model = build(machine)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = X[:, 0] if is_regressor(model) else np.sign(X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    assert looked_at
 
 
 @pytest.mark.parametrize("labels", [np.array(["no", "yes"]), np.array(["no", "yes"], object)])

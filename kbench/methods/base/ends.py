@@ -18,16 +18,23 @@ from kbench.trace import Deadline
 # Rows on which a stopped classifier is compared with the most frequent class: the time of a
 # prediction against an error of a hundredth in its accuracy. Set by hand.
 _MAX_ROWS = 2000
+# Training rows that are predicted to see whether a model has finite numbers: the kernel values of a
+# row depend on all numbers of the model. Set by hand.
+_PREDICTED_ROWS = 16
 # Attributes of fitted estimators that hold the numbers of the model.
 _NUMBERS = ("dual_coef_", "coef_", "intercept_", "objective_")
 
 
-def require_finite(estimator: Any, **numbers: Any) -> None:
+def require_finite(estimator: Any, X: Any = None, **numbers: Any) -> None:
     """ValueError if a number of the fitted model is NaN or infinite. O(model).
 
+    X : checked training rows; the first ones are predicted if the model has no such attributes
     numbers : arrays to check in place of the estimator's attributes, by the names of these
     """
     named = numbers or {name: vars(estimator).get(name) for name in _NUMBERS}
+    decide = getattr(estimator, "_decide", None) or getattr(estimator, "_machine", None)
+    if X is not None and decide and all(values is None for values in named.values()):
+        named = {"the prediction": decide(X[:_PREDICTED_ROWS])}
     for name, values in named.items():
         entries = values.data if sp.issparse(values) else values
         # The sum of finite numbers may overflow; only then they are looked at one by one.

@@ -94,7 +94,7 @@ class Probabilities:
         **parameters
             Differences between the further fits and this one.
         """
-        require_finite(self)
+        require_finite(self, X)
         keep_the_better(self, X, y, sample_weight, deadline)
         if not self._wants_probabilities:
             return

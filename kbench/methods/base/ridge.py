@@ -213,7 +213,7 @@ class RidgeRegressorMixin(ChunkScores, RegressorMixin):
         trace = Trace() if trace is None else trace
         Y = self._without_intercept(Y.reshape(len(Y), -1), sample_weight)
         self._fit(X, Y, trace, sample_weight)
-        require_finite(self)
+        require_finite(self, X)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

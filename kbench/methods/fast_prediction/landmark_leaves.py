@@ -26,6 +26,7 @@ from kbench.clustering import kmeans_tree, weighted_kmeans
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
+from kbench.methods.base.ends import require_finite
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
@@ -195,6 +196,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
             offset = float32_offset(X)
             for (leaf, _), result in zip(groups, results, strict=True):
                 machines[leaf] = _moved(result.machine, offset)
+            require_finite(self, coef_=[machine.total for machine in machines])
             self._machine = LocalLandmarks(
                 tree.moved(offset), machines, X.shape[1], self.pseudo, offset=offset
             )

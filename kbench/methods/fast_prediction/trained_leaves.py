@@ -22,6 +22,7 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.tiles import LOG2_E
+from kbench.methods.base.ends import require_finite
 from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
 from kbench.methods.base.sizes import MAX_GROUPS, number_of_groups
 from kbench.methods.base.survey import Survey, Targets
@@ -241,6 +242,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         trace: Trace,
     ) -> None:
         """Set the model and the attributes that describe it; `sizes` are the leaves' rows."""
+        require_finite(self, coef_=[machine.total for machine in machines])
         with trace.phase("prepare"):
             # Every leaf has rows, because the tree was grown on them.
             self._machine = LocalLandmarks(tree, machines, n_features, offset=offset)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from kbench.approximation import HSSMatrix
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.composition import fresh_part
+from kbench.methods.base.ends import require_finite
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
 from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -185,6 +186,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
             -0.5 * np.sum(targets * coef) - 0.5 * m * (logdet + n * math.log(2.0 * math.pi))
         )
         self.dual_coef_ = coef if y.ndim == 2 else coef[:, 0]
+        require_finite(self)
         self.timings_ = dict(trace.timings)
         return self
 

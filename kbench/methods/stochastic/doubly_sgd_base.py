@@ -26,6 +26,7 @@ from kbench.chunked import ChunkedRows
 from kbench.kernels import KERNELS, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.chunk_scores import rows_in_chunks
+from kbench.methods.base.ends import require_finite
 from kbench.methods.base.new_rows import first_non_finite
 from kbench.methods.base.survey import Survey
 from kbench.methods.base.weights import checked_weights
@@ -432,6 +433,7 @@ class DoublySGD(BaseEstimator):
     def _finish(self, trace: Trace) -> None:
         self._descent.memories = []
         self._function = self._descent.averaged()
+        require_finite(self, coef_=[A.sum() for A in self._function.coef])
         self.n_iter_, self.n_seen_ = self._descent.n_steps, self._descent.n_rows
         self.n_parameters_ = sum(A.size for A in self._function.coef)
         self.model_bytes_ = 4 * self.n_parameters_ + self.row_map_.nbytes
