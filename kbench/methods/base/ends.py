@@ -86,9 +86,9 @@ def keep_the_better(
     intercept = getattr(estimator, "intercept_", 0.0)
     estimator._machine = Constant(values - intercept, X.shape[1])
     estimator.model_bytes_ = estimator._machine.nbytes
-    end = "stopped by max_time" if stopped else "stopped by max_iter"
-    if not stopped and not hasattr(estimator, "converged_"):
-        end = "ended"
+    # Without a limit on steps it was rounding that ended them.
+    has_limit = hasattr(estimator, "converged_") and getattr(estimator, "max_iter", -1) > 0
+    end = "stopped by max_time" if stopped else "stopped by max_iter" if has_limit else "ended"
     warnings.warn(
         f"{end} at a training accuracy of "
         f"{matmul(weight, right) / counts.sum():.2f}, below the "
