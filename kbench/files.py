@@ -8,6 +8,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,6 +44,29 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         if isinstance(exc, OSError):
             raise _cannot_write(path, exc) from exc
         raise
+
+
+@contextmanager
+def output_file(path: Path) -> Iterator[BinaryIO]:
+    """`atomic_file` for a path that a user names: links are followed, and what is no file, such as
+    /dev/stdout or a pipe, is written to at the end of the block.
+
+    Raises
+    ------
+    KbenchError
+        As in `atomic_file`.
+    """
+    if not path.exists() or path.is_file():
+        with atomic_file(path.resolve()) as file:
+            yield file
+        return
+    held = BytesIO()
+    yield held
+    try:
+        with path.open("wb", buffering=0) as device:
+            device.write(held.getbuffer())
+    except OSError as exc:
+        raise _cannot_write(path, exc) from exc
 
 
 def remove_abandoned(temporary: Path) -> None:

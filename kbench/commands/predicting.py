@@ -13,7 +13,8 @@ Rows are read in blocks; those of LIBSVM text are stored in $TMPDIR meanwhile. I
 the rows' targets, the scores are printed. A LIBSVM file without targets has zeros in their place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from glob import glob
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +23,11 @@ from kbench.commands.arguments import one_of, read
 from kbench.config import composer, require_option
 from kbench.errors import ConfigError
 
+# Keys of a data set that the model has learnt.
+_OF_TRAINING = (
+    *("dataset.missing", "dataset.scale", "dataset.split", "dataset.target"),
+    *("dataset.source.columns.target", "dataset.source.columns.group"),
+)
 KEYS = ("model", "out", "proba", "dataset", "results_dir", "datasets_dir", "download")
 
 
@@ -32,6 +38,10 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.execution.applying import apply_model, require_format
 
     overrides = [w for w in argv if w.startswith(("dataset=", "dataset.", "+dataset.", "~dataset"))]
+    for word in overrides:
+        key = word.lstrip("+~").partition("=")[0]
+        if key.startswith(_OF_TRAINING):
+            raise ConfigError(f"{key} is of the training; kbench predict takes it from the model")
     bare, values = read([word for word in argv if word not in overrides], KEYS)
     for needed in ("model", "out"):
         if bare or needed not in values:
@@ -49,6 +59,7 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError(f"{path} holds no preparation of rows: load_model reads it in Python")
     preparation = Preparation.from_plain(stored.preparation)
     config = _dataset(overrides, preparation.target.task)
+    _require_another_file(out, [path, *_named_files(config)])
     with TemporaryDirectory(prefix="kbench-") as scratch:
         rows = read_rows(
             config,
@@ -58,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
             download=download,
             own_source=any("dataset.source" in word for word in overrides),
         )
-        scores = apply_model(stored.estimator, preparation, rows, out, proba=proba)
+        scores, n_scored = apply_model(stored.estimator, preparation, rows, out, proba=proba)
     print(f"{stored.about.get('method', 'model')} {path.stem[:12]}: {rows.n} rows, {out}")
     for note in rows.notes:
         print(f"  {note}")
@@ -67,7 +78,24 @@ def main(argv: Sequence[str]) -> int:
             print(f"  {name:18} {value:.6g}")
     if not scores:
         print("  no scores: the rows have no targets that the model knows")
+    elif n_scored < rows.n:
+        print(f"  scores of {n_scored} rows; the others have no target that the model knows")
     return 0
+
+
+def _require_another_file(out: Path, inputs: Iterable[str | Path]) -> None:
+    """Refuse to write over a file that is read."""
+    for name in inputs:
+        if out.exists() and Path(name).exists() and out.samefile(name):
+            raise ConfigError(f"out={out} is a file that is read; name another one")
+
+
+def _named_files(config: dict[str, Any]) -> Iterator[str]:
+    """The files that the config of a data set names, its patterns with all that they match."""
+    for key in ("path", "test_path"):
+        given = config.get(key) or []
+        for pattern in [given] if isinstance(given, str) else given:
+            yield from (pattern, *glob(str(pattern)))
 
 
 def _model_file(model: str, results: Path) -> Path:

@@ -289,3 +289,47 @@ def test_a_table_as_people_have_it_is_said_kept_and_predicted(tmp_path, predict)
     error = np.sqrt(np.mean((predicted.to_numpy() - frame["year"].to_numpy()) ** 2))
     assert error < 0.9 * frame["year"].std()
     assert f"rmse               {error:.6g}"[:24] in printed
+
+
+@pytest.mark.parametrize("out", ["new.csv", "./new.csv", "link.csv"])
+def test_a_file_that_is_read_is_not_written_over(mixed, predict, out):
+    table(20, seed=1).to_csv(mixed / "new.csv", index=False)
+    (mixed / "link.csv").unlink(missing_ok=True)
+    (mixed / "link.csv").symlink_to("new.csv")
+    before = (mixed / "new.csv").read_bytes()
+    with pytest.raises(KbenchError, match="is a file that is read"):
+        predict(mixed, f"model={key(mixed)}", "dataset.path=new.csv", f"out={out}")
+    assert (mixed / "new.csv").read_bytes() == before
+
+
+def test_rows_with_a_target_are_scored_whatever_the_others_have(mixed, predict):
+    new = table(60, seed=1)
+    one_class = new[new.label == "no"]
+    words = [f"model={key(mixed)}", "dataset.path=new.csv", "out=out.csv"]
+    one_class.to_csv(mixed / "new.csv", index=False)
+    assert "accuracy" in predict(mixed, *words)
+    new.loc[3:9, "label"] = ""
+    new.loc[10, "label"] = "perhaps"
+    new.to_csv(mixed / "new.csv", index=False)
+    said = predict(mixed, *words)
+    assert "scores of 52 rows; the others have no target that the model knows" in said
+    found = pd.read_csv(mixed / "out.csv")["prediction"]
+    known = new.label.isin(["yes", "no"])
+    assert f"{(found[known] == new.label[known]).mean():.6g}" in said
+    assert len(found) == 60
+
+
+@pytest.mark.parametrize("word", ["missing=mean", "source.columns.target=a", "scale=none"])
+def test_keys_of_the_training_are_refused(mixed, predict, word):
+    table(20).to_csv(mixed / "new.csv", index=False)
+    words = [f"model={key(mixed)}", "dataset.path=new.csv", "out=out.csv"]
+    with pytest.raises(KbenchError, match="is of the training"):
+        predict(mixed, *words, f"dataset.{word}")
+
+
+def test_a_missing_number_that_the_model_cannot_fill_says_how_to_train(mixed, predict):
+    new = table(20)
+    new.loc[3, "a"] = np.nan
+    new.to_csv(mixed / "new.csv", index=False)
+    with pytest.raises(KbenchError, match=r"trained with dataset\.missing=mean, median or ind"):
+        predict(mixed, f"model={key(mixed)}", "dataset.path=new.csv", "out=out.csv")

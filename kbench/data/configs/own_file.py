@@ -70,9 +70,7 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
             assumed += ["format"] if source["format"] == "csv" else []
     completed = {**config, "source": source}
     if config.get("name") == DEFAULT_NAME:
-        is_format = bare.suffix in formats.SUFFIXES or bare.suffix[1:] in formats.FORMATS
-        name = bare.stem if is_format else bare.name
-        completed["name"] = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip("._-") or DEFAULT_NAME
+        completed["name"] = own_name(path)
     known = formats.FORMATS.get(source["format"])
     if config.get("task") is None and known and not known.pieces:
         if is_file(place):
@@ -81,6 +79,15 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
         elif not is_mirror(path):
             raise DataNotFoundError(f"dataset.path: {absent(place)}")
     return {**completed, "assumed": assumed} if assumed else completed
+
+
+def own_name(path: str) -> str:
+    """The name of a user's file as a data set: that of the file, without the suffix of a format."""
+    place = Path(path)
+    bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
+    is_format = bare.suffix in formats.SUFFIXES or bare.suffix[1:] in formats.FORMATS
+    name = bare.stem if is_format else bare.name
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip("._-") or DEFAULT_NAME
 
 
 def format_by_suffix(path: str) -> str | None:

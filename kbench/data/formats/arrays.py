@@ -48,7 +48,7 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
             continue
         if "known" in source and names[1] not in arrays and names[0] in arrays:
             # Rows for a trained model need no targets.
-            arrays = arrays | {names[1]: np.zeros(arrays[names[0]].shape[:1])}
+            arrays = arrays | {names[1]: np.full(arrays[names[0]].shape[:1], np.nan)}
         rows_by_part[part] = _part(arrays, names, source, paths)
     return rows_by_part
 
@@ -111,7 +111,8 @@ def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndar
 
 def _unused(arrays: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
     """A note about arrays that are not read."""
-    known = {name for given in names for name in (given, f"{given}_train", f"{given}_test")}
+    bases = [name.removesuffix("_train").removesuffix("_test") for name in names]
+    known = {name for base in bases for name in (base, f"{base}_train", f"{base}_test")}
     left = sorted(set(arrays) - known)
     return (f"arrays of the file that are not used: {listed(left)}",) if left else ()
 

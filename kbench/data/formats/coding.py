@@ -261,16 +261,26 @@ class Coding:
         """(n,) number of each row's group, the same in all tables; None without such a column."""
         if tables[0].group is None or self.known is not None:
             return None
-        numbers = []
-        for table in tables:
-            column = table.columns[str(table.group)]
-            texts = [text.strip() for text in column.categories or ()]
-            for text in texts:
-                self._groups.setdefault(text, len(self._groups))
-            places = [-1 if is_missing(text) else self._groups[text] for text in texts]
-            numbers.append(np.array(places, dtype=np.int64)[column.values])
+        columns = [table.columns[str(table.group)] for table in tables]
+        names = [[text.strip() for text in column.categories or ()] for column in columns]
+        found = {text for texts in names for text in texts if not is_missing(text)}
+        # In the order of their values, as scikit-learn's splitters number groups.
+        values = {text: number(text) for text in found}
+        whole = None not in values.values()
+        for text in sorted(found, key=(lambda t: (values[t], t)) if whole else None):
+            self._groups.setdefault(text, len(self._groups))
+        numbers = [
+            np.array([self._groups.get(text, -1) for text in texts], dtype=np.int64)[column.values]
+            for texts, column in zip(names, columns, strict=True)
+        ]
         groups = np.concatenate(numbers)
-        # A row without a group is a group of its own.
+        n_missing = int(np.count_nonzero(groups < 0))
+        if n_missing:
+            self._options.note(
+                f"{n_missing} row{'s' * (n_missing > 1)} without a group "
+                f"{'are' if n_missing > 1 else 'is'} each a group of "
+                f"{'their' if n_missing > 1 else 'its'} own"
+            )
         return np.where(groups < 0, -1 - np.arange(groups.size), groups)
 
 
@@ -366,7 +376,7 @@ def _features(table: Table, layout: Layout, unknown_is_error: bool, unknown: Cou
 def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
     """(n,) numbers, or places in `labels`; NaN where the target is missing or no such label."""
     if table.target is None:
-        return np.zeros(table.n)
+        return np.full(table.n, np.nan)
     column = table.columns[table.target]
     if column.categories is None:
         return column.values.astype(np.float64, copy=False)

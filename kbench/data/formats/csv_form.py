@@ -98,8 +98,8 @@ def records(
         line += 1 + record.count(b"\n")
 
 
-def fields_of(record: str, delimiter: str) -> list[str]:
-    """The fields of a record, without quotes and the white space about them."""
+def fields_of(record: str, delimiter: str, *, stripped: bool = True) -> list[str]:
+    """The fields of a record, without quotes and, if `stripped`, the white space about them."""
     if delimiter == " ":
         if '"' not in record:
             return record.split()
@@ -108,7 +108,7 @@ def fields_of(record: str, delimiter: str) -> list[str]:
         fields = next(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter))
     except (csv.Error, StopIteration):  # a field of more than 131,072 characters
         fields = record.split(delimiter)
-    return [text.strip() for text in fields]
+    return [text.strip() for text in fields] if stripped else fields
 
 
 def delimiter_of(content: bytes, named: str | None) -> str:
@@ -203,7 +203,7 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     if names and len(names) != len(fields):
         raise DataError(f"{path}:{place}: {shown}, dataset.source.columns.names has {len(names)}")
     no_numbers = not any(number(text) is not None for text in fields)
-    row_names = [row[0] for row in sample]
+    row_names = [row[0] if row else "" for row in sample]
     wider = bool(sample) and all(len(row) == len(fields) + 1 for row in sample)
     if no_numbers and wider and len(set(row_names)) == len(row_names):
         fields = ["", *fields]  # the header of R's write.table lacks the column of the rows' names
@@ -314,6 +314,10 @@ def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options
     if len(counted) > 1 and [number(text) for text in counted] == list(range(len(counted))):
         return f"as it counts from 0 to {len(counted) - 1}"
     columns = list(zip(*sample, strict=True)) if sample else [()] * len(fields)
+    first = columns[0] if columns else ()
+    numbered = len(set(first)) == len(first) > 1 and all(map(str.isdigit, first))
+    if numbered and fields[0] == "" and len(set(fields)) == len(fields) > 2:
+        return "as its first field is empty above numbers of the rows"
     filled = [[f for f in column if not is_missing(f, numeric=True)] for column in columns]
     breaks = [
         text

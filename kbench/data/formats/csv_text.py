@@ -227,7 +227,10 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
                 f"{path}:{place}: {len(fields)} field{s} between delimiters {form.delimiter!r}, "
                 f"should be {len(form.names)}"
             )
-        for name, text in zip(form.names, fields, strict=True):
+        padded = fields_of(record, form.delimiter, stripped=False)
+        for name, text, whole in zip(form.names, fields, padded, strict=True):
+            if text != whole and is_missing(text, numeric=True) and not form.is_text(name):
+                form.decorated.add(name)  # pyarrow knows no blanks about a missing value
             _adapt_column(form, name, text, f"{path}:{place}", options)
     if before == (len(form.decorated), form.roles.texts):
         quotes = quoted_pattern(form.delimiter).finditer(content)

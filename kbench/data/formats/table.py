@@ -221,11 +221,12 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
                     f"the first file; there are {listed(names)}"
                 )
     for name in sorted(left_out - dropped):
-        options.note(
-            f"the column {printable(name)!r} is an index of the rows and is left out"
-            if name
-            else "the first column has no name: it is an index of the rows and is left out"
-        )
+        said = "the first column has no name: it is an index of the rows and is left out"
+        if name:
+            said = f"the column {printable(name)!r} is an index of the rows and is left out"
+        elif names[0]:
+            said = "the last column has neither a name nor values and is left out"
+        options.note(said)
     if target is not None and target == group:
         raise DataError(f"{path}:1: column {target!r} is the target and the group, should be one")
     dropped = (dropped | left_out) - {target, group}

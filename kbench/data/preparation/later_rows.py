@@ -4,16 +4,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kbench.data.configs.dataset import check_config
 from kbench.data.configs.own_file import complete, format_by_suffix
-from kbench.data.formats import FORMATS
+from kbench.data.formats import FORMATS, MISSING_REMEDY
 from kbench.data.preparation import obtain as sources
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.imputation import rows_with_missing
 from kbench.data.preparation.prepare import obtain
 from kbench.data.sources.folders import Folders
 from kbench.data.sources.rows import Rows, join
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, DataError
+
+_TRAINED_WITHOUT = (
+    "the model was trained without missing numbers; one that is trained with "
+    "dataset.missing=mean, median or indicator fills them"
+)
 
 
 def read_rows(
@@ -83,9 +90,13 @@ def read_rows(
     if preparation.imputation is not None:
         checked["missing"] = None  # the model fills them, with what it learnt
     if single:
-        raw = sources.read_parts(checked, files, scratch)
+        try:
+            raw = sources.read_parts(checked, files, scratch)
+        except DataError as error:
+            raise DataError(str(error).replace(MISSING_REMEDY, _TRAINED_WITHOUT)) from None
         rows: Rows = join(raw.parts)
         rows.notes = raw.notes
+        rows.has_targets = name != "libsvm" or bool(np.any(rows.y))
     else:
         rows = sources.load(checked, files, scratch).test
     n_missing = 0 if preparation.imputation is None else int(rows_with_missing(rows).sum())

@@ -114,14 +114,10 @@ class TargetMap:
         """Targets or predictions : (n,) in the unit in which a run is scored."""
         return self.decode(targets) if self.own_unit else targets
 
-    def knows(self, labels: np.ndarray) -> bool:
-        """Whether raw labels : (n,) can be targets.
-
-        Those of a file without targets cannot: they are all 0, or NaN.
-        """
-        if not np.any(labels) or np.isnan(labels).any():
-            return False
-        return not self.labels or bool(np.isin(labels, self.labels).all())
+    def known(self, labels: np.ndarray) -> np.ndarray:
+        """Which raw labels : (n,) can be targets: those that are missing cannot; (n,) bool."""
+        known = ~np.isnan(labels)
+        return known & np.isin(labels, self.labels) if self.labels else known
 
 
 def learn(

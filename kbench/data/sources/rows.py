@@ -23,6 +23,8 @@ class Rows(ABC):
     d: int
     groups: np.ndarray | None = None
     """Rows with equal numbers, int64, shape (n,), stay on one side of a random split."""
+    has_targets: bool = True
+    """False of later rows in LIBSVM text whose targets are all 0: the format has to have some."""
     notes: tuple[str, ...] = ()
     """What was assumed when the rows of a user's file were read."""
 

@@ -186,7 +186,7 @@ def package_text(package: str, name: str) -> str:
 
 def write(path: str | Path, content: str | bytes) -> None:
     """Write a file atomically, text as UTF-8."""
-    from kbench.files import atomic_file
+    from kbench.files import output_file
 
-    with atomic_file(Path(path)) as file:
+    with output_file(Path(path)) as file:
         file.write(content.encode() if isinstance(content, str) else content)

@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench.data import Preparation
 from kbench.errors import ConfigError, KbenchError
-from kbench.files import atomic_file
+from kbench.files import output_file
 from kbench.run.results import metrics
 
 Columns = dict[str, np.ndarray]  # prediction, and the scores by their names; (b,) each
@@ -22,8 +22,8 @@ def require_format(out: Path) -> None:
 
 def apply_model(
     estimator: Any, preparation: Preparation, rows: Any, out: Path, *, proba: bool = False
-) -> dict[str, float | None]:
-    """Predict rows and write a file; return the scores where the rows have targets.
+) -> tuple[dict[str, float | None], int]:
+    """Predict rows and write a file; return the scores of the rows that have targets.
 
     Parameters
     ----------
@@ -39,8 +39,10 @@ def apply_model(
 
     Returns
     -------
-    dict of str to float or None
-        Empty where the rows have no targets, or labels that the model does not know.
+    scores : dict of str to float or None
+        Of the rows with a target that the model knows; empty without any.
+    n_scored : int
+        The number of those rows.
 
     Raises
     ------
@@ -55,9 +57,10 @@ def apply_model(
     targets.
     """
     names = _score_names(estimator, preparation) if proba else []
-    labelled = preparation.target.knows(rows.y)
+    known = preparation.target.known(rows.y) & rows.has_targets
+    labelled = bool(known.any())
     kept: list[Columns] = []
-    with atomic_file(out) as file, _WRITERS[out.suffix](file, rows.n) as write:
+    with output_file(out) as file, _WRITERS[out.suffix](file, rows.n) as write:
         for X in preparation.features(rows):
             predicted = np.asarray(estimator.predict(X))
             columns = {"prediction": predicted}
@@ -67,9 +70,9 @@ def apply_model(
             if labelled:
                 kept.append(columns)
     if not labelled:
-        return {}
-    merged = {name: np.concatenate([part[name] for part in kept]) for name in kept[0]}
-    return _metrics(estimator, preparation, rows.y, merged)
+        return {}, 0
+    merged = {name: np.concatenate([part[name] for part in kept])[known] for name in kept[0]}
+    return _metrics(estimator, preparation, rows.y[known], merged), int(known.sum())
 
 
 def _metrics(

@@ -21,7 +21,14 @@ from kbench.run.planning.grids import combinations, names_in
 from kbench.run.planning.method_file import MethodFile
 from kbench.run.planning.request import Request, checked_seed, pairs, read_request
 from kbench.run.planning.task import About, Task
-from kbench.run.planning.tuned_files import NONE, Tuned, find_tuned, set_of, tuned_by
+from kbench.run.planning.tuned_files import (
+    NONE,
+    Tuned,
+    find_tuned,
+    set_of,
+    tuned_by,
+    tuned_of_own_file,
+)
 from kbench.settings import Limits, Settings, settings
 
 # (config of a data set, settings) -> folder of its prepared arrays
@@ -206,6 +213,9 @@ def make_plan(
             method, dataset, here = pair.method, pair.dataset, [*pair.overrides, *chosen]
             here = [*tuned_by(of, method, dataset, chosen), *here]
             config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
+            if dataset == "file" and (own := _tuned_own(config, method, here)):
+                here = [*own, *here]
+                config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
             config["grid"] = {**(config["grid"] or {}), **pair.grid_in(config.get("plan") or {})}
             if plan is None:
                 plan = Plan(settings(config, here))
@@ -414,6 +424,13 @@ def _tuned_here(
     lines = tuned.notes(decided, *subject)
     plan.tuned += [line for line in lines if line not in plan.tuned]
     return tuned
+
+
+def _tuned_own(config: dict[str, Any], method: str, chosen: list[str]) -> list[str]:
+    from kbench.data.configs.own_file import own_name
+
+    path = config["dataset"].get("path")
+    return tuned_of_own_file(method, own_name(str(path)), chosen) if path else []
 
 
 def _dataset(settings: Settings, config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:

@@ -67,7 +67,8 @@ class Tuned:
         if search.get("data_sha256", data_sha256) != data_sha256:
             lines.append(
                 f"warning: {self.path}: tuned on data of checksum "
-                f"{str(search['data_sha256'])[:12]}, here it is {data_sha256[:12]}"
+                f"{str(search['data_sha256'])[:12]}, here it is {data_sha256[:12]}; tune again, or "
+                f"leave the file out with {NONE}"
             )
         if search.get("variant", variant) != variant:
             was, here = (form or "the plain form" for form in (search["variant"], variant))
@@ -118,6 +119,18 @@ def tuned_by(of: str | None, method: str, dataset: str, chosen: Sequence[str]) -
             f"`kbench tune experiment=...` writes them, {NONE} uses none"
         )
     return []
+
+
+def tuned_of_own_file(method: str, name: str, chosen: Sequence[str]) -> list[str]:
+    """The override that applies the tuned file of a user's own file, or none of another's.
+
+    `name` : of the file as a data set. Empty if the overrides `chosen` name a tuned file.
+    """
+    known = options("tuned")
+    if any(_is_tuned(text) for text in chosen) or not known:
+        return []
+    own = tuned_name(method, name, None)
+    return [f"tuned={own}" if own in known else NONE]
 
 
 def _is_tuned(text: str) -> bool:
@@ -185,5 +198,5 @@ def write_tuned(
 def users(method: str, dataset: str, of: str | None) -> str:
     """The commands that use a tuned file, in words."""
     if of is None:
-        return f"used by `kbench method={method} dataset={dataset}`"
+        return f"used by `kbench method={method}` on the data set {dataset}"
     return f"used by experiments whose plan says `tuned: {of}`"

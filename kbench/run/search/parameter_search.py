@@ -170,7 +170,7 @@ def tune(
     candidates = [Candidate(place, run.params) for place, run in enumerate(plan.runs)]
     result = SearchResult(
         pair.method,
-        pair.dataset,
+        first.dataset,
         of,
         _metric(first.task, search.metric),
         _varied(pair.method, candidates, bare["method"]),

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.io
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GroupShuffleSplit
 from support import merge, named, user_file
 
 from kbench.data import check_config, chunks, open_prepared, prepare, read_rows
@@ -358,6 +359,29 @@ def test_rows_of_a_group_stay_on_one_side(folders, form, odd):
     apart = opened(merge(config, {"split": {"group": False}}), folders)
     assert any("may be in both parts" in note for note in apart.notes)
     assert {group_of[x] for x in apart.X_train[:, 0]} & {group_of[x] for x in apart.X_test[:, 0]}
+
+
+@pytest.mark.parametrize("form", ["libsvm", *TABLES, *ARRAYS])
+def test_groups_are_divided_as_scikit_learn_divides_them(folders, form):
+    """Whatever the order in which groups appear: splitters number them by their values."""
+    groups = RNG.permutation(np.repeat([3, 20, 100, 4, 11, 7], 10))
+    config = with_groups(form, folders, groups)
+    data = opened(config, folders)
+    splitter = GroupShuffleSplit(1, test_size=0.2, random_state=config["split"].get("seed", 0))
+    names = [f"user {g}" for g in groups] if form in TABLES else groups
+    train, test = next(splitter.split(X, Y, names))
+    for part, rows in ((data.X_train, train), (data.X_test, test)):
+        np.testing.assert_array_equal(np.sort(part[:, 0]), np.sort(X[rows, 0].astype(np.float32)))
+
+
+def test_rows_without_a_group_are_said(folders):
+    groups = np.repeat(np.arange(6.0), 10)
+    groups[[1, 50]] = np.nan
+    path = folders.read_only[0] / "t.csv"
+    pd.DataFrame({"a": X[:, 0], "g": groups, "y": Y}).to_csv(path, index=False)
+    source = {"format": "csv", "columns": {"target": "y", "group": "g"}}
+    data = opened(user_file(path, source=source), folders)
+    assert any("2 rows without a group are each a group of their own" in n for n in data.notes)
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))

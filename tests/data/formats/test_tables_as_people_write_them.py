@@ -89,6 +89,36 @@ def test_a_name_wins_over_a_position(folders, form, name, wanted):
     np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
 
 
+@pytest.mark.parametrize("header", ["2019,2020,2021,2022", "0.1,0.5,0.9,1.3", "10,20,30,40"])
+def test_a_header_of_numbers_above_an_index_is_no_row(folders, header):
+    body = np.c_[np.arange(40)[::-1], X, Y]
+    path = folders.read_only[0] / "t.csv"
+    lines = [",".join([str(int(row[0])), *map(str, row[1:])]) for row in body]
+    path.write_text("\n".join(["," + header, *lines]))
+    data = opened(path, folders, **FIRST)
+    np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
+    assert data.n_classes == 2
+
+
+@pytest.mark.parametrize("blank", [" ", "   ", '" "', "NA ", " NA", "\t"])
+@pytest.mark.parametrize("at", [0, 39])
+def test_a_cell_of_blanks_is_a_missing_number(folders, blank, at):
+    body = np.c_[X, Y].astype(object)
+    body[at, 1] = blank
+    path = written(folders, "a,b,c,y\n", body)
+    data = opened(path, folders, missing="mean", **FIRST)
+    expected = X.astype(np.float64)
+    expected[at, 1] = np.delete(X[:30, 1], [at] if at < 30 else []).mean()
+    np.testing.assert_allclose(rows_of(data), expected, rtol=1e-6)
+
+
+def test_a_delimiter_at_the_end_of_every_line_is_no_index(folders):
+    path = written(folders, "a,b,c,y,\n", np.c_[X, Y, np.full(40, "")])
+    data = opened(path, folders, **FIRST)
+    np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
+    assert any("the last column has neither a name nor values" in note for note in data.notes)
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("order", ["as it was", "shuffled", "of texts", "named"])
 @pytest.mark.parametrize("last", ["y", "c"])

@@ -113,7 +113,7 @@ def test_a_file_for_other_data():
     (line,) = plan("method=svc").tuned[1:]
     assert line == (
         "warning: configs/tuned/svc-digits.yaml: tuned on data of checksum 000000000000, "
-        f"here it is {bare.data_sha256[:12]}"
+        f"here it is {bare.data_sha256[:12]}; tune again, or leave the file out with tuned=none"
     )
     write({"C": 64})
     (line,) = plan("method=svc", "dataset.scale=standard").tuned[1:]
@@ -145,3 +145,13 @@ def test_what_is_written_is_read_back(here):
     assert held.pop("meta") == {"tuned": SEARCH}
     assert held == {"C": 0.0009765625, "kernel": "rbf", "gamma": "scale"}
     assert [p.name for p in path.parent.iterdir()] == ["svc-digits.yaml"]
+
+
+def test_a_file_of_the_users_own_has_the_tuned_file_of_its_name(here):
+    for name in ("mine", "yours"):
+        (here / f"{name}.csv").write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(40)))
+    write_tuned("svc", "mine", {"C": 64}, SEARCH, "kbench tune method=svc dataset.path=mine.csv")
+    mine = plan("method=svc", "dataset.path=mine.csv").runs[0]
+    yours = plan("method=svc", "dataset.path=yours.csv").runs[0]
+    assert (mine.params["C"], mine.tuned) == (64, "svc-mine.yaml")
+    assert (yours.params["C"], yours.tuned) == (1.0, None)
