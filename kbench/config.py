@@ -113,7 +113,8 @@ def require_option(group: str, name: str) -> Path:
     if name not in known:
         if group == "dataset" and (Path(name).suffix or "/" in name):
             raise ConfigError(
-                f"no dataset is called {name!r}; write dataset.path={name} for a file of yours"
+                f"no dataset is called {name!r}; a run takes a file of yours: kbench "
+                f"method=svc dataset.path={name}"
             )
         names = f", there are {', '.join(sorted(known)) or 'none'}"
         if len(known) > 8:
@@ -384,6 +385,8 @@ class Composer:
             by_use = sorted(tail, key=lambda k: (not k.startswith("method."), ".use." in k, k))
             hint = f" (nearest: {', '.join(by_use[:3])})"
         hint = _same(key) or hint
+        if key == "dataset.path":
+            hint = ": it is for a file of yours, without dataset=NAME"
         new = f"; a new one is written +{key}=..." if _EXTENSIBLE.match(key) else ""
         return ConfigError(f"no key is called {key!r}{hint}{new}")
 

@@ -231,6 +231,12 @@ def _check_together(config: Mapping[str, Any]) -> None:
     if split.get("kind") == "first" and not split.get("n_train"):
         raise ConfigError("dataset.split is first: set dataset.split.n_train")
     task, target = config["task"], config.get("target") or {}
+    if split.get("folds") and (split.get("n_train") or split.get("n_test")):
+        raise ConfigError(
+            "dataset.split.folds takes the place of n_train and n_test; set one or the other"
+        )
+    if split.get("stratified") and task == "regression":
+        raise ConfigError("dataset.split.stratified is for classes, dataset.task is regression")
     named = [bool(target.get(name)) for name in ("positive", "negative")]
     if task == "multiclass" and any(named):
         raise ConfigError(

@@ -129,6 +129,11 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
     str
         binary for two different targets; multiclass for texts, and for at most MOST_CLASSES
         different whole numbers; otherwise regression.
+
+    Raises
+    ------
+    DataError
+        Most rows have a text of their own: dates, quantities with units, names.
     """
     seen: set[float | str] = set()
     n = 0
@@ -140,6 +145,15 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
             return "regression"
         if n >= _ROWS:
             break
+    texts = [value for value in seen if isinstance(value, str)]
+    if len(texts) > max(MOST_CLASSES, n // 2):
+        first = next(path for paths in parts.values() for path in paths)
+        raise DataError(
+            f"{first}: the target has {len(texts)} different texts in {n} rows, as "
+            f"{formats.printable(min(texts), 40)!r}, which are no classes; "
+            "dataset.source.columns.target=NAME chooses another column, dataset.task=multiclass "
+            "takes them all the same"
+        )
     return "binary" if len(seen) == 2 else "multiclass"
 
 
