@@ -12,6 +12,8 @@ from typing import Any
 
 _MODULES = {
     "AESVC": "kbench.methods.approximate.aesvm",
+    "ASkotchClassifier": "kbench.methods.stochastic.askotch",
+    "ASkotchRegressor": "kbench.methods.stochastic.askotch",
     "ApproximateRidge": "kbench.methods.approximate.approximate_ridge",
     "ApproximateRidgeClassifier": "kbench.methods.approximate.approximate_ridge",
     "BaggingSVC": "kbench.methods.divide.bagging_svc",
@@ -51,6 +53,8 @@ _MODULES = {
     "RACQPClassifier": "kbench.methods.hss.racqp",
     "ReducedSetSVC": "kbench.methods.fast_prediction.reduced_set",
     "SDCAClassifier": "kbench.methods.stochastic.sdca",
+    "SDDClassifier": "kbench.methods.stochastic.stochastic_dual",
+    "SDDRegressor": "kbench.methods.stochastic.stochastic_dual",
     "SparsePrimalSVC": "kbench.methods.approximate.spsvm",
     "SubsampleSVC": "kbench.methods.divide.subsample_svc",
     "SupportCurves": "kbench.methods.diagnostics.support_curves",

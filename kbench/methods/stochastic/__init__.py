@@ -1,4 +1,5 @@
-"""Estimators that visit rows or batches one after the other: doubly SGD, NORMA, SDCA, LaSVM.
+"""Estimators that visit rows or batches one after the other: doubly SGD, NORMA, SDCA, LaSVM,
+and full kernel ridge by randomised steps (ASkotch, stochastic dual descent, EigenPro).
 
 They make passes over the rows and can stop after any step. Exact solvers that visit coordinates
 inside are in `exact`.

@@ -120,11 +120,11 @@ def solve_cg(
     else:
         reason = "max_iter" if n_iter >= max_iter else "max_time"
     if alpha is not None and not converged:
-        X *= _best_multiple(X, B, B - R - alpha * X, alpha)
+        X *= best_multiple(X, B, B - R - alpha * X, alpha)
     return CGResult(X, n_iter, residual, converged, indefinite, reason)
 
 
-def _best_multiple(X: np.ndarray, B: np.ndarray, KX: np.ndarray, alpha: float) -> np.ndarray:
+def best_multiple(X: np.ndarray, B: np.ndarray, KX: np.ndarray, alpha: float) -> np.ndarray:
     """Return t : (m,) that minimises ||b - t K x||^2 + alpha t^2 x'Kx; all (n, m)."""
     fitted = np.einsum("ij,ij->j", B, KX)
     size = np.einsum("ij,ij->j", KX, KX) + alpha * np.einsum("ij,ij->j", X, KX)

@@ -1,0 +1,126 @@
+"""Common part of the estimators that solve full kernel ridge regression by randomised steps.
+
+They minimise the same objective as `KernelRidge`, (K + alpha I) c = y, without a factorisation: each
+step takes the kernel values of some rows with all rows, and memory is O(n).
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from kbench.approximation import Machine
+from kbench.kernels import KernelMatrix
+from kbench.methods.base.limits import MAX_TIME
+from kbench.methods.base.ridge import KernelParameter, KernelRidgeEstimator, warn_unconverged
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.solvers.ridge.descent import DescentResult
+from kbench.trace import Deadline, Trace
+
+
+@dataclass(eq=False, repr=False)
+class RidgeDescent(KernelRidgeEstimator):
+    """Base class of ASkotch, stochastic dual descent and EigenPro.
+
+    Parameters
+    ----------
+    alpha : float or "loo", default="loo"
+        Added to the diagonal of the kernel matrix: lambda of the papers.
+        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
+    kernel : str or callable, default="rbf"
+        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
+    gamma : float or {"scale", "auto"}, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
+    tol : float, default=1e-4
+        Largest relative residual of (K + alpha I) C = Y, with kernel values in float64.
+    max_iter : int
+        Largest number of steps.
+    max_time : float or None, default=None
+        As in `KernelSVC`; it is checked between steps.
+    fit_intercept : bool, default=False
+        As in `KernelRidge`.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    dual_coef_ : (n, m) float64
+    n_iter_ : int
+        Steps.
+    residual_ : (m,) float64
+        Relative residual of each target; `DescentResult` says at which rows.
+    converged_ : bool
+        Whether all are at most `tol`. If not, the coefficients are the best multiple of the last
+        ones, and a ConvergenceWarning says so.
+    kernel_entries_ : int
+    n_parameters_ : int
+        Numbers of the rows and of the coefficients.
+    timings_ : dict of str to float
+        Seconds of "solve".
+    model_bytes_, n_features_in_ : int
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **KernelRidgeEstimator._parameter_constraints,
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
+        "random_state": ["random_state"],
+    }
+
+    alpha: float | str = "loo"
+    _: KW_ONLY
+    kernel: KernelParameter = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: float = 1e-4
+    max_iter: int = 10_000
+    max_time: float | None = None
+    random_state: Any = None
+
+    @abstractmethod
+    def _descend(self, kernel: KernelMatrix, Y: np.ndarray, **limits: Any) -> DescentResult:
+        """Solve the system; `limits` are the last arguments of the solvers, from `tol` on."""
+
+    def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+        deadline = Deadline(self.max_time, trace)
+        with trace.phase("solve"):
+            kernel = KernelMatrix(self._kernel(X), X)
+
+            def machine(coef: np.ndarray) -> KernelExpansion:
+                return KernelExpansion(
+                    kernel, np.arange(len(coef)), coef, prediction_dtype(kernel, coef)
+                )
+
+            def predictor(coef: np.ndarray) -> Callable[[Any], np.ndarray]:
+                def predict(rows: Any) -> np.ndarray:
+                    self._machine = machine(coef)
+                    return np.asarray(self.predict(rows))  # type: ignore[attr-defined]
+
+                return predict
+
+            result = self._descend(
+                kernel,
+                Y,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                max_time=deadline.seconds_left(),
+                rng=check_random_state(self.random_state),
+                trace=trace,
+                predictor=predictor,
+            )
+        warn_unconverged(result, self)
+        self.dual_coef_, self.residual_ = result.x, result.residual
+        self.n_iter_, self.converged_ = result.n_iter, result.converged
+        for name, value in result.chosen.items():
+            setattr(self, f"{name}_", value)
+        self.kernel_entries_ = kernel.n_entries
+        self.n_parameters_ = X.shape[0] * X.shape[1] + result.x.size
+        return machine(result.x)

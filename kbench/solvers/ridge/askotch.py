@@ -1,0 +1,197 @@
+"""Skotch and ASkotch: kernel ridge by randomised block steps, preconditioned within the block.
+
+Rathore, Frangella, Yang, Derezinski and Udell, "Have ASkotch: A Neat Solution for Large-scale
+Kernel Ridge Regression" (arXiv 2407.10070). With K_lambda = K + lambda I, W of the paper is X here:
+
+    beta = 1 - (mu / nu)^1/2,  gamma = 1 / (mu nu)^1/2,  alpha = 1 / (1 + gamma nu)
+    w = v = z = 0
+    repeat:
+        B = b rows, drawn uniformly without replacement
+        K^ = Nystrom approximation of K_BB of rank r
+        rho = lambda + lambda_r(K^)                         (or lambda: `damped` false)
+        L = lambda_1((K^ + rho I)^-1/2 (K_BB + lambda I) (K^ + rho I)^-1/2), by 10 power steps
+        d = (K^ + rho I)^-1 (K_lambda z - y)_B / L
+        w = z - I_B d
+        v = beta v + (1 - beta) z - gamma I_B d
+        z = alpha v + (1 - alpha) w                         (Skotch: z = w)
+
+The paper's automatic parameters are mu = lambda, nu = n / b. Its theory needs mu nu <= 1, so mu is
+at most b / n here. If the blocks are a large part of the rows, n / b can be too small a nu, and the
+iterates diverge: then nu is doubled, and the descent goes on from the best z.
+
+Nystrom (Frangella, Tropp and Udell 2023, Algorithm 2.1), with an orthonormal basis Q of the range
+of Gaussian test vectors and s = eps tr(K_BB):
+
+    Y = K_BB Q + s Q,   C'C = Q'Y,   F = Y C^-1,   K^ = F F'
+
+The paper takes s away from the eigenvalues of F F', which is what rounding adds to them; here the
+smallest one has it taken away where it is the damping. By Woodbury's identity,
+
+    (F F' + rho I)^-1 x = (x - F (F'F + rho I)^-1 F'x) / rho
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+
+from kbench.intrinsics.products import matmul
+from kbench.kernels import KernelMatrix
+from kbench.solvers.ridge.descent import Descent, DescentResult, Predictor
+from kbench.trace import Trace
+
+# Steps of the power iteration for L, as in the paper.
+_POWER_STEPS = 10
+# The iterates diverge if the estimated residual is above this, where coefficients 0 have 1: the
+# momentum lets it rise and fall.
+_DIVERGED = 10.0
+
+
+def solve_askotch(
+    kernel: KernelMatrix,
+    Y: np.ndarray,
+    alpha: float,
+    *,
+    block_size: int,
+    rank: int,
+    accelerated: bool = True,
+    damped: bool = True,
+    mu: float | None = None,
+    nu: float | None = None,
+    tol: float = 1e-4,
+    max_iter: int = 10_000,
+    max_time: float | None = None,
+    rng: np.random.RandomState,
+    trace: Trace | None = None,
+    predictor: Predictor | None = None,
+) -> DescentResult:
+    """Coefficients of kernel ridge regression, (K + alpha I) X = Y.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    Y : (n, m) float64
+    alpha : float, > 0
+        lambda of the paper.
+    block_size : int, at most n
+    rank : int
+        r; at most `block_size` columns are used.
+    accelerated : bool
+        False is Skotch.
+    damped : bool
+        Whether rho contains the smallest eigenvalue of K^.
+    mu, nu : float, optional
+        None are the automatic parameters.
+    tol, max_iter, max_time, rng, trace, predictor
+        As in `Descent`.
+
+    Notes
+    -----
+    A block takes b (n + b) kernel values, O(b^2 (r + m)) and O(n m); memory is O(n m + b^2).
+    """
+    n, b = len(kernel), block_size
+    nu = n / b if nu is None else nu
+    mu = min(alpha, 1.0 / nu) if mu is None else mu
+    state = Descent(
+        kernel,
+        Y,
+        alpha,
+        tol=tol,
+        max_iter=max_iter,
+        max_time=max_time,
+        trace=Trace() if trace is None else trace,
+        predictor=predictor,
+        rng=rng,
+    )
+    w = np.zeros(Y.shape)
+    v, z, best, lowest = w.copy(), w.copy(), w, 1.0
+    while state.goes_on(w):
+        block = np.sort(rng.choice(n, b, replace=False))
+        gram = state.kernel.block(block, state.kernel.points(block)).astype(np.float64)
+        precondition = block_inverse(gram, alpha, rank, state.kernel.dtype, rng, damped=damped)
+        L = _largest_eigenvalue(gram, alpha, precondition, rng)
+        step = precondition(state.gradient(block, z)) / L
+        if not accelerated:
+            z[block] -= step
+            w = z
+            continue
+        estimate = float(state.estimate().max())
+        if not estimate <= _DIVERGED:
+            nu *= 2.0
+            mu = min(mu, 1.0 / nu)
+            w, v, z = best, best.copy(), best.copy()
+            state.forget()
+            continue
+        if state.is_pass and estimate < lowest:
+            best, lowest = z, estimate
+        keep, gain = 1.0 - np.sqrt(mu / nu), 1.0 / np.sqrt(mu * nu)
+        mix = 1.0 / (1.0 + gain * nu)
+        w = z.copy()
+        w[block] -= step
+        v *= keep
+        v += (1.0 - keep) * z
+        v[block] -= gain * step
+        z = mix * v + (1.0 - mix) * w
+    return state.result(w, mu=mu, nu=nu)
+
+
+def block_inverse(
+    gram: np.ndarray,
+    alpha: float,
+    rank: int,
+    dtype: np.dtype,
+    rng: np.random.RandomState,
+    *,
+    damped: bool,
+) -> Callable[[np.ndarray], np.ndarray]:
+    """V -> (K^ + rho I)^-1 V for a block K_BB = gram : (b, b) float64.
+
+    dtype : precision of the kernel values, whose rounding the shift s covers
+    """
+    b = len(gram)
+    Q = np.linalg.qr(rng.normal(size=(b, min(rank, b))))[0]
+    image = matmul(gram, Q)
+    eps = float(np.finfo(dtype).eps)
+    shift = eps * max(float(np.trace(gram)), eps)
+    while True:
+        Y = image + shift * Q
+        inner = matmul(Q.T, Y)
+        try:
+            C = scipy.linalg.cholesky(0.5 * (inner + inner.T), check_finite=False)
+            break
+        except scipy.linalg.LinAlgError:
+            shift *= 10.0
+    F = scipy.linalg.solve_triangular(C, Y.T, trans=1, check_finite=False).T
+    core = matmul(F.T, F)
+    rho = alpha
+    if damped:
+        smallest = scipy.linalg.eigvalsh(core, subset_by_index=[0, 0], check_finite=False)
+        rho += max(float(smallest[0]) - shift, 0.0)
+    core[np.diag_indices_from(core)] += rho
+    factor = scipy.linalg.cho_factor(core, overwrite_a=True, check_finite=False)
+
+    def apply(V: np.ndarray) -> np.ndarray:
+        inside = scipy.linalg.cho_solve(factor, matmul(F.T, V), check_finite=False)
+        return (V - matmul(F, inside)) / rho
+
+    return apply
+
+
+def _largest_eigenvalue(
+    gram: np.ndarray,
+    alpha: float,
+    precondition: Callable[[np.ndarray], np.ndarray],
+    rng: np.random.RandomState,
+) -> float:
+    """lambda_1 of P^-1 H, H = gram + alpha I, which is that of P^-1/2 H P^-1/2.
+
+    P^-1 H is symmetric in the inner product of H, in which the quotient of the last step is taken.
+    """
+    vector = rng.normal(size=(len(gram), 1))
+    quotient = 1.0
+    for _ in range(_POWER_STEPS):
+        image = matmul(gram, vector) + alpha * vector
+        after = precondition(image)
+        quotient = float((image * after).sum() / (image * vector).sum())
+        vector = after / np.linalg.norm(after)
+    return quotient
