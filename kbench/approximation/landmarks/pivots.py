@@ -31,13 +31,23 @@ def randomly_pivoted_landmarks(
 
     O(n size (d + size)) time, n size numbers.
     """
+    return randomly_pivoted_cholesky(kernel, size, rng)[0]
+
+
+def randomly_pivoted_cholesky(
+    kernel: KernelMatrix, size: int, rng: np.random.RandomState, block: int = _BLOCK
+) -> tuple[np.ndarray, np.ndarray]:
+    """The landmarks, and F : (n, r) float32 with F F' = K_nS K_SS^-1 K_Sn, which is near K.
+
+    block : pivots proposed at a time
+    """
     n = len(kernel)
     left = kernel.diagonal()
     limit = _NEGLIGIBLE * left.sum()
     factor = np.empty((n, size), np.float32)
     chosen: list[int] = []
     while len(chosen) < size and left.sum() > limit:
-        proposed = rng.choice(n, _BLOCK, p=left / left.sum())
+        proposed = rng.choice(n, block, p=left / left.sum())
         pivots = _thinned(kernel, factor[:, : len(chosen)], proposed, left, rng)
         pivots = pivots[: size - len(chosen)]
         step = kernel.block(pivots).T - matmul(
@@ -51,7 +61,7 @@ def randomly_pivoted_landmarks(
         left = np.maximum(left - np.square(factor[:, columns]).sum(axis=1), 0.0)
         left[pivots] = 0.0
         chosen.extend(pivots.tolist())
-    return np.array(chosen)
+    return np.array(chosen), factor[:, : len(chosen)]
 
 
 def _thinned(

@@ -16,6 +16,11 @@ rows P, and p may exceed m,
     A'A = (n / p) T^-T K_pm' K_pm T^-1 + alpha I,
 
 so that the preconditioner is accurate for a smaller m. If P is the landmarks, it is the paper's.
+KRILL (Diaz, Epperly, Frangella, Tropp and Webber, "Robust, Randomized Preconditioning for Kernel
+Ridge Regression", arXiv 2304.12465) estimates it from all rows, by a sparse random sign embedding
+Phi of 2 m rows: each column has 8 entries of +-1 / sqrt(8), and
+
+    A'A = T^-T (Phi K_nm)' (Phi K_nm) T^-1 + alpha I.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -23,9 +28,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import Machine, kernel_error
 from kbench.approximation.clipped import clipped
@@ -47,6 +53,9 @@ from kbench.trace import Deadline, Trace
 # Rows per block of float64 kernel values with the landmarks when the preconditioner is made: more
 # rows take more memory (8 bytes for each row and landmark), fewer make GEMM slower. Set by hand.
 _BATCH = 512
+# Rows of KRILL's embedding for each landmark, and entries in a column of it, as in its paper.
+_EMBEDDED = 2
+_ENTRIES = 8
 
 
 @dataclass(eq=False, repr=False)
@@ -75,6 +84,9 @@ class FalkonRidge(KernelRidgeEstimator):
         p, the number of rows, drawn without replacement, from which the preconditioner is made.
         None is 8 `n_components`. 0 uses the landmarks, as the paper does: the preconditioner costs
         less, and more iterations follow.
+    preconditioner : {"rows", "krill"} or None, default=None
+        "rows" (None): from `preconditioner_rows` rows. "krill": from a random embedding of all
+        rows, which takes n m kernel values more and no parameter.
     memory_mb : float, default=2048.0
         Memory in MiB for kernel values between rows and landmarks. If they need more, they are not
         stored, but computed again for every product.
@@ -114,6 +126,7 @@ class FalkonRidge(KernelRidgeEstimator):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_time": MAX_TIME,
         "preconditioner_rows": [Interval(Integral, 0, None, closed="left"), None],
+        "preconditioner": [StrOptions({"rows", "krill"}), None],
         "memory_mb": [Interval(Real, 0, None, closed="left")],
         "error_rows": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
@@ -130,6 +143,7 @@ class FalkonRidge(KernelRidgeEstimator):
     max_iter: int = 100
     max_time: float | None = None
     preconditioner_rows: int | None = None
+    preconditioner: str | None = None
     memory_mb: float = 2048.0
     error_rows: int = 1000
     random_state: Any = None
@@ -142,9 +156,9 @@ class FalkonRidge(KernelRidgeEstimator):
         chosen = np.sort(rng.choice(n, m, replace=False))
         with trace.phase("landmarks"):
             kernel = KernelMatrix(self._kernel(X), X)
-            T, A = self._preconditioner(kernel, chosen, rng)
-        with trace.phase("solve"):
             columns = _Columns(kernel, chosen, self.memory_mb)
+            T, A = self._preconditioner(kernel, chosen, columns, rng)
+        with trace.phase("solve"):
 
             def to_coef(beta: np.ndarray) -> np.ndarray:
                 return solve_triangular(T, solve_triangular(A, beta))
@@ -179,7 +193,11 @@ class FalkonRidge(KernelRidgeEstimator):
         return KernelExpansion(kernel, chosen, self.dual_coef_, dtype)
 
     def _preconditioner(
-        self, kernel: KernelMatrix, chosen: np.ndarray, rng: np.random.RandomState
+        self,
+        kernel: KernelMatrix,
+        chosen: np.ndarray,
+        columns: "_Columns",
+        rng: np.random.RandomState,
     ) -> tuple[np.ndarray, np.ndarray]:
         """T and A of the module's docstring; (m, m) upper triangular, float64."""
         n, m = len(kernel), len(chosen)
@@ -190,6 +208,25 @@ class FalkonRidge(KernelRidgeEstimator):
         # A ridge of that size on the diagonal damps them.
         gram[np.diag_indices(m)] += np.finfo(np.float32).eps * gram.diagonal().max()
         T = cholesky(gram, overwrite_a=True)
+        if self.preconditioner == "krill":
+            embedded = columns.embedded(_sign_embedding(_EMBEDDED * m, n, rng))
+            whitened = solve_triangular(T, embedded.T, trans=1, overwrite_b=True)
+            square = matmul(whitened, whitened.T)
+        else:
+            square = self._square_of_rows(exact, chosen, landmarks, T, rng)
+        square[np.diag_indices(m)] += self.alpha_
+        return T, cholesky(square, overwrite_a=True)
+
+    def _square_of_rows(
+        self,
+        exact: KernelMatrix,
+        chosen: np.ndarray,
+        landmarks: Any,
+        T: np.ndarray,
+        rng: np.random.RandomState,
+    ) -> np.ndarray:
+        """(n / p) T^-T K_pm' K_pm T^-1 of the module's docstring; (m, m)."""
+        n, m = len(exact), len(chosen)
         p = 8 * m if self.preconditioner_rows is None else self.preconditioner_rows
         rows = rng.choice(n, min(n, p), replace=False) if p else chosen
         square = np.zeros((m, m))
@@ -197,9 +234,7 @@ class FalkonRidge(KernelRidgeEstimator):
             block = exact.block(rows[start : start + _BATCH], landmarks)
             whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
             square += matmul(whitened, whitened.T)
-        square *= n / len(rows)
-        square[np.diag_indices(m)] += self.alpha_
-        return T, cholesky(square, overwrite_a=True)
+        return square * (n / len(rows))
 
 
 class FalkonRegressor(RidgeRegressorMixin, FalkonRidge):
@@ -244,6 +279,26 @@ class _Columns:
             rows = slice(start, start + _BATCH)
             out += matmul(self._held[rows].astype(np.float64).T, U[rows])
         return out
+
+    def embedded(self, Phi: sp.csc_array) -> np.ndarray:
+        """Phi K_nm; (p, n) -> (p, m) float64."""
+        landmarks = self._kernel.points(self._chosen)
+        out = np.zeros((Phi.shape[0], len(self._chosen)))
+        for start in range(0, len(self._everything), _BATCH):
+            rows = self._everything[start : start + _BATCH]
+            held = self._held
+            values = self._kernel.block(rows, landmarks) if held is None else held[rows]
+            out += matmul(Phi[:, start : start + _BATCH], values.astype(np.float64))
+        return out
+
+
+def _sign_embedding(p: int, n: int, rng: np.random.RandomState) -> sp.csc_array:
+    """Phi : (p, n), each column of length 1 with a random sign in each of 8 groups."""
+    entries = min(_ENTRIES, p)
+    edges = np.linspace(0, p, entries + 1).astype(np.intp)
+    rows = (edges[:-1] + rng.uniform(size=(n, entries)) * np.diff(edges)).astype(np.intp).ravel()
+    signs = rng.choice([-1.0, 1.0], n * entries) / np.sqrt(entries)
+    return sp.csc_array((signs, rows, entries * np.arange(n + 1)), shape=(p, n))
 
 
 class _Spanned:

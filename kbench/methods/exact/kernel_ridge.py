@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FactoredKernel, LowRankKernel, Machine, Nystrom
+from kbench.approximation.landmarks.pivots import randomly_pivoted_cholesky
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
@@ -28,7 +29,13 @@ from kbench.methods.base.ridge import (
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
+from kbench.solvers.ridge.kernel_ridge import low_rank_inverse
 from kbench.trace import Deadline, Trace
+
+# Pivots that accelerated randomly pivoted Cholesky proposes at a time: this part of the landmarks,
+# and at least so many. Larger blocks make matrix products faster, and more proposals are rejected.
+_BLOCKS = 10
+_LEAST_BLOCK = 64
 
 
 @dataclass(eq=False, repr=False)
@@ -52,6 +59,11 @@ class ExactRidge(KernelRidgeEstimator):
         to `tol`.
     n_landmarks : int, default=1000
         For "pcg": rows chosen by randomly pivoted Cholesky. More of them save iterations.
+    preconditioner : {"nystrom", "rpcholesky"} or None, default=None
+        For "pcg". "nystrom" (None): the Nystrom approximation at landmarks, which are chosen among
+        a sample of the rows if there are many. "rpcholesky": the factor of accelerated randomly
+        pivoted Cholesky (Epperly, Tropp and Webber 2024) on all rows, which takes n `n_landmarks`
+        kernel values.
     tol : float, default=1e-8
         Largest relative residual of (K + alpha I) C = Y, with kernel values in float64.
     max_iter : int, default=200
@@ -72,7 +84,7 @@ class ExactRidge(KernelRidgeEstimator):
     n_iter_ : int
     converged_ : bool
     kernel_entries_ : int
-        Kernel values computed, without those of the choice of landmarks.
+        Kernel values computed, without those of the choice of landmarks by "nystrom".
     n_parameters_ : int
         n^2, the entries of the kernel matrix.
     timings_ : dict of str to float
@@ -89,6 +101,7 @@ class ExactRidge(KernelRidgeEstimator):
         **KernelRidgeEstimator._parameter_constraints,
         "solver": [StrOptions({"cholesky", "pcg"})],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "preconditioner": [StrOptions({"nystrom", "rpcholesky"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_time": MAX_TIME,
@@ -104,6 +117,7 @@ class ExactRidge(KernelRidgeEstimator):
     coef0: float = 0.0
     solver: str = "cholesky"
     n_landmarks: int = 1000
+    preconditioner: str | None = None
     tol: float = 1e-8
     max_iter: int = 200
     max_time: float | None = None
@@ -161,6 +175,14 @@ class ExactRidge(KernelRidgeEstimator):
                 f"memory_mb={self.memory_mb:g}; use fewer landmarks"
             )
         # The landmarks change the number of iterations, not the solution, so the seed is fixed.
+        if self.preconditioner == "rpcholesky":
+            kernel = KernelMatrix(self._kernel(X), X, self.dtype)
+            block = max(_LEAST_BLOCK, size // _BLOCKS)
+            rng = np.random.RandomState(0)
+            factor = randomly_pivoted_cholesky(kernel, size, rng, block)[1]
+            if scale is not None:
+                factor = factor * scale[:, None].astype(factor.dtype)
+            return low_rank_inverse(factor, self.alpha_), kernel.n_entries
         feature_map = Nystrom(
             size,
             **self._landmark_kernel(X),
@@ -196,7 +218,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     coef0 : float, default=1
     kernel_params : dict or None, default=None
         Further arguments of a callable kernel.
-    solver, n_landmarks, tol, max_iter, max_time, dtype, memory_mb
+    solver, n_landmarks, preconditioner, tol, max_iter, max_time, dtype, memory_mb
         As in `ExactRidge`.
 
     Attributes

@@ -1,7 +1,7 @@
 """Common part of the estimators that solve full kernel ridge regression by randomised steps.
 
-They minimise the same objective as `KernelRidge`, (K + alpha I) c = y, without a factorisation: each
-step takes the kernel values of some rows with all rows, and memory is O(n).
+They solve the system of `KernelRidge`, (K + alpha I) c = y, without a factorisation: each step
+takes the kernel values of some rows with all rows, and memory is O(n).
 """
 
 from abc import abstractmethod

@@ -1,4 +1,4 @@
-"""Stochastic dual descent beside its pseudocode in NumPy, and its solutions beside the direct one."""
+"""Stochastic dual descent beside its pseudocode in NumPy, and beside the direct solution."""
 
 import numpy as np
 import pytest
