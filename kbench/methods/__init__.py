@@ -29,6 +29,8 @@ _MODULES = {
     "DivisionBound": "kbench.methods.diagnostics.division_bound",
     "DoublySGDClassifier": "kbench.methods.stochastic.doubly_sgd",
     "DoublySGDRegressor": "kbench.methods.stochastic.doubly_sgd",
+    "EigenProClassifier": "kbench.methods.stochastic.eigenpro",
+    "EigenProRegressor": "kbench.methods.stochastic.eigenpro",
     "FalkonClassifier": "kbench.methods.approximate.falkon",
     "FalkonRegressor": "kbench.methods.approximate.falkon",
     "HSSADMMClassifier": "kbench.methods.hss.hss_admm",

@@ -1,0 +1,104 @@
+"""EigenPro 2: kernel regression by stochastic gradients in a kernel with lowered eigenvalues.
+
+Ma and Belkin, "Kernel Machines That Adapt to GPUs for Effective Large Batch Training" (MLSys 2019);
+the algorithm is `kbench.solvers.ridge.eigenpro`.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.kernels import KernelMatrix
+from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeRegressorMixin
+from kbench.methods.stochastic.ridge_descent import RidgeDescent
+from kbench.solvers.ridge.descent import DescentResult
+from kbench.solvers.ridge.eigenpro import solve_eigenpro
+
+# The paper's sample of rows: up to the first number of rows the second, above it the third.
+_MANY_ROWS, _SAMPLE, _LARGER_SAMPLE = 100_000, 2_000, 12_000
+
+
+@dataclass(eq=False, repr=False)
+class EigenProRidge(RidgeDescent):
+    """Kernel regression by EigenPro 2; base of the regressor and the classifier.
+
+    The parameters and attributes that are not listed are those of `RidgeDescent`.
+
+    Parameters
+    ----------
+    alpha : float or "loo", default="loo"
+        As in `RidgeDescent`, or 0 as in the paper, which regularises by `max_iter` alone.
+    batch_size : int, default=1024
+        Largest number of rows of a step. The paper's is what fills a GPU; a core is filled by few.
+    subsample_size : int or None, default=None
+        s, rows of which eigenvectors are computed; None is the paper's 2,000 for up to 100,000 rows
+        and 12,000 for more.
+    n_directions : int or None, default=None
+        q: the eigenvalues above the q-th are lowered to it. None is the largest for which batches
+        of `batch_size` rows are not too large for the kernel.
+    max_iter : int, default=2000
+        Number of steps.
+
+    Attributes
+    ----------
+    step_size_ : float
+        eta of the last step: it is halved, and the descent begins anew, where it diverges.
+    directions_ : float
+        q
+
+    Notes
+    -----
+    O(s^3) time to begin with; a step takes b (n + s) kernel values for b rows. Memory is
+    O(n m + s^2). Prediction costs O(n d) a row.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **RidgeDescent._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "subsample_size": [Interval(Integral, 1, None, closed="left"), None],
+        "n_directions": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    _: KW_ONLY
+    batch_size: int = 1024
+    subsample_size: int | None = None
+    n_directions: int | None = None
+    max_iter: int = 2000
+
+    def _descend(self, kernel: KernelMatrix, Y: np.ndarray, **limits: Any) -> DescentResult:
+        n = len(kernel)
+        size = self.subsample_size
+        if size is None:
+            size = _SAMPLE if n <= _MANY_ROWS else _LARGER_SAMPLE
+        return solve_eigenpro(
+            kernel,
+            Y,
+            self.alpha_,
+            batch_size=min(self.batch_size, n),
+            subsample_size=min(size, n),
+            n_directions=self.n_directions,
+            **limits,
+        )
+
+
+class EigenProRegressor(RidgeRegressorMixin, EigenProRidge):
+    """Kernel regression by EigenPro 2; parameters and attributes as in `EigenProRidge`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kbench.methods import EigenProRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = EigenProRegressor(0.1, gamma=50.0, random_state=0).fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.3
+    True
+    """
+
+
+@dataclass(eq=False, repr=False)
+class EigenProClassifier(RidgeClassifierMixin, EigenProRidge):
+    """Classification by EigenPro 2; parameters and attributes as in `EigenProRidge`."""

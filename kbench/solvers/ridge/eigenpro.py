@@ -1,0 +1,151 @@
+"""EigenPro 2: stochastic gradients in a kernel whose leading eigenvalues are lowered.
+
+Ma and Belkin, "Kernel Machines That Adapt to GPUs for Effective Large Batch Training" (MLSys 2019).
+Of s sampled rows S, K_SS / s has eigenvalues l_1 >= l_2 >= ... and eigenvectors e_i. Lowering the
+first q - 1 eigenvalues to l_q makes the kernel k_P with
+
+    lambda_1(k_P) = l_q,    beta(k_P) = max_x k(x, x) - sum_{i < q} (l_i - l_q) psi_i(x)^2,
+    psi_i(x) = e_i' k(S, x) / (s^1/2 l_i)
+
+whose critical batch size, beyond which larger batches need as many steps, is beta / lambda_1. With
+the largest batch size m that the processor takes well, q is the largest for which the critical
+batch size is at most m, and the step size is the optimal one:
+
+    eta / m = 1 / (beta(k_P) + (m - 1) l_q)
+    repeat:
+        B = the next m rows of a random order
+        g = K_B a - y_B
+        a_B = a_B - (eta / m) g
+        a_S = a_S + (eta / m) sum_{i < q} (1 - l_q / l_i) / (s l_i) e_i e_i' K_SB g
+
+The paper has no ridge. With lambda > 0, g = K_B a + lambda a_B - y_B, and lambda is added to beta.
+The eigenvalues of K + lambda I are lowered then: 1 - (l_q + lambda / n) / (l_i + lambda / n)
+takes the place of 1 - l_q / l_i, since the others are never below lambda / n.
+Eigenvalues of a sample are those of all rows but for its errors: where the residual grows, eta is
+halved, and the descent begins anew.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.linalg
+
+from kbench.intrinsics.products import matmul
+from kbench.kernels import KernelMatrix
+from kbench.solvers.ridge.descent import Descent, DescentResult, Predictor
+from kbench.trace import Trace
+
+# The descent diverges if the estimated residual is above this: coefficients 0 have 1.
+_DIVERGED = 3.0
+# Largest q: more eigenvectors cost more in each step, and the last ones of a sample are noise.
+_DIRECTIONS = 400
+# Eigenvalues below this multiple of the largest are rounding errors of float32 kernel values.
+_NEGLIGIBLE = 1e-6
+
+
+def solve_eigenpro(
+    kernel: KernelMatrix,
+    Y: np.ndarray,
+    alpha: float,
+    *,
+    batch_size: int,
+    subsample_size: int,
+    n_directions: int | None = None,
+    tol: float = 1e-4,
+    max_iter: int = 2000,
+    max_time: float | None = None,
+    rng: np.random.RandomState,
+    trace: Trace | None = None,
+    predictor: Predictor | None = None,
+) -> DescentResult:
+    """Coefficients of kernel regression, (K + alpha I) X = Y.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    Y : (n, m) float64
+    alpha : float, >= 0
+        0 in the paper.
+    batch_size : int, at most n
+        m, the number of rows of a step.
+    subsample_size : int, at most n
+        s
+    n_directions : int, optional
+        q; None is the paper's choice.
+    tol, max_iter, max_time, rng, trace, predictor
+        As in `Descent`.
+
+    Notes
+    -----
+    O(s^3) time to begin with, and b (n + s) kernel values and O(s q) for a step of b rows; memory
+    is O(n m + s^2).
+    """
+    n = len(kernel)
+    sample = np.sort(rng.choice(n, subsample_size, replace=False))
+    vectors, weights, bottom, beta = _directions(
+        kernel, sample, batch_size, n_directions, alpha / n
+    )
+    step = 1.0 / (beta + alpha + (batch_size - 1) * bottom)
+    state = Descent(
+        kernel,
+        Y,
+        alpha,
+        tol=tol,
+        max_iter=max_iter,
+        max_time=max_time,
+        trace=Trace() if trace is None else trace,
+        predictor=predictor,
+        rng=rng,
+    )
+    a = np.zeros(Y.shape)
+    batches = _passes(n, batch_size, rng)
+    while state.goes_on(a):
+        block = next(batches)
+        g = state.gradient(block, a)
+        if not state.estimate().max() <= _DIVERGED:
+            step *= 0.5
+            a = np.zeros(Y.shape)
+            state.forget()
+            continue
+        seen = state.kernel.product(block, g, rows=sample)
+        a = a.copy()  # the trace may still show what it was
+        a[block] -= step * g
+        a[sample] += step * matmul(vectors, weights[:, None] * matmul(vectors.T, seen))
+    return state.result(a, step_size=step * batch_size, directions=float(len(weights) + 1))
+
+
+def _directions(
+    kernel: KernelMatrix, sample: np.ndarray, batch_size: int, q: int | None, ridge: float
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Eigenvectors e_i : (s, q - 1), their weights (1 - l_q / l_i) / (s l_i), l_q and beta(k_P).
+
+    ridge : lambda / n
+    """
+    s, tiny = len(sample), np.finfo(np.float64).tiny
+    gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
+    top = min(s, _DIRECTIONS + 1 if q is None else q)
+    values, vectors = scipy.linalg.eigh(gram, subset_by_index=[s - top, s - 1])
+    values, vectors = values[::-1] / s, vectors[:, ::-1]
+    kept = max(1, int((values > _NEGLIGIBLE * values[0]).sum()))
+    values, vectors = np.maximum(values[:kept], tiny), vectors[:, :kept]
+    # l_i psi_i(x)^2 at the rows of the sample.
+    squares = s * np.square(vectors) * values
+    diagonal = gram.diagonal()
+    shifted = values + ridge
+    # For each q, what is taken away of k(x, x): the sum over i < q of (1 - l_q / l_i) l_i psi_i^2.
+    lowered = np.cumsum(squares, axis=1) - np.cumsum(squares / shifted, axis=1) * shifted
+    betas = np.maximum((diagonal[:, None] - lowered).max(axis=0), tiny)
+    if q is None:
+        critical = (betas + ridge * len(kernel)) / shifted
+        q = max(1, int((critical <= batch_size).sum()))
+    q = min(q, kept)
+    weights = (1.0 - shifted[q - 1] / shifted[: q - 1]) / (s * values[: q - 1])
+    return vectors[:, : q - 1], weights, float(values[q - 1]), float(betas[q - 1])
+
+
+def _passes(n: int, b: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
+    """Batches of b rows of endless passes in random orders; the rest of a pass is left out."""
+    while True:
+        order = rng.permutation(n)
+        for start in range(0, n - b + 1, b):
+            yield np.sort(order[start : start + b])

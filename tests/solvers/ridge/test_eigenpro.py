@@ -1,0 +1,116 @@
+"""EigenPro 2 beside its pseudocode in NumPy, and its solutions beside the direct one."""
+
+import numpy as np
+import pytest
+
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.solvers.ridge.eigenpro import _directions, solve_eigenpro
+from kbench.trace import Trace
+
+KERNELS = ["rbf", "laplacian", "matern32", "matern52"]
+
+
+def problem(kernel="rbf", n=120, m=2, gamma=0.3, dtype=np.float64):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    Y = np.sin(X.sum(axis=1))[:, None] + 0.1 * rng.normal(size=(n, m))
+    return KernelMatrix(make_kernel(kernel, X, gamma=gamma, degree=3, coef0=0.0), X, dtype), Y
+
+
+def reference(K, Y, lam, m, s, q, steps, seed):
+    """The algorithm of the paper with dense matrices."""
+    rng, n = np.random.RandomState(seed), len(K)
+    S = np.sort(rng.choice(n, s, replace=False))
+    K_SS = K[np.ix_(S, S)]
+    values, e = np.linalg.eigh(K_SS / s)
+    values, e = values[::-1], e[:, ::-1]
+    psi = [e[:, i] @ K_SS / (np.sqrt(s) * values[i]) for i in range(q - 1)]
+    low = [1.0 - (values[q - 1] + lam / n) / (values[i] + lam / n) for i in range(q - 1)]
+    beta = (np.diag(K_SS) - sum(low[i] * values[i] * psi[i] ** 2 for i in range(q - 1))).max()
+    step = 1.0 / (beta + lam + (m - 1) * values[q - 1])
+    a, order = np.zeros(Y.shape), []
+    for _ in range(steps):
+        if len(order) < m:
+            order = list(rng.permutation(n))
+        B, order = np.sort(order[:m]), order[m:]
+        g = K[B] @ a + lam * a[B] - Y[B]
+        a[B] -= step * g
+        for i in range(q - 1):
+            component = e[:, i] @ K[np.ix_(S, B)] @ g
+            a[S] += step * low[i] / (s * values[i]) * np.outer(e[:, i], component)
+    return a
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("q", [1, 6])
+@pytest.mark.parametrize("lam", [0.0, 0.05])
+def test_iterates_are_those_of_the_pseudocode(kernel, q, lam):
+    matrix, Y = problem(kernel)
+    shown = []
+    solve_eigenpro(
+        matrix,
+        Y,
+        lam,
+        batch_size=24,
+        subsample_size=50,
+        n_directions=q,
+        tol=1e-12,
+        max_iter=12,
+        rng=np.random.RandomState(3),
+        trace=Trace(lambda _, state: shown.append(state["predict"])),
+        predictor=lambda x: x.copy(),
+    )
+    K = matrix.block(np.arange(len(Y)))
+    before = reference(K, Y, lam, 24, 50, q, 11, 3)
+    np.testing.assert_allclose(shown[-2], before, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch_size", [30, 120])
+def test_the_solution_is_the_direct_one(kernel, dtype, batch_size):
+    matrix, Y = problem(kernel, dtype=dtype)
+    options = {"batch_size": batch_size, "subsample_size": 120, "max_iter": 4000}
+    result = solve_eigenpro(matrix, Y, 0.5, **options, tol=1e-6, rng=np.random.RandomState(0))
+    assert result.converged
+    K = matrix.astype(np.float64).block(np.arange(len(Y))) + 0.5 * np.eye(len(Y))
+    residual = np.linalg.norm(Y - K @ result.x, axis=0) / np.linalg.norm(Y, axis=0)
+    assert residual.max() <= 1e-6
+    np.testing.assert_allclose(result.x, np.linalg.solve(K, Y), atol=5e-5)
+
+
+def test_interpolation_without_a_ridge():
+    matrix, Y = problem("laplacian", m=1)
+    options = {"batch_size": 40, "subsample_size": 120, "max_iter": 4000}
+    result = solve_eigenpro(matrix, Y, 0.0, **options, tol=1e-6, rng=np.random.RandomState(0))
+    assert result.converged
+    K = matrix.block(np.arange(len(Y)))
+    np.testing.assert_allclose(K @ result.x, Y, atol=1e-5)
+
+
+def test_lowered_eigenvalues_take_fewer_steps():
+    steps = []
+    for q in (1, None):
+        matrix, Y = problem(n=300, m=1)
+        options = {"batch_size": 100, "subsample_size": 300, "n_directions": q}
+        rng = np.random.RandomState(0)
+        steps.append(solve_eigenpro(matrix, Y, 1.0, **options, tol=1e-3, rng=rng).n_iter)
+    assert steps[1] < 0.5 * steps[0]
+
+
+@pytest.mark.parametrize("batch_size", [1, 10, 100])
+def test_the_automatic_q_is_the_largest_whose_critical_batch_is_not_exceeded(batch_size):
+    matrix, _ = problem(n=200)
+    sample = np.arange(200)
+    vectors, weights, bottom, beta = _directions(matrix, sample, batch_size, None, 0.0)
+    q = len(weights) + 1
+    assert q == 1 or beta / bottom <= batch_size
+    _, _, next_bottom, next_beta = _directions(matrix, sample, batch_size, q + 1, 0.0)
+    assert next_beta / next_bottom > batch_size
+    # In the lowered kernel the first q eigenvalues are the q-th one.
+    K = matrix.block(sample)
+    lowered = (
+        K - 200 * (vectors * (np.linalg.eigvalsh(K)[::-1][: q - 1] / 200 - bottom)) @ vectors.T
+    )
+    np.testing.assert_allclose(np.linalg.eigvalsh(lowered)[-1], 200 * bottom, rtol=1e-8)
+    np.testing.assert_allclose(lowered.diagonal().max(), beta, rtol=1e-8)
