@@ -93,8 +93,7 @@ def inverse(factor: tuple[np.ndarray, bool]) -> Callable[[np.ndarray], np.ndarra
 def low_rank_inverse(F: np.ndarray, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
     """V -> (F F' + alpha I)^-1 V for F : (n, r), float32 or float64; float64.
 
-    O(n r^2 + r^3 / 3) time to make; O(n r) to apply, in float64: V and what is subtracted from it
-    are alike in the leading directions.
+    O(n r^2 + r^3 / 3) time to make; O(n r) to apply, with products in the precision of F.
     """
     batches = [slice(start, start + _BATCH) for start in range(0, len(F), _BATCH)]
     core = alpha * np.eye(F.shape[1])
@@ -105,11 +104,11 @@ def low_rank_inverse(F: np.ndarray, alpha: float) -> Callable[[np.ndarray], np.n
     def apply(V: np.ndarray) -> np.ndarray:
         inner = np.zeros((F.shape[1], V.shape[1]))
         for rows in batches:
-            inner += matmul(F[rows].T.astype(np.float64), V[rows])
-        inner = scipy.linalg.cho_solve(factor, inner, check_finite=False)
+            inner += matmul(F[rows].T, V[rows].astype(F.dtype))
+        inner = scipy.linalg.cho_solve(factor, inner, check_finite=False).astype(F.dtype)
         out = np.empty(V.shape)
         for rows in batches:
-            out[rows] = (V[rows] - matmul(F[rows].astype(np.float64), inner)) / alpha
+            out[rows] = (V[rows] - matmul(F[rows], inner)) / alpha
         return out
 
     return apply

@@ -31,13 +31,13 @@ def test_the_factor_is_the_nystrom_approximation_at_its_pivots(kernel, block):
     np.testing.assert_allclose(F @ F.T, nystrom, atol=2e-4)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_low_rank_inverse(dtype):
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 0.05), (np.float64, 1e-8)])
+def test_the_low_rank_inverse(dtype, tolerance):
     F = np.random.RandomState(0).normal(size=(5000, 7)).astype(dtype)
     V = np.random.RandomState(1).normal(size=(5000, 2))
     solved = low_rank_inverse(F, 0.3)(V)
     exact = F.astype(np.float64)
-    np.testing.assert_allclose(exact @ (exact.T @ solved) + 0.3 * solved, V, atol=1e-3)
+    np.testing.assert_allclose(exact @ (exact.T @ solved) + 0.3 * solved, V, atol=tolerance)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
