@@ -107,6 +107,18 @@ RUNS = {
     "bench_overhead": (["3"], {}),
     "bench_prediction": (["ijcnn1"], {}),
     "bench_reader": (["kdd.svm"], {}),
+    "bench_ridge_descent": (
+        [],
+        {
+            "N": 300,
+            "D": 3,
+            "SECONDS": 0.05,
+            "COVTYPE_SECONDS": 0.05,
+            "KERNELS": ("rbf",),
+            "BLOCK_ROWS": 60,
+            "BLOCKS": (25, 100),
+        },
+    ),
     "bench_report": (["30"], {}),
     "bench_small": (["--only", "iris", "--repeats", "1"], {}),
     "bench_start": (["--only", "import KernelSVC"], {}),
