@@ -10,12 +10,16 @@ from sklearn.datasets import load_iris
 from kbench.approximation import RandomFourierFeatures
 from kbench.methods import (
     NORMA,
+    ASkotchClassifier,
     DoublySGDClassifier,
     DoublySGDRegressor,
+    EigenProRegressor,
     KernelSDCA,
     LinearizedSVC,
     PegasosClassifier,
     SDCAClassifier,
+    SDDClassifier,
+    SDDRegressor,
 )
 from kbench.trace import Trace
 
@@ -30,6 +34,10 @@ MACHINES = [
     *PASSES,
     SDCAClassifier(40, gamma=0.5, nu=1e-3, max_iter=5, random_state=0),
     LinearizedSVC(RandomFourierFeatures(40, gamma=0.5), random_state=0),
+    ASkotchClassifier(0.1, gamma=0.5, block_size=30, random_state=0),
+    SDDClassifier(0.1, gamma=0.5, batch_size=30, max_iter=300, random_state=0),
+    SDDRegressor(1e-3, gamma=0.5, batch_size=30, max_iter=50, random_state=0),
+    EigenProRegressor(0.1, gamma=0.5, batch_size=30, fit_intercept=True, random_state=0),
 ]
 
 

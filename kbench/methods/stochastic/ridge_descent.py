@@ -102,7 +102,7 @@ class RidgeDescent(KernelRidgeEstimator):
             def predictor(coef: np.ndarray) -> Callable[[Any], np.ndarray]:
                 def predict(rows: Any) -> np.ndarray:
                     self._machine = machine(coef)
-                    return np.asarray(self.predict(rows))  # type: ignore[attr-defined]
+                    return np.asarray(self.predict(rows))
 
                 return predict
 

@@ -81,7 +81,7 @@ def solve_askotch(
     damped : bool
         Whether rho contains the smallest eigenvalue of K^.
     mu, nu : float, optional
-        None are the automatic parameters.
+        None are the automatic parameters; mu is at most nu and 1 / nu.
     tol, max_iter, max_time, rng, trace, predictor
         As in `Descent`.
 
@@ -92,6 +92,8 @@ def solve_askotch(
     n, b = len(kernel), block_size
     nu = n / b if nu is None else nu
     mu = min(alpha, 1.0 / nu) if mu is None else mu
+    if mu * nu > 1.0 + 1e-12 or mu > nu:
+        raise ValueError(f"mu={mu:g} is above 1 / nu or nu, nu={nu:g}; lower mu")
     state = Descent(
         kernel,
         Y,

@@ -25,6 +25,8 @@ _MEASURED = 2000
 # Least number of blocks in an estimate of the residual: in fewer large ones, a row with most of the
 # residual may be missing. Set by hand.
 _WINDOW = 10
+# Rows of a block of the residual at all rows, between which the time limit is looked at.
+_ROWS = 4096
 # States that the trace gets during a pass over the rows.
 _SHOWN = 10
 # Rounding of float32 kernel values that a gradient may contain, as a fraction of it. Whenever the
@@ -136,6 +138,8 @@ class Descent:
         """Whether another block follows x : (n, m); shows x to the trace."""
         if self.is_pass and self.estimate().max() <= self._threshold:
             residual = self.residual(x)
+            if residual is None:
+                return False
             if residual.max() <= self._tol:
                 self._result = residual, "tol"
                 return False
@@ -165,10 +169,18 @@ class Descent:
         squares = np.sum([square for _, square in self._recent], axis=0)
         return np.sqrt(squares * (len(self.B) / self._n_recent)) / self._norm
 
-    def residual(self, x: np.ndarray) -> np.ndarray:
-        """Relative residual of x : (n, m) at all rows, in float64; (m,). n^2 kernel values."""
-        error = self._exact.product(self._everything, x) + self.alpha * x - self.B
-        return np.linalg.norm(error, axis=0) / self._norm
+    def residual(self, x: np.ndarray) -> np.ndarray | None:
+        """Relative residual of x : (n, m) at all rows, in float64; (m,). n^2 kernel values.
+
+        None if the time is over before all rows are visited.
+        """
+        squares = np.zeros(x.shape[1])
+        for start in range(0, len(x), _ROWS):
+            if start and self._deadline.passed:
+                return None
+            rows = self._everything[start : start + _ROWS]
+            squares += np.square(self._gradient(self._exact, rows, x)).sum(axis=0)
+        return np.sqrt(squares) / self._norm
 
     def result(self, x: np.ndarray, **chosen: float) -> DescentResult:
         """The outcome that ends with x : (n, m).
@@ -184,9 +196,11 @@ class Descent:
             error = np.linalg.norm(values + self.alpha * x[rows] - self.B[rows], axis=0)
             residual = error / np.where(norm == 0.0, 1.0, norm)
             reason = "max_iter" if self.n_iter >= self._max_iter else "max_time"
-            if residual.max() <= self._tol and (size == len(x) or reason == "max_iter"):
-                residual = residual if size == len(x) else self.residual(x)
-            if residual.max() <= self._tol and reason != "max_time":
+            if size < len(x) and reason == "max_iter" and residual.max() <= self._tol:
+                everywhere = self.residual(x)
+                residual = residual if everywhere is None else everywhere
+                size = len(x) if everywhere is not None else size
+            if size == len(x) and residual.max() <= self._tol:
                 self._result = residual, "tol"
             else:
                 x = x * best_multiple(x[rows], self.B[rows], values, self.alpha)
