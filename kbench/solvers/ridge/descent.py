@@ -106,7 +106,9 @@ class Descent:
         self._everything = np.arange(len(kernel))
         self._norm = np.linalg.norm(B, axis=0)
         self._norm[self._norm == 0.0] = 1.0
-        self._accurate = np.inf  # the estimate at which rounding was looked at last
+        self._accurate = (
+            2.0  # the estimate at which rounding was looked at last; 1 at coefficients 0
+        )
         # Rows and sums of squares of the blocks of the last pass.
         self._recent: deque[tuple[int, np.ndarray]] = deque()
         self._n_recent = self._samples = self._n_shown = 0
