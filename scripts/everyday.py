@@ -126,8 +126,8 @@ def of_target(change: Callable[..., np.ndarray], **options: Any) -> Callable[...
     return make
 
 
-def heavy_rows(n: int, rng: np.random.Generator) -> Any:
-    X = rng.standard_t(2, size=(n, 8))
+def heavy_rows(n: int, rng: np.random.Generator, d: int = 8) -> Any:
+    X = rng.standard_t(2, size=(n, d))
     return X, smooth(X) + 0.1 * rng.normal(size=n)
 
 
@@ -169,9 +169,9 @@ def words(n: int, rng: np.random.Generator) -> Any:
     return X, (X @ effects + 0.5 * rng.normal(size=n) > np.median(X @ effects)).astype(int)
 
 
-def many_classes(n: int, rng: np.random.Generator) -> Any:
-    y = rng.integers(0, 26, n)
-    centres = np.random.default_rng(0).normal(size=(26, 10))
+def many_classes(n: int, rng: np.random.Generator, k: int = 26) -> Any:
+    y = rng.integers(0, k, n)
+    centres = np.random.default_rng(0).normal(size=(k, 10))
     return centres[y] + 0.5 * rng.normal(size=(n, 10)), y
 
 
@@ -278,10 +278,13 @@ def estimators(*, classify: bool) -> Iterator[tuple[str, Any]]:
 def losses(model: Any, data: Data) -> np.ndarray:
     """Losses of the fitted model at the test rows, (t,)."""
     X, y, X_test, y_test = data
-    predicted = model.fit(X, y).predict(X_test)
-    if is_class_target(y):
-        return np.asarray(predicted != y_test, float)
-    return (predicted - y_test) ** 2
+    return losses_at(model.fit(X, y), X_test, y_test)
+
+
+def losses_at(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Losses of a fitted model at rows X with targets y, (len(y),)."""
+    predicted = model.predict(X)
+    return np.asarray(predicted != y, float) if is_class_target(y) else (predicted - y) ** 2
 
 
 def excess(own: np.ndarray, other: np.ndarray) -> float:

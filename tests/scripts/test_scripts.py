@@ -54,6 +54,7 @@ RUNS = {
         ["run", "rows.csv", "--problems", "20 rows", "20 labels", "--only", "KernelSVC", "exact"],
         {},
     ),
+    "bench_everyday": (["--only", "mixture 4", "--C", "1", "--pairs", "1"], {}),
     "ablate_tuned": (["POINTS", "--seeds", "1", "--rows", "60", "--sets", "diabetes"], {}),
     "ablate_svm": (
         ["--only", "ijcnn1", "--switch", "groups", "--repeats", "1", "--limit", "5"],
