@@ -27,7 +27,6 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "M
 
 import everyday as made  # noqa: E402
 import numpy as np  # noqa: E402
-from everyday import generated  # noqa: E402
 from sklearn import datasets, ensemble  # noqa: E402
 from sklearn.preprocessing import StandardScaler, normalize  # noqa: E402
 from sklearn.svm import SVC, SVR  # noqa: E402
@@ -36,7 +35,6 @@ from kbench import methods  # noqa: E402
 
 Rows = tuple[np.ndarray, np.ndarray]
 _ONCE = 20.0  # CPU seconds of a peer above which one fit stands for all pairs
-_HELD_OUT = 2000  # rows that --automatic predicts
 
 
 class Line(NamedTuple):
@@ -90,32 +88,29 @@ def embeddings(n: int, rng: np.random.Generator, d: int, k: int) -> Rows:
 
 adult = labels(table, 0.25)
 heavy = partial(made.heavy_rows, d=20)
-mixture = partial(generated, datasets.make_classification)
-friedman1 = generated(datasets.make_friedman1, noise=1.0)
+mixture = partial(made.generated, datasets.make_classification)
+friedman1 = made.generated(datasets.make_friedman1, noise=1.0)
 several = mixture(n_features=18, n_informative=8, n_clusters_per_class=4)
 LINES = {
     "one-hot table": Line(adult),
     "one-hot table, raw": Line(adult, raw=True),
-    "sparse binary, 3 %": Line(labels(made.words, 0.03)),
+    "sparse binary, 3 %": Line(partial(made.words, positive=0.03)),
     "noise": Line(made.of_target(lambda y, rng: rng.integers(0, 2, len(y)), d=10), 5000),
     "heavy tails": Line(labels(heavy, 0.5), 6000),
     "mixture 50, flipped": Line(mixture(n_features=50, n_informative=10, flip_y=0.1)),
     "mixture 4": Line(mixture(n_features=4, n_informative=4, n_redundant=0), 3089),
     "6 classes": Line(mixture(n_features=36, n_informative=12, n_classes=6), 4435),
     "26 classes": Line(made.many_classes, 5000),
-    "moons": Line(generated(datasets.make_moons, noise=0.3)),
-    "circles": Line(generated(datasets.make_circles, noise=0.2, factor=0.5)),
-    "blobs": Line(generated(datasets.make_blobs, centers=5, cluster_std=4.0)),
-    "quantiles": Line(generated(datasets.make_gaussian_quantiles, n_features=8)),
-    "hastie": Line(generated(datasets.make_hastie_10_2)),
+    "moons": Line(made.generated(datasets.make_moons, noise=0.3)),
+    "circles": Line(made.generated(datasets.make_circles, noise=0.2, factor=0.5)),
+    "hastie": Line(made.generated(datasets.make_hastie_10_2)),
     "checkerboard": Line(made.checkerboard),
     "linear classes": Line(labels(made.linear_target, 0.3)),
     "regression, heavy tails": Line(heavy),
     "friedman1": Line(friedman1),
-    "friedman2": Line(generated(datasets.make_friedman2, noise=20.0)),
-    "friedman3": Line(generated(datasets.make_friedman3, noise=0.1)),
+    "friedman2": Line(made.generated(datasets.make_friedman2, noise=20.0)),
+    "friedman3": Line(made.generated(datasets.make_friedman3, noise=0.1)),
     "smooth, 26 columns": Line(partial(made.normal_rows, d=26)),
-    "s curve": Line(generated(datasets.make_s_curve, noise=0.1)),
     "43,000 heavy tails": Line(make_heavy, 43_000, (50.0,)),
     "embeddings 384": Line(partial(embeddings, d=384, k=2), Cs=(1.0, 10.0), raw=True),
     "embeddings 768": Line(partial(embeddings, d=768, k=5), Cs=(1.0, 10.0), raw=True),
@@ -165,7 +160,7 @@ def compared(name: str, line: Line, C: float, pairs: int) -> float:
 
 def automatic(name: str, method: str, line: Line) -> None:
     """Print the seconds and the error of an estimator that chooses its parameters."""
-    X, y = line.data(_HELD_OUT)
+    X, y = line.data(extra=2000)
     kind, n = "Classifier" if made.is_class_target(y) else "Regressor", line.rows
     for cls in (getattr(methods, method), getattr(ensemble, f"HistGradientBoosting{kind}")):
         model = cls(random_state=0).fit(X[:600], y[:600])
@@ -181,7 +176,7 @@ def main() -> None:
     parser.add_argument("--C", nargs="+", type=float, metavar="C")
     parser.add_argument("--pairs", type=int, default=3, metavar="P")
     parser.add_argument("--automatic", action="store_true")
-    parser.add_argument("--list", action="store_true", help="print the names of the lines")
+    parser.add_argument("--list", action="store_true", help="names of the lines")
     options = parser.parse_args()
     known: dict[str, Any] = AUTOMATIC if options.automatic else LINES
     if set(options.only or ()) - set(known) or options.list:
@@ -195,10 +190,10 @@ def main() -> None:
             continue
         for C in options.C or LINES[name].Cs:
             ratios.setdefault(C, []).append(compared(name, LINES[name], C, options.pairs))
-    for C, of_C in sorted(ratios.items()):
-        print(f"C={C:<4g} lowest {min(of_C):.2f}, mean {statistics.geometric_mean(of_C):.2f}")
-    if every := [ratio for of_C in ratios.values() for ratio in of_C]:
-        print(f"{len(every)} lines, geometric mean {statistics.geometric_mean(every):.2f}")
+    every = [ratio for of_C in ratios.values() for ratio in of_C]
+    for C, some in [*sorted(ratios.items()), ("any", every)] if every else []:
+        mean = statistics.geometric_mean(some)
+        print(f"C={C:<4} {len(some)} lines, lowest {min(some):.2f}, geometric mean {mean:.2f}")
 
 
 if __name__ == "__main__":

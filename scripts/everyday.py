@@ -163,10 +163,11 @@ def exclusive_or(n: int, rng: np.random.Generator) -> Any:
     return X, (X[:, 0] * X[:, 1] > 0).astype(int)
 
 
-def words(n: int, rng: np.random.Generator) -> Any:
+def words(n: int, rng: np.random.Generator, positive: float = 0.5) -> Any:
     X = (rng.random((n, 300)) < np.linspace(0.2, 0.005, 300)).astype(float)
     effects = np.random.default_rng(0).normal(size=300)
-    return X, (X @ effects + 0.5 * rng.normal(size=n) > np.median(X @ effects)).astype(int)
+    threshold = np.quantile(X @ effects, 1.0 - positive)
+    return X, (X @ effects + 0.5 * rng.normal(size=n) > threshold).astype(int)
 
 
 def many_classes(n: int, rng: np.random.Generator, k: int = 26) -> Any:
