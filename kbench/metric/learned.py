@@ -7,13 +7,15 @@ feature machine.
       M = mean over rows of grad f grad f',  f = sum_i c_i k_M(x_i, .)
     keep the M with the lowest error on held-out rows; it may be the first one, I
 
+The rounds of every kernel, structure and ridge take few rows. The best ones go on with more rows.
+
 A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for feature learning in neural
 networks and backpropagation-free machine learning models", Science 383, 2024, Algorithm 1
 (recursive feature machine). D. Beaglehole, D. Holzmuller, A. Radhakrishnan, M. Belkin, "xRFM",
 2025, choose kernel, ridge and rounds by held-out rows, too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -48,9 +50,13 @@ from kbench.validated import require_target_range, validate_data
 
 # Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-# A second kernel is fitted at full size if its error in the search was within this factor of the
-# lowest; 2,000 rows do not rank kernels that are closer.
-_CLOSE = 1.05
+# Kernels are compared at full size if their errors in the search were within this factor of the
+# lowest: 1,500 rows do not rank kernels that are closer.
+_CLOSE = 1.15
+# Factor by which the error of a metric that `max_rows` rows taught may exceed that of the metric of
+# the search, which was chosen by the same held-out rows: that makes its error the lower one by luck
+# where few rows teach a full metric.
+_SAME = 1.05
 # Rows on which the maps of columns are compared, and by how much one must lower the held-out error
 # of the one before it in the order of their names.
 _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
@@ -65,6 +71,8 @@ _WIDE, _WIDE_SEARCH = 256, 1024
 _MAPPED_ROWS = 50_000
 # Maximal number of held-out rows: 4,000 estimate an error rate of 10 % to half a point.
 _MAX_HELD_OUT = 4000
+# Maximal number of held-out rows of the search, whose kernel values take longer than the others.
+_SEARCH_HELD_OUT = 2000
 
 
 @dataclass(eq=False, repr=False)
@@ -90,19 +98,20 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         keeps `transform` linear. "auto" compares all, with and without indicators of the values of
         integer columns. CSR rows are always standardised.
     n_rounds : int, default=3
-        Most rounds; fewer are used where the held-out error is lower.
+        Most rounds of the search, and as many again with more rows; fewer are used where the
+        held-out error is lower, and none follows one that gained less than a per cent of it.
     ridge : float or "auto", default="auto"
     rank : int or None, default=None
         Most columns of the map, those of the largest eigenvalues of M; None keeps every direction.
     task : {"auto", "classification", "regression"}, default="auto"
         What y is. "auto" uses scikit-learn's `type_of_target`: integers are
         classes.
-    max_rows : int, default=8000
+    max_rows : int, default=4000
         Rows that the metric is learned from, the held-out rows left out; of d > 256 features it is
         sqrt(256 / d) times as many.
-    search_rows : int, default=2000
-        Rows on which kernel, structure and ridge are compared, before one choice is fitted to
-        `max_rows`; of d > 1024 features it is sqrt(1024 / d) times as many.
+    search_rows : int, default=1500
+        Rows on which kernel, structure and ridge are compared, before the best metrics are learned
+        further from `max_rows`; of d > 1024 features it is sqrt(1024 / d) times as many.
     gradient_rows : int, default=2500
         Rows at which gradients are taken.
     validation_fraction : float, default=0.2
@@ -135,7 +144,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     Notes
     -----
-    A round with n rows costs O(n^3 / 3 + n^2 d + a n d m) time for a gradient rows and m outputs,
+    The search makes about 70 factorisations of `search_rows` rows, full size eight at most. A round
+    with n rows costs O(n^3 / 3 + n^2 d + a n d m) time for a gradient rows and m outputs,
     and 4 n^2 bytes.
 
     It does not help where all features matter alike (the map is then close to the identity, and
@@ -185,8 +195,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     ridge: float | str = "auto"
     rank: int | None = None
     task: str = "auto"
-    max_rows: int = 8000
-    search_rows: int = 2000
+    max_rows: int = 4000
+    search_rows: int = 1500
     gradient_rows: int = 2500
     validation_fraction: float = 0.2
     random_state: Any = None
@@ -245,50 +255,39 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
 
         def compare(
-            data: Problem, scaling: str, options: Sequence[tuple[str, Any]], **how: Any
+            data: Problem, scaling: str, options: Mapping[str, Sequence[Any]], **how: Any
         ) -> list[Candidate]:
             """The best candidate of each kernel, the lowest error first."""
             best: dict[str, Candidate] = {}
-            for kernel, structure in options:
-                for candidate in search.metrics(data, kernel, structure, **how):
+            for kernel, structures in options.items():
+                for candidate in search.metrics(data, kernel, structures, **how):
                     self._note(candidate, scaling, trace)
                     if kernel not in best or candidate.error < best[kernel].error:
                         best[kernel] = candidate
             return sorted(best.values(), key=lambda candidate: candidate.error)
 
-        options = [
-            (kernel, structure)
-            for kernel in self._kernels()
-            for structure in self._structures(kernel)
-        ]
+        options = {kernel: self._structures(kernel) for kernel in self._kernels()}
         scaling, indicators = self._scaling(sample, problem, compare, ridges)
         self.scaling_ = scaling + ("+indicators" if indicators else "")
         d = self.n_features_in_
         n_search = min(_rows_of(self.search_rows, d, _WIDE_SEARCH), len(training))
         n_all = min(_rows_of(self.max_rows, d, _WIDE), len(training))
-        data = problem(scaling, indicators, n_search, _MAX_HELD_OUT)
+        data = problem(scaling, indicators, n_search, _SEARCH_HELD_OUT)
         if "laplacian" in self._kernels() and data.X.shape[1] > MAX_L1:
             data = replace(data, steep=search.steepest(data, ridges))
         best, *others = compare(data, self.scaling_, options, ridges=ridges)
-        finalists = [best] + [other for other in others[:1] if other.error <= _CLOSE * best.error]
+        finalists = [best] + [other for other in others if other.error <= _CLOSE * best.error]
         for candidate in search.widths(data, best, ridges):
             self._note(candidate, self.scaling_, trace)
             if candidate.error < finalists[0].error:
                 finalists[0] = candidate
         if n_all > n_search:
             data = problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.steep)
-            fitted = [
-                compare(
-                    data,
-                    self.scaling_,
-                    [(finalist.kernel, self._structure_named(finalist.structure))],
-                    ridges=(finalist.ridge,),
-                    width=finalist.width,
-                    max_rise=MAX_RISE_AT_FULL_SIZE,
-                )[0]
-                for finalist in finalists
-            ]
-            finalists = sorted(fitted, key=lambda candidate: candidate.error)
+            finalists = self._at_full_size(finalists, data, search, trace)
+            if len(ridges) > 1:
+                other = search.neighbouring_ridges(data, finalists[0])
+                self._note(other, self.scaling_, trace)
+                finalists = sorted([finalists[0], other], key=lambda each: each.error)
         chosen = finalists[0]
         few = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
         if few and not data.beyond_luck(chosen.root, chosen.kernel, chosen.gamma, chosen.ridge):
@@ -296,6 +295,45 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             chosen = replace(chosen, ridge=LARGER_RIDGES[-1])
         self._set(chosen, data.scaler)
         return self
+
+    def _at_full_size(
+        self, finalists: Sequence[Candidate], data: Problem, search: Rounds, trace: Trace
+    ) -> list[Candidate]:
+        """The metrics of `max_rows` rows, the best one first.
+
+        The rounds of the finalists go on in turns, at first of all, then of two, then of one. The
+        metric of the search is left out if a later one, which more rows taught, is about as good.
+        """
+        rounds = [
+            search.metrics(
+                data,
+                finalist.kernel,
+                [self._structure_named(finalist.structure)],
+                ridges=(finalist.ridge,),
+                width=finalist.width,
+                max_rise=MAX_RISE_AT_FULL_SIZE,
+                start=finalist,
+            )
+            for finalist in finalists
+        ]
+        first: list[Candidate] = []
+        later: list[Candidate] = []
+        while rounds:
+            tried = [(candidate, each) for each in rounds if (candidate := next(each, None))]
+            for candidate, _ in tried:
+                self._note(candidate, self.scaling_, trace)
+            tried.sort(key=lambda pair: pair[0].error)
+            if first:
+                later += [candidate for candidate, _ in tried]
+                rounds = [each for _, each in tried[:1]]
+            else:
+                first = [candidate for candidate, _ in tried]
+                limit = _CLOSE * first[0].error
+                rounds = [each for candidate, each in tried[:2] if candidate.error <= limit]
+        later.sort(key=lambda candidate: candidate.error)
+        allowance = _SAME if first[0].n_round else 1.0
+        is_better = bool(later) and later[0].error < allowance * first[0].error
+        return later if is_better else first
 
     def _note(self, candidate: Candidate, scaling: str, trace: Trace) -> None:
         trace(validation_error=candidate.error)
@@ -334,7 +372,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             data = problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
             # The column maps are much the same for both kernels of order 1/2.
             many = data.X.shape[1] > MAX_L1 and len(kernels) > 1
-            quick = [(kernel, "diagonal") for kernel in (kernels[:1] if many else kernels)]
+            quick = dict.fromkeys(kernels[:1] if many else kernels, ("diagonal",))
             label = name + ("+indicators" if indicators else "")
             return compare(data, label, quick, ridges=ridges[1::2] or ridges, n_rounds=1)[0].error
 

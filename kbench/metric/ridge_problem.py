@@ -82,16 +82,24 @@ class Problem:
         return Z, KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32), gamma
 
     def solve(
-        self, root: np.ndarray, matrix: KernelMatrix, ridges: Sequence[float]
+        self,
+        root: np.ndarray,
+        matrix: KernelMatrix,
+        ridges: Sequence[float],
+        *,
+        beyond: bool = True,
     ) -> tuple[float, float, np.ndarray]:
-        """Lowest held-out error, its ridge and coefficients (n, m)."""
+        """Lowest held-out error, its ridge and coefficients (n, m).
+
+        If the largest of several ridges is the best one, larger ones are tried unless not `beyond`.
+        """
         new = matrix.kernel.prepare(
             apply_root(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
         )
         # Several ridges share the kernel values; one ridge leaves the memory to its factor.
         values = matrix.block(np.arange(len(matrix))) if len(ridges) > 1 else None
         best = self._best(matrix, new, ridges, values)
-        for ridge in LARGER_RIDGES if len(ridges) > 1 else ():
+        for ridge in LARGER_RIDGES if beyond and len(ridges) > 1 else ():
             if best[1] < max(ridges) or ridge <= best[1]:
                 continue
             best = min(best, self._best(matrix, new, (ridge,), values), key=lambda tried: tried[0])

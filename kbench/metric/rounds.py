@@ -14,8 +14,12 @@ from kbench.metric.ridge_problem import LARGER_RIDGES, Problem
 # an octave up to three octaves. Set by hand.
 _WIDTH_STEP, _MAX_WIDTH_STEPS = 2.0, 3
 # Rounds end when the held-out error is at least this multiple of the lowest one: during the search,
-# where a round is cheap and a later one may be better, and at full size. Set by hand.
-_MAX_RISE, MAX_RISE_AT_FULL_SIZE = 1.05, 1.0
+# where a round is cheap and a later one may be better, and at full size, where one that gains less
+# than a per cent is not worth its seconds. Set by hand.
+_MAX_RISE, MAX_RISE_AT_FULL_SIZE = 1.05, 0.99
+# Factor by which the lowest error of a structure after two rounds may exceed that of another one of
+# the same kernel: 2,000 rows do not rank errors that are closer.
+_CLOSE = 1.05
 # Most features that the Laplacian kernel weighs, those with the largest gradients of a Matern
 # ridge regression: its distances are no matrix products, and take about 10 times as long for a
 # feature (`scripts/bench_metric.py`).
@@ -35,6 +39,21 @@ class Candidate:
     width: float  # multiple of `ridge_problem._WIDTH` times the median distance
     root: np.ndarray  # (d, r), M = root root' on standardised features; (d,) of a diagonal M
     n_rows: int
+
+
+@dataclass
+class _Running:
+    """A structure whose rounds go on."""
+
+    structure: Any
+    root: np.ndarray
+    ridges: Sequence[float]
+    lowest: float = np.inf
+    goes_on: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.structure if isinstance(self.structure, str) else "blocks"
 
 
 @dataclass(frozen=True)
@@ -67,20 +86,25 @@ class Rounds:
         self,
         data: Problem,
         kernel: str,
-        structure: Any,
+        structures: Sequence[Any],
         *,
         ridges: Sequence[float],
         width: float = 1.0,
         n_rounds: int | None = None,
         max_rise: float = _MAX_RISE,
+        start: Candidate | None = None,
     ) -> Iterator[Candidate]:
-        """The metrics of rounds 0, 1, ..., each with the best of the ridges.
+        """The metrics of rounds 0, 1, ... of each structure, each with the best of the ridges.
+
+        The rounds go on from `start`, a metric learned of fewer rows, or begin with the identity,
+        whose model all structures share. After the second round, structures whose lowest error
+        exceeds the lowest of all by the factor `_CLOSE` are given up.
 
         Parameters
         ----------
         data : Problem
         kernel : str
-        structure : "full", "diagonal" or (d,) ints
+        structures : sequence of "full", "diagonal" or (d,) ints
             Numbers of groups of features, between which M is zero.
         ridges : sequence of float
             `Problem.solve` adds `LARGER_RIDGES` to them where those are better.
@@ -90,42 +114,73 @@ class Rounds:
             Limit on the rounds, below that of the object.
         max_rise : float
             The multiple of the lowest error at which the rounds end.
+        start : Candidate, optional
         """
         n, d = data.X.shape
         n_rounds = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
-        diagonal = isinstance(structure, str) and structure == "diagonal"
-        root = np.full(d, d**-0.5) if diagonal else np.eye(d) / np.sqrt(d)
-        if kernel == "laplacian" and data.steep is not None:
+        root = np.full(d, d**-0.5) if start is None else start.root
+        before = 0 if start is None else start.n_round
+        if start is None and kernel == "laplacian" and data.steep is not None:
             root = np.zeros(d)
             root[data.steep] = len(data.steep) ** -0.5
         gradient_rows = self.rng.permutation(n)[: self.gradient_rows]
-        name = structure if isinstance(structure, str) else "blocks"
-        lowest, tried_ridges = np.inf, ridges
+        running = [_Running(structure, root, ridges) for structure in structures]
         for n_round in range(n_rounds + 1):
-            Z, matrix, gamma = data.matrix(root, kernel, width, self.rng)
-            error, ridge, coef = data.solve(root, matrix, tried_ridges)
-            yield Candidate(error, n_round, kernel, name, ridge, gamma, width, root, n)
-            if n_round == n_rounds or error >= max_rise * lowest:
-                return
-            lowest = min(lowest, error)
-            # The best ridge of a round is seldom far from that of the round before.
-            if len(ridges) > 1:
-                known = (*ridges, *LARGER_RIDGES)
-                place = known.index(ridge)
-                tried_ridges = known[max(place - 1, 0) : place + 2]
-            G = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=diagonal)
-            del matrix
-            # Gradients with respect to z = root' x become those with respect to x.
-            if diagonal:
-                metric = np.zeros(d)
-                metric[root > 0.0] = root[root > 0.0] * G * root[root > 0.0]
-            else:
-                metric = _blocks(matmul(matmul(root, G), root.T), structure)
-            total = float(metric.sum() if diagonal else np.trace(metric))
-            if not np.isfinite(total) or total <= 0.0:
-                # A constant function has no gradients: there is nothing to learn.
-                return
-            root = np.sqrt(metric / total) if diagonal else square_root(metric / total)
+            shared = None
+            for each in running:
+                if shared is None or n_round > 0:
+                    Z, matrix, gamma = data.matrix(each.root, kernel, width, self.rng)
+                    shared = data.solve(each.root, matrix, each.ridges)
+                error, ridge, coef = shared
+                number = before + n_round
+                yield Candidate(error, number, kernel, each.name, ridge, gamma, width, each.root, n)
+                each.goes_on = n_round < n_rounds and error < max_rise * each.lowest
+                each.lowest = min(each.lowest, error)
+                if not each.goes_on:
+                    continue
+                # The best ridge of a round is seldom far from that of the round before.
+                if len(ridges) > 1:
+                    known = (*ridges, *LARGER_RIDGES)
+                    place = known.index(ridge)
+                    each.ridges = known[max(place - 1, 0) : place + 2]
+                following = self._next_root(each, matrix, Z, coef, gradient_rows)
+                if following is None:
+                    # A constant function has no gradients: there is nothing to learn.
+                    each.goes_on = False
+                else:
+                    each.root = following
+            lowest = min((each.lowest for each in running), default=np.inf)
+            limit = np.inf if n_round == 0 else _CLOSE * lowest
+            running = [each for each in running if each.goes_on and each.lowest <= limit]
+
+    @staticmethod
+    def _next_root(
+        each: "_Running", matrix: Any, Z: np.ndarray, coef: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray | None:
+        """The root of the metric of gradients at some rows, of trace 1; None if they vanish."""
+        root, diagonal = each.root, each.name == "diagonal"
+        G = gradient_outer_product(matrix, Z, coef, rows, diagonal=diagonal)
+        # Gradients with respect to z = root' x become those with respect to x.
+        if root.ndim == 1:
+            used = root > 0.0
+            metric = np.zeros(root.shape * G.ndim)
+            scaled = root[used] * G * (root[used] if diagonal else root[used, None])
+            metric[used if diagonal else np.ix_(used, used)] = scaled
+        else:
+            metric = matmul(matmul(root, G), root.T)
+        if not diagonal:
+            metric = _blocks(metric, each.structure)
+        total = float(metric.sum() if diagonal else np.trace(metric))
+        if not np.isfinite(total) or total <= 0.0:
+            return None
+        return np.sqrt(metric / total) if diagonal else square_root(metric / total)
+
+    def neighbouring_ridges(self, data: Problem, best: Candidate) -> Candidate:
+        """The best metric with a tenth of its ridge or ten times it, whichever errs less."""
+        _, matrix, gamma = data.matrix(best.root, best.kernel, best.width, self.rng)
+        ridges = (0.1 * best.ridge, 10.0 * best.ridge)
+        error, ridge, _ = data.solve(best.root, matrix, ridges, beyond=False)
+        return replace(best, error=error, ridge=ridge, gamma=gamma)
 
     def widths(
         self,

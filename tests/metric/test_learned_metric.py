@@ -1,6 +1,8 @@
 """The learned metric: gradients against finite differences, planes that are recovered, invariances,
 bad columns."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -17,6 +19,7 @@ from kbench.methods import KernelSVC
 from kbench.metric import LearnedMetric, WithMetric
 from kbench.metric.columns import ColumnMap
 from kbench.metric.gradients import gradient_outer_product
+from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
 
 
@@ -274,6 +277,56 @@ def test_fewer_rows_are_used_of_many_features():
         metric = LearnedMetric("diagonal", kernel="rbf", **options).fit(X, X[:, 0])
         rows[d] = sorted({score["n_rows"] for score in metric.scores_})
     assert rows == {256: [40, 80], 1024: [40], 4096: [20]}
+
+
+def scores_and_factorised(monkeypatch, **options):
+    """Candidates of a fit, and the number of rows of every matrix that it factorised."""
+    rows = []
+
+    def counted(matrix, *args, **kwargs):
+        rows.append(len(matrix))
+        return shifted_cholesky(matrix, *args, **kwargs)
+
+    monkeypatch.setattr("kbench.metric.ridge_problem.shifted_cholesky", counted)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 8))
+    y = np.sin(2.0 * X[:, 3]) + X[:, 1] * X[:, 2]
+    sizes = {"max_rows": 400, "search_rows": 150, "random_state": 0}
+    return LearnedMetric(**sizes, **options).fit(X, y).scores_, rows
+
+
+def test_the_search_factorises_few_rows_and_full_size_a_few_matrices(monkeypatch):
+    scores, rows = scores_and_factorised(monkeypatch, kernel="any")
+    assert set(rows) == {150, 400}
+    # Each of three kernels once, two rounds of two of them, two of the best, and two ridges.
+    assert rows.count(400) <= 3 + 2 + 2 + 2
+    of_full_size = [score for score in scores if score["n_rows"] == 400]
+    searched = [score for score in scores if score["n_rows"] == 150]
+    # Full size goes on with a metric of the search.
+    assert {score["round"] for score in searched} == {0, 1, 2, 3}
+    assert 0 not in {score["round"] for score in of_full_size}
+
+
+def test_structures_share_the_model_before_a_metric_is_learned(monkeypatch):
+    scores, rows = scores_and_factorised(monkeypatch, kernel="rbf", n_rounds=0, scaling="standard")
+    alone = rows.copy()
+    rows.clear()
+    _, diagonal = scores_and_factorised(
+        monkeypatch, kernel="rbf", n_rounds=0, scaling="standard", structure="diagonal"
+    )
+    assert alone == diagonal
+    full, weights = (s["error"] for s in scores if s["n_rows"] == 150 and s["width"] == 1.0)
+    assert full == weights
+
+
+def test_a_round_that_gains_little_at_full_size_is_the_last(monkeypatch):
+    scores, _ = scores_and_factorised(monkeypatch, kernel="rbf", structure="diagonal", n_rounds=12)
+    errors = [s["error"] for s in scores if s["n_rows"] == 400]
+    ridges = {s["ridge"] for s in scores if s["n_rows"] == 400}
+    rounds = errors[:-1]
+    assert len(ridges) == 2  # the last model has another ridge
+    assert len(rounds) < 13
+    assert all(after < 0.99 * before for before, after in itertools.pairwise(rounds[:-1]))
 
 
 def test_few_ridges_and_many_give_the_error_of_each():
