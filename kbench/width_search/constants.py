@@ -101,7 +101,7 @@ QUARTILES, HEAVY_TAILS, LARGEST_ERROR = 1.349, 2.0, 3.0
 
 # ---- Ridge models ----------------------------------------------------------------------------
 
-# Rows of the two eigendecompositions and of the inverses of the last rung; O(rows^3) each.
+# Rows of the two eigendecompositions and of the factorisations of the last rung; O(rows^3) each.
 RIDGE_ROWS = (600, 1000, 3000)
 # Octaves of ridge that are tried.
 RIDGES = np.arange(-20.0, 5.0, 2.0)
@@ -110,6 +110,11 @@ RIDGE_STEPS = (2.0, -2.0, 1.0, -1.0)
 # Rows up to which the kernel matrix is factorised (1 GiB of float32), and landmarks of FALKON
 # beyond.
 MAX_FACTORISED, LANDMARKS = 16_384, 3000
+# Rows above which FALKON takes the place of the factorisation, too, if the effective dimension of
+# the model is at most this fraction of the 3,000 rows of the last rung, so that its landmarks span
+# it; and the rows of FALKON's preconditioner, as a multiple of the landmarks. 15,000 rows of 18
+# columns take 4 s instead of 26 at the same error (`scripts/bench_everyday.py --automatic`).
+MAX_SMOOTH, SMOOTH_FRACTION, PRECONDITIONER = 8192, 0.6, 1
 
 # ---- Columns, metrics and budgets --------------------------------------------------------------
 

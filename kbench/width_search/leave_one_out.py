@@ -9,7 +9,7 @@ With K = Q diag(l) Q' and G = K + alpha I, the error of the model without row i 
 eigendecomposition of m rows, O(m^3), gives the errors of all alpha, O(m^2) each. The surface of
 `kbench.width_search.surface`, with v = log2 alpha, extrapolates from few rows to more. Small
 samples mislead where few rows have large errors, or where more rows make models much more local,
-so that models of 3,000 rows come last, each by one inverse of G, a few octaves of width apart.
+so that models of 3,000 rows come last, each by one inverse factor of G, a few octaves of width apart.
 """
 
 import numpy as np
@@ -56,21 +56,28 @@ def errors_by_ridge(K: np.ndarray, y: np.ndarray, alphas: np.ndarray) -> np.ndar
     return errors.reshape(*y.shape, len(alphas))
 
 
-def errors_of_one_ridge(K: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
-    """Leave-one-out errors for one ridge > 0; (m,), from K : (m, m) and y : (m,).
+def errors_of_one_ridge(K: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.ndarray, float]:
+    """Leave-one-out errors (m,) for one ridge > 0, from K : (m, m) and y : (m,), and the effective
+    dimension tr K (K + alpha I)^-1 of the model as a fraction of m.
 
-    Where rounding of K exceeds the ridge, so that K + alpha I is not positive definite, they are
-    those of the model that is zero.
+    (G^-1)_ii is the squared length of a column of the inverse factor, which takes half of what the
+    inverse takes. Where rounding of K exceeds the ridge, so that K + alpha I is not positive
+    definite, the errors are those of the model that is zero.
     """
-    G = np.array(K, np.float64, order="F")
+    m = len(K)
+    # Below the rounding of float32 a factor in float32 would tell nothing.
+    dtype = np.dtype(np.float64 if alpha < m * np.finfo(np.float32).eps else np.float32)
+    G: np.ndarray = np.array(K, dtype, order="F")
     G[np.diag_indices_from(G)] += alpha
     try:
         factor, _ = scipy.linalg.cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
-        return y
-    coef = scipy.linalg.cho_solve((factor, True), y, check_finite=False)
-    inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=True, overwrite_c=True)
-    return coef / inverse.diagonal()
+        return y, 1.0
+    coef = scipy.linalg.cho_solve((factor, True), y.astype(dtype), check_finite=False)
+    (trtri,) = scipy.linalg.get_lapack_funcs(("trtri",), (factor,))
+    inverse, _ = trtri(factor, lower=True, overwrite_c=True)
+    diagonal = np.array([(inverse[i:, i] ** 2).sum() for i in range(m)], np.float64)
+    return coef / diagonal, float(np.clip(1.0 - alpha * diagonal.mean(), 0.0, 1.0))
 
 
 class RidgeSearch:
@@ -84,6 +91,9 @@ class RidgeSearch:
         choice; `relative_deviation` is its sampling error as a fraction of it.
     columns : dict of str to lists
         n_rows, gamma, alpha and error of every model.
+    effective_fraction : float
+        Effective dimension of the best model of the last rung as a fraction of its rows; 1 without
+        that rung.
     seconds_per_product : float
         Measured wall seconds of a multiplication in the factorisations of the search, from which
         the cost of later ones is estimated.
@@ -97,7 +107,7 @@ class RidgeSearch:
     ) -> None:
         n = len(rows)
         self._rows, self._trace, self._deadline = rows, trace, deadline
-        self.seconds_per_product = 0.0
+        self.seconds_per_product, self.effective_fraction = 0.0, 1.0
         self._order = rng.permutation(n)
         deviation = float(y.std())
         self._scale = deviation if deviation > 0.0 else 1.0
@@ -173,11 +183,14 @@ class RidgeSearch:
             ridges = _all_ridges(np.array([u]))
             v = ridges[surface.mean(_at_goal(ridges)).argmin(), 1]
             K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit * 2.0**u)
-            squares = errors_of_one_ridge(K, self._z[sample], float(2.0**v)) ** 2
+            errors, fraction = errors_of_one_ridge(K, self._z[sample], float(2.0**v))
+            squares = errors**2
             self.seconds_per_product = (self._now() - start) / products
             self._record(2, len(sample), u, np.array([v]), squares[:, None])
             measured[u] = float(squares.mean())
             best = min(measured, key=lambda width: measured[width])
+            if best == u:
+                self.effective_fraction = fraction
             widths = (best + step for step in constants.RIDGE_STEPS)
             following = next((width for width in widths if width not in measured), None)
         return self._surface()

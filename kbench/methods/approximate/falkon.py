@@ -30,6 +30,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg.blas import dsyrk
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -229,11 +230,12 @@ class FalkonRidge(KernelRidgeEstimator):
         n, m = len(exact), len(chosen)
         p = 8 * m if self.preconditioner_rows is None else self.preconditioner_rows
         rows = rng.choice(n, min(n, p), replace=False) if p else chosen
-        square = np.zeros((m, m))
+        square = np.zeros((m, m), order="F")
         for start in range(0, len(rows), _BATCH):
             block = exact.block(rows[start : start + _BATCH], landmarks)
             whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
-            square += matmul(whitened, whitened.T)
+            # One triangle is all that `cholesky` reads.
+            square = dsyrk(1.0, whitened, 1.0, square, overwrite_c=True)
         return square * (n / len(rows))
 
 

@@ -15,7 +15,7 @@ from kbench.width_search.leave_one_out import RidgeSearch
 # Multiplications, or what takes as long, of one kernel value besides those of its d features; of
 # conjugate gradients of FALKON for a value between a row and a landmark (30 iterations of two
 # products); and of its preconditioner, as a multiple of the cube of the landmarks.
-_PER_VALUE, _PER_STEPS, _PER_CUBE = 20.0, 60.0, 13.0
+_PER_VALUE, _PER_STEPS, _PER_CUBE = 20.0, 60.0, 5.0
 
 
 class TunedKernelRidge(RegressorMixin, SelfTuning):
@@ -48,10 +48,11 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
 
     Notes
     -----
-    The search takes 14 eigendecompositions of 600 rows, 10 of 1,000 and at most 5 inverses of
-    matrices of 3,000 rows, whatever n is. The kernel matrix of at most 16,384 rows is factorised,
-    O(n^3 / 3), in float64 if the ridge is below n times the rounding of float32; beyond, FALKON
-    has 3,000 landmarks.
+    The search takes 15 eigendecompositions of 600 rows, 10 of 1,000 and at most 5 inverse factors
+    of matrices of 3,000 rows, whatever n is. The kernel matrix of at most 8,192 rows is factorised,
+    O(n^3 / 3), in float64 if the ridge is below n times the rounding of float32; of at most 16,384
+    if the effective dimension of the model exceeds 60 % of those 3,000 rows. Else FALKON has 3,000
+    landmarks.
 
     Examples
     --------
@@ -116,6 +117,8 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
     ) -> KernelRidge | FalkonRegressor:
         """The exact model if there are time and memory for it, or FALKON; sets `reason_`.
 
+        Of many rows FALKON is preferred where its landmarks span the model.
+
         FALKON has as many landmarks as the time that is left is expected to hold.
         """
         n, d = shape
@@ -126,7 +129,9 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             "max_time": seconds_left,
         }
         seconds = result.seconds_per_product * (n**3 / 3 + n * n * (d + _PER_VALUE))
-        if n <= constants.MAX_FACTORISED and (seconds_left is None or 2 * seconds <= seconds_left):
+        is_smooth = result.effective_fraction <= constants.SMOOTH_FRACTION
+        most = constants.MAX_SMOOTH if is_smooth else constants.MAX_FACTORISED
+        if n <= most and (seconds_left is None or 2 * seconds <= seconds_left):
             self.reason_ = f"exact model: factorising {n} rows takes about {seconds:.2g} s"
             # A float32 factor would correct a smaller ridge in hundreds of iterations.
             is_small = self.alpha_ < n * np.finfo(np.float32).eps
@@ -138,10 +143,12 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
                 break
             m = 3 * m // 4
         self.reason_ = (
-            f"FALKON with {m} landmarks: factorising {n} rows takes about {seconds:.2g} s"
+            f"FALKON with {m} landmarks: factorising {n} rows takes about {seconds:.2g} s, and the "
+            f"effective dimension is {result.effective_fraction:.0%} of the search's rows"
         )
         # Not beside the clock: the kernel error costs as much as some iterations.
-        return FalkonRegressor(m, **options, error_rows=0, random_state=int(rng.integers(2**31)))
+        options |= {"preconditioner_rows": constants.PRECONDITIONER * m, "error_rows": 0}
+        return FalkonRegressor(m, **options, random_state=int(rng.integers(2**31)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) float64."""

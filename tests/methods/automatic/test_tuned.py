@@ -8,6 +8,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
 from kbench.methods import (
+    FalkonRegressor,
     KernelRidge,
     KernelSVC,
     KernelSVR,
@@ -407,13 +408,44 @@ def test_leave_one_out_errors_are_those_of_machines_without_the_row():
             rest = np.delete(np.arange(30), i)
             coef = np.linalg.solve(K[np.ix_(rest, rest)] + alpha * np.eye(29), y[rest])
             assert ours[i, j] == pytest.approx(y[i] - K[i, rest] @ coef, abs=1e-6)
-        np.testing.assert_allclose(errors_of_one_ridge(K, y, alpha), ours[:, j], atol=1e-9)
+        # The factor is in float32, whose rounding is far below the ridge.
+        errors, fraction = errors_of_one_ridge(K, y, alpha)
+        np.testing.assert_allclose(errors, ours[:, j], atol=1e-4)
+        dimension = np.trace(np.linalg.solve(K + alpha * np.eye(30), K))
+        assert fraction == pytest.approx(dimension / 30, abs=1e-4)
+
+
+def test_small_ridges_are_factorised_in_float64():
+    X, y = np.random.default_rng(0).normal(size=(2, 30, 2))
+    K = gram(X)[1].matrix(0.5).astype(np.float64) + 1e-6 * np.eye(30)
+    alpha = 1e-7
+    errors, _ = errors_of_one_ridge(K, y[:, 0], alpha)
+    expected = errors_by_ridge(K, y[:, 0], np.array([alpha]))[:, 0]
+    np.testing.assert_allclose(errors, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("limit", "final"), [(0.6, FalkonRegressor), (0.0, KernelRidge)])
+def test_many_rows_are_factorised_only_if_landmarks_cannot_span_the_model(
+    monkeypatch, limit, final
+):
+    monkeypatch.setattr(constants, "RIDGE_ROWS", (60, 80, 120))
+    monkeypatch.setattr(constants, "MAX_SMOOTH", 200)
+    monkeypatch.setattr(constants, "LANDMARKS", 100)
+    monkeypatch.setattr(constants, "SMOOTH_FRACTION", limit)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=300)
+    model = TunedKernelRidge(metric=None, random_state=0).fit(X, y)
+    assert isinstance(model.best_estimator_, final), model.reason_
+    assert model.score(X, y) > 0.9
 
 
 def test_a_ridge_below_the_rounding_of_the_kernel_matrix_predicts_nothing():
     y = np.array([1.0, -2.0])
     indefinite = np.array([[1.0, 1.0 + 1e-7], [1.0 + 1e-7, 1.0]])
-    np.testing.assert_array_equal(errors_of_one_ridge(indefinite, y, 1e-9), y)
+    errors, fraction = errors_of_one_ridge(indefinite, y, 1e-9)
+    np.testing.assert_array_equal(errors, y)
+    assert fraction == 1.0
 
 
 def test_the_ridge_is_as_good_as_that_of_a_grid():
