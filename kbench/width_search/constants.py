@@ -66,6 +66,12 @@ GRID_TUBE, TUBE_OF_ERROR = 0.05, 0.3
 # Deviation that is added to the log error of a model that the limit on steps stopped.
 UNSOLVED_DEVIATION = 0.05
 
+# Pairs of classes of a model of the search. Beyond (35 classes), classes are divided into groups of
+# similar ones, of at least so many classes, and only pairs within a group are solved: with 120
+# classes 7,140 pairs at each width and C took 144 s (`scripts/bench_everyday.py --automatic`).
+# Smaller groups have too few errors to choose by.
+MAX_PAIRS, MIN_GROUP = 600, 14
+
 # ---- Final models of classifiers of many rows ------------------------------------------------
 
 # Kernel values, n^2 times the fraction of support vectors, up to which larger models are

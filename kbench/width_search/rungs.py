@@ -134,7 +134,10 @@ def run(
     # Widths in the middle first: the deadline may leave no time for the others.
     us = sorted({point.u for point in points}, key=lambda u: (abs(u - 1.0), u))
     pace = _Pace(deadline, trace)
-    for number, (training, validation) in enumerate(rung.pairs):
+    pairs = rung.pairs
+    if not rung.is_local:
+        pairs = [part for pair in pairs for part in task.divided(rows, *pair)]
+    for number, (training, validation) in enumerate(pairs):
         # Further cells are left out once the best point has enough errors.
         enough = _relative(losses[losses[:, 0].argmin()]) <= constants.CELL_ERRORS**-0.5
         if rung.is_local and number and enough:
@@ -159,7 +162,7 @@ def run(
                 break
             # A deadline may have left out the last values of C.
             which = which[: len(result.losses)]
-            seconds[which] = pace.ended() / len(which)
+            seconds[which] = task.n_divided * pace.ended() / len(which)
             losses[which] += result.losses
             n_rows[which] += len(validation)
             solved[which] &= result.solved

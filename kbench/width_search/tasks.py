@@ -1,16 +1,19 @@
 """What the search minimises: error rates of classifiers, squared errors of regressions."""
 
+import copy
 import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from kbench.intrinsics.products import matmul
 from kbench.trace import Deadline
 from kbench.width_search import constants
 from kbench.width_search.c_path import along_c, classify, in_time, regress, stored
-from kbench.width_search.gram import Gram
+from kbench.width_search.gram import Gram, Rows
 
 # Limit on steps of a regression for each C on the way to its first one, as a fraction of the limit
 # for that. With 1 and with 0.1, models of bike (C = 64 to 460) take 0.09 to 0.36 s and 0.08 s,
@@ -56,6 +59,15 @@ class Task(Protocol):
     def adapt(self, error: float) -> None:
         """Set what depends on the lowest error of the first rung, before the second one."""
 
+    def divided(
+        self, rows: Rows, training: np.ndarray, validation: np.ndarray
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Training and validation rows of the problems into which these are divided."""
+
+    @property
+    def n_divided(self) -> float:
+        """Time of a model of all rows as a multiple of that of one of the divided problems."""
+
     def arranged(self, training: np.ndarray) -> np.ndarray:
         """Training rows in the order in which `losses` needs them."""
 
@@ -89,6 +101,9 @@ class Task(Protocol):
 class Classification:
     """Classes by pairs, as in `KernelSVC`; two classes are one pair.
 
+    Of more than `constants.MAX_PAIRS` pairs, those within groups of similar classes are taken: a
+    validation row is in the wrong class if another one of the group of its own class wins.
+
     Parameters
     ----------
     index : (n,) class numbers
@@ -108,6 +123,59 @@ class Classification:
         self._weight = weights[index]
         self.worst = 1.0 - float((weights * counts).max()) / len(index)
         self._pairs = np.array(list(itertools.combinations(range(n_classes), 2)))
+        # Group of each class, and the problem of each group, once they are known.
+        self._group = np.zeros(n_classes, int)
+        self._groups: list[Classification] = []
+
+    @property
+    def is_grouped(self) -> bool:
+        return len(self._pairs) > constants.MAX_PAIRS
+
+    @property
+    def n_divided(self) -> float:
+        return len(self._pairs) / max(len(group._pairs) for group in self._groups or [self])
+
+    def divided(
+        self, rows: Rows, training: np.ndarray, validation: np.ndarray
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        if not self.is_grouped:
+            return [(training, validation)]
+        if not self._groups:
+            self._divide(rows)
+        of_training, of_validation = (
+            self._group[self._index[some]] for some in (training, validation)
+        )
+        return [
+            (training[of_training == g], validation[of_validation == g])
+            for g in range(len(self._groups))
+            if np.any(of_training == g) and np.any(of_validation == g)
+        ]
+
+    def _divide(self, rows: Rows) -> None:
+        """Set the groups of similar classes and their problems. O(n d)."""
+        k, n = self._k, len(self._index)
+        counts = np.bincount(self._index, minlength=k)
+        members = sp.csr_matrix((1.0 / counts[self._index], (self._index, np.arange(n))), (k, n))
+        means = members @ rows.X
+        means = means.toarray() if sp.issparse(means) else np.asarray(means)
+        size = max(constants.MIN_GROUP, 1 + 2 * constants.MAX_PAIRS // k)
+        groups = _halved(means, np.arange(k), math.ceil(k / size))
+        for g, group in enumerate(map(np.sort, groups)):
+            self._group[group] = g
+            problem = copy.copy(self)
+            number = np.zeros(k, int)
+            number[group] = np.arange(len(group))
+            problem._index, problem._k = number[self._index], len(group)
+            problem._pairs = np.array(list(itertools.combinations(range(len(group)), 2)))
+            problem._group, problem._groups = np.zeros(len(group), int), []
+            self._groups.append(problem)
+
+    def _of(self, rows: np.ndarray) -> "Classification":
+        """The problem of rows of one group, or all classes."""
+        if not self._groups:
+            return self
+        of_rows = self._group[self._index[rows]]
+        return self._groups[of_rows[0]] if of_rows.min() == of_rows.max() else self
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
         """Rows of each class are spread evenly: every range of the order represents the data."""
@@ -164,6 +232,9 @@ class Classification:
         max_steps: int,
         deadline: Deadline,
     ) -> Losses:
+        if (problem_of_group := self._of(training)) is not self:
+            arguments = (gram, gamma, Cs, training, validation, max_steps, deadline)
+            return problem_of_group.losses(*arguments)
         n, p, k = len(training), len(Cs), self._k
         if k == 2:
             kernel = gram.kernel_rows(gamma)
@@ -232,6 +303,18 @@ class Classification:
         return np.argmax(matmul(won, first) + matmul(1.0 - won, second), axis=-1)
 
 
+def _halved(means: np.ndarray, classes: np.ndarray, parts: int) -> list[np.ndarray]:
+    """So many groups of some classes, halved by the first principal axis of means : (k, d)."""
+    if parts == 1:
+        return [classes]
+    centred = means[classes] - means[classes].mean(axis=0)
+    axis = np.linalg.svd(centred, full_matrices=False)[2][0]
+    ordered = classes[np.argsort(matmul(centred, axis), kind="stable")]
+    first = parts // 2
+    cut = len(classes) * first // parts
+    return _halved(means, ordered[:cut], first) + _halved(means, ordered[cut:], parts - first)
+
+
 def centre_and_scale(y: np.ndarray) -> tuple[float, float, float]:
     """What targets are shifted and divided by, and the largest error that counts, in that unit.
 
@@ -288,6 +371,13 @@ class Regression:
 
     def representatives(self, order: np.ndarray) -> np.ndarray:
         return order[:0]
+
+    n_divided = 1.0
+
+    def divided(
+        self, rows: Rows, training: np.ndarray, validation: np.ndarray
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(training, validation)]
 
     def adapt(self, error: float) -> None:
         """Widen the tube to a fraction of the first rung's RMSE, which saves steps."""

@@ -541,3 +541,69 @@ def test_the_width_of_a_ridge_machine_is_not_the_edge_of_those_tried(monkeypatch
     assert too_wide.max() < machine.gamma_
     assert tried.min() < machine.gamma_ < tried.max()
     assert 3 <= len(tried) <= 5
+
+
+def classes_on_a_line(k, per_class, seed=0):
+    """Rows (k per_class, 2) of classes whose means are 0, 1, ..., k - 1, in random order."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.repeat(np.arange(k), per_class))
+    return np.column_stack([y + 0.3 * rng.normal(size=len(y)), rng.normal(size=len(y))]), y
+
+
+def test_groups_of_classes_are_neighbours_and_hold_every_class_once(monkeypatch):
+    monkeypatch.setattr(constants, "MAX_PAIRS", 10)
+    monkeypatch.setattr(constants, "MIN_GROUP", 4)
+    X, y = classes_on_a_line(12, 10)
+    task = Classification(y, 12, balanced=False)
+    rows = Rows(X, "rbf", np.random.default_rng(0))
+    training, validation = np.split(task.order(np.random.default_rng(1)), [80])
+    parts = task.divided(rows, training, validation)
+    assert len(parts) == 3
+    groups = sorted(sorted(set(y[part].tolist())) for part, _ in parts)
+    assert groups == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    for which, whole in enumerate((training, validation)):
+        np.testing.assert_array_equal(
+            np.sort(np.concatenate([part[which] for part in parts])), np.sort(whole)
+        )
+    assert task.n_divided == 66 / 6
+
+
+def test_the_error_in_a_group_is_that_of_its_rows_alone(monkeypatch):
+    X, y = classes_on_a_line(8, 20)
+
+    def losses(task, training, validation):
+        training = task.arranged(training)
+        problem = rows.gram(training, validation), 1.0, [1.0, 8.0], training, validation
+        return task.losses(*problem, 1000, Deadline(None, Trace())).losses
+
+    monkeypatch.setattr(constants, "MAX_PAIRS", 10)
+    monkeypatch.setattr(constants, "MIN_GROUP", 4)
+    rows = Rows(X, "rbf", np.random.default_rng(0))
+    task = Classification(y, 8, balanced=False)
+    training, validation = np.split(task.order(np.random.default_rng(1)), [120])
+    for part in task.divided(rows, training, validation):
+        low = y[part[0]].min()
+        alone = Classification(np.clip(y - low, 0, 3), 4, balanced=False)
+        np.testing.assert_array_equal(losses(task, *part), losses(alone, *part))
+
+
+def test_many_classes_are_searched_by_few_pairs_and_the_error_is_that_of_all(monkeypatch):
+    X, y = classes_on_a_line(12, 12)
+    new, truth = classes_on_a_line(12, 200, seed=1)
+    problems = []
+
+    def counted(*arguments, **options):
+        problems.append(1)
+        return along_c(*arguments, **options)
+
+    monkeypatch.setattr("kbench.width_search.tasks.along_c", counted)
+    whole = TunedKernelSVC(metric=None, random_state=0).fit(X, y)
+    of_all = len(problems)
+    problems.clear()
+    monkeypatch.setattr(constants, "MAX_PAIRS", 10)
+    monkeypatch.setattr(constants, "MIN_GROUP", 4)
+    grouped = TunedKernelSVC(metric=None, random_state=0).fit(X, y)
+    assert len(problems) < of_all / 3
+    assert grouped.score(new, truth) > whole.score(new, truth) - 0.03
+    low, high = grouped.cv_error_interval_
+    assert low - 0.02 < 1.0 - grouped.score(new, truth) < high + 0.02
