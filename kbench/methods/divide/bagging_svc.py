@@ -32,8 +32,8 @@ class BaggingSVC(DualSVC):
     Parameters
     ----------
     n_estimators : int or None, default=None
-        None is one for each 500 rows, at most 64. At most the number of rows; a larger number is
-        reduced with a warning.
+        None is one for each 500 rows, at most 64, or one for each 4,000 rows of more than 256,000.
+        At most the number of rows; a larger number is reduced with a warning.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, probability, \
 max_iter, max_time, dtype, \
 shrinking

@@ -36,8 +36,9 @@ from kbench.trace import Deadline, Trace
 
 # Points of each subset if there are more subsets than points.
 _FEW_POINTS = 10
-# Subsets that are not set, at most.
-_MAX_PARTS = 10
+# Subsets that are not set, at most, until they have more rows than this: their kernel matrix is
+# then 1 GiB of float32.
+_MAX_PARTS, _MAX_PART_ROWS = 10, 16_384
 
 
 @dataclass(eq=False, repr=False)
@@ -149,7 +150,7 @@ class DCRidge(KernelRidgeEstimator):
 
     def _parts(self, n: int) -> list[np.ndarray]:
         """The rows of each subset, in random order."""
-        n_parts = number_of_groups(self.n_parts, n, _MAX_PARTS)
+        n_parts = number_of_groups(self.n_parts, n, _MAX_PARTS, _MAX_PART_ROWS)
         if n_parts > n:
             n_parts = max(1, n // _FEW_POINTS)
             warnings.warn(

@@ -22,9 +22,10 @@ from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods.base.limits import refuse_with_chunks
 from kbench.methods.base.parts import Part, solve_parts
-from kbench.methods.base.sizes import number_of_groups
+from kbench.methods.base.sizes import MAX_GROUPS, number_of_groups
 from kbench.methods.divide.division import PARTITIONS, Division, divide, nested_divisions
 from kbench.methods.divide.early_svc_chunks import fit_chunks
+from kbench.methods.out_of_core.out_of_core import sample_size
 from kbench.prediction import (
     BayesianCommittee,
     CommitteeMember,
@@ -80,9 +81,10 @@ class DCSVC(DualSVC):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Clusters of the last level: one for each 500 rows, at most 64; with a `preset` 64; with
-        combine="exact" 4. Empty clusters are dropped. A number above that of the training points is
-        reduced, with a warning, to one cluster for ten points.
+        Clusters of the last level: one for each 500 rows, at most 64, or one for each 4,000 rows of
+        more than 256,000; with a `preset` 64; with combine="exact" 4. Empty clusters are dropped. A
+        number above that of the training points is reduced, with a warning, to one cluster for ten
+        points.
     combine : {"early", "naive", "bcm", "exact"}, default="early"
         "early", equation 11: sum_{i in V_c} y_i alpha_i k(x_i, x) for the cluster c of x. "naive",
         equation 10: the sum over all i. "bcm": Bayesian committee machine of the local models
@@ -95,7 +97,7 @@ class DCSVC(DualSVC):
         training takes longer. "ghitta": approximate kernel k-means of all points, started from the
         two-step clusters. "random": clusters of equal size, as a control; "early" cannot use them.
     n_samples : int or None, default=None
-        Points that are clustered: 1000.
+        Points that are clustered: 1000, or 50 for each of more than 64 default clusters.
     n_levels : int or None, default=None
         Levels of training: 2, or 4 with combine="exact"; 1 trains `n_clusters` clusters from zero.
         A level with more clusters than sampled points is skipped.
@@ -229,7 +231,10 @@ max_iter, max_time, dtype, shrinking
             few = max(1, n // _FEW_POINTS)
             given = number_of_groups(settings["n_clusters"], n)
             k = fitting_number("n_clusters", given, n, few)
-            n_samples = min(settings["n_samples"], n)
+            n_samples = settings["n_samples"]
+            if settings["n_clusters"] is None and self.n_samples is None and k > MAX_GROUPS:
+                n_samples = sample_size(n_samples, k)
+            k, n_samples = min(k, n_samples), min(n_samples, n)
             finer = [k * settings["branching"] ** j for j in range(settings["n_levels"] - 1, 0, -1)]
             sizes = [size for size in finer if size <= n_samples] + [k]
             rng = check_random_state(self.random_state)

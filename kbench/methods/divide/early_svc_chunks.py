@@ -13,7 +13,7 @@ from kbench.chunked import ChunkedRows
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.box_svc import Problem, warn_of_limits
 from kbench.methods.base.dual_svc import DualSVC
-from kbench.methods.base.sizes import MAX_GROUPS
+from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.out_of_core.out_of_core import (
     divide_rows,
@@ -108,8 +108,8 @@ def fit_chunks(
     n_clusters, n_samples and branching.
     """
     rng = check_random_state(model.random_state)
-    # Rows that do not fit into memory are more than 500 for each of the most clusters.
-    k = settings["n_clusters"] or MAX_GROUPS
+    # Rows are counted beforehand only where their number decides.
+    k = settings["n_clusters"] or number_of_groups(None, len(rows))
     with trace.phase("survey"):
         seed = rng.randint(2**31)
         targets = ClassTargets()

@@ -56,7 +56,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     Parameters
     ----------
     n_leaves : int or None, default=None
-        Number of leaves K; fewer if rows coincide. None is one for each 500 rows, at most 64.
+        Number of leaves K; fewer if rows coincide. None is one for each 500 rows, at most 64, or
+        one for each 4,000 rows of more than 256,000.
     n_landmarks : int, default=16
         Landmarks m of each leaf. Multiples of 16 use the vector registers best.
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}, default="monomials"

@@ -68,7 +68,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     Parameters
     ----------
     n_leaves : int or None, default=None
-        None is one for each 500 rows, at most 64.
+        None is one for each 500 rows, at most 64, or one for each 4,000 rows of more than 256,000.
     n_landmarks : int, default=16
         Landmarks of each leaf, rounded up to a multiple of 16, which costs the same.
     n_features : int or None, default=16

@@ -24,7 +24,7 @@ from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
-from kbench.methods.base.sizes import MAX_GROUPS, number_of_groups
+from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.base.survey import Survey, Targets
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
@@ -169,7 +169,9 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         with trace.phase("survey"):
             # Tree and leaves get the random numbers that they get in memory.
             seed = check_random_state(self.random_state).randint(2**31)
-            size = sample_size(_SAMPLE, self.n_leaves or MAX_GROUPS)
+            # Rows are counted beforehand only where their number decides.
+            n_leaves = self.n_leaves or number_of_groups(None, len(rows))
+            size = sample_size(_SAMPLE, n_leaves)
             survey = Survey(rows, targets, size, seed)
         rng = check_random_state(self.random_state)
         with trace.phase("cluster"):
