@@ -52,7 +52,13 @@ def test_chunks_have_the_number_of_clusters_of_rows_in_memory(monkeypatch, known
     chunks = ChunkedRows(lambda _: iter([(X, y)]), n_features=2, n_rows=600 if known else None)
     in_memory = DCSVC(n_levels=1, random_state=0).fit(X, y)
     assert in_memory.n_clusters_ == 10
-    assert DCSVC(n_levels=1, random_state=0).fit(chunks).n_clusters_ == 10
+    once = DCSVC(n_levels=1, random_state=0).fit(chunks)
+    assert once.n_clusters_ == 10
+    # Clusters of a size that nobody set are solved as they are.
+    by_default = DCSVC(random_state=0).fit(chunks)
+    assert by_default.n_iter_ == once.n_iter_
+    assert by_default.kernel_entries_ == once.kernel_entries_
+    assert DCSVC(n_levels=2, random_state=0).fit(chunks).n_iter_ != once.n_iter_
 
 
 def test_trained_leaves_of_chunks_follow_from_the_number_of_rows(monkeypatch):

@@ -99,7 +99,8 @@ class DCSVC(DualSVC):
     n_samples : int or None, default=None
         Points that are clustered: 1000, or 50 for each of more than 64 default clusters.
     n_levels : int or None, default=None
-        Levels of training: 2, or 4 with combine="exact"; 1 trains `n_clusters` clusters from zero.
+        Levels of training: 2, or 4 with combine="exact"; 1 trains `n_clusters` clusters from zero,
+        as do rows in chunks if `n_clusters` is not set either.
         A level with more clusters than sampled points is skipped.
     branching : int or None, default=None
         Ratio of the numbers of clusters of consecutive levels: 4.
@@ -320,6 +321,10 @@ max_iter, max_time, dtype, shrinking
             raise ValueError("kernel='precomputed' has no rows of features to read in chunks")
         refuse_with_chunks(self)
         of_cluster = clone(self).set_params(n_clusters=1, n_jobs=None)
+        chosen = (self.preset, self.n_clusters, self.n_levels, self.branching)
+        if all(value is None for value in chosen):
+            # To divide clusters of 4,000 rows again takes half as long again as to solve them.
+            of_cluster.set_params(n_levels=1)
         fit_chunks(self, rows, of_cluster, settings, self.n_jobs, trace)
         return self
 
