@@ -57,6 +57,9 @@ _CLOSE = 1.15
 # the search, which was chosen by the same held-out rows: that makes its error the lower one by luck
 # where few rows teach a full metric.
 _SAME = 1.05
+# Fraction of the error that another ridge must gain at full size: smaller gains are noise, and
+# a model of more rows wants another ridge anyway. Set by hand.
+_RIDGE_GAIN = 0.02
 # Rows on which the maps of columns are compared, and by how much one must lower the held-out error
 # of the one before it in the order of their names.
 _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
@@ -285,9 +288,10 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             data = problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.steep)
             finalists = self._at_full_size(finalists, data, search, trace)
             if len(ridges) > 1:
-                other = search.neighbouring_ridges(data, finalists[0])
+                other = search.neighbouring_ridge(data, finalists[0], ridges)
                 self._note(other, self.scaling_, trace)
-                finalists = sorted([finalists[0], other], key=lambda each: each.error)
+                if other.error < (1.0 - _RIDGE_GAIN) * finalists[0].error:
+                    finalists[0] = other
         chosen = finalists[0]
         few = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
         if few and not data.beyond_luck(chosen.root, chosen.kernel, chosen.gamma, chosen.ridge):

@@ -175,11 +175,15 @@ class Rounds:
             return None
         return np.sqrt(metric / total) if diagonal else square_root(metric / total)
 
-    def neighbouring_ridges(self, data: Problem, best: Candidate) -> Candidate:
-        """The best metric with a tenth of its ridge or ten times it, whichever errs less."""
+    def neighbouring_ridge(
+        self, data: Problem, best: Candidate, ridges: Sequence[float]
+    ) -> Candidate:
+        """The best metric with the next smaller or larger ridge, whichever errs less."""
+        known = (*ridges, *LARGER_RIDGES)
+        place = known.index(best.ridge)
+        others = known[max(place - 1, 0) : place] + known[place + 1 : place + 2]
         _, matrix, gamma = data.matrix(best.root, best.kernel, best.width, self.rng)
-        ridges = (0.1 * best.ridge, 10.0 * best.ridge)
-        error, ridge, _ = data.solve(best.root, matrix, ridges, beyond=False)
+        error, ridge, _ = data.solve(best.root, matrix, others, beyond=False)
         return replace(best, error=error, ridge=ridge, gamma=gamma)
 
     def widths(

@@ -21,6 +21,7 @@ class Formula:
     """Errors of a bowl around the optimum; those of cells may be constant."""
 
     worst, scale_of_c, last_values, steps = 0.5, 1.0, constants.LAST_VALUES, 25
+    n_divided = 1.0
 
     def __init__(self, unit, flat_cells):
         self.unit, self.flat_cells, self.cells = unit, flat_cells, []
@@ -30,6 +31,9 @@ class Formula:
 
     def adapt(self, error):
         pass
+
+    def divided(self, rows, training, validation):
+        return [(training, validation)]
 
     def arranged(self, training):
         return training
