@@ -62,12 +62,6 @@ def parsers_run_here(monkeypatch):
 
 
 @pytest.fixture
-def any_number_of_cases(monkeypatch):
-    """A claim of a paper may hold however few of its cases have rows."""
-    monkeypatch.setattr("kbench.papers.claims.decision._MIN_ANSWERED", 0.0)
-
-
-@pytest.fixture
 def peak_bytes():
     """A function measure(call): the peak of the memory that `call` allocates, in bytes.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from kbench.papers.cells.coverage import STATES, Coverage, coverage, percentage
+from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entry import Filled
 from kbench.papers.figures.drawing import Drawing
 from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, thresholds
@@ -11,32 +11,30 @@ from kbench.report.sheet import Sheet
 
 _LEGEND = (
     "Cells are those that a paper prints and a run can fill: no ratios, sums, totals, settings, nor"
-    " methods of our own; an order of growth counts where its exponent is fitted. Printed sizes of"
-    " data sets are counted apart. Ended are runs that had as many seconds as any run of the"
-    " table's experiments on the same data, which may be far fewer than they need: LIBSVM's in"
-    " DC-SVM's Tables 9 and 10 are such; failed are those that had fewer, or ended by an error."
-    " Cells whose runs keep other memory than the paper's have no rows. Percentages are those of"
-    " cells with data that are measured or ended at the limit."
+    " methods of our own; an order of growth counts where its exponent is fitted. Stand-ins are"
+    " other data than the paper's, or fewer of its rows. Not run are cells whose runs ended without"
+    " a value, that have no rows (or only rows of other memory than the paper's), or no data."
 )
 
 
 def cell_sheet(tables: Sequence[Filled]) -> Sheet:
-    """A line for each paper, and one for all papers together."""
-    own = {name: [one for one in tables if one.table.paper == name] for name in PAPERS}
-    lines = {paper(name).title: coverage(filled) for name, filled in own.items() if filled}
-    if len(lines) > 1:
-        lines["all"] = coverage(tables)
-    header = ["paper", "no data", "with data", *STATES[:-1], "%", "sizes"]
-    rows = [
-        [name, *(f"{n:,}" for n in (one.absent, one.with_data)), *map(str, _columns(one))]
-        for name, one in lines.items()
-    ]
-    alone = [f"{name} {percentage(one.measured, one.with_data)}" for name, one in lines.items()]
-    notes = [f"{_LEGEND} Measured alone are {', '.join(alone)}."]
+    """Three numbers a table, a line for each paper, and one for all papers together."""
+    header = ["table", "cells", "paper's data", "stand-ins", "not run", "sizes"]
+    rows = []
+    for name in PAPERS:
+        own = [one for one in tables if one.table.paper == name]
+        numbers = dict.fromkeys(one.table.number for one in own)
+        for number in numbers:
+            of_table = [one for one in own if one.table.number == number]
+            rows.append(_line(f"{paper(name).title} {number}", of_table))
+        if own:
+            rows.append(_line(f"{paper(name).title}, all", own))
+    rows.append(_line("all", tables))
+    notes = [_LEGEND, f"All tables: {coverage(tables)}."]
     absent = [
         f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
-        for name, filled in own.items()
-        if filled and coverage(filled).absent
+        for name in dict.fromkeys(one.table.paper for one in tables)
+        if paper(name).absent
     ]
     if absent:
         notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
@@ -45,18 +43,24 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     )
     if lacking:
         notes.append(f"Rows of methods that kbench does not have: {'; '.join(lacking)}.")
-    return Sheet("Cells measured", 1, header, rows, notes)
+    return Sheet("Cells measured", 1, header, [row for row in rows if row[1] != "0"], notes)
+
+
+def _line(name: str, tables: Sequence[Filled]) -> list[str]:
+    one = coverage(tables)
+    counts = one.cells, one.own, one.stand_in, one.not_run, one.sizes
+    return [name, *(f"{n:,}" for n in counts)]
 
 
 def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
     """A line for each paper's figures, and one for all: panels and lines with data, and drawn."""
     header = ["paper", "figures", "panels", "no data", "with data", "drawn"]
-    header += ["lines", "drawn", "ended", "%"]
+    header += ["lines", "drawn"]
     names = list(dict.fromkeys(drawing.figure.paper for drawing in drawings))
     groups = {paper(name).title: [d for d in drawings if d.figure.paper == name] for name in names}
     if len(groups) > 1:
         groups["all"] = list(drawings)
-    rows, alone = [], []
+    rows = []
     for name, group in groups.items():
         panels = sum(len(drawing.figure.panels) for drawing in group)
         absent = sum(
@@ -68,19 +72,13 @@ def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
             sum(drawing.wanted for drawing in group),
             sum(drawing.drawn for drawing in group),
         )
-        ended = sum(drawing.ended for drawing in group)
         charts = sum(len(drawing.charts) for drawing in group)
-        counts = (len(group), panels, absent, panels - absent, charts, lines, drawn, ended)
-        share = percentage(drawn + ended, lines)
-        rows.append([name, *(f"{n:,}" for n in counts), share])
-        alone.append(f"{name} {percentage(drawn, lines)}")
+        counts = (len(group), panels, absent, panels - absent, charts, lines, drawn)
+        rows.append([name, *(f"{n:,}" for n in counts)])
     note = (
         "Panels of the papers' figures, and lines of those whose data are available. A panel is"
         " drawn if two of its lines have points, or its only one; one of curves if a line has. A"
-        " line through several settings or sizes has at least two points. Ended are lines without"
-        " points whose runs ended at a limit that no run of the figure's experiments on the same"
-        " data exceeds. Percentages are those of lines drawn or ended; drawn alone are"
-        f" {', '.join(alone)}."
+        " line through several settings or sizes has at least two points."
     )
     return Sheet("Figures drawn", 1, header, rows, [note])
 
@@ -122,7 +120,3 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
     )
     header = ["kind", "cells", "tables", "cause", "what shows it"]
     return Sheet("Differences from the printed scores", 1, header, rows, [note])
-
-
-def _columns(count: Coverage) -> tuple[int | str, ...]:
-    return count.measured, count.ended, count.failed, count.missing, count.share, count.sizes

@@ -6,19 +6,19 @@ import shutil
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
 from kbench.papers import views
 from kbench.papers.cells import sheets
+from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entries import filled
 from kbench.papers.cells.entry import Filled
 from kbench.papers.cells.runs import Curve, Identity, Runs
 from kbench.papers.claims.decision import verdict
-from kbench.papers.claims.ratios import picture
 from kbench.papers.claims.stated import claims
-from kbench.papers.claims.verdicts import VERDICT_COLUMNS, verdict_records
+from kbench.papers.claims.verdicts import VERDICT_COLUMNS, overview, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.figures.drawing import Drawing, drawings, method_styles
 from kbench.papers.overviews import cause_sheet, cell_sheet, figure_sheet
@@ -78,7 +78,7 @@ def make_papers(
     folder : ResultsFolder
     tables : sequence of str, optional
         Tables such as `hss_table5`, papers such as `hss`, `cells`, `causes`, `claims`, `systems`,
-        `budgets` and `rankings`; all of them by default.
+        `budgets` and `rankings`; all of them by default, in the terminal a screen for each paper.
     format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
         Also write the text there.
@@ -114,10 +114,11 @@ def runs_of(content: Content) -> Runs:
     """The runs of a folder with their curves."""
     curves: dict[Identity, dict[str, Curve]] = {}
     columns = ["key", "environment", "threads", "curve", "x_name"]
-    for _, points in content.curves.groupby(columns):
-        key, environment, threads, name, abscissa = points[columns].iloc[0]
+    x, y = content.curves["x"].to_numpy(), content.curves["value"].to_numpy()
+    for group, places in content.curves.groupby(columns).indices.items():
+        key, environment, threads, name, abscissa = cast(tuple[str, str, int, str, str], group)
         curve = name if abscissa == "seconds" else f"{name} over {abscissa}"
-        values = points["x"].tolist(), points["value"].tolist()
+        values = x[places].tolist(), y[places].tolist()
         curves.setdefault((key, environment, int(threads)), {})[curve] = values
     return Runs(content.rows, curves)
 
@@ -139,6 +140,7 @@ class Report:
         known = {table.id: [table] for table in tables}
         known |= {name: [table for table in tables if table.paper == name] for name in PAPERS}
         selected = list(names) if names is not None else [*PAPERS, *_SHEETS]
+        self.whole = names is None
         for name in selected:
             if name not in known and name not in _SHEETS:
                 hint = nearest(name, [*known, *_SHEETS])
@@ -165,6 +167,15 @@ class Report:
             tables[-1].notes.append(sheets.LEGEND)
         return tables + self.counts() + verdict_sheets(self.verdicts, width) + self.studies(width)
 
+    def overview(self, width: int) -> list[Sheet]:
+        """A screen for each paper: its claims in one line each, and how much is measured."""
+        made = overview(self.verdicts, width)
+        made[-1].notes.append(
+            f"{coverage(self.filled)}. More: table=claims, table=dcsvm (or"
+            f" {', '.join(PAPERS[1:])}), table=dcsvm_table3, table={', '.join(_SHEETS)}."
+        )
+        return made
+
     def counts(self) -> list[Sheet]:
         """Numbers of measured cells and drawn figures, causes of differences, if selected."""
         made = []
@@ -177,7 +188,7 @@ class Report:
     def studies(self, width: int | None = None) -> list[Sheet]:
         """Systems, budgets and rankings, in pieces of at most `width` characters."""
         pieces = []
-        for sheet in self.system_sheets() + self.budget_sheets():
+        for sheet in self.system_sheets + self.budget_sheets():
             # A header such as `a step, fit s` belongs to the group `a step`.
             groups = [name.partition(",")[0] for name in sheet.header[1:]]
             pieces += sheets.narrowed(sheet, width, groups)
@@ -186,6 +197,7 @@ class Report:
             pieces += sheets.narrowed(sheet, width, sheet.header[1:])
         return pieces
 
+    @cached_property
     def system_sheets(self) -> list[Sheet]:
         return [system_sheet(system, self.runs, self.environments) for system in self.systems]
 
@@ -204,7 +216,8 @@ class Report:
             return markdown.markdown_sheets(self.sheets())
         if format == "latex":
             return latex.latex_sheets(self.sheets(_LATEX_WIDTH))
-        return terminal.sheets(self.sheets(width), width=width, paint=paint)
+        shown = self.overview(width) if self.whole else self.sheets(width)
+        return terminal.sheets(shown, width=width, paint=paint)
 
     @cached_property
     def drawings(self) -> list[Drawing]:
@@ -226,15 +239,15 @@ class Report:
         of_drawings = {name for drawing in self.drawings for name in drawing.environments}
         return Addition(
             summary=summary,
-            picture=picture(self.filled, self.verdicts, views.claim_id),
+            front=views.front(self.verdicts, self.system_sheets),
             views=[
-                views.claims_view(self.verdicts),
+                *views.claims_views(self.verdicts),
                 views.tables_view(self.filled, self.verdicts, self.environments, store),
                 views.figures_view(self.drawings),
             ],
             studies=[
                 views.studies_view(
-                    self.counts(), self.system_sheets(), self.budget_sheets(), self.rankings
+                    self.counts(), self.system_sheets, self.budget_sheets(), self.rankings
                 )
             ],
             titles=views.papers_of(all_tables()),

@@ -4,30 +4,24 @@ In a table's detail grey columns hold what the paper prints; a measured cell ope
 """
 
 import itertools
-from collections import Counter
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.papers.cells import sheets
 from kbench.papers.cells.coverage import Coverage, coverage
 from kbench.papers.cells.entry import ABSENT, Entry, Filled, Group
-from kbench.papers.claims.decision import (
-    FAILS,
-    HOLDS,
-    NOT_AS_STATED,
-    NOT_MEASURABLE,
-    NOT_RUN,
-    OUTSIDE,
-    UNDECIDED,
-    WEAKER,
-    Verdict,
-)
+from kbench.papers.claims.decision import Verdict
+from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
+from kbench.papers.claims.ratios import picture
 from kbench.papers.claims.stated import methods_of, tables_of
-from kbench.papers.claims.verdicts import claimed, refutation, sentence
+from kbench.papers.claims.verdicts import LEGEND, at_hand, counted, detail, line, of_papers
 from kbench.papers.figures.drawing import Drawing, method_styles
+from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import Table, paper
 from kbench.report.charts.profiles import caption, in_profiles, ranking_charts
 from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.page.site import Item, RowStore, View
 from kbench.report.page.tags import (
     article,
@@ -47,12 +41,18 @@ from kbench.report.statistics.rankings import Ranking
 from kbench.report.statistics.rankings import sheet as ranking_sheet
 
 _CLAIMS = (
-    "A verdict compares a figure of the rows with a bound that the paper's own numbers keep, and"
-    " with a looser one. A claim about several data sets is decided by the worst of those with"
-    " rows, and does not hold if rows answer fewer than half of its cases. In brackets stands the"
-    " share of the paper's rows that a data set has, if it has others. Claims are paraphrases;"
-    " words in quotation marks are the paper's. Queries and bounds stand in"
-    " kbench/papers/printed/claims.yaml."
+    f"{LEGEND} Claims are paraphrases; words in quotation marks are the paper's. A claim opens what"
+    " is computed and why. Queries and bounds stand in kbench/papers/printed/claims.yaml."
+)
+_MEANINGS = "".join(f"<dt>{words(one)}</dt><dd>{words(one.means)}</dd>" for one in OUTCOMES)
+
+_PAPERS = (
+    "Claims of each paper by what the rows say. In brackets stands of how many open ones the rows,"
+    " of other data or settings, keep the paper's bound, and of how many they miss it. On own data"
+    " are claims whose every case has rows of the paper's data at its size. The headline is a claim"
+    " of the abstract: what the paper prints, what the rows say, and what its idea alone gives"
+    " against the same code. Code against idea: median factors over the data sets of the study"
+    " Algorithm against implementation."
 )
 
 _TABLES = (
@@ -61,39 +61,105 @@ _TABLES = (
     f" runs ended. {sheets.CLOCKS} A measured cell opens the runs behind it, a header sorts. "
 )
 
-# Number of value columns that fit beside the row names in a window of 1,280 pixels.
-_LEAVES = 12
-
-# Classes of verdicts: what fails is as visible as what holds.
-_OUTCOMES = {HOLDS: "holds", WEAKER: "weaker", FAILS: "fails"}
+# Characters of the value columns that fit beside the row names in a window of 1,280 pixels, and
+# those of a column's padding.
+_CHARACTERS, _PADDING = 150, 2
 
 
-def claims_view(verdicts: Sequence[Verdict]) -> View:
-    """Every claim with its verdict in a sentence; it links to the tables that it is about."""
-    head = [header("verdict", kind="word"), header("what the paper says", kind="word")]
-    head += [header("what the rows say", kind="word"), header("where", kind="word")]
-    items = []
-    for number, verdict in enumerate(verdicts):
-        says = verdict.claim
-        where = words(f"{paper(says.paper).title}, {says.where}")
-        tables = tables_of(says)
-        links = ", ".join(element("a", words(of.number), href=f"#{of.id}") for of in tables)
-        kind = f"badge {_OUTCOMES.get(verdict.outcome, '')}"
-        badge = element("span", words(verdict.outcome), class_=kind)
-        cells = (
-            row_header(badge, "word")
-            + element("td", words(claimed(says)), class_="long", id=claim_id(number))
-            + cell(f"{sentence(verdict)} {refutation(verdict)}", "long")
-            + element("td", where + element("div", links, class_="links"), class_="long")
+def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
+    """The papers on the first screen: a line for each, and a mark for each claim."""
+    papers = [
+        (name, several) for name, several in of_papers(verdicts).items() if _is_paper(several)
+    ]
+    if not papers:
+        return ""
+    names = ["paper", "hold", "do not", "open", "on own data"]
+    names += ["headline", "printed", "measured", "idea alone", "code against idea"]
+    head = [header(name, kind="word" if name in _LONG else "") for name in names]
+    places = {id(verdict): number for number, verdict in enumerate(verdicts)}
+    studies = {sheet.name.partition(":")[0]: sheet for sheet in systems}
+    body = []
+    for name, several in papers:
+        first = next((one for one in several if one.printed is not None), several[0])
+        says = line(first)
+        words_of = [one.outcome.word for one in several]
+        n_hold, n_fail = (words_of.count(one.word) for one in (HOLDS, FAILS))
+        n_own = sum(0 < one.own == one.asked for one in several)
+        kept, missed = (sum(one.kept_by_rows is side for one in several) for side in (True, False))
+        n_open = len(several) - n_hold - n_fail
+        counts = [n_hold, n_fail, f"{n_open} ({kept}, {missed})", f"{n_own} of {len(several)}"]
+        link = element("a", words(says.claim), href=f"#{claim_id(places[id(first)])}")
+        cells = "".join(map(cell, counts)) + element("td", link, class_="long")
+        cells += cell(says.printed) + cell(says.measured, "long") + cell(says.idea)
+        body.append(
+            f"<tr>{row_header(words(name))}{cells}{cell(_parts(studies.get(name)), 'long')}</tr>"
         )
+    shown = table("The papers", [head], body)
+    about = element("p", words(_PAPERS), class_="about")
+    return (
+        element("h3", "Did the papers' claims hold?") + about + shown + picture(verdicts, claim_id)
+    )
+
+
+_LONG = ("headline", "measured", "code against idea")
+
+
+def _is_paper(verdicts: Sequence[Verdict]) -> bool:
+    return not verdicts[0].claim.ours
+
+
+def _parts(study: Sheet | None) -> str:
+    """The median factor of each part of a gain over the data sets of a study."""
+    if study is None:
+        return ""
+    parts = [j for j, name in enumerate(study.header) if name.startswith("× ")]
+    of_part = {}
+    for j in parts:
+        values = [float(row[j]) for row in study.rows if row[j] and not row[0].startswith("…")]
+        if values:
+            of_part[study.header[j].removeprefix("× ")] = statistics.median(values)
+    return ", ".join(
+        f"{name} {value:,.{decimals_for(value, 2)}f} ×" for name, value in of_part.items()
+    )
+
+
+def claims_views(verdicts: Sequence[Verdict]) -> list[View]:
+    """The papers' claims, and our own questions: a line each, with details that unfold."""
+    head = [header(name, kind="word") for name in ("verdict", "claim", "printed", "measured")]
+    head += [header(name, kind="word") for name in ("idea alone", "data, % of the paper's rows")]
+    items: dict[bool, list[Item]] = {False: [], True: []}
+    for number, verdict in enumerate(verdicts):
+        says, name = line(verdict), paper(verdict.claim.paper).title
+        tables = tables_of(verdict.claim)
+        links = ", ".join(element("a", words(of.number), href=f"#{_address(of)}") for of in tables)
+        badge = element(
+            "span", words(says.verdict), class_=f"badge {verdict.outcome.badge}".strip()
+        )
+        badge += element("div", words(at_hand(verdict)), class_="links")
+        more = element("p", words(" ".join(detail(verdict)))) + element("p", links, class_="links")
+        summary = element("summary", words(f"{name}: {says.claim}"))
+        claim = element(
+            "td", element("details", summary + more), class_="long claim", id=claim_id(number)
+        )
+        cells = row_header(badge, "word") + claim + cell(says.printed, "word")
+        cells += cell(says.measured, "long") + cell(says.idea, "word") + cell(says.data, "long")
         facets = {
-            "paper": [paper(says.paper).title],
-            "set": sorted({name.partition(" (")[0] for name in verdict.data}),
-            "method": sorted(methods_of(says)),
-            "verdict": [verdict.outcome],
+            "paper": [name],
+            "set": sorted({one.partition(" (")[0] for one in verdict.shares}),
+            "method": sorted(methods_of(verdict.claim)),
+            "verdict": [verdict.outcome.word, says.verdict],
         }
-        items.append(Item(cells, facets))
-    return View("claims", "Claims", head, items, element("p", words(_CLAIMS), class_="about"))
+        items[verdict.claim.ours].append(Item(cells, facets))
+    theirs, own = ([v for v in verdicts if v.claim.ours is side] for side in (False, True))
+    counts = f"Of the papers' claims {counted(theirs)}. {_CLAIMS}"
+    ours = f"Questions that the papers do not ask: {counted(own)}."
+    meanings = element("summary", "What the verdicts mean") + element("dl", _MEANINGS)
+    about = [element("p", words(text), class_="about") for text in (counts, ours)]
+    about = [text + element("details", meanings, class_="meanings") for text in about]
+    return [
+        View("claims", "Claims", head, items[False], about[0]),
+        View("questions", "Our questions", head, items[True], about[1]),
+    ]
 
 
 def claim_id(number: int) -> str:
@@ -108,12 +174,12 @@ def tables_view(
     store: RowStore,
 ) -> View:
     """Every table with its number of measured cells, and its detail."""
-    head = [header("table"), header("caption", kind="word"), header("cells"), header("measured")]
-    head += [header("ended otherwise"), header("no data")]
+    head = [header("table"), header("caption", kind="word"), header("cells")]
+    head += [header("on the paper's data"), header("on stand-ins"), header("not run")]
     outcomes: dict[str, list[str]] = {}
     for verdict in verdicts:
         for of in tables_of(verdict.claim):
-            outcomes.setdefault(of.id, []).append(verdict.outcome)
+            outcomes.setdefault(of.id, []).extend([verdict.outcome.word, str(verdict.outcome)])
     items = []
     for _, group in itertools.groupby(filled, key=lambda form: form.table.id):
         members = list(group)
@@ -122,7 +188,7 @@ def tables_view(
         name = f"{paper(of.paper).title} {of.number}"
         count = coverage(members)
         cells = (
-            row_header(element("a", words(name), href=f"#{of.id}"))
+            row_header(element("a", words(name), href=f"#{_address(of)}"))
             + cell(of.caption, "long")
             + "".join(map(cell, _counts(count)))
         )
@@ -133,9 +199,14 @@ def tables_view(
             "method": sorted({match.line.method for match in matches}),
             "verdict": outcomes.get(of.id, []),
         }
-        items.append(Item(cells, facets, of.id, detail, f"{name}: {of.caption}"))
+        items.append(Item(cells, facets, _address(of), detail, f"{name}: {of.caption}"))
     about = element("p", words(_TABLES + sheets.RATIO), class_="about")
     return View("tables", "Tables", head, items, about)
+
+
+def _address(of: Table) -> str:
+    """The address of a table's detail; one that is printed for a figure has not the figure's."""
+    return f"{of.id}_table" if any(of.id == one.name for one in figures()) else of.id
 
 
 def figures_view(drawings: Sequence[Drawing]) -> View:
@@ -179,11 +250,12 @@ def studies_view(
 
 
 def summary(filled: Sequence[Filled], verdicts: Sequence[Verdict]) -> str:
-    """Number of measured cells, and of claims by outcome."""
-    outcomes = Counter(verdict.outcome for verdict in verdicts)
-    order = (HOLDS, WEAKER, NOT_AS_STATED, FAILS, UNDECIDED, NOT_RUN, NOT_MEASURABLE, OUTSIDE)
-    counts = ", ".join(f"{name} {outcomes[name]}" for name in order)
-    return f"{coverage(filled)} · {len(verdicts)} claims ({counts})"
+    """Number of measured cells, and of the papers' claims by outcome."""
+    claims = [one for one in verdicts if not one.claim.ours]
+    texts = [str(coverage(filled))] if filled else []
+    if claims:
+        texts.append(f"{len(claims)} claims of the papers: {counted(claims)}")
+    return " · ".join(texts)
 
 
 def papers_of(tables: Sequence[Table]) -> dict[str, list[str]]:
@@ -202,14 +274,14 @@ def _study(id: str, name: str, text: str, detail: str, facets: Mapping[str, Sequ
 
 
 def _counts(count: Coverage) -> tuple[int | str, ...]:
-    return count.cells, count.measured, count.ended + count.failed or "", count.absent or ""
+    return count.cells, count.own or "", count.stand_in or "", count.not_run or ""
 
 
 def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> str:
     """The table with columns of the paper and of the rows, in pieces that fit, and its notes."""
     marks, below = sheets.footnotes(filled)
     pieces = []
-    for numbers in _pieces(filled.groups):
+    for numbers in _pieces(filled.groups, marks):
         groups = [filled.groups[j] for j in numbers]
         body = []
         for i, row in enumerate(filled.rows):
@@ -226,24 +298,38 @@ def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> 
     return article(element("div", "".join(pieces), class_="pieces") + notes(lines))
 
 
-def _pieces(groups: Sequence[Group]) -> list[list[int]]:
+def _pieces(groups: Sequence[Group], marks: Mapping[str, str]) -> list[list[int]]:
     """Numbers of the groups of each piece: whole columns of the paper where they fit."""
     pieces: list[list[int]] = []
     width = 0
     for _, of in itertools.groupby(range(len(groups)), key=lambda j: groups[j].column):
         members = list(of)
-        leaves = sum(2 if _measured(groups[j]) else 1 for j in members)
-        if not pieces or width + leaves > _LEAVES:
+        widths = {j: _characters(groups[j], marks) for j in members}
+        if not pieces or width + sum(widths.values()) > _CHARACTERS:
             pieces.append([])
             width = 0
         for j in members:
-            wide = 2 if _measured(groups[j]) else 1
-            if width + wide > _LEAVES:
+            if pieces[-1] and width + widths[j] > _CHARACTERS:
                 pieces.append([])
                 width = 0
             pieces[-1].append(j)
-            width += wide
+            width += widths[j]
     return pieces
+
+
+def _characters(group: Group, marks: Mapping[str, str]) -> int:
+    """The width of the columns of a group, with the marks of their notes, in characters."""
+    printed, measured = len("paper"), 0
+    for entry in group.entries:
+        in_paper, value = group.words(entry)
+        of_paper = sheets.said_of_paper(entry)
+        printed = max(printed, len(in_paper) + sum(3 + len(marks[note]) for note in of_paper))
+        shown = len(value) if entry.value is not None else min(len(value), len("not present"))
+        measured = max(measured, shown + sum(2 + len(marks[note]) for note in entry.notes))
+    title = len(group.header.removeprefix(group.column).strip())
+    if not _measured(group):
+        return max(printed, title) + _PADDING
+    return max(printed + max(measured, len("kbench")) + _PADDING, title) + _PADDING
 
 
 def _cells(

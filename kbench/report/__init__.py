@@ -31,7 +31,7 @@ from kbench.report.comparisons.reading import (
     run_records,
     write,
 )
-from kbench.report.comparisons.tables import comparisons
+from kbench.report.comparisons.tables import Row, comparisons
 from kbench.report.mlflow_export import export_rows
 from kbench.report.page.pages import page
 from kbench.report.plugins import installed_plugins
@@ -400,11 +400,20 @@ def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Pat
         remarks=content.skipped,
         reliability=reliability_curves(content.curves),
         searched=searches(content.curves),
+        standings=_standings(content.rows),
     ).two_files("index.details.js")
     write(where / "index.details.js", details)
     write(where / "index.html", text)
     paths = [where / name for name in ("index.html", "index.details.js", *names.values())]
     return paths + [path for one in contributions for path in one.write(where)]
+
+
+def _standings(rows: Sequence[Row]) -> list[Sheet]:
+    """The rankings for a page; none where too few data sets have rows of their experiments."""
+    try:
+        return standings(rows)
+    except ConfigError:
+        return []
 
 
 def __getattr__(name: str) -> Any:

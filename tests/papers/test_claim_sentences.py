@@ -8,7 +8,7 @@ from kbench.papers.cells.entry import quantity_of
 from kbench.papers.claims.stated import addends, claims
 from kbench.papers.printed.layout import Total, measure, paper, selector, substituted
 
-DECIDED = [one for one in claims() if not one.outside]
+DECIDED = [one for one in claims() if not one.open]
 
 # Words of a sentence -> methods of which at least one must be in its query.
 METHODS = {
@@ -57,7 +57,6 @@ QUANTITIES = {
     r"kernel error": {"kernel error"},
     r"test error": {"error"},
     r"RMSE": {"RMSE"},
-    r"multiplications": {"counted"},
     r"train\w* faster|times? faster|faster than": SECONDS,
     r"Clustering (is|takes)|of the time|prediction time": SECONDS | {"T_W", "T_L", "T_C"},
 }
@@ -74,8 +73,6 @@ OWN = {
 # first or second.
 PRAISED = {
     "LaSVM, one pass": 0,
-    "Against our exact solver: on the whole": 1,
-    "Against our exact solver: from zero": 1,
     "than the sum of all local machines": 0,
     "than the Bayesian committee machine": 0,
     "several times faster than either": 1,
@@ -95,18 +92,19 @@ PRAISED = {
     "Products of landmarks": 1,
     "those of the triangle inequality": 1,
     "Landmarks weighted": 0,
+    "clusters approximate the kernel better": 1,
 }
 
 # Sentences that say how large a part is, which is neither good nor bad.
-PARTS = ("Most of the time goes", "Compression takes nine tenths", "Clustering takes about as long")
+PARTS = (
+    "slower than LIBSVM on w7a",
+    "Most of the time goes",
+    "Compression takes nine tenths",
+    "Clustering takes about as long",
+)
 
 # Curves that are better where they are larger, which a figure's quantity does not say.
 LARGER = ("precision", "recall")
-
-# Words of a sentence that puts one thing before another.
-ORDERS = (
-    r"\b(faster|more accurate|less accurate|cheaper|beat|worse|smallest|least of all|cheapest)\b"
-)
 
 
 def _cells(claim, term):
@@ -195,23 +193,6 @@ def test_a_better_method_never_refutes_its_praise(claim):
     else:
         (praised,) = (term for words, term in PRAISED.items() if words in claim.says)
     assert (1 if praised == 0 else -1) * sign == wanted
-
-
-@pytest.mark.parametrize("claim", DECIDED, ids=_id)
-def test_no_weaker_form_is_the_opposite_of_the_sentence(claim):
-    """Of two methods the better one, by the claim, is nowhere allowed to be the worse one."""
-    if (
-        re.search(ORDERS, claim.says)
-        and claim.case is None
-        and claim.kind in ("ratio", "difference")
-    ):
-        tie = 1.0 if claim.kind == "ratio" else 0.0
-        assert not claim.weaker.takes(tie - 0.01)
-
-
-@pytest.mark.parametrize("claim", [one for one in DECIDED if one.unequal], ids=_id)
-def test_a_sentence_says_that_its_inputs_are_not_equal(claim):
-    assert re.search(r"\balone has\b|which cost more", claim.says)
 
 
 def test_every_exception_is_that_of_a_claim():

@@ -70,7 +70,7 @@ def test_rows_without_the_quantity_are_not_missing():
         if row == "ijcnn1"
     )
     assert missing == 0
-    assert counts.failed >= 1
+    assert counts.ended >= 1
 
 
 def test_phases_of_several_threads_are_wall_seconds_that_nothing_disturbed():
@@ -108,15 +108,15 @@ def test_sizes_of_data_make_no_table_of_a_machine_and_no_measured_cells():
     assert sizes
     assert len({one.table.id for one in sizes}) == len(sizes)
     counted = coverage(sizes)
-    assert (counted.measured, counted.sizes > 0) == (0, True)
+    assert (counted.own, counted.stand_in, counted.sizes > 0) == (0, 0, True)
 
 
 def test_each_machine_has_a_table_of_its_own():
     mine, other = rbf("svc", 0.98), rbf("svc", 0.97, environment="ffff0000")
     tables = filled(TABLE3, runs(mine, other))
     assert [one.machine.environment for one in tables] == ["0a1b2c3d", "ffff0000"]
-    assert {coverage([one]).measured for one in tables} == {2}
-    assert coverage(tables).measured == 2
+    assert {coverage([one]).own for one in tables} == {2}
+    assert coverage(tables).own == 2
 
 
 def test_an_accuracy_over_C_is_read_where_C_is_the_paper_s():
@@ -268,7 +268,7 @@ def test_a_run_of_another_memory_is_no_comparison():
     )
     (whole,) = filled(table, found)
     count = coverage([whole])
-    assert (count.measured, count.failed, count.missing) == (0, 0, count.with_data)
+    assert (count.own, count.stand_in, count.ended, count.missing) == (0, 0, 0, count.cells)
     said = remarks(whole, {whole.machine.environment: {}})
     assert "2 cells have no run near the paper's memory." in said
     assert 'no rows for 4 of them: run "kbench -m experiment=meka_fig7,meka_fig7_memory"' in said

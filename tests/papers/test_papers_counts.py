@@ -1,7 +1,5 @@
 """Counts beside the papers' cells: figures drawn, settings of a budget; curves over seconds."""
 
-import re
-
 from paper_rows import rbf, runs
 from report_rows import make_row
 
@@ -10,8 +8,7 @@ from kbench.papers.cells.entries import entry, filled
 from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import identity
 from kbench.papers.cells.sheets import LEGEND, remarks
-from kbench.papers.claims.ratios import picture
-from kbench.papers.figures.drawing import Drawing, drawings
+from kbench.papers.figures.drawing import drawings
 from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import drawn
 from kbench.papers.overviews import figure_sheet
@@ -87,14 +84,6 @@ def test_a_mean_counts_the_seeds_that_have_its_value():
     assert "Means of 2 runs in 1 cell, of 1 run in 2 cells." in said
 
 
-def test_a_fraction_below_all_is_not_a_hundred_per_cent():
-    drawings_ = [Drawing(EQUAL_TIME, (), (), (), drawn=199, wanted=200)]
-    assert figure_sheet(drawings_).rows[0][-1] == "99 %"
-    drawings_ = [Drawing(EQUAL_TIME, (), (), (), drawn=199, wanted=200, ended=1)]
-    assert figure_sheet(drawings_).rows[0][-4:] == ["200", "199", "1", "100 %"]
-    assert "drawn alone are" in figure_sheet(drawings_).notes[0]
-
-
 def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():
     table = paper("dcsvm").tables["table6"]
     rows, curves = [], {}
@@ -117,21 +106,6 @@ def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():
     disturbed = clustering(runs(rows[1], curves=curves))
     assert disturbed.value is None
     assert any("left out" in one for one in disturbed.notes)
-
-
-def test_the_first_picture_has_seconds_and_scores_and_nothing_else():
-    """A rank of a cluster is no score; a multiple of a linear model's time is a time."""
-    params = '{"n_clusters": 5, "gamma": 1, "rank_tol": 1e-06, "partition": "kmeans"}'
-    where = {"dataset": "ijcnn1", "variant": "first_train=4000"}
-    block = make_row("block_spectra", 0.9, params=params, **where)
-    curves = {"row": ([0], [0.0]), "column": ([0], [0.0]), "rank": ([0], [26.0])}
-    ranks = filled(paper("meka").tables["table3"], runs(block, curves={identity(block): curves}))
-    assert ranks[0].machine is not None
-    assert picture(ranks, [], str) == ""
-    ldkl = rbf("ldkl", 0.9, dataset="a9a", params='{"depth": 9}', prediction_cost=20.0)
-    costs = picture(filled(paper("dcpred").tables["table1"], runs(ldkl)), [], str)
-    of_kind = dict(re.findall(r"Table 1, (\w+): median \S+ of (\d+) cells", costs))
-    assert of_kind == {"seconds": "2", "scores": "1"}  # prediction and training; accuracy
 
 
 def test_the_clock_of_runs_on_several_threads_is_named():

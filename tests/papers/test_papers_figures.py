@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from paper_rows import asked_by, rbf, runs
-from report_rows import START, make_row, stopped_in
+from report_rows import START, make_row
 
 from kbench.papers.cells.runs import identity
 from kbench.papers.figures.drawing import drawings
@@ -207,13 +207,6 @@ def test_a_panel_is_of_the_machine_with_most_of_its_lines_and_joins_no_two():
     assert not any("machines" in line for line in remarks("dcsvm_fig3_accuracy", runs(*here)))
 
 
-@pytest.mark.parametrize("hours", [0.5, 2.0])
-def test_a_figure_says_that_its_seconds_are_of_several_hours(hours):
-    rows = [*EXACT, *two("svc", 8.0, started_at=START + timedelta(hours=hours))]
-    said = "seconds of several hours, in which equal runs differ by up to 2 ×"
-    assert (said in remarks("dcsvm_fig3_accuracy", runs(*rows))) == (hours > 1.0)
-
-
 def test_seconds_are_of_the_days_on_which_all_lines_have_runs():
     """On the next day a run takes half the seconds; the exact machine has none of then."""
     rows = [*EXACT, *two("svc", 8.0)]
@@ -291,23 +284,6 @@ def test_lines_that_are_not_drawn_are_named_and_a_single_point_of_a_sweep_is_no_
         assert "not drawn, a single point: MEKA, Galerkin links" in one.remarks
         why = "timeout" if failed else "no rows"
         assert f"not drawn, {why}: MEKA-PSD" in one.remarks
-
-
-@pytest.mark.parametrize(("seconds", "ended"), [(30, 0), (60, 1)])
-def test_a_line_whose_runs_ended_at_the_largest_limit_of_the_experiments_is_counted(seconds, ended):
-    rows = []
-    for method in ("nystrom", "meka"):
-        rows += rows_of_meka(method, (50, 100), "meka_fig13", "meka", name="rank")
-    command = "kbench limits.wall_s=60 experiment=meka_fig13"
-    rows = [one | {"command": command} for one in rows]
-    stopped = {"status": "timeout", "message": stopped_in("fit", 1.0, seconds)}
-    lost = rows_of_meka("meka_psd", (50, 100), "meka_fig13", "meka", name="rank")
-    found = drawing("meka_fig13", runs(*rows, *(one | stopped for one in lost)))
-    assert (found.drawn, found.ended, found.wanted) == (2, ended, 4)
-    # A run that fails otherwise ends at no limit.
-    (first, *others) = lost
-    failed = [first | {"status": "error", "message": "singular"}, *(o | stopped for o in others)]
-    assert drawing("meka_fig13", runs(*rows, *failed)).ended == 0
 
 
 def test_a_method_that_a_figure_does_not_sweep_is_a_line_of_one_point():

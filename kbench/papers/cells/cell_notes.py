@@ -124,11 +124,14 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     return notes
 
 
-def share_of_rows(table: Table, data: str, problem: Problem) -> float | None:
+def share_of_rows(table: Table, data: str, match: Match) -> float | None:
     """Our training rows over the paper's, or all rows if it prints their number alone.
 
     None if it prints neither, or as many rows as ours.
     """
+    problem = match.problem
+    if match.choice.share is not None:
+        return match.choice.share
     sizes = _sizes(table, data)
     counted = {"n_train": problem.n_train, "n": _total(problem)}
     name = next((name for name in counted if name in sizes), None)
@@ -137,6 +140,11 @@ def share_of_rows(table: Table, data: str, problem: Problem) -> float | None:
     ours, of = counted[name], sizes[name]
     as_many = _rounds_to(ours, of) or _rounds_to(problem.n_train, of)
     return None if ours is None or as_many else ours / of[0]
+
+
+def stand_in(table: Table, data: str, match: Match) -> bool:
+    """Whether runs are of other data than the paper's: fewer rows, or parameters of their own."""
+    return bool(match.choice.params) or share_of_rows(table, data, match) is not None
 
 
 def settings(table: Table, column: str, line: Line) -> str:

@@ -1,68 +1,52 @@
-"""Number of the papers' cells that are measured, and reasons why the others are not.
+"""How many of the papers' cells are measured, and on which data.
 
 A cell counts if the paper prints a value there and a run can fill it. Ratios, sums, totals,
 settings and the lines of kbench's own methods do not count; an order of growth counts if an
 exponent is fitted beside it. The number of cells therefore does not depend on any row.
 """
 
-import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kbench.papers.cells.entry import ABSENT, NO_POWER, NO_ROWS, OTHER_MEMORY, Entry, Filled
+from kbench.papers.cells.entry import NO_POWER, NO_ROWS, OTHER_MEMORY, Entry, Filled
 from kbench.papers.printed.layout import Measure, Total
 
-# States of a cell, the best first.
-STATES = ("measured", "ended", "failed", NO_ROWS, ABSENT)
+# States of a cell, the best first: measured on the paper's data, measured on others, runs that
+# ended without a value, no rows, no data.
+STATES = ("own", "stand_in", "ended", "missing", "absent")
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of cells: measured, ended at the limit, failed, without rows, without data.
+    """Numbers of cells by their states; the sizes of data sets that rows tell count apart."""
 
-    `sizes` are printed sizes of data sets that rows confirm or correct; no cell is counted twice.
-    """
-
-    measured: int = 0
+    own: int = 0
+    stand_in: int = 0
     ended: int = 0
-    failed: int = 0
     missing: int = 0
     absent: int = 0
     sizes: int = 0
 
     @property
-    def with_data(self) -> int:
-        """Cells whose method and data set, or a substitute for it, are available."""
-        return self.measured + self.ended + self.failed + self.missing
-
-    @property
     def cells(self) -> int:
-        return self.with_data + self.absent
+        return self.own + self.stand_in + self.not_run
 
     @property
-    def share(self) -> str:
-        """Percentage of the cells with data that are measured or ended at the limit, as text."""
-        done = self.measured + self.ended
-        return percentage(done, self.with_data)
+    def not_run(self) -> int:
+        """Cells without a value: runs that ended without one, no rows, or no data."""
+        return self.ended + self.missing + self.absent
 
     def __str__(self) -> str:
         if not self.cells:
             return "No cell counts: sums, ratios and sizes do not"
-        words = (
-            f"{self.measured:,} of {self.with_data:,} cells with data measured"
-            f" ({percentage(self.measured, self.with_data)})"
-            + (
-                f", {self.ended:,} ended at the limit ({self.share} with these)"
-                if self.ended
-                else ""
-            )
+        why = {"ended without a value": self.ended, "no rows": self.missing, "no data": self.absent}
+        said = ", ".join(f"{n:,} {name}" for name, n in why.items() if n)
+        return (
+            f"{self.cells:,} cells: {self.own:,} measured on the paper's data at its size,"
+            f" {self.stand_in:,} on stand-ins, {self.not_run:,} not run"
+            + (f" ({said})" if said else "")
         )
-        return f"{words}, {self.absent:,} without data" if self.absent else words
-
-
-def percentage(n: int, of: int) -> str:
-    """Rounded down, so that 100 % means all of them."""
-    return f"{math.floor(100 * n / of)} %" if of else "–"
 
 
 def coverage(tables: Iterable[Filled]) -> Coverage:
@@ -71,31 +55,25 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
     sizes = set()
     for table in tables:
         for place, measure, entry in table.cells():
-            if _counts(measure, entry):
-                if measure.sizes:
-                    if entry.value is not None:
-                        sizes.add(place)
-                    continue
-                state = _state(entry)
-                states[place] = min(state, states.get(place, state))
-    counts = [0] * len(STATES)
-    for state in states.values():
-        counts[state] += 1
-    counts.append(len(sizes))
-    return Coverage(*counts)
+            if not _counts(measure, entry):
+                continue
+            if not measure.sizes:
+                states[place] = min(_state(entry), states.get(place, len(STATES)))
+            elif entry.value is not None:
+                sizes.add(place)
+    counts = Counter(STATES[state] for state in states.values())
+    return Coverage(**counts, sizes=len(sizes))
 
 
 def _counts(measure: Measure, entry: Entry) -> bool:
     """Whether a run can fill a cell in which the paper prints a value, not a dash."""
-    filled_by_runs = measure.reads and not isinstance(measure, Total)
-    return filled_by_runs and entry.prints
+    return measure.reads and not isinstance(measure, Total) and entry.prints
 
 
 def _state(entry: Entry) -> int:
     if entry.value is not None or entry.status == NO_POWER:
-        return 0
-    if entry.status == OTHER_MEMORY:
-        return 3
-    if entry.status:
-        return 1 if entry.ended else 2
-    return 3 if entry.absent in ("", NO_ROWS) else 4
+        return STATES.index("stand_in" if entry.stand_in else "own")
+    if entry.status and entry.status != OTHER_MEMORY:
+        return STATES.index("ended")
+    without_data = entry.absent not in ("", NO_ROWS)
+    return STATES.index("absent" if without_data else "missing")

@@ -218,7 +218,6 @@ def _total(cell: Cell, measure: Total) -> Entry:
             status=f"{len(values)} of {len(addends)}",
             least=least,
             notes=_counted_limits([addend for addend in addends if addend.status]),
-            ended=all(addend.ended or addend.value is not None for addend in addends),
         )
     notes = tuple(dict.fromkeys(note for addend in addends for note in addend.notes))
     return replace(made, value=math.fsum(values), notes=notes)

@@ -59,9 +59,8 @@ class Entry:
     notes : tuple of str
     rows : tuple of rows
         All runs behind the value or the status; of a computed value those of all its cells.
-    ended : bool
-        There is no value because runs ended at a limit, and no run of the table's experiments on
-        the same data had a larger limit.
+    stand_in : bool
+        Whether the runs are of other data than the paper's, such as a part of its rows.
     absent : str
         Why a printed cell has no runs: the data are not available, kbench lacks the method, or
         nobody has made the runs.
@@ -80,7 +79,7 @@ class Entry:
     least: float | None = None
     notes: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
-    ended: bool = False
+    stand_in: bool = False
     absent: str = ""
     compared: bool = False
     cause: Cause | None = None
@@ -166,11 +165,6 @@ class Cell:
         """The value that the paper prints there."""
         place = (self.table.printed, self.row, self.column, measure.label)
         return printed(self.table.paper).get(place)
-
-    def at_limit(self, match: Match) -> bool:
-        """Whether the failed runs of a match had the largest limit of the table's experiments."""
-        experiments = self.table.experiments
-        return self.runs.at_limit(match.line, match.problem, match.machine, experiments)
 
 
 def quantity_of(measure: Measure) -> Quantity:

@@ -2,7 +2,14 @@
 
 from dataclasses import replace
 
-from kbench.papers.cells.cell_notes import clocks, differences, ended_as, limits, settings
+from kbench.papers.cells.cell_notes import (
+    clocks,
+    differences,
+    ended_as,
+    limits,
+    settings,
+    stand_in,
+)
 from kbench.papers.cells.entry import (
     NO_POWER,
     NOT_MEASURED,
@@ -35,7 +42,8 @@ def read_entry(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> E
     if match is None:
         return Entry(printed=in_paper)
     line, problem = match.line, match.problem
-    entry = Entry(printed=in_paper, match=match, rows=tuple(line.rows))
+    other = stand_in(cell.table, wanted.data, match)
+    entry = Entry(printed=in_paper, match=match, rows=tuple(line.rows), stand_in=other)
     if note := _other_memory(wanted.memory.get(wanted.data), match):
         return replace(entry, status=OTHER_MEMORY, notes=(note,))
     columns, curve = (measure.of, "") if isinstance(measure, Columns) else ((), measure.curve)
@@ -53,7 +61,6 @@ def read_entry(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> E
             status=ended_as(line),
             least=least,
             notes=limits(line, problem, least),
-            ended=cell.at_limit(match),
         )
     notes_on_time = clocks(line, problem, columns, curve)
     if mean is None:
@@ -106,7 +113,7 @@ def growth_entry(cell: Cell, machine: Machine, measure: Growth) -> Entry:
     if not matches:
         return Entry(printed=in_paper)
     rows = tuple(row for match in matches for row in match.line.rows)
-    entry = Entry(printed=in_paper, match=matches[-1], rows=rows)
+    entry = Entry(printed=in_paper, match=matches[-1], rows=rows, stand_in=True)
     abscissa = Columns(label=measure.over, of=(measure.over,))
     fitted = [
         (match, size[0], mean[0])
@@ -124,13 +131,8 @@ def growth_entry(cell: Cell, machine: Machine, measure: Growth) -> Entry:
         for note in limits(match.line, match.problem)
     )
     if len(points) < MIN_SIZES:
-        all_ended = all(match.line.ok or cell.at_limit(match) for match in matches)
-        return replace(
-            entry,
-            status=f"{len(points)} of {len(choices)} sizes",
-            notes=failed,
-            ended=all_ended and len(matches) == len(choices),
-        )
+        status = f"{len(points)} of {len(choices)} sizes"
+        return replace(entry, status=status, notes=failed)
     smallest, largest = (end(size for size, _ in points) for end in (min, max))
     note = f"over {len(points)} sizes, {smallest:,.0f} to {largest:,.0f} rows"
     if largest_residual_factor(points) > MAX_RESIDUAL:

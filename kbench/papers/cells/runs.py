@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from kbench.papers.cells.readings import SECONDS, column, of_wall_seconds, training_seconds
 from kbench.papers.printed.layout import Choice, Columns, CurveValue, Selector
@@ -20,10 +20,8 @@ from kbench.report.comparisons.tables import (
     comparisons,
     contended,
     mean_sd,
-    measured,
     method_version,
 )
-from kbench.run.results.stopped import limit, stopped_at, time_limit
 
 T = TypeVar("T")
 
@@ -39,23 +37,6 @@ _TRIED_CAUSE = "cause_"
 # Largest difference of logarithms between the place of a point on a curve and the wanted place: a
 # factor of 1.5, because levels have fewer clusters than the paper's if some are empty. Set by hand.
 _MAX_LOG_RATIO = math.log(1.5)
-
-# Columns of times. Quotients between equal runs tell how far those of a machine may be off.
-TRAINING = "fit_s"
-SECONDS_OF_PREDICTION = "predict_s"
-PREDICTION = frozenset({SECONDS_OF_PREDICTION, "prediction_cost", "prediction_cost_loop"})
-# Shorter training (seconds) is left out of the drift, because it says little about the machine's
-# speed. Set by hand.
-_MIN_TRAINING_S = 0.5
-# Runs that began within this number of seconds count as runs of one hour.
-_HOUR_S = 3600.0
-# Least factors by which times are taken to be off, also if no runs were made twice: training
-# seconds within one hour, training seconds of several hours, and times of predictions, which are
-# shorter. Smaller factors decide more claims, and some of them wrongly. Measured: the exact
-# solver's ten runs of `dcsvm_idea`, each made three times within 15 minutes, differed by up to
-# 1.25; 24 runs of DC-SVM repeated three hours later on the same idle machine by up to 1.51; 46 runs
-# of LDKL and MEKA repeated a day later on an equal machine by 1.0 to 1.88.
-_MIN_DRIFT, _MIN_DRIFT_APART, _MIN_DRIFT_OF_PREDICTION = 1.25, 2.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -81,13 +62,6 @@ class Match:
     others: int
 
 
-class Drift(NamedTuple):
-    """The factor by which times may be off, and the method and data of the equal runs that were."""
-
-    factor: float
-    seen_of: str = ""
-
-
 class Runs:
     """The rows of a results folder, and the curves that belong to them.
 
@@ -103,14 +77,16 @@ class Runs:
     def __init__(self, rows: Sequence[Row], curves: Curves | None = None) -> None:
         self.rows = rows
         self._rows: defaultdict[tuple[Machine, str, str | None], list[Row]] = defaultdict(list)
+        self._by_method: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
         for row in rows:
             if not fills_cells(row):
                 continue
             machine = Machine(row["environment"], row["threads"], row["jobs"])
             self._rows[machine, row["dataset"], row["variant"]].append(row)
+            self._by_method[machine, row["dataset"], row["variant"], row["method"]].append(row)
         self._params = {identity(row): json.loads(row["params"] or "{}") for row in rows}
         self._curves = curves or {}
-        self._drifts: dict[tuple[Machine, str, bool], Drift] = {}
+        self._lines: dict[tuple[int, ...], list[tuple[Line, Problem]]] = {}
         self.machines = sorted(
             {machine for machine, _, _ in self._rows},
             key=lambda machine: (machine.environment, machine.threads, machine.jobs or 0),
@@ -153,12 +129,19 @@ class Runs:
         experiments: Container[str] = (),
     ) -> list[tuple[Line, Problem]]:
         """All lines of one data set that match a selector, of rows that `_asked_first` leaves."""
-        rows = _asked_first(experiments, self.matching(machine, wanted, choice))
-        return [
-            (line, comparison.problem)
-            for comparison in comparisons(rows)
-            for line in comparison.lines
-        ]
+        matching = self.matching(machine, wanted, choice)
+        if not matching:
+            return []
+        rows = _asked_first(experiments, matching)
+        # The measures of a cell, claims and figures read the same rows again.
+        same = tuple(map(id, rows))
+        if same not in self._lines:
+            self._lines[same] = [
+                (line, comparison.problem)
+                for comparison in comparisons(rows)
+                for line in comparison.lines
+            ]
+        return self._lines[same]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
         """Values of several curves at their common times, from the first row that has all.
@@ -229,64 +212,12 @@ class Runs:
         values = [self._read(row, measure, at) for row in match.line.ok]
         return [value for value in values if value is not None]
 
-    def drift(self, machine: Machine, times: str, *, apart: bool) -> Drift:
-        """The factor by which a column of times may be off between runs of a machine.
-
-        It is the largest quotient of the values of two equal ok runs of one commit; unless `apart`,
-        of two that began within an hour; and at least the constants above. Equal runs may differ in
-        their limits and, on two classes, in `multi_class`, which has no effect there. Short
-        training, and runs that other processes disturbed, are left out.
-        """
-        if (machine, times, apart) not in self._drifts:
-            by_run: defaultdict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
-            names = ("dataset", "variant", "method", "data_sha256", "seed", "commit")
-            min_seconds = _MIN_TRAINING_S if times == TRAINING else 0.0
-            for (where, _, _), rows in self._rows.items():
-                for row in rows if where == machine else ():
-                    quiet = row["status"] == "ok" and not contended(row)
-                    value = measured(row, times) if quiet else None
-                    if value is not None and value > min_seconds:
-                        params = self._params[identity(row)]
-                        if row["n_classes"] == 2:
-                            params = {**params, "multi_class": None}
-                        settings = json.dumps(params, sort_keys=True)
-                        of_run = (*(row.get(name) for name in names), settings)
-                        by_run[of_run].append((began(row), value))
-            min_factor = _MIN_DRIFT_APART if apart else _MIN_DRIFT
-            drifts = [Drift(_MIN_DRIFT_OF_PREDICTION if times in PREDICTION else min_factor)]
-            for (dataset, _, method, *_), same in by_run.items():
-                for (first, a), (second, b) in itertools.combinations(same, 2):
-                    if apart or abs(first - second) <= _HOUR_S:
-                        drifts.append(Drift(max(a, b) / min(a, b), f"{method} on {dataset}"))
-            self._drifts[machine, times, apart] = max(drifts)
-        return self._drifts[machine, times, apart]
-
-    def at_limit(
-        self, line: Line, problem: Problem, machine: Machine, experiments: Container[str]
-    ) -> bool:
-        """Whether the failed runs of a line had the largest limit of any of these experiments.
-
-        Limits are those of the experiments' rows on the same data, or of all rows if there are
-        none. The answer is no for a run that was stopped at any other limit than that of its wall
-        seconds or its memory.
-        """
-        if not line.failures.keys() <= {"timeout", "memory"}:
-            return False
-        rows = self._rows.get((machine, problem.dataset, problem.variant), [])
-        rows = [row for row in rows if asked_by(experiments, row)] or rows
-        longest = max(map(time_limit, rows), default=0.0)
-        most = max((limit(row, "memory_mb") for row in rows), default=0.0)
-        return all(
-            (seconds := stopped_at(row)) is not None and seconds >= longest
-            if row["status"] == "timeout"
-            else limit(row, "memory_mb") >= most
-            for row in line.rows
-            if row["status"] != "ok"
-        )
-
     def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
-        rows = self._rows.get((machine, choice.dataset, choice.variant), ())
+        where = machine, choice.dataset, choice.variant
+        rows: Iterable[Row] = self._rows.get(where, ())
+        if wanted.methods:
+            rows = itertools.chain(*(self._by_method.get((*where, m), ()) for m in wanted.methods))
         return [row for row in rows if self._matches(row, wanted, choice.params)]
 
     def _matches(self, row: Row, wanted: Selector, further: Mapping[str, Any]) -> bool:
@@ -404,11 +335,6 @@ def most_first(of_machines: Iterable[T], n_measured: Callable[[T], int]) -> list
 def asking(row: Row) -> list[str]:
     """The experiments that asked for the run of a row."""
     return [name for name in (row.get("experiment") or "").split(",") if name]
-
-
-def of_one_hour(starts: Sequence[float]) -> bool:
-    """Whether runs began within an hour."""
-    return not starts or max(starts) - min(starts) <= _HOUR_S
 
 
 def fills_cells(row: Row) -> bool:

@@ -4,16 +4,17 @@ A query names cells as `table | row | column | quantity`, or selects runs itself
 asks for a ratio, a difference, a range (largest less smallest) or a value. `each` repeats it; the
 figure is then the worst answer, or with `case`, a bound on one answer, the fraction of answers
 within that bound. Where a term lists several cells (rival methods), the best counts. The cells of
-`sum` are added. `decision` answers queries.
+`sum` are added. `idea` is a query of the same form, with the paper's idea alone against the same
+code. `decision` answers queries.
 """
 
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kbench.papers.claims.outcomes import OPEN
 from kbench.papers.printed.layout import (
     Measure,
     Selector,
@@ -76,9 +77,8 @@ class Claim:
         What the query computes, in words; empty if rows cannot decide the claim.
     quote : str
         The paper's own words, if they are at hand.
-    unequal : str
-        What the praised side alone has, if the inputs of the two sides are not equal. Such a claim
-        can be refuted and cannot hold.
+    unknown : str
+        Settings that the paper does not give, or that those of the runs differ from.
     ours : bool
         Whether the paper does not ask this question.
     run : str
@@ -88,12 +88,13 @@ class Claim:
         Terms of the query, each a tuple of cells of which the best counts.
     each : tuple of mappings
         For each repetition: name -> the value that replaces `{name}` in the terms.
-    holds, weaker, case : Bound
-        `holds` and `weaker` bound the figure; `weaker` follows from `holds` if the sentence names a
-        number (`_looser`). With `case`, the figure is the fraction of answers
-        that are within `case`.
-    outside : str
-        Why rows cannot decide it.
+    holds, case : Bound
+        `holds` bounds the figure. With `case`, the figure is the fraction of answers that are
+        within `case`.
+    open, why : str
+        The reason for which a claim without a query is open, and more on it.
+    idea : Claim, optional
+        The same question with the paper's idea alone against the same code.
     """
 
     paper: str
@@ -103,14 +104,15 @@ class Claim:
     terms: tuple[tuple[Any, ...], ...] = ()
     each: tuple[Mapping[str, Any], ...] = ({},)
     holds: Bound | None = None
-    weaker: Bound | None = None
     case: Bound | None = None
-    outside: str = ""
+    open: str = ""
+    why: str = ""
     quantity: str = ""
     quote: str = ""
     ours: bool = False
-    unequal: str = ""
+    unknown: str = ""
     run: str = ""
+    idea: "Claim | None" = None
 
     @property
     def wording(self) -> str:
@@ -164,26 +166,25 @@ def _claim(
     where: str,
     says: str,
     each: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]] | None = None,
-    outside: str = "",
+    open: str = "",
+    why: str = "",
     holds: str | None = None,
-    weaker: str | None = None,
     case: str | None = None,
-    quantity: str = "",
-    quote: str = "",
-    ours: bool = False,
-    unequal: str = "",
-    run: str = "",
-    **query: Any,
+    idea: Mapping[str, Any] | None = None,
+    **given: Any,
 ) -> Claim:
-    if outside:
-        return Claim(paper=paper, where=where, says=says, outside=outside, quote=quote)
-    ((kind, terms),) = query.items()
-    if kind not in _KINDS or holds is None or not quantity:
+    if open:
+        if open not in OPEN:
+            raise ValueError(f"a claim is open for one of {', '.join(OPEN)}: {says}")
+        return Claim(paper=paper, where=where, says=says, open=open, why=why, **given)
+    named = {"quantity", "quote", "ours", "unknown", "run"}
+    ((kind, terms),) = ((name, value) for name, value in given.items() if name not in named)
+    if kind not in _KINDS or holds is None or not given.get("quantity"):
         kinds = ", ".join(_KINDS)
         raise ValueError(f"a claim has one of {kinds}, `holds` and `quantity`: {says}")
-    bound = Bound.of(holds)
+    shared = {"paper": paper, "where": where, "says": says, "holds": holds, "case": case}
+    shared["run"] = given.get("run", "")
     listed = terms if isinstance(terms, list) else [terms]
-    derived = _looser(kind, bound, of_cases=case is not None)
     claim = Claim(
         paper=paper,
         where=where,
@@ -191,38 +192,14 @@ def _claim(
         kind=kind,
         terms=tuple(tuple(one) if isinstance(one, list) else (one,) for one in listed),
         each=repetitions(each or {}),
-        holds=bound,
-        weaker=derived if weaker is None else Bound.of(weaker),
+        holds=Bound.of(holds),
         case=None if case is None else Bound.of(case),
-        quantity=quantity,
-        quote=quote,
-        ours=ours,
-        unequal=unequal,
-        run=run,
+        idea=None if idea is None else _claim(**{**shared, "each": each, **idea}),
+        **{name: value for name, value in given.items() if name in named},
     )
     if not all(cell.table.run for cell in sources(claim)):
         raise ValueError(f"a claim that selects runs itself has `run`: {says}")
     return claim
-
-
-def _looser(kind: str, holds: Bound, *, of_cases: bool) -> Bound:
-    """The bound of `holds weaker` that follows from the number which a sentence names.
-
-    Half of the way to a tie for a factor, for points ahead, and for a share of the cases; a third
-    more of an error, a cost or a loss, and of what another share lacks.
-    """
-    limit = holds.limit
-    if holds.sign == "<=" or limit < 0.0:
-        looser = limit * 4.0 / 3.0
-    elif of_cases:
-        looser = (limit + 0.5) / 2.0
-    elif kind == "difference":
-        looser = limit / 2.0
-    elif limit < 1.0:
-        looser = 1.0 - (1.0 - limit) * 4.0 / 3.0
-    else:
-        looser = math.sqrt(limit)
-    return Bound(holds.sign, float(f"{looser:.3g}"))
 
 
 def source(claim: Claim, spelt: Any) -> Source:

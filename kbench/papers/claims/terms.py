@@ -12,7 +12,7 @@ from typing import Any
 from kbench.papers.cells.cell_notes import share_of_rows
 from kbench.papers.cells.entries import entry
 from kbench.papers.cells.entry import ABSENT, SECONDS_IN, Cell, quantity_of
-from kbench.papers.cells.runs import PREDICTION, TRAINING, Runs, made_by
+from kbench.papers.cells.runs import Runs, made_by
 from kbench.papers.claims.stated import Claim, Interval, Source, addends, source
 from kbench.papers.printed.layout import (
     Choice,
@@ -24,29 +24,35 @@ from kbench.papers.printed.layout import (
     paper,
     substituted,
 )
+from kbench.papers.printed.settings import stated, unnamed
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.tables import Machine, began, of_seconds
+from kbench.report.comparisons.tables import Line, Machine, began, of_seconds
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.
 UNKNOWN: Interval = (0.0, math.inf)
-# Seconds of a phase below which they vary as those of predictions do. Set by hand: ADMM on cod-rna
-# took 1.28 s with one seed and .57 to .61 with four others (rows of `hss_table4`,
-# `cause_hss_seeds`).
-_SHORT_S = 1.0
-# Columns of scores of which a quotient is taken.
-_INEXACT = frozenset({"rmse", "mae", "kernel_error"})
+# What makes a term differ between equal runs: seconds of training or of predictions, or an error of
+# which a quotient is taken.
+FIT, PREDICTION, ERROR = "fit", "prediction", "error"
+_NOISE = {
+    "predict_s": PREDICTION,
+    "prediction_cost": PREDICTION,
+    "prediction_cost_loop": PREDICTION,
+    "rmse": ERROR,
+    "mae": ERROR,
+    "kernel_error": ERROR,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Term:
     """The printed and measured value of one term in the paper's unit, and the runs behind it.
 
-    Without runs it is not `matched`; `absent` says that there are no data to make them with. `own`
-    says whether the experiments of its table asked for one of the runs, and `starts` when they
-    began. `times` is the column that shows by how much times may be off, empty of all else; `short`
-    says that they are those of a short phase, and `inexact` that it is an RMSE or a kernel error.
-    `row` is what one test row counts for, of an accuracy or an error, and `share` our rows over the
-    paper's, if they are not as many.
+    Without runs it is not `matched`; `absent` says that there are no data to make them with, and
+    `stand_in` that the runs are of other data than the paper's, whose rows are `share` times the
+    paper's where both numbers are known. `by_experiment` says whether the experiments of its table
+    asked for one of the runs, and `starts` when they began. `noise` is what makes it differ between
+    equal runs, and `row` what one test row counts for, of an accuracy or an error. `unknown` are
+    settings of the runs that the paper does not state.
     """
 
     printed: Interval | None
@@ -59,13 +65,13 @@ class Term:
     unit: str = ""
     keys: tuple[str, ...] = ()
     runs: int = 0
-    own: bool = False
+    by_experiment: bool = False
     starts: tuple[float, ...] = ()
-    times: str = ""
-    short: bool = False
-    inexact: bool = False
+    noise: str = ""
     row: float = 0.0
     share: float | None = None
+    stand_in: bool = False
+    unknown: str = ""
 
 
 def terms_of(
@@ -107,7 +113,6 @@ def _added(terms: Sequence[Term]) -> Term:
         measured=_sum_of([term.measured for term in terms]),
         keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
         starts=tuple(start for term in terms for start in term.starts),
-        short=any(term.short for term in terms),
     )
 
 
@@ -161,6 +166,7 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
         return Term(printed=in_paper, sign=quantity.sign, why=why, absent=cell.absent, unit=unit)
     where = title(match.problem)
+    share = share_of_rows(table, cell.data, match)
     why, measured = "", None if entry_of_cell.least is None else (entry_of_cell.least, math.inf)
     if entry_of_cell.value is not None:
         measured = entry_of_cell.value, entry_of_cell.value
@@ -176,14 +182,22 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         unit=unit,
         keys=tuple(row["key"] for row in entry_of_cell.rows),
         runs=entry_of_cell.n or sum(row["status"] == "ok" for row in entry_of_cell.rows),
-        own=made_by(table.experiments, match.line),
+        by_experiment=made_by(table.experiments, match.line),
         starts=tuple(map(began, entry_of_cell.rows)),
-        times=_times(cell.measure, cell),
-        short=_short(cell.measure, entry_of_cell.value),
-        inexact=isinstance(cell.measure, Columns) and _INEXACT.issuperset(cell.measure.of),
+        noise=_noise(cell.measure, cell),
         row=_row(cell.measure, match.problem.n_test) * quantity.factor,
-        share=share_of_rows(table, cell.data, match.problem),
+        share=share,
+        stand_in=entry_of_cell.stand_in or share is not None,
+        unknown=_unknown(cell, match.line),
     )
+
+
+def _unknown(cell: Source, line: Line) -> str:
+    """The settings of the runs that neither the paper nor the query states."""
+    of = stated(cell.table, cell.column, line.method)
+    asked = cell.wanted.all_params
+    names = ", ".join(name for name in (unnamed(of, line) if of else ()) if name not in asked)
+    return f"the paper does not state {names} of {line.method}" if names else ""
 
 
 def _row(measure: Measure, n_test: int | None) -> float:
@@ -194,28 +208,15 @@ def _row(measure: Measure, n_test: int | None) -> float:
     return 1.0 / n_test if n_test and columns and {"accuracy", "error"}.issuperset(columns) else 0.0
 
 
-def _short(measure: Measure, seconds: float | None) -> bool:
-    """Whether a measure is of phases that take less than `_SHORT_S`."""
-    phases = isinstance(measure, Columns) and all(
-        column.startswith("phases.") for column in measure.of
-    )
-    return phases and seconds is not None and seconds < _SHORT_S
-
-
-def _times(measure: Measure, cell: Source) -> str:
-    """The column of times that shows by how much a measure may be off; empty of all else.
-
-    Seconds of phases are off as those of the whole training.
-    """
+def _noise(measure: Measure, cell: Source) -> str:
+    """What makes a measure differ between equal runs; empty of counts."""
     if isinstance(measure, Total):
         assert cell.wanted.table is not None
         other = paper(cell.table.paper).tables[cell.wanted.table]
-        return _times(other.measures[measure.part], cell)
+        return _noise(other.measures[measure.part], cell)
     if not isinstance(measure, Columns) or isinstance(measure, Growth):
         return ""
-    if PREDICTION.issuperset(measure.of):
-        return measure.of[0]
-    return TRAINING if all(map(of_seconds, measure.of)) else ""
+    return _NOISE.get(measure.of[0], FIT if all(map(of_seconds, measure.of)) else "")
 
 
 def _scaled(values: Interval | None, factor: float) -> Interval | None:

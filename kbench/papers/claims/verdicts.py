@@ -1,272 +1,266 @@
-"""Verdicts as sheets, for every format that is text, and as records."""
+"""Verdicts in words: a line and a detail of each, sheets for every format that is text, records."""
 
-import itertools
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from kbench.papers.claims.decision import (
-    FAILS,
-    HOLDS,
-    NOT_AS_STATED,
-    OUTSIDE,
-    UNDECIDED,
-    WEAKER,
-    Verdict,
-)
+from kbench.papers.claims.decision import Verdict, in_words
+from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
 from kbench.papers.claims.stated import Bound, Claim
-from kbench.papers.printed.layout import paper
-from kbench.report.comparisons.quantities import decimals_for
+from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.sheet import Sheet
 
 LEGEND = (
-    "Figures are ratios, differences in points, values, or fractions of the settings. For a"
-    " claim about several data sets the worst figure counts, with the number of data sets that"
-    " have rows; it does not hold if rows answer fewer than half of its cases. All rows of a"
-    " claim are of one machine, the one that answers most of it; if others say something else,"
-    " that stands beside it. `paper` is the same query over the printed numbers. Verdicts are"
-    " computed, bounds are in kbench/papers/printed/claims.yaml: a claim holds at the paper's own"
-    " number, and holds weaker where what it says is true but for the number, by a bound that"
-    " follows from it; `not as stated` is one of which rows show that it does not hold, but not"
-    " whether it holds weaker or fails. A verdict on times stays true if they are off by as much"
-    " as those of equal runs were on that machine, by a quarter at least, of predictions by a"
-    " factor of two; one on differences of accuracies or errors if five test rows are left to"
-    " chance. In brackets after a data set stands its share of the paper's rows, if it has others"
-    " and the paper prints how many it has. Claims are paraphrases; words in quotation marks are"
-    " the paper's."
+    "Printed and measured are the same query over the paper's numbers and over the rows: ratios,"
+    " differences in points, values, or per cent of the settings; of several cases the worst. The"
+    " idea alone is the paper's method against the same code without its idea. The per cent behind"
+    " a data set is its share of the paper's rows, where that is another."
 )
+_MEANINGS = " ".join(f"{str(one).capitalize()}: {one.means}." for one in OUTCOMES)
 
-# Columns of `verdict_records`.
-VERDICT_COLUMNS = ["paper", "where", "claim", "verdict", "figure", "printed", "unit", "answered"]
-VERDICT_COLUMNS += [
-    "asked",
-    "bounded",
-    "worst",
-    "why",
-    "wording",
-    "quote",
-    "quantity",
-    "refuted",
-    "data",
-    "shares",
-    "runs",
-    "environment",
-    "threads",
-    "elsewhere",
-    "keys",
-]
+VERDICT_COLUMNS = ["paper", "where", "claim", "verdict", "reason", "printed", "figure", "unit"]
+VERDICT_COLUMNS += ["bounded", "idea", "worst", "kept", "own", "answered", "asked", "why"]
+VERDICT_COLUMNS += ["wording", "quote", "quantity", "bound", "data", "shares", "runs"]
+VERDICT_COLUMNS += ["environment", "threads", "elsewhere", "keys"]
 
-# Characters that the five columns beside the claim take; the last two are merged into the others if
-# fewer than _MIN_CLAIM characters remain for the claim.
-_BESIDE = 94
-_MIN_CLAIM = 26
+# Characters of the longest verdict and between two columns in the terminal; lines of a screen.
+_OUTCOME, _GAP, _SCREEN = 22, 2, 44
 
-# A figure is printed with at most as many decimals, if fewer would put it beyond a bound.
-_MAX_DECIMALS = 6
+
+@dataclass(frozen=True)
+class Words:
+    """The cells of a verdict's line; `measured` is the figure and where it is the worst."""
+
+    verdict: str
+    claim: str
+    printed: str
+    measured: str
+    figure: str
+    idea: str
+    data: str
+
+
+def line(verdict: Verdict) -> Words:
+    """A verdict as one line: printed and measured figure, the idea alone, data and share."""
+    measured = figure = _figure(verdict)
+    if verdict.worst and verdict.figures is not None:
+        measured += f" on {verdict.worst}"
+    idea = "" if verdict.idea is None else _figure(verdict.idea)
+    printed = "" if verdict.printed is None else _words(verdict, verdict.printed)
+    outcome, says = str(verdict.outcome), verdict.claim.says
+    return Words(outcome, says, printed, measured, figure, idea, data_of(verdict))
+
+
+def data_of(verdict: Verdict) -> str:
+    """The data sets with their shares of the paper's rows, and how many cases they answer."""
+    names = [
+        name if share is None else f"{name} {100 * share:.2g} %"
+        for name, share in verdict.shares.items()
+    ]
+    cases = f"{verdict.answered} of {verdict.asked}: " if names and verdict.asked > 1 else ""
+    return cases + ", ".join(names)
+
+
+def detail(verdict: Verdict) -> list[str]:
+    """What a line leaves out, in sentences."""
+    claim = verdict.claim
+    said = [f"{paper(claim.paper).title}, {claim.where}."]
+    if claim.quote:
+        said.append(f"In the paper: “{claim.quote}”.")
+    if claim.quantity:
+        said.append(f"The figure: {claim.quantity}. {claimed_bound(verdict)}")
+    if verdict.why:
+        said.append(f"{verdict.outcome}: {verdict.why}.".capitalize())
+    if verdict.answered and verdict.asked > 1:
+        cases = f"Rows of the paper's own data answer {verdict.own} of {verdict.asked} cases"
+        kept = f", of which {verdict.kept} keep the bound" if verdict.own else ""
+        said.append(f"{cases}{kept}; rows of any data answer {verdict.answered}.")
+    if verdict.machine is not None and verdict.answered:
+        said.append(f"The rows are of environment {verdict.machine.environment}.")
+    if verdict.elsewhere:
+        said.append(f"Other machines: {verdict.elsewhere}.")
+    if verdict.idea is not None:
+        figure = _figure(verdict.idea) or verdict.idea.why
+        said.append(f"The idea alone: {verdict.idea.claim.quantity}: {figure}.")
+    return said
+
+
+def claimed_bound(verdict: Verdict) -> str:
+    """With which figures a claim holds."""
+    holds = verdict.claim.holds
+    if holds is None:
+        return ""
+    every = " in every case" if verdict.asked > 1 and verdict.claim.case is None else ""
+    return f"The claim holds if it is {_limit(verdict, holds)}{every}."
+
+
+def counted(verdicts: Iterable[Verdict]) -> str:
+    """How many claims have each outcome, such as `3 hold, 2 do not hold, 9 are open`."""
+    verdicts = list(verdicts)
+    counts = Counter(verdict.outcome.word for verdict in verdicts)
+    reasons = Counter(verdict.outcome.reason for verdict in verdicts if verdict.outcome.reason)
+    why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
+    text = f"{counts[HOLDS.word]} hold, {counts[FAILS.word]} do not hold"
+    return f"{text}, {sum(reasons.values())} are open" + (f" ({why})" if why else "")
+
+
+def at_hand(verdict: Verdict) -> str:
+    """What rows say of an open claim, whatever keeps them from deciding it."""
+    return {True: "rows keep it", False: "rows miss it", None: ""}[verdict.kept_by_rows]
+
+
+def of_papers(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+    """Title of a paper -> its own claims; the last entry has our own questions."""
+    grouped = {
+        paper(name).title: [v for v in verdicts if v.claim.paper == name and not v.claim.ours]
+        for name in PAPERS
+    }
+    grouped["Our own questions"] = [v for v in verdicts if v.claim.ours]
+    return {name: several for name, several in grouped.items() if several}
 
 
 def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]:
-    """A sheet for each paper; texts are broken so that lines have at most `width` characters."""
-    by_paper: dict[str, Sheet] = {}
-    wide = width is None or width >= _BESIDE + _MIN_CLAIM
-    header = (
-        ["verdict", "claim", "rows say", "paper", "where"]
-        if wide
-        else ["verdict", "claim", "rows say"]
-    )
-    for verdict in verdicts:
-        name = _heading(verdict)
-        sheet = by_paper.setdefault(name, Sheet(name, len(header), header, []))
-        says = f"{claimed(verdict.claim)} {refutation(verdict)}"
-        texts = [says, _said(verdict), _figure(verdict, verdict.printed), verdict.claim.where]
-        if width is None:
-            rows = [[verdict.outcome, *texts]]
-        else:
-            columns = _wide(texts, width) if wide else _narrow(texts, width)
-            rows = list(map(list, itertools.zip_longest([verdict.outcome], *columns, fillvalue="")))
-        sheet.rows.extend(rows)
-    for name, sheet in by_paper.items():
-        sheet.notes.extend(
-            _machines([verdict for verdict in verdicts if _heading(verdict) == name])
-        )
-    listed = list(by_paper.values())
-    if listed:
-        listed[-1].notes.append(LEGEND)
-    return listed
+    """A sheet for each paper and one for our own questions, with all that is said of a claim."""
+    made = []
+    for name, several in of_papers(verdicts).items():
+        header = ["verdict", "claim", "printed", "measured", "idea alone", "data"]
+        rows = []
+        for verdict in several:
+            words = line(verdict)
+            says = f"{words.claim} {' '.join(detail(verdict))}"
+            cells = [words.verdict, says, words.printed, words.measured, words.idea, words.data]
+            rows += [cells] if width is None else _broken(cells, width)
+        if width is not None:
+            header = ["verdict", "claim", "printed", "measured", "idea", "data"]
+        made.append(Sheet(f"{name}: claims", len(header), header, rows, [f"{counted(several)}."]))
+    if made:
+        made[-1].notes.append(f"{LEGEND} {_MEANINGS}")
+    return made
 
 
-def _heading(verdict: Verdict) -> str:
-    return f"{paper(verdict.claim.paper).title}: claims"
+def overview(verdicts: Sequence[Verdict], width: int) -> list[Sheet]:
+    """One line a claim, two where they fit: a paper is a screen of `_SCREEN` lines."""
+    made = []
+    for name, several in of_papers(verdicts).items():
+        header = ["verdict", "claim", "printed", "measured", "idea alone"]
+        cells = [line(verdict) for verdict in several]
+        figures = [[_short(f) for f in (one.printed, one.figure, one.idea)] for one in cells]
+        taken = [max(map(len, column)) for column in zip(*figures, header[2:], strict=True)]
+        room = max(width - _OUTCOME - sum(taken) - 4 * _GAP, 20)
+        most = 2 if 2 * len(several) <= _SCREEN else 1
+        rows = []
+        for one, said in zip(cells, figures, strict=True):
+            first, *rest = textwrap.wrap(one.claim, room, max_lines=most, placeholder=" …")
+            rows += [[one.verdict, first, *said], *(["", text, "", "", ""] for text in rest)]
+        own = sum(0 < verdict.own == verdict.asked for verdict in several)
+        note = f"{counted(several)}; {own} of {len(several)} on the paper's own data."
+        made.append(Sheet(f"{name}: claims", 2, header, rows, [note]))
+    return made
 
 
-def _machines(verdicts: Sequence[Verdict]) -> list[str]:
-    """How many claims the rows of each machine decide, as one note if there are any."""
-    counts = Counter(
-        f"environment {verdict.machine.environment}, {verdict.machine.threads} thread"
-        + ("s" if verdict.machine.threads > 1 else "")
-        for verdict in verdicts
-        if verdict.machine is not None and verdict.figure is not None
-    )
-    decided = "; ".join(f"{name}: {n}" for name, n in counts.items())
-    return [f"Claims that the rows of a machine decide: {decided}."] if counts else []
+def _short(figure: str) -> str:
+    """A figure in the width of its column: a range is the sign ~ and its beginning."""
+    for words, sign in (("at least ", "≥ "), ("at most ", "≤ "), ("from ", "~ ")):
+        if figure.startswith(words):
+            figure = sign + figure.removeprefix(words)
+    figure = figure.replace("x linear", "×").replace(" points", " pt").replace("kcal/mol", "")
+    return figure.partition(" to ")[0].strip()
 
 
-def _wide(texts: Sequence[str], width: int) -> list[list[str]]:
-    says, rows_say, printed, where = texts
-    return [
-        textwrap.wrap(says, width - _BESIDE),
-        textwrap.wrap(rows_say, 32),
-        [printed],
-        textwrap.wrap(where, 20),
-    ]
-
-
-def _narrow(texts: Sequence[str], width: int) -> list[list[str]]:
-    says, rows_say, printed, where = texts
-    both = f"{rows_say}; paper: {printed}" if printed else rows_say
-    half = (width - 23) // 2
-    return [textwrap.wrap(f"{says} ({where})", half), textwrap.wrap(both, half)]
+def _broken(cells: Sequence[str], width: int) -> list[list[str]]:
+    """A line of cells as lines of at most `width` characters."""
+    beside = [_OUTCOME, 9, 18, 9, 18]
+    claim = width - sum(beside) - _GAP * len(beside)
+    widths = [beside[0], claim, *beside[1:]]
+    if claim < 26:  # the figures stand below the claim on a narrow terminal
+        names = ("printed", "measured", "idea alone", "data")
+        said = [f"{name}: {cell}" for name, cell in zip(names, cells[2:], strict=True) if cell]
+        cells = [cells[0], f"{cells[1]} {'; '.join(said)}", "", "", "", ""]
+        widths = [_OUTCOME, width - _OUTCOME - 6 * _GAP - 32, 7, 8, 4, 4]
+    wrapped = [textwrap.wrap(cell, room) for cell, room in zip(cells, widths, strict=True)]
+    height = max(map(len, wrapped))
+    return [[part[i] if i < len(part) else "" for part in wrapped] for i in range(height)]
 
 
 def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """One record for each claim, nothing rounded."""
+    return [dict(zip(VERDICT_COLUMNS, _record(verdict), strict=True)) for verdict in verdicts]
+
+
+def _record(verdict: Verdict) -> list[Any]:
+    claim, figures, machine = verdict.claim, verdict.figures, verdict.machine
+    figure, bounded = _end(verdict)
+    idea = verdict.idea and _end(verdict.idea)[0]
+    shares: Mapping[str, float | None] = verdict.shares
+    known = "; ".join(f"{name}={share}" for name, share in shares.items() if share is not None)
+    wording = "ours" if claim.ours else "quoted" if claim.quote else "paraphrased"
     return [
-        {
-            "paper": verdict.claim.paper,
-            "where": verdict.claim.where,
-            "claim": verdict.claim.says,
-            "verdict": verdict.outcome,
-            "figure": verdict.figure,
-            "printed": verdict.printed,
-            "unit": verdict.unit,
-            "answered": verdict.answered,
-            "asked": verdict.asked,
-            "bounded": verdict.bounded,
-            "worst": verdict.worst,
-            "why": verdict.why,
-            "wording": verdict.claim.wording,
-            "quote": verdict.claim.quote,
-            "quantity": verdict.claim.quantity,
-            "refuted": refutation(verdict),
-            "data": "; ".join(verdict.data),
-            "shares": "; ".join(f"{name}={share}" for name, share in verdict.shares.items()),
-            "runs": " ".join(map(str, verdict.counts)),
-            "environment": verdict.machine and verdict.machine.environment,
-            "threads": verdict.machine and verdict.machine.threads,
-            "elsewhere": verdict.elsewhere,
-            "keys": " ".join(verdict.keys),
-        }
-        for verdict in verdicts
+        claim.paper,
+        claim.where,
+        claim.says,
+        verdict.outcome.word,
+        verdict.outcome.reason,
+        verdict.printed and _nearer(claim, verdict.printed),
+        figure,
+        verdict.unit,
+        bounded,
+        idea,
+        verdict.worst if figures else "",
+        verdict.kept,
+        verdict.own,
+        verdict.answered,
+        verdict.asked,
+        verdict.why,
+        wording,
+        claim.quote,
+        claim.quantity,
+        claimed_bound(verdict),
+        "; ".join(shares),
+        known,
+        " ".join(map(str, verdict.counts)),
+        machine and machine.environment,
+        machine and machine.threads,
+        verdict.elsewhere,
+        " ".join(verdict.keys),
     ]
 
 
-def claimed(claim: Claim) -> str:
-    """The claim, with the paper's words if it has them, or marked as our own question."""
-    if claim.quote:
-        return f"{claim.says} In the paper: “{claim.quote}”."
-    return f"{claim.says} (Our question, not the paper's.)" if claim.ours else claim.says
+def _end(verdict: Verdict) -> tuple[float | None, str]:
+    """The end of the figure that decides, and which bound it is of what runs would reach."""
+    if verdict.figures is None:
+        return None, ""
+    assert verdict.claim.holds is not None
+    low, high = verdict.figures
+    bound = verdict.claim.holds
+    end = bound.best((low, high)) if verdict.outcome is FAILS else bound.worst((low, high))
+    if low == high:
+        return end, ""
+    return end, "at least" if end == low else "at most"
 
 
-def refutation(verdict: Verdict) -> str:
-    """What the figure is, and with which figures a claim holds, holds weaker or is refuted."""
-    holds, weaker = verdict.claim.holds, verdict.claim.weaker
-    if holds is None or weaker is None:
-        return "No run can refute it."
-    every = (
-        " on every data set or setting" if verdict.asked > 1 and verdict.claim.case is None else ""
-    )
-    limit, looser = _limit(verdict, holds), _limit(verdict, weaker)
-    return (
-        f"The figure: {verdict.claim.quantity}. The claim holds if it is {limit}{every}, holds"
-        f" weaker if {looser}, and is refuted otherwise."
-    )
+def _nearer(claim: Claim, printed: tuple[float, float]) -> float:
+    """The finite end of a printed figure, which a limit such as `>300000` opens on one side."""
+    assert claim.holds is not None
+    return claim.holds.worst(printed)
 
 
-def sentence(verdict: Verdict) -> str:
-    """A verdict in one or two plain sentences, with its bound and the paper's own figure."""
-    if verdict.figure is None or verdict.claim.holds is None or verdict.claim.weaker is None:
-        beginnings = {
-            OUTSIDE: "No run can tell",
-            UNDECIDED: "Not decided",
-            NOT_AS_STATED: "Not true as stated, but open whether in a weaker form",
-        }
-        text = f"{beginnings.get(verdict.outcome, 'Not measured')}: {verdict.why}."
-        return f"{text} Other machines: {verdict.elsewhere}." if verdict.elsewhere else text
-    where = f" on {_place(verdict, verdict.worst)}" if verdict.worst else ""
-    figure, bound, looser = (
-        _amount(verdict, verdict.figure),
-        _limit(verdict, verdict.claim.holds),
-        _limit(verdict, verdict.claim.weaker),
-    )
-    text = {
-        HOLDS: f"It holds: {figure}{where}, where {bound} is asked.",
-        WEAKER: f"It holds in a weaker form: {figure}{where}; {bound} is asked, {looser} is met.",
-        FAILS: f"It fails: {figure}{where}, where {bound} is asked, or {looser} in a weaker form.",
-    }[verdict.outcome]
-    if verdict.noise:
-        text += f" It is {verdict.noise}."
-    if verdict.asked > 1:
-        text += f" Rows answer {verdict.answered} of {verdict.asked} cases."
-    if verdict.printed is not None:
-        text += f" The paper prints {_amount(verdict, verdict.printed)}."
-    if verdict.machine is not None:
-        text += f" The rows are of environment {verdict.machine.environment}."
-    if verdict.elsewhere:
-        text += f" Other machines: {verdict.elsewhere}."
-    return text
+def _figure(verdict: Verdict) -> str:
+    return "" if verdict.figures is None else _words(verdict, verdict.figures)
+
+
+def _words(verdict: Verdict, figures: tuple[float, float]) -> str:
+    """A figure with its unit and as many digits as show on which side of the bound it lies."""
+    holds = verdict.claim.holds
+    limit = 0.0
+    if holds is not None:
+        limit = holds.limit * (100.0 if verdict.claim.case is not None else 1.0)
+    return in_words(figures, verdict.unit, limit)
 
 
 def _limit(verdict: Verdict, bound: Bound) -> str:
-    fraction = verdict.claim.case is not None
-    number = (
-        f"{100 * bound.limit:g} % of the cases" if fraction else f"{bound.limit:g} {verdict.unit}"
-    )
-    return f"{'at least' if bound.sign == '>=' else 'at most'} {number.strip()}"
-
-
-def _amount(verdict: Verdict, value: float) -> str:
-    """A figure with its unit; a fraction is the percentage of cases in which the claim is true."""
-    text = _figure(verdict, value)
-    if value == verdict.figure and verdict.bounded:
-        text = f"{verdict.bounded} {text}"
-    return f"{text} of the cases" if verdict.claim.case is not None else text
-
-
-def _said(verdict: Verdict) -> str:
-    """The figure, its data set and all data sets that answer; or why there is no figure."""
-    elsewhere = f"; {verdict.elsewhere}" if verdict.elsewhere else ""
-    if verdict.figure is None:
-        return verdict.why + elsewhere
-    texts = [f"{verdict.bounded} {_figure(verdict, verdict.figure)}".strip()]
-    if verdict.worst:
-        texts[0] += f" on {_place(verdict, verdict.worst)}"
-    if verdict.asked > 1:
-        texts.append(f"{verdict.answered} of {verdict.asked}")
-    names = [_place(verdict, name) for name in verdict.data if name != verdict.worst]
-    said = ", ".join(texts) + (f" ({', '.join(names)})" if names else "")
-    return (f"{said}; {verdict.noise}" if verdict.noise else said) + elsewhere
-
-
-def _place(verdict: Verdict, data: str) -> str:
-    """A data set, with its share of the paper's rows if it has more or fewer."""
-    share = f"{100 * verdict.shares.get(data, 1.0):.3g}"
-    return data if share == "100" else f"{data} [{share} %]"
-
-
-def _figure(verdict: Verdict, value: float | None) -> str:
-    """The value with its unit; a fraction in per cent."""
-    if value is None:
-        return ""
-    factor, decimals, unit = 1.0, decimals_for(value, 3), verdict.unit
-    if verdict.claim.case is not None:
-        factor, decimals, unit = 100.0, 0, "%"
-    bounds = [bound for bound in (verdict.claim.holds, verdict.claim.weaker) if bound is not None]
-
-    def crossed() -> bool:
-        printed = round(factor * value, decimals) / factor
-        return any(bound.takes(printed) != bound.takes(value) for bound in bounds)
-
-    while decimals < _MAX_DECIMALS and crossed():
-        decimals += 1
-    return f"{factor * value:.{decimals}f} {unit}".rstrip()
+    of_cases = verdict.claim.case is not None
+    number = f"{100 * bound.limit:g} % of the cases" if of_cases else f"{bound.limit:g}"
+    unit = "" if of_cases else verdict.unit
+    return f"{'at least' if bound.sign == '>=' else 'at most'} {number} {unit}".strip()

@@ -44,9 +44,8 @@ class Drawing:
     legend : tuple
     remarks : tuple of str
         The machines that measured it, and why lines and panels are missing.
-    drawn, wanted, ended : int
-        Numbers of lines with points, of lines of the panels whose data are available, and of lines
-        without points because runs ended at the common limit.
+    drawn, wanted : int
+        Numbers of lines with points, and of lines of the panels whose data are available.
     environments : tuple of str
         Those of the machines that the remarks name.
     """
@@ -57,7 +56,6 @@ class Drawing:
     remarks: tuple[str, ...]
     drawn: int = 0
     wanted: int = 0
-    ended: int = 0
     environments: tuple[str, ...] = ()
 
 
@@ -142,7 +140,6 @@ def _drawing(
         (*_machines(on_machines, n_machines, environments), *_remarks(figure, drawn_panels)),
         _n_lines(panels),
         wanted,
-        sum(len(panel.ended) for panel in panels),
         tuple(sorted(named)),
     )
 
@@ -172,8 +169,6 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     if n_contended := sum(drawn_panel.n_contended for drawn_panel in panels):
         runs = "one run" if n_contended == 1 else f"{n_contended} runs"
         remarks.append(f"other processes disturbed {runs}, whose seconds may be too many")
-    if (off := max((drawn_panel.off for drawn_panel in panels), default=1.0)) > 1.0:
-        remarks.append(f"seconds of several hours, in which equal runs differ by up to {off:.3g} ×")
     n_seeds = max((drawn_panel.n_seeds for drawn_panel in panels), default=1)
     if n_seeds > 1:
         remarks.append(f"a curve is that of the first seed, of up to {n_seeds}")

@@ -17,8 +17,6 @@ from kbench.papers.figures.figure import Axis, Figure, Panel, PanelLine
 from kbench.papers.figures.selection import (
     Chosen,
     choose,
-    drift_factor,
-    ended_at_limit,
     is_disturbed,
     n_contended,
 )
@@ -59,12 +57,6 @@ class Drawn:
         Largest number of runs whose mean a point is; 0 if all lines are curves.
     n_all_runs : int
         Number of all runs of the lines with points.
-    ended : sequence of str
-        Lines without points because runs ended at a limit that no run of the experiments on the
-        same data exceeds.
-    off : float
-        Factor by which seconds of equal runs differ on the machine, if those that are drawn are of
-        several hours; else 1.
     """
 
     panel: Panel
@@ -78,8 +70,6 @@ class Drawn:
     lacking: Mapping[str, str] = field(default_factory=dict)
     n_runs: int = 0
     n_all_runs: int = 0
-    ended: Sequence[str] = ()
-    off: float = 1.0
 
     @property
     def has_points(self) -> bool:
@@ -154,8 +144,6 @@ def _on_one_set(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
                 },
                 n_runs=_n_runs(panel, chosen, points),
                 n_all_runs=_n_all_runs(chosen, points),
-                ended=ended_at_limit(figure, runs, machine, chosen, points),
-                off=drift_factor(panel, chosen, runs, machine),
             )
         elif disturbed and not best.has_points:
             best = Drawn(panel, disturbed=disturbed)
@@ -208,8 +196,6 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
         },
         n_runs=_n_runs(panel, chosen, points),
         n_all_runs=_n_all_runs(chosen, points),
-        ended=ended_at_limit(figure, runs, machine, chosen, points),
-        off=drift_factor(panel, chosen, runs, machine),
     )
 
 

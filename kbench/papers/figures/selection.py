@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from kbench.papers.cells.readings import of_wall_seconds
-from kbench.papers.cells.runs import TRAINING, Runs, made_by, of_one_hour, preference, version_of
+from kbench.papers.cells.runs import Runs, made_by, preference, version_of
 from kbench.papers.figures.figure import Figure, Panel, PanelLine
 from kbench.papers.printed.layout import Choice
 from kbench.report.comparisons.tables import Line, Machine, Problem, Row, began, contended
@@ -55,30 +55,6 @@ def is_disturbed(line: PanelLine, pairs: Iterable[tuple[Line, Problem]]) -> bool
 def n_contended(panel: Panel, chosen: Chosen) -> int:
     """Number of ok runs that other processes disturbed, of the lines whose axes have seconds."""
     return sum(map(contended, _timed_rows(panel, chosen)))
-
-
-def drift_factor(panel: Panel, chosen: Chosen, runs: Runs, machine: Machine) -> float:
-    """The factor by which equal runs differ in seconds, if lines are of several hours; else 1."""
-    if of_one_hour(list(map(began, _timed_rows(panel, chosen)))):
-        return 1.0
-    return runs.drift(machine, TRAINING, apart=True).factor
-
-
-def ended_at_limit(
-    figure: Figure,
-    runs: Runs,
-    machine: Machine,
-    chosen: Chosen,
-    points: Mapping[str, Sequence[Any]],
-) -> list[str]:
-    """The lines without points because runs ended at the largest limit of the experiments."""
-    ended = []
-    for label, pairs in chosen.items():
-        failed = [pair for pair in pairs if pair[0].failures]
-        if failed and not points[label]:
-            at_limit = [runs.at_limit(*pair, machine, figure.experiments) for pair in failed]
-            ended += [label] if all(at_limit) else []
-    return ended
 
 
 def _of_one_setting(

@@ -21,11 +21,15 @@ PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
 
 @dataclass(frozen=True)
 class Choice:
-    """A data set of kbench that stands for a paper's, and parameters that replace the paper's."""
+    """A data set of kbench that stands for a paper's, and parameters that replace the paper's.
+
+    `share` is our rows over the paper's, where they are fewer and no table of sizes tells it.
+    """
 
     dataset: str
     variant: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
+    share: float | None = None
 
 
 @dataclass(frozen=True)

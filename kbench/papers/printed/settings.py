@@ -110,11 +110,15 @@ def departures(of: Stated, line: Line) -> list[str]:
                 why = of.why.get(name, _UNEXPLAINED)
                 texts.append(f"{name} {_spelt(actual[name])} ({source}: {papers}) - {why}")
     texts += [
-        f"{name} {_spelt(actual[name])} (the paper states none) - {why}"
-        for name, why in of.unnamed.items()
-        if name in actual
+        f"{name} {_spelt(actual[name])} (the paper states none) - {of.unnamed[name]}"
+        for name in unnamed(of, line)
     ]
     return texts + ([of.always] if of.always else [])
+
+
+def unnamed(of: Stated, line: Line) -> list[str]:
+    """The parameters of the rows that the paper does not state."""
+    return [name for name in of.unnamed if name in line.params]
 
 
 def _spelt(value: Any) -> str:

@@ -16,8 +16,8 @@ class Addition:
     ----------
     summary : str
         Words of the line at the top of the page; may be empty.
-    picture : str
-        HTML that comes first; may be empty.
+    front : str
+        HTML for the overview; may be empty.
     views, studies : sequence of View
         Lists before the list of data sets, and behind it.
     titles : mapping
@@ -27,7 +27,7 @@ class Addition:
     """
 
     summary: str = ""
-    picture: str = ""
+    front: str = ""
     views: Sequence[View] = ()
     studies: Sequence[View] = ()
     titles: Mapping[str, Sequence[str]] = field(default_factory=dict)

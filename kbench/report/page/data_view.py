@@ -45,7 +45,13 @@ from kbench.report.text.notes import notes
 _FIGURE, _POINT = "\u2007", "\u2008"
 
 _COLUMNS = ["data set", "best method", "score", "measure", "task", "train rows", "features"]
-_COLUMNS += ["methods", "runs", "failed"]
+_COLUMNS += ["methods", "runs", "failed", "environment"]
+
+_CHARTS = (
+    "A mark is a method with one setting; the dashed line joins the settings that no other one"
+    " beats in both score and cost (Pareto front)."
+)
+_COST = "× Xw: seconds of the predictions over those of the product of the rows with one vector."
 
 
 def data_view(
@@ -109,6 +115,15 @@ def data_view(
     )
     above = element("p", words(about), class_="about") + legend
     return View("data", "Data sets", head, items, above)
+
+
+def own_results(comparisons: Sequence[Comparison]) -> str:
+    """The data sets with rows of one's own as a table for the overview; empty without any."""
+    if not comparisons:
+        return ""
+    lines = [element("tr", _cells(one)) for one in comparisons]
+    shown = table("My results", [[header(text) for text in _COLUMNS]], lines)
+    return element("h3", "My results") + shown
 
 
 def anchor(problem: Problem) -> str:
@@ -175,11 +190,17 @@ class _Details:
         below = notes(comparison, cut, self.settings, "the button shows all")
         return article(
             element("p", words(machine), class_="machine")
-            + (figure(charts, legend) if charts else "")
+            + (figure(charts, legend, f"{_CHARTS} {_COST}") if charts else "")
             + self._table(comparison)
             + more
-            + notes_list(below)
+            + notes_list([*self._symbols(comparison), *below])
         )
+
+    def _symbols(self, comparison: Comparison) -> list[str]:
+        """What the marks in the table's headers and lines mean."""
+        titles = [quantity.title for quantity in grid(comparison, self.columns).quantities]
+        costs = [_COST] if any("× Xw" in name for name in titles) else []
+        return [f"{marks_of([comparison], 'the best of a column is marked')}.", *costs]
 
     def _table(self, comparison: Comparison) -> str:
         shown = grid(comparison, self.columns)
@@ -224,6 +245,7 @@ def _cells(one: Comparison) -> str:
         + cell(len({line.method for line in one.lines}))
         + cell(sum(len(line.rows) for line in one.lines))
         + cell(failed or "")
+        + cell(f"{one.machine.environment}, {one.machine.threads} threads", "word")
     )
 
 

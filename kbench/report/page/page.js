@@ -263,12 +263,20 @@ function sort(header) {
   header.setAttribute("aria-sort", order);
 }
 
+// On a phone an item is a card, whose values have the names of their columns.
+for (const table of all("#lists table")) {
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  for (const row of table.tBodies[0].rows) {
+    [...row.cells].forEach((cell, i) => { if (i > 0) cell.dataset.head = names[i]; });
+  }
+}
+
 for (const button of all("#lists thead button")) button.onclick = () => sort(button.closest("th"));
 
 // search and filters: an item shows where it has every word and every chosen value
 
 const form = one("#find");
-const items = all("#lists tbody tr");
+const items = all("#lists section:not(#overview) tbody tr");
 const counts = new Map(all("nav a").map((link) => [link.getAttribute("href").slice(1), element("small")]));
 for (const link of all("nav a")) link.append(counts.get(link.getAttribute("href").slice(1)));
 
@@ -282,7 +290,7 @@ function find() {
       chosen.every((select) => (item.dataset[select.dataset.facet] ?? "").includes(`|${select.value}|`)));
   }
   let total = 0;
-  for (const section of views) {
+  for (const section of views.filter((view) => view.id !== "overview")) {
     const left = all("tbody tr", section).filter((item) => !item.hidden).length;
     total += left;
     if (one("tbody", section)) counts.get(section.id).textContent = left;
@@ -292,7 +300,7 @@ function find() {
   one("#matches").textContent = active ? `${total} match${total === 1 ? "" : "es"} in all lists` : "";
   one("#clear").hidden = !active;
   if (active && one("#overview").hidden === false) {
-    const first = views.find((section) => all("tbody tr", section).some((item) => !item.hidden));
+    const first = views.find((section) => section.id !== "overview" && all("tbody tr", section).some((item) => !item.hidden));
     if (first) location.hash = `#${first.id}`;
   }
 }

@@ -1,6 +1,7 @@
 """The web page of a results folder: the data sets, and what plug-ins add."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -11,10 +12,14 @@ from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.reading import package_text
 from kbench.report.comparisons.tables import Comparison
 from kbench.report.page.additions import Contribution
-from kbench.report.page.data_view import data_view
+from kbench.report.page.data_view import data_view, own_results
 from kbench.report.page.data_view import summary as data_summary
 from kbench.report.page.site import RowStore, Site, View, site
-from kbench.report.page.tags import words
+from kbench.report.page.tags import element, plain, words
+from kbench.report.sheet import Sheet
+
+# Methods of a task on the overview; more are in its fold. Set by hand.
+_FIRST = 6
 
 
 def page(
@@ -27,6 +32,7 @@ def page(
     remarks: Sequence[str] = (),
     reliability: Mapping[Run, Groups] | None = None,
     searched: Mapping[Run, Searched] | None = None,
+    standings: Sequence[Sheet] = (),
 ) -> Site:
     """The page.
 
@@ -48,6 +54,8 @@ def page(
         As `reliability_curves` returns it.
     searched : mapping, optional
         As `searches` returns it.
+    standings : sequence of Sheet
+        Which method for which task; they come first.
     """
     store = RowStore()
     additions = [one.addition(store) for one in contributions]
@@ -74,17 +82,35 @@ def page(
             )
         )
     views += [view for one in additions for view in one.studies]
+    own = own_results([one for one in comparisons if _has_own(one)])
     used = {one.machine.environment for one in comparisons}
     return site(
         heading="kbench report",
         summary=" · ".join(summaries),
-        picture="".join(one.picture for one in additions),
+        front=_rankings(standings) + "".join(one.front for one in additions) + own,
         views=views,
         rows=store.rows,
         environments=environments,
         used=sorted(used.union(*(one.environments for one in additions))),
         remarks=remarks,
     )
+
+
+def _has_own(comparison: Comparison) -> bool:
+    """Whether a row of a comparison did not come with kbench."""
+    return any(row["origin"] == "own" for line in comparison.lines for row in line.rows)
+
+
+def _rankings(standings: Sequence[Sheet]) -> str:
+    """The best methods of each task, and below them all of them."""
+    shown = ""
+    for sheet in standings:
+        first = plain(replace(sheet, rows=sheet.rows[:_FIRST], notes=[]))
+        summary = element("summary", words(f"All {len(sheet.rows)} methods, and how they rank"))
+        rest = plain(replace(sheet, rows=sheet.rows[_FIRST:]), titled=False)
+        shown += element("div", first + element("details", summary + rest), class_="piece")
+    heading = element("h3", "Which model for my data?")
+    return heading + element("div", shown, class_="pieces") if shown else ""
 
 
 def _variants(comparisons: Sequence[Comparison]) -> str:

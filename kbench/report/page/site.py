@@ -132,7 +132,7 @@ def site(
     *,
     heading: str,
     summary: str,
-    picture: str,
+    front: str,
     views: Sequence[View],
     rows: Sequence[Row],
     environments: Mapping[str, Mapping[str, Any]],
@@ -145,8 +145,8 @@ def site(
     ----------
     heading, summary : str
         Words.
-    picture : str
-        HTML that comes first.
+    front : str
+        HTML of the overview.
     views : sequence of View
     rows : sequence of mapping
         The rows to which `data-r` of the details refers by number.
@@ -178,7 +178,7 @@ def site(
         "filters": "".join(_menu(name, items) for name in FACETS),
         "summary": words(summary),
         "remarks": "".join(element("p", words(one), class_="remark") for one in remarks),
-        "picture": picture,
+        "front": front,
         "views": "".join(map(_view, shown)),
         "environments": machines,
         "version": words(__version__),

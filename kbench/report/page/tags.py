@@ -52,7 +52,7 @@ def header(text: str, *, direction: str = "", kind: str = "", name: str = "") ->
 
 def spanning(text: str, columns: int) -> str:
     """A header above several columns."""
-    return element("th", words(text), scope="colgroup", colspan=columns)
+    return element("th", f"<span>{words(text)}</span>", scope="colgroup", colspan=columns)
 
 
 def table(
@@ -88,7 +88,7 @@ def is_wide(columns: int) -> bool:
     return columns > _PRINTED
 
 
-def plain(sheet: Sheet, kinds: Sequence[str] = ()) -> str:
+def plain(sheet: Sheet, kinds: Sequence[str] = (), *, titled: bool = True) -> str:
     """A plain table as an article; `kinds` are classes of the first cells of its lines."""
     aligned = ["word" if j < sheet.words else "" for j in range(len(sheet.header))]
     head = [header(text, kind=kind) for text, kind in zip(sheet.header, aligned, strict=True)]
@@ -100,7 +100,8 @@ def plain(sheet: Sheet, kinds: Sequence[str] = ()) -> str:
         ]
         body.append(f"<tr>{row_header(words(first), kind)}{''.join(cells)}</tr>")
     content = element("div", table(f"Table: {sheet.name}", [head], body), class_="plain")
-    return article(content + notes(sheet.notes), title=sheet.name, wide=is_wide(len(head)))
+    title = sheet.name if titled else ""
+    return article(content + notes(sheet.notes), title=title, wide=is_wide(len(head)))
 
 
 def notes(lines: Sequence[str]) -> str:

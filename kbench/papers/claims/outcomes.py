@@ -1,0 +1,66 @@
+"""The outcomes of a claim, and the reasons for which one is open: the only table of them.
+
+Pages, their filter and their colours, the terminal, CSV and the table in `docs/papers.md` (a test
+compares them) are made of it. A further reason is one more entry.
+"""
+
+from dataclasses import dataclass
+
+from kbench.report.charts.style import Style
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the rows say of a claim.
+
+    Attributes
+    ----------
+    word : {"holds", "does not hold", "open"}
+    means : str
+        When a claim has it, for the legend and the docs.
+    style : Style
+        Its mark in pictures.
+    badge : {"good", "bad", ""}
+        Its class in the style sheet of the pages.
+    reason : str
+        Why it is open.
+    """
+
+    word: str
+    means: str
+    style: Style
+    badge: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.reason}" if self.reason else self.word
+
+
+def _open(reason: str, means: str) -> Outcome:
+    return Outcome("open", means, Style(4, 2), reason=reason)
+
+
+HOLDS = Outcome(
+    "holds",
+    "the figure keeps the paper's own number in every case that the paper prints, on its own data",
+    Style(2, 0),
+    "good",
+)
+FAILS = Outcome(
+    "does not hold", "on the paper's own data the figure misses that number", Style(1, 6), "bad"
+)
+OTHER_DATA = _open(
+    "other data", "rows are of data that stand in for the paper's, such as a part of its rows"
+)
+UNKNOWN_SETTINGS = _open(
+    "unknown settings", "the paper does not give the settings, or those of the runs are others"
+)
+TOO_NOISY = _open(
+    "too noisy", "the answer changes if times or scores are off as those of equal runs are"
+)
+NOT_RUN = _open("not run", "nobody has made the runs, or they ended without a value")
+NO_DATA = _open("no data", "the data are not present, nor others that could stand in for them")
+
+OUTCOMES = (HOLDS, FAILS, OTHER_DATA, UNKNOWN_SETTINGS, TOO_NOISY, NOT_RUN, NO_DATA)
+# Reason -> outcome.
+OPEN = {outcome.reason: outcome for outcome in OUTCOMES if outcome.reason}
