@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from paper_rows import rbf, runs
 from report_rows import START, failed, make_row
 
+from kbench.papers.cells.growth import MAX_RESIDUAL
+from kbench.papers.claims import decision
 from kbench.papers.claims.decision import in_words, verdict
 from kbench.papers.claims.outcomes import (
     FAILS,
@@ -27,8 +29,11 @@ from kbench.papers.claims.outcomes import (
 from kbench.papers.claims.stated import Bound, Claim, _claim, claims
 from kbench.papers.claims.verdicts import detail, line, of_papers, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
+from kbench.papers.printed.causes import MAX_OF_ERROR, MAX_POINTS, MAX_RELATIVE
 from kbench.papers.studies.systems import sheet, systems
 from kbench.report import make_papers
+from kbench.report.comparisons import tables
+from kbench.report.statistics import rankings
 from kbench.run.results.folder import ResultsFolder
 
 SPEED = claims()[0]  # early at least 100 times faster than LIBSVM on covtype
@@ -431,3 +436,27 @@ def test_sheets_name_everything_that_is_said_of_a_claim():
     assert sheet.rows[0][0] == "open: other data"
     assert "The claim holds if it is at least 100 ×." in sheet.rows[0][1]
     assert sheet.rows[0][2:] == ["124 ×", "150 ×", "", "covtype_93k 16 %"]
+
+
+def test_the_numbers_of_the_docs_are_those_of_the_code():
+    """Every decimal and percentage of docs/papers.md is a constant, or the form of a cell."""
+    text = (DOCS / "papers.md").read_text().replace("\n  ", " ").replace("\n", " ")
+    within, later, predictions = decision._WITHIN_AN_HOUR, decision._LATER, decision._OF_PREDICTION
+    assert (within, later, predictions, decision._CHANCE_ROWS) == (1.25, 2.0, 2.0, 5)
+    assert "a quarter if the runs began within an hour, else by a factor of two" in text
+    assert "of accuracies or errors by five test rows" in text
+    percent = f"{100 * MAX_RELATIVE:g} %"
+    stated = [
+        f"more than {tables._MAX_OTHER_CPUS:g}".replace("0.", ".") + " of a processor",
+        f"more than {MAX_RESIDUAL:g} times off",
+        f"of RMSE or of kernel errors by {percent}",
+        f"an error below {MAX_POINTS / MAX_OF_ERROR:g} %, or {percent} of a kernel error",
+        "`O(cnk) | n^1.00`",
+        "with 95 % bootstrap intervals",
+        f"comes within {100 * rankings.CLOSE:g} %",
+        "differ at the 5 % level",
+    ]
+    for words in stated:
+        assert words in text
+        text = text.replace(words, "")
+    assert re.findall(r"\d*\.\d+ |\d+ %", text) == []
