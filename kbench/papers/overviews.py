@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entry import Filled
-from kbench.papers.figures.drawing import Drawing
 from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, thresholds
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.sheet import Sheet
@@ -50,37 +49,6 @@ def _line(name: str, tables: Sequence[Filled]) -> list[str]:
     one = coverage(tables)
     counts = one.cells, one.own, one.stand_in, one.not_run, one.sizes
     return [name, *(f"{n:,}" for n in counts)]
-
-
-def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
-    """A line for each paper's figures, and one for all: panels and lines with data, and drawn."""
-    header = ["paper", "figures", "panels", "no data", "with data", "drawn"]
-    header += ["lines", "drawn"]
-    names = list(dict.fromkeys(drawing.figure.paper for drawing in drawings))
-    groups = {paper(name).title: [d for d in drawings if d.figure.paper == name] for name in names}
-    if len(groups) > 1:
-        groups["all"] = list(drawings)
-    rows = []
-    for name, group in groups.items():
-        panels = sum(len(drawing.figure.panels) for drawing in group)
-        absent = sum(
-            panel.data in paper(drawing.figure.paper).absent
-            for drawing in group
-            for panel in drawing.figure.panels
-        )
-        lines, drawn = (
-            sum(drawing.wanted for drawing in group),
-            sum(drawing.drawn for drawing in group),
-        )
-        charts = sum(len(drawing.charts) for drawing in group)
-        counts = (len(group), panels, absent, panels - absent, charts, lines, drawn)
-        rows.append([name, *(f"{n:,}" for n in counts)])
-    note = (
-        "Panels of the papers' figures, and lines of those whose data are available. A panel is"
-        " drawn if two of its lines have points, or its only one; one of curves if a line has. A"
-        " line through several settings or sizes has at least two points."
-    )
-    return Sheet("Figures drawn", 1, header, rows, [note])
 
 
 def cause_sheet(tables: Iterable[Filled]) -> Sheet:

@@ -21,7 +21,7 @@ from kbench.papers.claims.stated import claims
 from kbench.papers.claims.verdicts import VERDICT_COLUMNS, overview, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.figures.drawing import Drawing, drawings, method_styles
-from kbench.papers.overviews import cause_sheet, cell_sheet, figure_sheet
+from kbench.papers.overviews import cause_sheet, cell_sheet
 from kbench.papers.printed.layout import PAPERS, all_tables
 from kbench.papers.studies.budgets import budgets
 from kbench.papers.studies.budgets import sheet as budget_sheet
@@ -177,10 +177,10 @@ class Report:
         return made
 
     def counts(self) -> list[Sheet]:
-        """Numbers of measured cells and drawn figures, causes of differences, if selected."""
+        """Numbers of measured cells, and causes of differences, if selected."""
         made = []
         if "cells" in self.overviews:
-            made += [cell_sheet(self.counted), figure_sheet(self.counted_drawings)]
+            made.append(cell_sheet(self.counted))
         if "causes" in self.overviews:
             made.append(cause_sheet(self.counted))
         return made
@@ -224,13 +224,6 @@ class Report:
         """The figures of the papers whose tables are selected."""
         papers = {form.table.paper for form in self.filled}
         return drawings(self.runs, self.environments, papers)
-
-    @cached_property
-    def counted_drawings(self) -> list[Drawing]:
-        """The figures of the papers whose cells are counted."""
-        if self.filled:
-            return self.drawings
-        return drawings(self.runs, self.environments, {form.table.paper for form in self.counted})
 
     def addition(self, store: RowStore) -> Addition:
         """The report's lists on a page; the rows behind the cells of tables go into `store`."""

@@ -7,11 +7,9 @@ from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entries import entry, filled
 from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import identity
-from kbench.papers.cells.sheets import LEGEND, remarks
-from kbench.papers.figures.drawing import drawings
+from kbench.papers.cells.sheets import LEGEND
 from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import drawn
-from kbench.papers.overviews import figure_sheet
 from kbench.papers.printed.layout import paper
 from kbench.papers.printed.numbers import printed
 from kbench.papers.studies.budgets import budgets
@@ -38,17 +36,6 @@ def test_a_curve_is_drawn_over_its_seconds():
     assert panel.panel.x.label == "wall seconds"
 
 
-def test_panels_and_lines_of_figures_are_counted():
-    whole = drawings(equal_time_runs(), {}, {"dsgd"})
-    shown = figure_sheet(whole)
-    (line,) = shown.rows
-    values = dict(zip(["paper", "figures", "panels", "no data"], line, strict=False))
-    assert values["paper"] == "Doubly SGD"
-    assert int(values["figures"]) == len(whole)
-    assert (line[5], line[7]) == ("1", "2")  # one panel, two of its lines
-    assert 0 < int(line[7]) < int(line[6])
-
-
 def test_a_budget_says_how_many_settings_a_method_had():
     one = budgets()[0]
     rows = [
@@ -66,22 +53,6 @@ def test_totals_and_dashes_are_no_cells():
     dashes = sum(one.text == "-" for one in of_table)
     assert dashes == 2
     assert coverage(filled(tables["table9"], runs())).cells == len(of_table) - dashes
-
-
-def test_a_mean_counts_the_seeds_that_have_its_value():
-    params = '{"gamma": 2, "n_clusters": 5, "rank": 128}'
-    rows = [
-        make_row("meka", 0.9, seed, dataset="pendigits", variant="meka", params=params)
-        for seed in range(3)
-    ]
-    rows[1]["phases_cpu"] = {"cluster": 0.5, "bases": 1.0, "links": 2.0}
-    (one,) = filled(paper("meka").tables["table5"], runs(*rows))
-    said = remarks(one, {one.machine.environment: {}})
-    assert not any(line.startswith("Means") for line in said)
-    rows[2]["phases_cpu"] = {"cluster": 0.5}
-    (one,) = filled(paper("meka").tables["table5"], runs(*rows))
-    said = remarks(one, {one.machine.environment: {}})
-    assert "Means of 2 runs in 1 cell, of 1 run in 2 cells." in said
 
 
 def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():

@@ -1,7 +1,6 @@
 """Filled tables as plain sheets, for every format that is text, and as one record for each cell."""
 
 import string
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -98,7 +97,6 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
         if not group.measure.sizes
         for entry in group.entries
     )
-    lines += _seeds(filled)
     if foreign:
         lines.append(f"{foreign} cells are of rows that the table's own experiment did not make.")
     if differing := [entry.cause for entry in entries if entry.cause is not None]:
@@ -120,24 +118,6 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     elif filled.machine is None and count.absent:
         lines.append(f'{ABSENT}; with it, run "kbench -m {table.run}"')
     return lines
-
-
-def _seeds(filled: Filled) -> list[str]:
-    """Of how many runs, each with its own seed, the cells read from runs are the means."""
-    counts = Counter(
-        entry.n
-        for group in filled.groups
-        if not group.measure.sizes
-        for entry in group.entries
-        if entry.n
-    )
-    if not counts.keys() - {1}:
-        return []
-    each = [
-        f"of {n} run{'s' if n > 1 else ''} in {cells:,} cell{'s' if cells > 1 else ''}"
-        for n, cells in sorted(counts.items(), reverse=True)
-    ]
-    return [f"Means {', '.join(each)}."]
 
 
 def footnotes(filled: Filled) -> tuple[dict[str, str], list[str]]:

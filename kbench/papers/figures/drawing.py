@@ -44,8 +44,6 @@ class Drawing:
     legend : tuple
     remarks : tuple of str
         The machines that measured it, and why lines and panels are missing.
-    drawn, wanted : int
-        Numbers of lines with points, and of lines of the panels whose data are available.
     environments : tuple of str
         Those of the machines that the remarks name.
     """
@@ -54,8 +52,6 @@ class Drawing:
     charts: tuple[Chart, ...]
     legend: tuple[tuple[str, Style], ...]
     remarks: tuple[str, ...]
-    drawn: int = 0
-    wanted: int = 0
     environments: tuple[str, ...] = ()
 
 
@@ -130,16 +126,12 @@ def _drawing(
             for label, style in _styles(panel).items():
                 if panel.points.get(label) or panel.stopped.get(label):
                     entries.setdefault(label, style)
-    absent = paper(figure.paper).absent
-    wanted = sum(len(panel.lines) for panel in figure.panels if panel.data not in absent)
     named = {machine.environment for machine, panel in on_machines if panel.depends_on_machine}
     return Drawing(
         figure,
         charts,
         tuple(entries.items()),
         (*_machines(on_machines, n_machines, environments), *_remarks(figure, drawn_panels)),
-        _n_lines(panels),
-        wanted,
         tuple(sorted(named)),
     )
 
