@@ -1,8 +1,11 @@
 """The papers' printed numbers add up, and every one of them has a place in a layout."""
 
+import re
+
 import pytest
 
 from kbench.config import shipped_root
+from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.papers.printed.numbers import printed
 
@@ -126,3 +129,11 @@ def test_a_table_says_how_to_make_its_rows_or_why_there_are_none(table):
         group, _, names = word.partition("=")
         for name in names.split(","):
             assert configured(group, name) is not None, word
+
+
+def test_a_figure_says_what_the_paper_prints_or_what_was_read_off():
+    """Every source is named: the text, a table, or the plot."""
+    said = [one.printed for one in figures() if one.printed]
+    assert len(said) >= 15
+    for words in said:
+        assert re.match(r"read off, |in the text |by Tables? |all points are those of |the ", words)

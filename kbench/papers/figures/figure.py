@@ -134,6 +134,8 @@ class Figure:
         Whether the abscissa is a cost and the lines are Pareto fronts.
     section : str
         The paper's section, if the figure has no number.
+    printed : str
+        Points that the paper's text states, its tables have, or that were read off its plot.
     """
 
     name: str
@@ -147,6 +149,7 @@ class Figure:
     exponents: bool = False
     front: bool = False
     section: str = ""
+    printed: str = ""
 
     @property
     def experiments(self) -> frozenset[str]:
