@@ -53,7 +53,8 @@ OTHER_DATA = _open(
     "other data", "rows are of data that stand in for the paper's, such as a part of its rows"
 )
 UNKNOWN_SETTINGS = _open(
-    "unknown settings", "the paper does not give the settings, or those of the runs are others"
+    "unknown settings",
+    "the paper does not give the settings, or the runs have others that matter to the figure",
 )
 TOO_NOISY = _open(
     "too noisy", "the answer changes if times or scores are off as those of equal runs are"
