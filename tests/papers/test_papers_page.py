@@ -597,3 +597,52 @@ def test_axe_finds_no_accessibility_violations(opened, place, scheme):
     opened.wait("window.broken !== undefined")
     opened.prefer("light")
     assert opened.js("window.broken") == []
+
+
+def test_search_and_filters_stay_in_sight(opened):
+    opened.js("location.hash = '#claims'")
+    opened.wait("current === 'claims'")
+    opened.js("scrollTo(0, 2000)")
+    place = "document.querySelector('#find').getBoundingClientRect()"
+    assert opened.js("scrollY") > 500
+    assert 0 <= opened.js(f"{place}.top") < opened.js(f"{place}.bottom") < 200
+
+
+def test_a_claim_is_a_line_whose_details_unfold(opened):
+    opened.js("location.hash = '#claims'")
+    opened.wait("current === 'claims'")
+    line = "document.querySelector('#claims tbody tr')"
+    shown = opened.js(f"{line}.innerText")
+    assert "124 ×" in shown
+    assert "The claim holds if" not in shown
+    opened.js(f"{line}.querySelector('summary').click()")
+    assert "The claim holds if it is at least 100 ×." in opened.js(f"{line}.innerText")
+
+
+@pytest.mark.parametrize("name", ["dcsvm_fig2", "meka_fig1", "meka_fig7"])
+def test_a_table_of_a_figure_opens_beside_the_figure(opened, name):
+    opened.js(f"location.hash = '#{name}_table'")
+    opened.wait(f"current === '{name}_table'")
+    assert opened.js("document.querySelectorAll('#detail table').length") > 0
+    opened.js(f"location.hash = '#{name}'")
+    opened.wait(f"current === '{name}'")
+    assert opened.js("document.querySelectorAll('#detail figure').length") == 1
+
+
+def test_on_a_phone_the_data_set_of_the_columns_stays_in_sight(opened):
+    """While columns of ijcnn1 are in sight, so is its name above them."""
+    opened.size(390)
+    scroll = "document.querySelector('#detail .scroll')"
+    name = f"{scroll}.querySelector('thead th[colspan] span').getBoundingClientRect()"
+    opened.js(f"{scroll}.scrollLeft = 60")
+    assert 0 < opened.js(f"{name}.left") < opened.js(f"{name}.right") < 390
+
+
+def test_the_overview_has_a_line_for_each_paper(opened):
+    opened.js("location.hash = '#overview'")
+    opened.wait("current === 'overview'")
+    rows = "[...document.querySelectorAll('#overview tbody tr th')].map(t => t.textContent)"
+    assert opened.js(rows)[:5] == ["DC-SVM", "MEKA", "DC-Pred++", "Doubly SGD", "HSS-ADMM"]
+    values = opened.js("document.querySelector('#overview tbody tr').innerText")
+    assert "300 ×" in values
+    assert opened.js("document.querySelector('#overview a[href=\"#claim-1\"]') !== null")

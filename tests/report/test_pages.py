@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_rows import failed, make_row
 
-from kbench.report import make_report
+from kbench.report import make_report, write_report
 from kbench.report.charts.style import COLOURS, MARKERS, styles
 from kbench.report.charts.tradeoff import fence
 from kbench.report.page.embedded import packed_rows
@@ -277,3 +277,17 @@ def test_empty_folders_and_damaged_files_are_reported(tmp_path, page):
     page(make_row("svc", 0.9))
     (tmp_path / "results" / "bad<.parquet").write_text("x")
     assert "bad&lt;.parquet: skipped" in page()
+
+
+def test_the_overview_begins_with_the_ranking_and_ends_with_my_results(tmp_path):
+    folder = ResultsFolder(tmp_path / "results")
+    for method, score in (("svc", 0.9), ("mlp", 0.8)):
+        for dataset in ("a9a", "letter", "usps"):
+            told = {"dataset": dataset, "experiment": "tables", "task": "binary"}
+            folder.write(make_row(method, score, n_train=100, n_test=50, **told))
+    text = write_report(folder)[0].read_text()
+    front = text[text.index('<section id="overview"') : text.index('<section id="claims"')]
+    ranked = front.index("Which model: binary, 3 data sets")
+    papers = front.index("Did the papers")
+    assert ranked < front.index("All 2 methods") < papers
+    assert papers < front.index("My results") < front.rindex("usps")
