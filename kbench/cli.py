@@ -25,6 +25,7 @@ HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
   --cfg job         show the composed configuration and run nothing
   rerun=none|failed|changed|all    which runs that have a row are repeated (default none)
   on_error=stop     no run starts after the first one that failed
+  metrics=[NAME]    further scores, as log_loss; docs/results.md has the names
   tag=NAME          a label of the rows; `kbench report tag=NAME` shows them alone
 
 Commands:

@@ -16,6 +16,9 @@ ON_ERROR = ("continue", "stop")
 # Characters of a tag: it is a label for people, and a report shows it.
 _MAX_TAG = 100
 
+# What reports take as the name of an added score, `kbench.run.results.added_scores`.
+SCORE = re.compile(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?")
+
 # Ends of keys -> what their values are.
 _UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
 
@@ -103,6 +106,7 @@ class Settings:
     rerun: str = "none"
     keep_model: bool = False
     tag: str | None = None
+    metrics: list[str] = field(default_factory=list)
     on_error: str = "continue"
     limits: Limits = field(default_factory=Limits)
     parallel: Parallel = field(default_factory=Parallel)
@@ -164,6 +168,12 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
     if typed.on_error not in ON_ERROR:
         raise ConfigError(f"on_error is {typed.on_error!r}, should be one of {', '.join(ON_ERROR)}")
     _check_tag(typed.tag)
+    for name in typed.metrics:
+        if not SCORE.fullmatch(name):
+            raise ConfigError(
+                f"metrics names {name!r}, should be names of scores, as in "
+                "metrics=[log_loss,matthews_corrcoef,package.module:function]"
+            )
     return typed
 
 

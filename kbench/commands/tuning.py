@@ -21,7 +21,7 @@ are configs/tuned/M-D-NAME.yaml, and all experiments with the same name use them
   tune.rows=N           budget: at most N training rows in a trial
   tune.runs=N           budget: at most N trials; settings are then tried in random order
   tune.seconds=S        budget: no trial starts later than S seconds after its search
-  tune.metric=NAME      instead of accuracy, or of RMSE for regression
+  tune.metric=NAME      instead of accuracy, or of RMSE for regression; also any of `metrics=[...]`
 
 All other keys are those of a run: seed=, limits.wall_s=, parallel.jobs=, dataset.variant=, ...
 """

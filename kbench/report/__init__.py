@@ -21,6 +21,7 @@ from kbench.report.charts.search_chart import searches
 from kbench.report.comparisons.quantities import COSTS, quantity
 from kbench.report.comparisons.reading import (
     MORE,
+    added_scores,
     frame,
     read_content,
     read_rows,
@@ -129,9 +130,10 @@ def make_report(
     require_names("columns", columns)
     require_count("settings", settings)
     require_count("width", width)
-    score = None if metric is None else quantity(metric, "metric")
-    shown = COSTS if columns is None else [quantity(name) for name in columns]
     rows, skipped = frame(folder, methods, datasets, tags, reference=reference, trials=trials)
+    added = added_scores(rows)
+    score = None if metric is None else quantity(metric, "metric", added)
+    shown = COSTS if columns is None else [quantity(name, added=added) for name in columns]
     for option, columns_of in (("metric", [metric]), ("columns", columns or [])):
         for column in columns_of:
             require_measured(rows, option, column)
@@ -216,8 +218,8 @@ def make_comparison(
     if len(set(methods or [])) < 2:
         raise ConfigError("a comparison is of two methods or more: method=a,b")
     names = list(dict.fromkeys(methods or []))
-    score = None if metric is None else quantity(metric, "metric")
     rows, skipped = frame(folder, names, datasets, tags, reference=reference, trials=trials)
+    score = None if metric is None else quantity(metric, "metric", added_scores(rows))
     require_measured(rows, "metric", metric)
     comparison = versus.versus(run_records(rows), names, score)
     if not comparison.pairs():

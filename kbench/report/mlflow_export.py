@@ -78,13 +78,15 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
         tags |= {name: str(row[name]) for name in _TAGS if row[name] is not None}
         name = f"{row['method']} {row['dataset']} seed {row['seed']}"
         run = client.create_run(experiment, start_time=began, run_name=name)
-        values = {column: row[column] for column in metrics if row[column] is not None}
+        # MLflow's names have no colon on Windows.
+        added = {name.replace(":", "/"): v for name, v in (row["scores"] or {}).items()}
+        values = added | {column: row[column] for column in metrics}
         client.log_batch(
             run.info.run_id,
             [
                 Metric(column, float(value), began, 0)
                 for column, value in values.items()
-                if math.isfinite(value)
+                if value is not None and math.isfinite(value)
             ],
             [Param(key, text) for key, text in _parameters(row).items()],
             [RunTag(key, text) for key, text in tags.items()],

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from kbench.config import nearest
 from kbench.errors import ConfigError
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.quantities import QUANTITIES, Quantity
+from kbench.report.comparisons.quantities import QUANTITIES, Quantity, quantity
 from kbench.report.comparisons.tables import (
     OF_THE_PROBLEM,
+    SCORES,
     Comparison,
     Line,
     Row,
@@ -66,10 +67,12 @@ def figure(
     rows = list(rows)
     known = set() if curves is None else set(zip(curves["curve"], curves["x_name"], strict=True))
     of_curves = (y, x) in known and not any(x in json.loads(row["params"] or "{}") for row in rows)
-    names = {*QUANTITIES, *(name for name, _ in known)}
+    added = {name for row in rows for name in row.get(SCORES) or ()}
+    names = {*QUANTITIES, *added, *(name for name, _ in known)}
     if y is not None and y not in names:
         raise ConfigError(f"y={y}{nearest(y, names)}: no run has such values")
-    score = None if y is None or of_curves or y not in QUANTITIES else QUANTITIES[y]
+    scores = {*QUANTITIES, *added}
+    score = None if y is None or of_curves or y not in scores else quantity(y, "y", added)
     tables = comparisons(rows, score)
     drawn = [(one, _lines(one, x, y, score, curves, of_curves)) for one in tables]
     drawn = [(one, series) for one, series in drawn if series]

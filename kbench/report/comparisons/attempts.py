@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kbench.report.comparisons.tables import REPEATS, began, contended, method_version
+from kbench.report.comparisons.tables import REPEATS, SCORES, began, contended, method_version
 from kbench.run.results.rows import RUN, WITHOUT_OUTCOME, schema
 
 # Numbers that identify an attempt; they, and texts, are taken from the newest one.
@@ -19,7 +19,7 @@ _SETTING = (
     *("method", "dataset", "variant", "data_sha256", "params"),
     *("environment", "threads", "jobs"),
 )
-_PHASES = ("phases", "phases_cpu")
+_MAPS = ("phases", "phases_cpu", SCORES)
 # Numbers that other processes disturb: contended attempts are left out unless all are contended.
 _DISTURBED = {
     *("fit_wall_s", "predict_wall_s", "fit_cpu_s", "predict_cpu_s"),
@@ -76,8 +76,9 @@ def _median(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     quiet = [one for one in attempts if not contended(one)] or attempts
     for field in schema():
         name = field.name
-        if name in _PHASES:
-            row[name] = _median_phases([one.get(name) or {} for one in quiet]) or None
+        if name in _MAPS:
+            counting = attempts if name == SCORES else quiet
+            row[name] = _medians([one.get(name) or {} for one in counting]) or None
         elif str(field.type) in ("double", "int64") and name not in _NOT_MEASURED:
             counting = quiet if name in _DISTURBED else attempts
             known = [one[name] for one in counting if one.get(name) is not None]
@@ -86,8 +87,10 @@ def _median(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _median_phases(attempts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    names = dict.fromkeys(name for one in attempts for name in one)
-    return {
-        name: statistics.median([one[name] for one in attempts if name in one]) for name in names
-    }
+def _medians(maps: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """The median of each name over the attempts that have a value; None where none has."""
+    known: dict[str, list[float]] = {name: [] for one in maps for name in one}
+    for one in maps:
+        for name, value in one.items():
+            known[name] += [] if value is None else [value]
+    return {name: statistics.median(values) if values else None for name, values in known.items()}

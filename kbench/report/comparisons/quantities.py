@@ -1,11 +1,13 @@
 """The quantities of reports: title, unit, rounding and direction of each column of the rows."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.run.results.added_scores import added_score
 from kbench.run.results.metrics import METRICS
 
 
@@ -105,18 +107,22 @@ SECONDS = (
 QUANTITIES = {one.column: one for one in (*SCORES, *FURTHER, *COSTS, *SECONDS)}
 
 
-def quantity(column: str, what: str = "columns") -> Quantity:
-    """The quantity of a row's column.
+def quantity(column: str, what: str = "columns", added: Collection[str] = ()) -> Quantity:
+    """The quantity of a row's column, or of one of the `added` scores that rows have.
 
     Raises
     ------
     ConfigError
         No quantity has the name; `what` is the option that names it.
     """
+    if column in added and column not in QUANTITIES:
+        return Quantity(column, column, added_score(column).direction, digits=4)
     if column not in QUANTITIES:
+        known = (*QUANTITIES, *added)
+        more = "; metrics=[NAME] adds other scores to the rows of a command"
         raise ConfigError(
-            f"{what} names {column!r}{nearest(column, QUANTITIES)}, should be of "
-            + ", ".join(QUANTITIES)
+            f"{what} names {column!r}{nearest(column, known)}, should be of "
+            f"{', '.join(known)}{more}"
         )
     return QUANTITIES[column]
 

@@ -11,6 +11,7 @@ from kbench.report.comparisons.attempts import combined
 from kbench.report.safe import printable
 from kbench.run.results.metrics import METRICS
 from kbench.run.results.rows import IDENTITY
+from kbench.settings import SCORE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,12 @@ def require_measured(rows: "pd.DataFrame", option: str, column: str | None) -> N
         f"{option}={column}: no row has it, their task is {tasks}; they have "
         f"{', '.join(dict.fromkeys(known))}"
     )
+
+
+def added_scores(rows: "pd.DataFrame") -> list[str]:
+    """Names of the scores that commands have added to some of the rows."""
+    names = {name for scores in rows["scores"].dropna() for name in scores}
+    return sorted(name for name in names if SCORE.fullmatch(name))
 
 
 @dataclass(frozen=True)

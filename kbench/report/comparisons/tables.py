@@ -19,6 +19,8 @@ from kbench.run.results.stopped import time_limit
 Row = Mapping[str, Any]
 # Of a row that is made of several attempts of a run: the rows of these attempts.
 REPEATS = "repeats"
+# Of a row: the scores that its command asked for beside those of the task, by their names.
+SCORES = "scores"
 
 # Parameters that state the problem that is solved, as scikit-learn names them; the others say how.
 OF_THE_PROBLEM = ("kernel", "C", "alpha", "gamma", "degree", "coef0", "epsilon", "fit_intercept")
@@ -205,7 +207,7 @@ class Comparison:
 
 
 def measured(row: Row, column: str) -> float | None:
-    """A number of a row; None where it was not measured.
+    """A number of a row, of a column or an added score; None where it was not measured.
 
     `fit_s` and `predict_s` are the seconds that tables compare: CPU seconds of runs on one thread,
     which other processes disturb least, and wall seconds of all others. Wall seconds of contended
@@ -214,9 +216,10 @@ def measured(row: Row, column: str) -> float | None:
     if column in _CLOCKS:
         cpu, wall = _CLOCKS[column]
         column = cpu if row["threads"] == 1 and row[cpu] is not None else wall
-    if row[column] is None or (column.endswith("_wall_s") and contended(row)):
+    value = row[column] if column in row else (row.get(SCORES) or {}).get(column)
+    if value is None or (column.endswith("_wall_s") and contended(row)):
         return None
-    return float(row[column])
+    return float(value)
 
 
 def of_seconds(column: str) -> bool:
@@ -290,7 +293,7 @@ def _grouped(
     made = []
     for (problem, machine), members in groups.items():
         score = leading(problem.task)
-        if metric is not None and any(row[metric.column] is not None for row in members):
+        if metric is not None and any(measured(row, metric.column) is not None for row in members):
             score = metric
         made.append(Comparison(problem, machine, score, _lines(members, score)))
     return made

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.report.comparisons.tables import REPEATS, Row
+from kbench.report.comparisons.tables import REPEATS, SCORES, Row
 
 # Largest number of characters of all logs of failed runs together: bounds the size of a page with
 # many failures. Set by hand.
@@ -34,9 +34,9 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
 
     `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few values is
     `{"of": [value, ...], "at": [index, ...]}`, and of a single one `{"all": value}`; `command` is a
-    list of indices into `words`, phases an object of columns. Columns without values are left
-    out, floats have five digits, seconds, bytes and costs three, keys are cut to their
-    beginnings and logs of failed runs to their ends.
+    list of indices into `words`, phases an object of columns, each added score a column. Columns
+    without values are left out, floats have five digits, seconds, bytes and costs three, keys are
+    cut to their beginnings and logs of failed runs to their ends.
     """
     failures = sum(row["status"] != "ok" for row in rows)
     tail = min(_TAIL, _LOGS // max(failures, 1))
@@ -52,6 +52,10 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
         elif name in _PHASES:
             phases = sorted({phase for value in values for phase in value or ()})
             columns[name] = {p: _packed([(value or {}).get(p) for value in values]) for p in phases}
+        elif name == SCORES:
+            for score in sorted({score for value in values for score in value or ()} - {*rows[0]}):
+                of = [(value or {}).get(score) for value in values]
+                columns[score] = _packed([x if x is None else _rounded(x, _DIGITS) for x in of])
         elif any(value is not None for value in values):
             columns[name] = _packed(values)
     return {"n": len(rows), "columns": columns, "words": list(words)}
@@ -75,7 +79,7 @@ def _plain(name: str, row: Row, tail: int) -> Any:
         return value.strftime("%Y-%m-%d %H:%M:%S UTC")
     if name in _PHASES:
         return {phase: _rounded(seconds, _COST_DIGITS) for phase, seconds in value.items()}
-    if isinstance(value, (bool, str)):
+    if isinstance(value, (bool, str)) or name == SCORES:
         return value
     number = float(value)
     if name.endswith(_COSTS):

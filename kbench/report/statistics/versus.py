@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.quantities import SCORES, Quantity
+from kbench.report.comparisons.quantities import QUANTITIES, SCORES, Quantity
 from kbench.report.comparisons.splits import test_per_train
 from kbench.report.comparisons.tables import Comparison, Line, Row, comparisons, measured, unit
 from kbench.report.sheet import Sheet
@@ -150,10 +150,11 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
         settings takes part with the setting of the best score, even if costs are compared.
     """
     rows = [row for row in rows if row["method"] in methods]
-    if metric is None or metric in SCORES:
+    score = metric if metric in SCORES or (metric and metric.column not in QUANTITIES) else None
+    if metric == score:
         rows = [{**row, "environment": "", "threads": 0, "jobs": None} for row in rows]
     largest: dict[Any, Comparison] = {}
-    for one in comparisons(rows, metric if metric in SCORES else None, splits=True):
+    for one in comparisons(rows, score, splits=True):
         known = largest.get(one.problem)
         if len(one.best_lines) > 1 and (known is None or _size(one) > _size(known)):
             largest[one.problem] = one

@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kbench.report.comparisons.quantities import COSTS, FURTHER, SCORES, SECONDS
-from kbench.report.comparisons.tables import Comparison
+from kbench.report.comparisons.quantities import COSTS, FURTHER, SECONDS
+from kbench.report.comparisons.quantities import SCORES as SCORES_OF_TASKS
+from kbench.report.comparisons.tables import SCORES, Comparison
 from kbench.report.safe import csv_cell
 from kbench.report.sheet import Sheet
 
@@ -18,7 +19,7 @@ _PROBLEM = ["dataset", "variant", "task", "n_train", "n_test", "n_features", "n_
 _PROBLEM += ["data_sha256"]
 _MACHINE = ["environment", "threads", "jobs"]
 _COUNTS = ("reference", "runs", "ok", "failures", "not_converged", "set_aside", "attempts")
-_MEASURED = tuple(quantity.column for quantity in (*SCORES, *FURTHER, *COSTS))
+_MEASURED = tuple(quantity.column for quantity in (*SCORES_OF_TASKS, *FURTHER, *COSTS))
 
 # Columns of `comparison_records`.
 COMPARISON_COLUMNS = [*_PROBLEM, *_MACHINE, "method", "params", *_COUNTS]
@@ -27,9 +28,21 @@ COMPARISON_COLUMNS += [f"{one.column}_spread" for one in SECONDS]
 
 
 def comparison_columns(comparisons: Iterable[Comparison]) -> list[str]:
-    """Columns of a CSV: `n_splits` only where runs on several splits are averaged."""
+    """Columns of a CSV: `n_splits` only where runs on several splits are averaged.
+
+    Scores that commands have added to some of the rows come last.
+    """
+    comparisons = list(comparisons)
     several = any(comparison.problem.n_splits > 1 for comparison in comparisons)
-    return [*COMPARISON_COLUMNS, *(["n_splits"] * several)]
+    more = [name + end for name in _added(comparisons) for end in ("", "_sd")]
+    return [*COMPARISON_COLUMNS, *(["n_splits"] * several), *more]
+
+
+def _added(comparisons: Iterable[Comparison]) -> list[str]:
+    """Scores beside the columns of the rows, by name."""
+    rows = (row for comparison in comparisons for line in comparison.lines for row in line.rows)
+    names = {name for row in rows for name in row.get(SCORES) or ()}
+    return sorted(names - set(COMPARISON_COLUMNS))
 
 
 def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
@@ -38,6 +51,8 @@ def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]
     `fit_s_spread` and `predict_s_spread` are the largest differences between attempts of one run.
     """
     records = []
+    comparisons = list(comparisons)
+    measured = (*_MEASURED, *_added(comparisons))
     for comparison in comparisons:
         where = {name: getattr(comparison.problem, name) for name in _PROBLEM}
         where |= {name: getattr(comparison.machine, name) for name in _MACHINE}
@@ -55,7 +70,7 @@ def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]
                 "attempts": line.attempts,
                 "n_splits": comparison.problem.n_splits,
             }
-            for name in _MEASURED:
+            for name in measured:
                 record[name], record[f"{name}_sd"] = line.mean_sd(name) or (None, None)
             record |= {f"{one.column}_spread": line.spread(one.column) for one in SECONDS}
             records.append(record)

@@ -34,6 +34,8 @@ from kbench.run.planning import registry
 from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Idle, Obtain, Plan, Run
 from kbench.run.planning.source import source_sha256
+from kbench.run.results.added_scores import check as check_metrics
+from kbench.run.results.added_scores import new_scores
 from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import NOT_KEPT, WITHOUT_OUTCOME
@@ -102,6 +104,10 @@ def _again(settings: Settings, row: dict[str, Any], run: Run) -> bool:
         return True
     if settings.keep_model and _lacks_model(settings, row):
         return True
+    if row["status"] == "ok" and settings.metrics:
+        missing = {score.name for score in new_scores(settings.metrics)} - set(row["scores"] or ())
+        if missing:
+            return True
     if settings.rerun == "failed":
         return row["status"] != "ok"
     if settings.rerun == "changed":
@@ -154,7 +160,8 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
     Raises
     ------
     ConfigError
-        Names the first parameter that a class does not take or whose value it refuses.
+        Names the first parameter that a class does not take or whose value it refuses, or the
+        first score that cannot be added.
     ModelError
         Models of scikit-learn are to be kept, and the package that stores them is not installed.
     """
@@ -164,7 +171,8 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
         require_skops()
     pairs = {canonical(pair): pair for pair in plan.estimators}
     limits = Limits(wall_s=None, setup_s=plan.settings.limits.setup_s)
-    outcome = sandbox.call(_check, list(pairs.values()), limits)
+    asked = list(pairs.values()), plan.settings.metrics
+    outcome = sandbox.call(_check, asked, limits)
     if outcome.status == "error":
         raise ConfigError(outcome.message.splitlines()[0])
     found = (outcome.result.get("row") or {}).get("idle", [])
@@ -172,10 +180,13 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
 
 
 def _check(
-    pairs: list[tuple[str, Mapping[str, Any]]], send: Callable[[dict[str, Any]], None]
+    asked: tuple[list[tuple[str, Mapping[str, Any]]], list[str]],
+    send: Callable[[dict[str, Any]], None],
 ) -> None:
-    if wrong := registry.check(pairs):
-        return send({"event": "result", "status": "error", "message": wrong[0]})
+    pairs, metrics = asked
+    wrong = next(iter(registry.check(pairs)), None) or check_metrics(metrics)
+    if wrong is not None:
+        return send({"event": "result", "status": "error", "message": wrong})
     kernels = {(target, params.get("kernel")) for target, params in pairs}
     idle = [
         (target, kernel, sorted(registry.idle_parameters(target, kernel)))

@@ -29,7 +29,7 @@ from kbench.run.execution.dask_fit import joblib_on
 from kbench.run.execution.learning import LearningCurves
 from kbench.run.planning import registry
 from kbench.run.planning.task import Task
-from kbench.run.results import metrics
+from kbench.run.results import added_scores, metrics
 from kbench.trace import Trace
 
 # Rows of the warm-up: enough for every class and block size to occur, few enough for milliseconds.
@@ -264,6 +264,12 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     live.phase("score")
     fit_wall_s = max(0.0, fit.wall_s - trace.paused_wall_s)
     learning.close(fit_wall_s, predicted)
+    added, no_scores = added_scores.measured(
+        task.metrics,
+        added_scores.Predicted(
+            kind, estimator, data.X_test, in_unit(data.y_test), in_unit(predicted)
+        ),
+    )
     row = {
         "n_train": int(data.X_train.shape[0]),
         "n_test": int(data.X_test.shape[0]),
@@ -273,6 +279,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         **metrics.score(kind, in_unit(data.y_test), in_unit(predicted)),
         **fitted_columns.ranked(estimator, data),
         **fitted_columns.target_errors(kind, estimator, data),
+        "scores": added or None,
         "fit_wall_s": fit_wall_s,
         "fit_cpu_s": fit_cpu_s,
         "predict_wall_s": predict_wall_s,
@@ -290,7 +297,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         **fitted_columns.learnt(estimator, converged=warned.converged),
         **fitted_columns.kept_model(task, estimator, data),
     }
-    notes = [warned.note(), row.get("message"), *data.notes]
+    notes = [warned.note(), row.get("message"), *no_scores, *data.notes]
     if rows is not None:
         # Pages of mapped files are in the resident memory, but the system can reclaim them: the
         # guard's peak, without them, is that of the row.

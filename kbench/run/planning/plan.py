@@ -166,6 +166,7 @@ class Plan:
             datasets_dir=self.settings.datasets_dir,
             download=self.settings.download,
             prepared=str(self.prepared[canonical(run.dataset_config)]),
+            metrics=tuple(self.settings.metrics),
         )
 
     @property

@@ -56,6 +56,8 @@ class Task:
         File to keep the fitted model in.
     scheduler : str or None
         Address of a Dask cluster that trains the parts of the model.
+    metrics : tuple of str
+        Scores beside those of the task.
     path : tuple of mappings
         If not empty, the `params` of several runs. One estimator is fitted to all of them in turn
         with `warm_start`, and their times are those of the steps.
@@ -74,6 +76,7 @@ class Task:
     cpus: tuple[int, ...] | None = None
     model: str | None = None
     scheduler: str | None = None
+    metrics: tuple[str, ...] = ()
     path: tuple[Mapping[str, Any], ...] = ()
 
     @property

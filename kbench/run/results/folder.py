@@ -52,7 +52,7 @@ TRIALS = "_tune"
 COLUMNS = "0-columns/columns.parquet"
 
 _OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
-_OUTCOME = ["status", "message", "source_sha256", "model", "tag"]
+_OUTCOME = ["status", "message", "source_sha256", "model", "tag", "scores"]
 _ATTEMPT = ["attempt", *_OUTCOME, "started_at"]
 _KEYED_ATTEMPT = [*rows.RUN, *_ATTEMPT]
 
@@ -199,14 +199,14 @@ class ResultsFolder:
                     self.warnings.append(f"{path}: no description of an environment ({exc})")
         return descriptions
 
-    def finished(self, environment: str | None, threads: int) -> dict[str, dict[str, str | None]]:
+    def finished(self, environment: str | None, threads: int) -> dict[str, dict[str, Any]]:
         """Outcomes of the user's own runs in an environment (None: any) with a thread count.
 
         Returns
         -------
         dict
             key -> {"status": ..., "message": ..., "source_sha256": ..., "model": ...,
-            "tag": ...} of the newest attempt.
+            "tag": ..., "scores": ...} of the newest attempt.
 
         Notes
         -----
@@ -220,7 +220,7 @@ class ResultsFolder:
             here = pc.and_(here, pc.equal(table["environment"], environment))
         newest = rows.newest(table.filter(here)).sort_by("started_at")
         newest = newest.select(["key", *_OUTCOME])
-        return {row.pop("key"): row for row in newest.to_pylist()}
+        return {row.pop("key"): row for row in newest.to_pylist(maps_as_pydicts="strict")}
 
     def latest(self, key: str, environment: str | None, threads: int) -> dict[str, Any] | None:
         """As `finished`, for one run, with "attempt" and "started_at"; None if it has no row.
@@ -235,7 +235,7 @@ class ResultsFolder:
         for path in self.path.glob(f"{key}-*.parquet"):
             with contextlib.suppress(OSError, ValueError, pa.ArrowException, rows.ForeignFileError):
                 table = rows.conform(pq.ParquetFile(path).read(), _KEYED_ATTEMPT)
-                attempts += table.to_pylist()
+                attempts += table.to_pylist(maps_as_pydicts="strict")
         self._read_new_merges()
         attempts += self._merged.get(key, ())
         matches = [
@@ -271,7 +271,8 @@ class ResultsFolder:
         for file in read_parquet_files(self.path, _KEYED_ATTEMPT, unread).files:
             self._merges_read.add(file.path.name)
             with contextlib.suppress(rows.ForeignFileError):
-                for row in rows.conform(file.table, _KEYED_ATTEMPT).to_pylist():
+                table = rows.conform(file.table, _KEYED_ATTEMPT)
+                for row in table.to_pylist(maps_as_pydicts="strict"):
                     self._merged.setdefault(row["key"], []).append(row)
 
     def read(self, *, reference: bool = False) -> "pd.DataFrame":
@@ -281,7 +282,7 @@ class ResultsFolder:
         -------
         DataFrame
             The columns of `schema()` and `origin` ("own" or "reference"), in no particular order.
-            Integer and boolean columns are pandas' nullable ones, `phases` holds dicts.
+            Integer and boolean columns are pandas' nullable ones, `phases` and `scores` hold dicts.
         """
         import pandas as pd
         import pyarrow as pa

@@ -117,7 +117,11 @@ def score(task: str, y_true: Array, y_pred: Array) -> dict[str, float]:
     """
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     if y_pred.shape != y_true.shape:
-        raise ValueError(f"predictions have shape {y_pred.shape}, the targets {y_true.shape}")
+        several = "; several quantiles are several runs: -m method.quantile=0.1,0.5,0.9"
+        raise ValueError(
+            f"predictions have shape {y_pred.shape}, the targets {y_true.shape}"
+            + (several if y_pred.ndim == 2 and task == "regression" else "")
+        )
     if y_pred.dtype.kind == "f" and not np.isfinite(y_pred).all():
         count = np.count_nonzero(~np.isfinite(y_pred))
         raise ValueError(f"{count} of {len(y_pred)} predictions are NaN or infinite")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kbench.run.results.added_scores import AddedScore
 from kbench.run.results.metrics import MetricSpec
 
 
@@ -116,7 +117,7 @@ class Candidate:
         return statistics.stdev(self.scores) if len(self.scores) > 1 else None
 
 
-def ranked(candidates: Iterable[Candidate], metric: MetricSpec) -> list[Candidate]:
+def ranked(candidates: Iterable[Candidate], metric: MetricSpec | AddedScore) -> list[Candidate]:
     """Candidates with a score, best first: by rung, then mean score, then position in the grid."""
     sign = -1.0 if metric.direction == "max" else 1.0
     return sorted(

@@ -46,10 +46,12 @@ from kbench.run.planning.plan import Plan, Run, make_plan
 from kbench.run.planning.request import Pair, pairs, read_request
 from kbench.run.planning.source import source_sha256
 from kbench.run.planning.tuned_files import NONE, set_of
+from kbench.run.results.added_scores import COLUMNS, AddedScore, added_score
 from kbench.run.results.folder import TRIALS
-from kbench.run.results.metrics import METRICS, MetricSpec
+from kbench.run.results.metrics import METRICS, RANKINGS, MetricSpec
 from kbench.run.search.halving import Candidate, Search, ranked
 from kbench.run.search.result import SearchResult
+from kbench.settings import Settings
 
 
 @dataclass
@@ -157,9 +159,13 @@ def tune(
     if not plan.runs:
         raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]))
     first = plan.runs[0]
+    metric = _metric(first.task, search.metric)
+    if isinstance(metric, AddedScore):
+        plan.settings = replace(plan.settings, metrics=[*plan.settings.metrics, metric.name])
+        check_methods(sandbox, plan)
     tuner = tuner_of(first) if len(plan.runs) == 1 else None
     if tuner is not None:
-        return _by_tuner(composer, words, tuner, plan, search, sandbox, show_line)
+        return _by_tuner(composer, words, tuner, plan, (search, metric), sandbox, show_line)
     if len(plan.runs) == 1:
         raise ConfigError(
             f"nothing to choose from: {first.method} has one setting here; add grid=NAME or "
@@ -172,7 +178,7 @@ def tune(
         pair.method,
         first.dataset,
         of,
-        _metric(first.task, search.metric),
+        metric,
         _varied(pair.method, candidates, bare["method"]),
         _about(first, of),
         plan.dropped,
@@ -190,6 +196,7 @@ def tune(
         fewer = rung + 1 < len(rungs) or rows == search.rows
         holdouts = search.holdouts(first.seed, rows if fewer else None)
         trials = make_plan(composer, [*words, *holdouts], multirun=True, obtain=obtain_in(sandbox))
+        trials.settings = _of_trials(plan)
         _climb(trials, sandbox, alive, (rung, rows), search, result, expired)
         result.ranked = ranked(candidates, result.metric)
         passed = [c for c in result.ranked if c.rung == rung]
@@ -214,7 +221,7 @@ def _by_tuner(
     words: Sequence[str],
     tuner: str,
     plan: Plan,
-    search: Search,
+    scored: tuple[Search, MetricSpec | AddedScore],
     sandbox: Sandbox,
     show_line: Callable[[str], None],
 ) -> SearchResult:
@@ -222,7 +229,7 @@ def _by_tuner(
 
     It reports its choice as values `chosen_NAME` of the trace; those that the method has are taken.
     """
-    (run,) = plan.runs
+    (run,), (search, metric) = plan.runs, scored
     split = replace(search, validation=search.validation or 1.0 / search.folds)
     rows = _train_rows(plan, split)
     # A tuned file holds parameters for the rows as the method takes them.
@@ -234,15 +241,13 @@ def _by_tuner(
         multirun=True,
         obtain=obtain_in(sandbox),
     )
-    metric = _metric(run.task, search.metric)
     about = _about(run, None)
     result = SearchResult(run.method, run.dataset, None, metric, [], about, plan.dropped)
     result.tuner, result.split = tuner, split
     rows = min(rows, split.rows or rows)
     result.rungs.append((rows, 1))
     show_line(f"{tuner} chooses the parameters: {split.division}, {rows} training rows")
-    home = Path(trials.settings.results_dir) / TRIALS
-    trials.settings = replace(trials.settings, results_dir=str(home))
+    trials.settings = _of_trials(plan)
     runner = Runner(trials, sandbox)
     summary = runner.execute(finished_here(trials))
     result.stopped_by, result.failed = summary.stopped_by, summary.failed
@@ -253,6 +258,12 @@ def _by_tuner(
             result.varied = list(chosen)
             result.ranked = [Candidate(0, chosen, 0, rows, [scores[trial.key]])]
     return result
+
+
+def _of_trials(plan: Plan) -> Settings:
+    """The settings of a plan with the folder in which trials have their rows."""
+    home = str(Path(plan.settings.results_dir) / TRIALS)
+    return replace(plan.settings, results_dir=home)
 
 
 def _chosen(runner: Runner, key: str, known: Mapping[str, Any]) -> dict[str, float]:
@@ -282,8 +293,6 @@ def _climb(
         left = max(0, search.runs - result.counts.total())
         result.budget_spent = len(trials.runs) > left
         del trials.runs[left:]
-    home = str(Path(trials.settings.results_dir) / TRIALS)
-    trials.settings = replace(trials.settings, results_dir=home)
     runner = Runner(trials, sandbox)
 
     def unwanted(run: Run) -> bool:
@@ -324,7 +333,19 @@ def _scores(runner: Runner, result: SearchResult) -> dict[str, float]:
         newest = frame["started_at"].max().to_pydatetime()
         result.newest = max(newest, result.newest or newest)
     ok = frame[frame["status"] == "ok"]
-    return dict(zip(ok["key"], ok[result.metric.name].astype(float), strict=True))
+    name = result.metric.name
+    if name not in ok:
+        ok = ok.copy()
+        ok[name] = [(scores or {}).get(name) for scores in ok["scores"]]
+    reasons = dict(zip(ok["key"], ok["message"], strict=True))
+    ok = ok[ok[name].notna()]
+    scores = dict(zip(ok["key"], ok[name].astype(float), strict=True))
+    result.failed += [
+        (run, "no score", reasons[run.key] or f"no {name}")
+        for run in runner.plan.runs
+        if run.key in reasons and run.key not in scores
+    ]
+    return scores
 
 
 def _untuned(overrides: Sequence[str]) -> list[str]:
@@ -374,15 +395,18 @@ def _varied(method: str, candidates: Sequence[Candidate], bare: Mapping[str, Any
     return varied
 
 
-def _metric(task: str, name: str | None) -> MetricSpec:
-    known = {metric.name: metric for metric in METRICS[task]}
+def _metric(task: str, name: str | None) -> MetricSpec | AddedScore:
     if name is None:
         return METRICS[task][0]
-    if name not in known:
+    rankings = RANKINGS if task != "regression" else ()
+    known = {metric.name: metric for metric in (*METRICS[task], *rankings)}
+    if name in known:
+        return known[name]
+    if name in COLUMNS:
         raise ConfigError(
-            f"tune.metric is {name!r}{nearest(name, known)}, should be one of {', '.join(known)}"
+            f"tune.metric is {name!r}, should be one of {', '.join(known)} for {task}"
         )
-    return known[name]
+    return added_score(name)
 
 
 def _train_rows(plan: Plan, search: Search) -> int:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from kbench.run.planning.plan import Run
+from kbench.run.results.added_scores import AddedScore
 from kbench.run.results.metrics import MetricSpec
 from kbench.run.search.halving import Candidate, Search
 
@@ -20,7 +21,7 @@ class SearchResult:
         Names in the command.
     of : str or None
         Name of the set of tuned files in the experiment's plan.
-    metric : MetricSpec
+    metric : MetricSpec or AddedScore
     varied : list of str
         Parameters that the search chooses or the command line sets.
     about : dict
@@ -52,7 +53,7 @@ class SearchResult:
     method: str
     dataset: str
     of: str | None
-    metric: MetricSpec
+    metric: MetricSpec | AddedScore
     varied: list[str]
     about: dict[str, Any]
     dropped: list[str]

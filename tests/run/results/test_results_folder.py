@@ -27,7 +27,7 @@ BY_TYPE = {
     pa.int64(): INT64,
     pa.float64(): FLOAT,
     pa.bool_(): st.booleans(),
-    pa.map_(pa.string(), pa.float64()): st.dictionaries(TEXT, FLOAT, max_size=3),
+    pa.map_(pa.string(), pa.float64()): st.dictionaries(TEXT, st.none() | FLOAT, max_size=3),
     pa.timestamp("us", tz="UTC"): st.datetimes(
         datetime.datetime(1971, 1, 1),
         datetime.datetime(2200, 1, 1),
@@ -206,11 +206,13 @@ def test_a_folder_anywhere_has_the_rows_that_come_with_kbench(tmp_path, monkeypa
 
 def test_finished_is_of_one_environment_and_thread_count(tmp_path):
     folder = ResultsFolder(tmp_path)
-    here = make_row(0, message="m", model="x")
+    scores = {"log_loss": None, "r": 0.5}
+    here = make_row(0, message="m", model="x", scores=scores)
     folder.write(here)
     folder.write(make_row(1, environment="ffffffff"))
     folder.write(make_row(2, threads=2))
     outcome = {"status": "ok", "message": "m", "source_sha256": "aa", "model": "x", "tag": None}
+    outcome["scores"] = scores
     assert folder.finished("0a1b2c3d", 1) == {here["key"]: outcome}
     found = folder.latest(here["key"], "0a1b2c3d", 1)
     assert found == {**outcome, "attempt": 1, "started_at": here["started_at"]}

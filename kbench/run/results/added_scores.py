@@ -1,0 +1,289 @@
+"""Scores that `metrics=[NAME, ...]` adds to the rows of a command, beside those of `metrics.py`.
+
+A name is one of `NAMED`, `top_K_accuracy` or `pinball_loss_Q`, a scorer of scikit-learn (also those
+whose values are negated), or `package.module:function` of (y_true, y_pred), which is imported in
+the worker. scikit-learn computes everything that it has. Targets and predictions of regressors are
+in the unit of the target, the classes of a binary problem are -1 and +1, and others 0, 1, ...
+"""
+
+import functools
+import importlib
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from kbench.config import nearest
+from kbench.errors import ConfigError, one_line, with_type
+from kbench.run.results.metrics import (
+    METRICS,
+    RANKINGS,
+    RELIABILITY,
+    RELIABILITY_ROWS,
+    Array,
+    class_scores,
+    reliability,
+)
+
+# Scores that every row of their task has.
+COLUMNS = {spec.name: spec for spec in (*RANKINGS, *(s for task in METRICS.values() for s in task))}
+_MESSAGE_CHARS = 200
+
+
+class AbsentError(Exception):
+    """The text of the exception gives the reason why a run has no such score."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a fitted estimator says of the test rows.
+
+    task : binary, multiclass or regression. estimator : fitted. X : (n, d). y : (n,) targets, and
+    labels : (n,) predictions, both in the unit of the target.
+    """
+
+    task: str
+    estimator: Any
+    X: Any
+    y: Array
+    labels: Array
+
+    @property
+    def classes(self) -> Array:
+        return np.asarray(self.estimator.classes_)
+
+    @functools.cached_property
+    def probabilities(self) -> Array:
+        """(n, n_classes) float64; an AbsentError without them."""
+        if not hasattr(self.estimator, "predict_proba"):
+            raise AbsentError(
+                f"{type(self.estimator).__name__} has no probabilities; "
+                "method.calibration=sigmoid adds them"
+            )
+        return np.asarray(self.estimator.predict_proba(self.X), np.float64)
+
+    @functools.cached_property
+    def decisions(self) -> Array:
+        """(n,) of two classes, (n, n_classes) of more; an AbsentError without them."""
+        scores = class_scores(self.estimator, self.X)
+        if scores is None:
+            raise AbsentError(f"{type(self.estimator).__name__} has no scores of classes")
+        return scores
+
+    @property
+    def quantile(self) -> float:
+        """The quantile that the estimator predicts."""
+        params = self.estimator.get_params()  # of a pipeline, those of its steps too
+        named = [params[name] for name in params if name.rpartition("__")[2] == "quantile"]
+        quantile = named[0] if named else None
+        if not isinstance(quantile, (int, float)):
+            raise AbsentError(
+                f"{type(self.estimator).__name__} predicts no single quantile; pinball_loss_0.9 "
+                "scores any method as one of the 0.9-quantile"
+            )
+        return float(quantile)
+
+
+def _log_loss(p: Predicted) -> float:
+    from sklearn.metrics import log_loss
+
+    return float(log_loss(p.y, p.probabilities, labels=p.classes))
+
+
+def _brier_score(p: Predicted) -> float:
+    from sklearn.metrics import brier_score_loss
+
+    if len(p.classes) == 2:
+        return float(brier_score_loss(p.y, p.probabilities[:, 1], pos_label=p.classes[1]))
+    # scikit-learn has it of several classes from version 1.7 on.
+    return float(np.mean(np.sum((p.probabilities - (p.y[:, None] == p.classes)) ** 2, axis=1)))
+
+
+def _calibration_error(p: Predicted) -> float:
+    curves = {c["curve"]: c for c in reliability(p.y, p.probabilities, p.classes)}
+    if not curves:
+        raise AbsentError("the probabilities are not finite")
+    right, share = (np.asarray(curves[name]["value"]) for name in (RELIABILITY, RELIABILITY_ROWS))
+    return float(np.sum(share * np.abs(right - curves[RELIABILITY]["x"])))
+
+
+def _mape(p: Predicted) -> float:
+    from sklearn.metrics import mean_absolute_percentage_error
+
+    return float(mean_absolute_percentage_error(p.y, p.labels))
+
+
+def _pinball_loss(p: Predicted, quantile: float | None = None) -> float:
+    from sklearn.metrics import mean_pinball_loss
+
+    return float(
+        mean_pinball_loss(p.y, p.labels, alpha=p.quantile if quantile is None else quantile)
+    )
+
+
+def _coverage_error(p: Predicted) -> float:
+    return abs(float(np.mean(p.y <= p.labels)) - p.quantile)
+
+
+def _top_accuracy(p: Predicted, k: int) -> float:
+    from sklearn.metrics import top_k_accuracy_score
+
+    if not 1 <= k < len(p.classes):
+        raise AbsentError(f"there are {len(p.classes)} classes")
+    return float(top_k_accuracy_score(p.y, p.decisions, k=k, labels=p.classes))
+
+
+@dataclass(frozen=True)
+class AddedScore:
+    """A score by its name in `metrics=[...]`.
+
+    of_classes : whether it is for classifiers alone, or for regressors alone; None is for both.
+    """
+
+    name: str
+    direction: Literal["max", "min"]
+    of_classes: bool | None
+    function: Callable[[Predicted], float]
+
+
+NAMED = {
+    score.name: score
+    for score in (
+        AddedScore("log_loss", "min", True, _log_loss),
+        AddedScore("brier_score", "min", True, _brier_score),
+        AddedScore("calibration_error", "min", True, _calibration_error),
+        AddedScore("mape", "min", False, _mape),
+        AddedScore("pinball_loss", "min", False, _pinball_loss),
+        AddedScore("coverage_error", "min", False, _coverage_error),
+    )
+}
+
+
+def added_score(name: str) -> AddedScore:
+    """The score of a name; nothing is imported until its function is called.
+
+    Larger values of a scorer of scikit-learn are better. Of a function of the user's own they are,
+    unless its name ends as scikit-learn's names of losses do: _loss, _error or _deviance.
+
+    Raises
+    ------
+    ConfigError
+        The name has none of the forms.
+    """
+    if name in NAMED:
+        return NAMED[name]
+    if match := re.fullmatch(r"top_(\d+)_accuracy", name):
+        return AddedScore(name, "max", True, functools.partial(_top_accuracy, k=int(match[1])))
+    if match := re.fullmatch(r"pinball_loss_(0?\.\d+)", name):
+        own = functools.partial(_pinball_loss, quantile=float(match[1]))
+        return AddedScore(name, "min", False, own)
+    if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
+        loss = name.endswith(("_loss", "_error", "_deviance"))
+        return AddedScore(
+            name, "min" if loss else "max", None, lambda p: float(_load(name)(p.y, p.labels))
+        )
+    if re.fullmatch(r"[a-z]\w*", name):
+        return AddedScore(name, "max", None, lambda p: _of_scorer(name, p))
+    raise ConfigError(
+        f"metrics names {name!r}, should be {', '.join(NAMED)}, top_3_accuracy, pinball_loss_0.9, "
+        "a scorer of scikit-learn, or package.module:function"
+    )
+
+
+def new_scores(names: Iterable[str]) -> list[AddedScore]:
+    """The scores of `metrics`, without those that rows have anyway."""
+    return [added_score(name) for name in dict.fromkeys(names) if name not in COLUMNS]
+
+
+def check(names: Iterable[str]) -> str | None:
+    """What is wrong with the first wrong name of `metrics`; imports what they name."""
+    for score in new_scores(names):
+        try:
+            if ":" in score.name:
+                _load(score.name)
+            elif score.name not in NAMED and not isinstance(score.function, functools.partial):
+                _scorer(score.name)
+        except ConfigError as error:
+            return str(error)
+    return None
+
+
+def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None], list[str]]:
+    """The added scores of a run by their names, None where one cannot be had, with the reasons."""
+    values: dict[str, float | None] = {}
+    reasons: dict[str, list[str]] = {}
+    for score in new_scores(names):
+        values[score.name] = None
+        classifies = p.task != "regression"
+        try:
+            if score.of_classes not in (None, classifies):
+                raise AbsentError(f"it is not of {'classifiers' if classifies else 'regressors'}")
+            value = score.function(p)
+            if not math.isfinite(value):
+                raise AbsentError(f"it is {value}")
+            values[score.name] = value
+        except MemoryError:
+            raise
+        except (AbsentError, ConfigError) as error:
+            reasons.setdefault(str(error), []).append(score.name)
+        except Exception as error:
+            reasons.setdefault(with_type(error, _MESSAGE_CHARS), []).append(score.name)
+    return values, [f"no {', '.join(names)}: {reason}" for reason, names in reasons.items()]
+
+
+def _load(name: str) -> Callable[[Array, Array], Any]:
+    """The function `package.module:function`."""
+    module, _, path = name.partition(":")
+    try:
+        found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
+    except Exception as error:
+        raise ConfigError(
+            f"metrics names {name}: {one_line(error)}; a module of your own is found in PYTHONPATH"
+        ) from None
+    if not callable(found):
+        raise ConfigError(f"metrics names {name}, which is no function of (y_true, y_pred)")
+    return found
+
+
+def _scorer(name: str) -> Any:
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    known = get_scorer_names()
+    if name not in known:
+        raise ConfigError(
+            f"metrics names {name!r}{nearest(name, [*known, *NAMED, *COLUMNS])}, should be "
+            f"{', '.join(NAMED)}, top_3_accuracy, pinball_loss_0.9, a scorer of scikit-learn, or "
+            "package.module:function"
+        )
+    return get_scorer(name)
+
+
+def _of_scorer(name: str, p: Predicted) -> float:
+    """The value of a scorer, which gets the predictions that were made already.
+
+    They are in the unit of the target, which those of the estimator need not be.
+    """
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+    def predict(self: Any, X: Any) -> Array:
+        return p.labels
+
+    def predict_proba(self: Any, X: Any) -> Array:
+        return p.probabilities
+
+    def decision_function(self: Any, X: Any) -> Array:
+        return p.decisions
+
+    own: dict[str, Any] = {"predict": predict, "__sklearn_is_fitted__": lambda self: True}
+    kind: type = RegressorMixin
+    if p.task != "regression":
+        kind = ClassifierMixin
+        own["classes_"] = p.classes
+        for method in (predict_proba, decision_function):
+            if hasattr(p.estimator, method.__name__):
+                own[method.__name__] = method
+    predictions = type(type(p.estimator).__name__, (kind, BaseEstimator), own)()
+    return float(_scorer(name)(predictions, p.X, p.y))
