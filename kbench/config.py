@@ -39,7 +39,8 @@ _OF_REPORTS = ("metric", "columns")
 def _same(key: str) -> str:
     """What a message adds on a key that kbench calls otherwise; '' for any other."""
     if key in _OF_REPORTS:
-        return ", which is a key of `kbench report`"
+        more = "; metrics=[NAME] adds a score to a run" if key == "metric" else ""
+        return f", which is a key of `kbench report`{more}"
     return f" (nearest: {_SYNONYMS[key]})" if key in _SYNONYMS else ""
 
 
@@ -229,7 +230,8 @@ def _strings(value: Any) -> Iterator[str]:
 
 # Keys of Hydra that kbench replaces -> what to write instead.
 _HYDRA_KEYS = {
-    "hydra/sweeper": "-m with values, grid=NAME, or `kbench tune`",
+    "hydra/sweeper": "-m with values, grid=NAME, or, for Optuna's search, `kbench tune method=M "
+    "dataset=D 'method.C=interval(1e-3,1e3)' tune.runs=40`",
     "hydra/launcher": "parallel=loky|dask|ray|slurm",
     "hydra.run.dir": "results_dir=FOLDER",
     "hydra.sweep.dir": "results_dir=FOLDER",
@@ -283,8 +285,11 @@ class Composer:
         self._parser = OverridesParser.create(config_loader=loader)
         self._composed: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def parse(self, overrides: Sequence[str]) -> list[Any]:
-        """Hydra `Override` objects; a ConfigError if a word is no override or is not supported."""
+    def parse(self, overrides: Sequence[str], *, intervals: bool = False) -> list[Any]:
+        """Hydra `Override` objects; a ConfigError if a word is no override or is not supported.
+
+        `intervals` : whether `key=interval(low,high)` is.
+        """
         from hydra.errors import HydraException
 
         for before, text, after in zip(
@@ -294,10 +299,10 @@ class Composer:
         try:
             parsed = self._parser.parse_overrides(overrides=list(overrides))
             for text, override in zip(overrides, parsed, strict=True):
-                if override.is_interval_sweep():
+                if override.is_interval_sweep() and not intervals:
                     raise ConfigError(
-                        f"{text}: kbench samples no intervals; write values, as in "
-                        f"{override.key_or_group}=1,3,10 with -m, or name a grid"
+                        f"{text}: `kbench tune` searches an interval of a method's key; write "
+                        f"values here, as in {override.key_or_group}=1,3,10 with -m, or name a grid"
                     )
             return parsed
         except HydraException as error:

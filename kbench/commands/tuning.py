@@ -10,6 +10,11 @@ is written to configs/tuned/M-D.yaml in the working directory, and `kbench metho
 uses it. If two means are equal, the setting that is earlier in the grid wins. Trials are rows in
 results/_tune; the same command continues a search that was stopped.
 
+Of intervals, as in 'method.C=interval(1e-3,1e3)' 'method.gamma=interval(1e-4,10)' tune.runs=40,
+settings are proposed one after the other by Optuna's TPE, or at random where Optuna is not
+installed (kbench[optuna]). An interval of positive numbers that spans more than two decades has a
+log scale; lists (method.kernel=rbf,poly) may stand beside intervals.
+
 An experiment to tune has a budget (`plan.tune`, keys as below) and a name (`plan.tuned`). Its files
 are configs/tuned/M-D-NAME.yaml, and all experiments with the same name use them.
 

@@ -94,9 +94,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(here, words, named, capsys):
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
-        (["-m", "method.C=interval(1,10)"], "write values, as in method.C=1,3,10 with -m"),
-        (["method.C=interval(1,10)"], "write values, as in method.C=1,3,10 with -m"),
-        (["hydra/sweeper=optuna"], "write -m with values, grid=NAME, or `kbench tune`"),
+        (["-m", "method.C=interval(1,10)"], "write values here, as in method.C=1,3,10 with -m"),
+        (["method.C=interval(1,10)"], "write values here, as in method.C=1,3,10 with -m"),
+        (["hydra/sweeper=optuna"], "for Optuna's search, `kbench tune method=M dataset=D"),
         (["hydra/launcher=joblib"], "write parallel=loky|dask|ray|slurm"),
         (["hydra.run.dir=x"], "write results_dir=FOLDER"),
         (["hydra.job.chdir=true"], "leave it out"),

@@ -32,7 +32,7 @@ RUN = ["method=svc", "dataset.path=train.csv"]
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
-        (["metod=svc", "dataset=digits"], "'metod' (nearest: method)"),
+        (["metod=svc", "dataset=digits"], "'metod' (nearest: method,"),
         (["method", "=", "svc"], "write method=svc without blanks"),
         (["compare", "method=svc,knn"], "write kbench report compare"),
         ([*RUN, "C=10"], "method.C=..."),

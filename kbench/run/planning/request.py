@@ -71,6 +71,8 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
         if sweep:
             found = itertools.islice(override.sweep_string_iterator(), _MAX_VALUES + 1)
             values = [str(value) for value in found]
+        if not values:
+            raise ConfigError(f"{text} matches nothing: write the values, as in {key}=A,B")
         if len(values) > _MAX_VALUES:
             raise ConfigError(
                 f"{text}: more than {_MAX_VALUES:,} values, should be fewer; several commands may "

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kbench.errors import ConfigError
 from kbench.run.results.added_scores import AddedScore
 from kbench.run.results.metrics import MetricSpec
 
@@ -55,6 +56,13 @@ class Search:
         parts = [f"{self.runs} runs"] if self.runs is not None else []
         parts += [f"{self.seconds:g} s"] if self.seconds is not None else []
         return " and ".join(parts) or None
+
+    def require_budget(self) -> None:
+        """Refuse a search over intervals that has no end, or by halving."""
+        if self.budget is None:
+            raise ConfigError("intervals have no last value: add tune.runs=40 or tune.seconds=600")
+        if self.halving:
+            raise ConfigError("tune.halving takes lists of values, no intervals; leave it out")
 
     @property
     def division(self) -> str:

@@ -10,6 +10,9 @@ If two means are equal, the candidate that is earlier in the grid is better.
 A search covers one method and one data set. An experiment makes one search for each of its pairs,
 and its `plan.tune` is the budget of each search.
 
+Out of intervals (`intervals.py`) settings are proposed one after the other, in place of a list of
+candidates, until the budget is spent.
+
 A kernel machine that is given no candidates gets its parameters from a machine that chooses them
 itself (`meta.tuner` of the method's file), in one trial. Its score on the rows that are held out is
 the score of the search.
@@ -20,11 +23,10 @@ Trials that differ only along the method's regularisation path (`meta.path`, usu
 in one worker. Each starts from the previous solution, so its time is that of one step.
 """
 
+import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +38,6 @@ from kbench.run.execution.preload import worker_sandbox
 from kbench.run.execution.runner import (
     Runner,
     check_methods,
-    environment_of,
     finished_here,
     obtain_in,
 )
@@ -47,11 +48,14 @@ from kbench.run.planning.request import Pair, pairs, read_request
 from kbench.run.planning.source import source_sha256
 from kbench.run.planning.tuned_files import NONE, set_of
 from kbench.run.results.added_scores import COLUMNS, AddedScore, added_score
-from kbench.run.results.folder import TRIALS
 from kbench.run.results.metrics import METRICS, RANKINGS, MetricSpec
 from kbench.run.search.halving import Candidate, Search, ranked
+from kbench.run.search.intervals import Proposals, Space, proposals
 from kbench.run.search.result import SearchResult
-from kbench.settings import Settings
+from kbench.run.search.trials import climb, of_trials, scores_of
+
+# Proposals in a row that were tried before, of a space of few settings, after which a search ends.
+_REPEATED = 100
 
 
 @dataclass
@@ -94,6 +98,10 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     DataError
         A data set is malformed.
     """
+    space = Space.of(composer, overrides)
+    asked = overrides
+    if space is not None:
+        overrides = space.overrides(space.ends)
     experiment = _experiment(composer, overrides)
     if experiment is None:
         _one_pair(composer, overrides)
@@ -109,7 +117,7 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     sandbox = worker_sandbox(overrides)
     check_methods(sandbox, plan)
     if experiment is None:
-        return Searches([list(overrides)], sandbox)
+        return Searches([list(asked)], sandbox)
     plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
     forms: dict[tuple[str, str], str | None] = {}
     for run in plan.runs:
@@ -153,6 +161,10 @@ def tune(
     def expired() -> bool:
         return search.seconds is not None and time.monotonic() - begun >= search.seconds
 
+    space = Space.of(composer, overrides)
+    if space is not None:
+        overrides = space.overrides(space.ends)
+        search.require_budget()
     pair = _one_pair(composer, overrides)
     words = _untuned(overrides)
     plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
@@ -183,6 +195,11 @@ def tune(
         _about(first, of),
         plan.dropped,
     )
+    if space is not None:
+        propose = proposals(space, first.seed, metric.direction)
+        return _over_intervals(
+            composer, space, propose, plan, search, result, sandbox, show_line, expired
+        )
     rungs = search.rungs(_train_rows(plan, search), len(candidates))
     alive = candidates
     if search.budget:  # random order, so that the budget does not cut off one corner of the grid
@@ -196,13 +213,60 @@ def tune(
         fewer = rung + 1 < len(rungs) or rows == search.rows
         holdouts = search.holdouts(first.seed, rows if fewer else None)
         trials = make_plan(composer, [*words, *holdouts], multirun=True, obtain=obtain_in(sandbox))
-        trials.settings = _of_trials(plan)
-        _climb(trials, sandbox, alive, (rung, rows), search, result, expired)
+        trials.settings = of_trials(plan)
+        climb(trials, sandbox, alive, (rung, rows), search, result, expired)
         result.ranked = ranked(candidates, result.metric)
         passed = [c for c in result.ranked if c.rung == rung]
         alive = passed[: search.survivors(len(alive))]
         if result.budget_spent or result.stopped_by is not None or not alive:
             break
+    return result
+
+
+def _over_intervals(
+    composer: Composer,
+    space: Space,
+    propose: Proposals,
+    plan: Plan,
+    search: Search,
+    result: SearchResult,
+    sandbox: Sandbox,
+    show_line: Callable[[str], None],
+    expired: Callable[[], bool],
+) -> SearchResult:
+    """Score proposed settings, as many at a time as there are jobs for their folds."""
+    rows = min(_train_rows(plan, search), search.rows or sys.maxsize)
+    seed, n_folds = plan.runs[0].seed, 1 if search.validation else search.folds
+    at_once = max(1, plan.settings.parallel.at_once // n_folds)
+    show_line(f"{propose.described}: {space.described()}; {search.division}, {rows} training rows")
+    result.sampler = propose.name
+    tried: dict[str, Candidate] = {}
+    repeated = 0
+    while repeated < _REPEATED:
+        left = sys.maxsize if search.runs is None else search.runs - result.counts.total()
+        settings = [propose.propose() for _ in range(min(at_once, left // n_folds))]
+        result.budget_spent = not settings or expired()
+        if result.budget_spent:
+            break
+        fresh = {canonical(one): one for one in settings if canonical(one) not in tried}
+        repeated = 0 if fresh else repeated + 1
+        if fresh:
+            words = _untuned(space.overrides([*fresh.values()]))
+            words += search.holdouts(seed, search.rows)
+            trials = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
+            trials.settings = of_trials(plan)
+            distinct = {canonical(run.params): run.params for run in trials.runs}
+            for one, params in zip(fresh, distinct.values(), strict=True):
+                tried[one] = Candidate(len(tried), params)
+            new = [tried[one] for one in fresh]
+            climb(trials, sandbox, new, (0, rows), search, result, expired)
+            if result.budget_spent or result.stopped_by is not None:
+                break
+        for setting in settings:
+            candidate = tried[canonical(setting)]
+            propose.tell(setting, candidate.mean if candidate.scores else None)
+    result.rungs.append((rows, len(tried)))
+    result.ranked = ranked(tried.values(), result.metric)
     return result
 
 
@@ -247,23 +311,17 @@ def _by_tuner(
     rows = min(rows, split.rows or rows)
     result.rungs.append((rows, 1))
     show_line(f"{tuner} chooses the parameters: {split.division}, {rows} training rows")
-    trials.settings = _of_trials(plan)
+    trials.settings = of_trials(plan)
     runner = Runner(trials, sandbox)
     summary = runner.execute(finished_here(trials))
     result.stopped_by, result.failed = summary.stopped_by, summary.failed
-    scores = _scores(runner, result)
+    scores = scores_of(runner, result)
     for trial in trials.runs:
         if trial.key in scores:
             chosen = _chosen(runner, trial.key, run.params)
             result.varied = list(chosen)
             result.ranked = [Candidate(0, chosen, 0, rows, [scores[trial.key]])]
     return result
-
-
-def _of_trials(plan: Plan) -> Settings:
-    """The settings of a plan with the folder in which trials have their rows."""
-    home = str(Path(plan.settings.results_dir) / TRIALS)
-    return replace(plan.settings, results_dir=home)
 
 
 def _chosen(runner: Runner, key: str, known: Mapping[str, Any]) -> dict[str, float]:
@@ -273,79 +331,6 @@ def _chosen(runner: Runner, key: str, known: Mapping[str, Any]) -> dict[str, flo
     last = dict(zip(curves["curve"], curves["value"], strict=True))
     names = {f"chosen_{name}": name for name in known}
     return {names[curve]: float(value) for curve, value in last.items() if curve in names}
-
-
-def _climb(
-    trials: Plan,
-    sandbox: Sandbox,
-    candidates: list[Candidate],
-    step: tuple[int, int],
-    search: Search,
-    result: SearchResult,
-    expired: Callable[[], bool],
-) -> None:
-    """Do the trials of one rung, and store the scores of candidates that finished every fold."""
-    folds: defaultdict[str, list[Run]] = defaultdict(list)
-    for run in trials.runs:
-        folds[canonical(run.params)].append(run)
-    trials.runs = [run for c in candidates for run in folds[canonical(c.params)]]
-    if search.runs is not None:
-        left = max(0, search.runs - result.counts.total())
-        result.budget_spent = len(trials.runs) > left
-        del trials.runs[left:]
-    runner = Runner(trials, sandbox)
-
-    def unwanted(run: Run) -> bool:
-        """Whether the run is not needed: its candidate failed on another fold, or time is up."""
-        if any(other.params == run.params for other, _, _ in runner.summary.failed):
-            return True
-        late = expired()
-        result.budget_spent |= late
-        return late
-
-    # The runs of a path are started together, and would continue after the time is up.
-    paths = search.seconds is None
-    summary = runner.execute(finished_here(trials), skip=unwanted, paths=paths)
-    result.stopped_by = summary.stopped_by
-    result.failed += summary.failed
-    scores = _scores(runner, result)
-    for candidate in candidates:
-        own = [scores.get(run.key) for run in folds[canonical(candidate.params)]]
-        known = [score for score in own if score is not None]
-        if len(known) == len(own):
-            candidate.rung, candidate.rows = step
-            candidate.scores = known
-
-
-def _scores(runner: Runner, result: SearchResult) -> dict[str, float]:
-    """key -> score of the trials of a rung that are ok; adds all trials to `result.counts`."""
-    frame = runner.folder.read(reference=False)
-    keys = {run.key for run in runner.plan.runs}
-    threads = runner.plan.runs[0].threads if runner.plan.runs else 1
-    frame = frame[frame["key"].isin(keys) & (frame["threads"] == threads)]
-    environment = environment_of(runner.plan)
-    if environment is not None:
-        frame = frame[frame["environment"] == environment]
-    frame = frame.sort_values("started_at").drop_duplicates("key", keep="last")
-    result.counts.update(frame["status"])
-    result.cpu_s += float(frame[["fit_cpu_s", "predict_cpu_s"]].sum().sum())
-    if len(frame):
-        newest = frame["started_at"].max().to_pydatetime()
-        result.newest = max(newest, result.newest or newest)
-    ok = frame[frame["status"] == "ok"]
-    name = result.metric.name
-    if name not in ok:
-        ok = ok.copy()
-        ok[name] = [(scores or {}).get(name) for scores in ok["scores"]]
-    reasons = dict(zip(ok["key"], ok["message"], strict=True))
-    ok = ok[ok[name].notna()]
-    scores = dict(zip(ok["key"], ok[name].astype(float), strict=True))
-    result.failed += [
-        (run, "no score", reasons[run.key] or f"no {name}")
-        for run in runner.plan.runs
-        if run.key in reasons and run.key not in scores
-    ]
-    return scores
 
 
 def _untuned(overrides: Sequence[str]) -> list[str]:

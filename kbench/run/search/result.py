@@ -46,6 +46,8 @@ class SearchResult:
         The signal that ended the search.
     tuner : str or None
         The method that chose the parameters by itself.
+    sampler : str or None
+        What proposed the settings of a search over intervals: tpe or random.
     split : Search or None
         Its validation split, where the search would have had folds.
     """
@@ -66,6 +68,7 @@ class SearchResult:
     budget_spent: bool = False
     stopped_by: int | None = None
     tuner: str | None = None
+    sampler: str | None = None
     split: Search | None = None
 
     @property
@@ -88,6 +91,7 @@ class SearchResult:
         del validated["folds" if search.validation else "validation"]
         return {
             **({"tuner": self.tuner} if self.tuner else {}),
+            **({"sampler": self.sampler} if self.sampler else {}),
             "metric": self.metric.name,
             "mean": best.mean,
             "sd": best.sd,
