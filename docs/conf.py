@@ -5,6 +5,7 @@ them and the site are one text. The reference is made of the docstrings of what 
 public packages names; the gallery is run while the site is built. Nothing needs a network.
 """
 
+import importlib.util
 import os
 import re
 import sys
@@ -43,7 +44,11 @@ highlight_language = "text"
 smartquotes = False
 numpydoc_show_class_members = False
 
+# Examples of a package that is not installed are left out.
+ABSENT = [] if importlib.util.find_spec("mapie") else [r"uncertainty\.py$"]
+
 sphinx_gallery_conf = {
+    "ignore_pattern": "|".join([r"__init__\.py", *ABSENT]),
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",

@@ -65,6 +65,32 @@ def test_a_page_does_what_it_says(page, tmp_path):
                 assert done.returncode == wanted, f"{page.name}: {line}\n{done.stdout}{done.stderr}"
 
 
+def programs_with_mapie():
+    """(name, program) of what the page on uncertainty and its picture take MAPIE for."""
+    blocks = BLOCK.findall((ROOT / "docs" / "uncertainty.md").read_text())
+    for language, text in blocks:
+        if language == "python" and (named := FILE.match(text)):
+            yield named[1], text
+    yield "picture", (ROOT / "docs" / "gallery" / "uncertainty.py").read_text()
+
+
+@pytest.mark.parametrize(("name", "program"), list(programs_with_mapie()))
+def test_a_program_with_mapie_prints_what_its_page_says(name, program, tmp_path):
+    pytest.importorskip("mapie", reason="MAPIE is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    page = " ".join((ROOT / "docs" / "uncertainty.md").read_text().split())
+    for line in done.stdout.splitlines():
+        assert name == "picture" or f"`{line}`" in page
+
+
 def test_the_commands_of_readme_are_commands(tmp_path):
     """Its indented blocks: one run and all reports are made, longer runs are planned."""
     lines = re.findall(r"^    (\S.*)$", BLOCK.sub("", (ROOT / "README.md").read_text()), re.M)

@@ -17,8 +17,10 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.pairwise import PairwiseValues, pairwise_kernel, pairwise_names
+from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.penalty import chosen_alpha
+from kbench.methods.base.posterior import explained_by_cholesky, posterior_std
 from kbench.methods.base.ridge import (
     KernelParameter,
     KernelRidgeEstimator,
@@ -31,6 +33,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
 from kbench.solvers.ridge.kernel_ridge import low_rank_inverse
 from kbench.trace import Deadline, Trace
+from kbench.validated import validate_data
 
 # Pivots that accelerated randomly pivoted Cholesky proposes at a time: this part of the landmarks,
 # and at least so many. Larger blocks make matrix products faster, and more proposals are rejected.
@@ -306,7 +309,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     def _solve(
         self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None = None
     ) -> Machine:
-        self.X_fit_ = X
+        self.X_fit_, self._weight = X, weight
         kernel = self._kernel(X)
         is_definite = kernel.is_definite or self.kernel == "cosine"
         if is_definite and np.min(self.alpha_) > 0.0:
@@ -369,6 +372,56 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         self.n_iter_, self.converged_ = 1, True
         self.kernel_entries_, self.n_parameters_ = matrix.n_entries, len(Y) ** 2
         return KernelExpansion(matrix, np.arange(len(Y)), self.dual_coef_, np.dtype(np.float64))
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Estimates at rows X : (u, d), and their posterior deviations.
+
+        Parameters
+        ----------
+        X : (u, d) array or CSR
+        return_std : bool, default=False
+            Whether to return deviations, too: of the function, without the noise of a new target,
+            as `GaussianProcessRegressor(kernel, alpha=alpha, optimizer=None)` has them. The noise
+            has the variance `alpha`, alpha / w for a training row of weight w.
+
+        Returns
+        -------
+        (u,) or (u, m) float64, or a pair of such arrays
+
+        Raises
+        ------
+        ValueError
+            With return_std: K + alpha I is not positive definite, the kernel is precomputed, so
+            that k(x, x) is unknown, X is in chunks, or `memory_mb` is too little.
+
+        Notes
+        -----
+        return_std takes O(n^3 / 3) time and n^2 float64 numbers for each different alpha, which
+        are not kept, and O(n^2) time for each row, in float64.
+        """
+        values = super().predict(X)
+        return (values, self._posterior_std(X)) if return_std else values
+
+    def _posterior_std(self, X: Any) -> np.ndarray:
+        if self.kernel == "precomputed" or rows_in_chunks(X) is not None:
+            raise ValueError("return_std needs rows in memory and a kernel with values k(x, x)")
+        if not hasattr(self, "X_fit_"):
+            raise ValueError("return_std needs X_fit_, which models of kbench 0.1 lack: fit again")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        n = self.X_fit_.shape[0]
+        check_memory(n, "float64", self.memory_mb)
+        kernel = KernelMatrix(self._kernel(self.X_fit_), self.X_fit_, np.float64)
+        scale = None if self._weight is None else np.sqrt(self._weight)
+        alphas = np.ravel(self.alpha_)
+        found = {}
+        for alpha in np.unique(alphas):
+            gram = kernel.block(np.arange(n))
+            explained = explained_by_cholesky(gram, float(alpha), scale)
+            found[alpha] = posterior_std(kernel, X, explained)
+        if self._one_target:
+            return found[alphas[0]]
+        n_targets = self.dual_coef_.shape[1]
+        return np.column_stack([found[alpha] for alpha in np.broadcast_to(alphas, n_targets)])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

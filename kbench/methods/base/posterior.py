@@ -1,0 +1,89 @@
+"""Posterior deviation of a kernel ridge model, which is the mean of a Gaussian process.
+
+With the kernel as the prior covariance and alpha as the variance of independent noise on the
+training targets (alpha / w for a row of weight w),
+
+    std(x)^2 = k(x, x) - k_x' (K + alpha I)^-1 k_x
+
+is the variance of the function at x: Rasmussen and Williams, "Gaussian Processes for Machine
+Learning" (2006), equation 2.26. A new target has the noise in addition: sqrt(std^2 + alpha).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from kbench.kernels import KernelMatrix
+
+# Kernel values of new rows at a time: 4 million float64 take 32 MiB. Larger blocks are no faster,
+# because their product with the factor is by then that of whole matrices. Set by hand.
+_VALUES = 1 << 22
+# Least variance, in units of k(x, x), that rounding may give; a lower one is a kernel's fault.
+_ROUNDING = 1e-6
+
+
+def posterior_std(
+    kernel: KernelMatrix, X: Any, explained: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Deviations at rows X : (u, d), dense or CSR; (u,) float64.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+        Of the n training rows, float64.
+    explained : callable
+        Values k(x_i, x) : (n, b) -> k_x' (K + alpha I)^-1 k_x : (b,).
+
+    Raises
+    ------
+    ValueError
+        A variance is negative by more than rounding.
+    """
+    n, u = len(kernel), X.shape[0]
+    prior = KernelMatrix(kernel.kernel, X, np.float64).diagonal()
+    points = kernel.points(slice(None))
+    variance = np.empty(u)
+    for start in range(0, u, step := max(1, _VALUES // n)):
+        rows = slice(start, min(start + step, u))
+        values = np.empty((rows.stop - start, n))
+        kernel.kernel.evaluate(kernel.kernel.prepare(X[rows], kernel.dtype), points, values)
+        variance[rows] = prior[rows] - explained(values.T)
+    if (variance < -_ROUNDING * np.abs(prior)).any():
+        raise ValueError(
+            f"return_std: a variance is {variance.min():.3g}; the kernel is not positive "
+            "semidefinite, or alpha is below the error of its values"
+        )
+    return np.sqrt(np.maximum(variance, 0.0))
+
+
+def explained_by_cholesky(
+    gram: np.ndarray, alpha: float, scale: np.ndarray | None
+) -> Callable[[np.ndarray], np.ndarray]:
+    """`explained` of `posterior_std` for a kernel matrix : (n, n) float64, which is overwritten.
+
+    scale : (n,), square roots of the rows' weights. O(n^3 / 3) time.
+
+    Raises
+    ------
+    ValueError
+        K + alpha I is not positive definite.
+    """
+    s = np.ones(len(gram)) if scale is None else scale
+    gram *= np.outer(s, s)
+    gram[np.diag_indices_from(gram)] += alpha
+    try:
+        factor = scipy.linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        raise ValueError(
+            f"return_std: the kernel matrix plus alpha={alpha:g} is not positive definite; a "
+            "larger alpha, or another kernel, makes it so"
+        ) from None
+
+    def explained(values: np.ndarray) -> np.ndarray:
+        right = s[:, None] * values
+        V = scipy.linalg.solve_triangular(factor, right, lower=True, check_finite=False)
+        return np.einsum("ij,ij->j", V, V)
+
+    return explained
