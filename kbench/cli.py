@@ -26,6 +26,7 @@ HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
   rerun=none|failed|changed|all    which runs that have a row are repeated (default none)
   on_error=stop     no run starts after the first one that failed
   metrics=[NAME]    further scores, as log_loss; docs/results.md has the names
+  callbacks=[MODULE:FUNCTION]    functions of your own that get every finished row
   tag=NAME          a label of the rows; `kbench report tag=NAME` shows them alone
 
 Commands:

@@ -107,6 +107,7 @@ class Settings:
     keep_model: bool = False
     tag: str | None = None
     metrics: list[str] = field(default_factory=list)
+    callbacks: list[str] = field(default_factory=list)
     on_error: str = "continue"
     limits: Limits = field(default_factory=Limits)
     parallel: Parallel = field(default_factory=Parallel)
@@ -174,6 +175,9 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
                 f"metrics names {name!r}, should be names of scores, as in "
                 "metrics=[log_loss,matthews_corrcoef,package.module:function]"
             )
+    for name in typed.callbacks:
+        if ":" not in name or not SCORE.fullmatch(name):
+            raise ConfigError(f"callbacks names {name!r}, should be package.module:function")
     return typed
 
 

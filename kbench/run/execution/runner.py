@@ -22,6 +22,7 @@ from typing import Any
 
 from kbench.errors import ConfigError, with_type
 from kbench.files import atomic_file
+from kbench.run.execution.callbacks import Callbacks
 from kbench.run.execution.claims import Claims
 from kbench.run.execution.cluster import Cluster, RemoteJob, SharedModel, open_cluster
 from kbench.run.execution.engines.daemons import scheduler_of
@@ -216,6 +217,7 @@ class Runner:
         self.folder = ResultsFolder(plan.settings.results_dir)
         self.here = provenance()
         self.summary = Summary(absent=dict(plan.absent))
+        self._callbacks = Callbacks(plan.settings.callbacks)
         self._show = show
         self._jobs: dict[Job | RemoteJob, _InProgress] = {}
         self._refused = ""  # the words of a batch system that takes no more runs
@@ -402,6 +404,7 @@ class Runner:
             self.summary.failed.append((run, outcome.status, outcome.message))
         if self._progress is not None:
             self._progress.finished(run.label, row)
+        self._callbacks(row)
 
     def row(self, run: Run, outcome: Outcome, started: datetime) -> dict[str, Any]:
         """The row of one attempt: request, measurements, environment and start."""

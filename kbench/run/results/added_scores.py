@@ -7,7 +7,6 @@ in the unit of the target, the classes of a binary problem are -1 and +1, and ot
 """
 
 import functools
-import importlib
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -17,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kbench.config import nearest
-from kbench.errors import ConfigError, one_line, with_type
+from kbench.errors import ConfigError, with_type
 from kbench.run.results.metrics import (
     METRICS,
     RANKINGS,
@@ -27,6 +26,7 @@ from kbench.run.results.metrics import (
     class_scores,
     reliability,
 )
+from kbench.run.results.user_functions import load_function
 
 # Scores that every row of their task has.
 COLUMNS = {spec.name: spec for spec in (*RANKINGS, *(s for task in METRICS.values() for s in task))}
@@ -183,10 +183,13 @@ def added_score(name: str) -> AddedScore:
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
         loss = name.endswith(("_loss", "_error", "_deviance"))
         return AddedScore(
-            name, "min" if loss else "max", None, lambda p: float(_load(name)(p.y, p.labels))
+            name,
+            "min" if loss else "max",
+            None,
+            lambda p: float(load_function("metrics", name)(p.y, p.labels)),
         )
     if re.fullmatch(r"[a-z]\w*", name):
-        return AddedScore(name, "max", None, lambda p: _of_scorer(name, p))
+        return AddedScore(name, "max", None, functools.partial(_of_scorer, name))
     raise ConfigError(
         f"metrics names {name!r}, should be {', '.join(NAMED)}, top_3_accuracy, pinball_loss_0.9, "
         "a scorer of scikit-learn, or package.module:function"
@@ -203,8 +206,8 @@ def check(names: Iterable[str]) -> str | None:
     for score in new_scores(names):
         try:
             if ":" in score.name:
-                _load(score.name)
-            elif score.name not in NAMED and not isinstance(score.function, functools.partial):
+                load_function("metrics", score.name)
+            elif score.of_classes is None:
                 _scorer(score.name)
         except ConfigError as error:
             return str(error)
@@ -234,20 +237,6 @@ def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None
     return values, [f"no {', '.join(names)}: {reason}" for reason, names in reasons.items()]
 
 
-def _load(name: str) -> Callable[[Array, Array], Any]:
-    """The function `package.module:function`."""
-    module, _, path = name.partition(":")
-    try:
-        found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
-    except Exception as error:
-        raise ConfigError(
-            f"metrics names {name}: {one_line(error)}; a module of your own is found in PYTHONPATH"
-        ) from None
-    if not callable(found):
-        raise ConfigError(f"metrics names {name}, which is no function of (y_true, y_pred)")
-    return found
-
-
 def _scorer(name: str) -> Any:
     from sklearn.metrics import get_scorer, get_scorer_names
 
@@ -259,6 +248,10 @@ def _scorer(name: str) -> Any:
             "package.module:function"
         )
     return get_scorer(name)
+
+
+def _of_function(name: str, p: Predicted) -> float:
+    return float(load_function("metrics", name)(p.y, p.labels))
 
 
 def _of_scorer(name: str, p: Predicted) -> float:
