@@ -8,7 +8,7 @@ COMMANDS = {
     "data": ("check, prepare or find the files of data sets", "datasets"),
     "report": ("the results: tables, a web page, LaTeX, methods compared", "reporting"),
     "predict": ("apply a kept model to further rows", "predicting"),
-    "merge": ("compact the files of many runs into one", "merging"),
+    "merge": ("compact the files of many runs into one; bring rows of other folders", "merging"),
     "debug": ("do one run again in this process, with its traceback", "debugging"),
     "completion": ("the script with which bash, zsh or fish complete kbench's words", "completion"),
     "doctor": ("this machine: CPU, BLAS, versions, limits that work, folders", "doctor"),

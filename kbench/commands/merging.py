@@ -1,9 +1,12 @@
-"""kbench merge [results_dir=DIR]: compact the Parquet files of many runs into one.
+"""kbench merge [OTHER ...] [results_dir=DIR]: compact the Parquet files of many runs into one.
 
-No row is lost, even if a sweep writes to the folder at the same time.
+No row is lost, even if a sweep writes to the folder at the same time. Folders OTHER, as of another
+machine or an older kbench, are first brought into it: rows of all attempts, curves, environments,
+logs, models and trials. Nothing in them is changed, and the same command again brings what is new.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from kbench.commands.arguments import read, results_folder
 from kbench.errors import ConfigError
@@ -11,8 +14,20 @@ from kbench.errors import ConfigError
 
 def main(argv: Sequence[str]) -> int:
     """Merge and print what was done; exit code 0."""
-    bare, values = read(argv, ["results_dir"])
-    if bare:
-        raise ConfigError(f"kbench merge takes results_dir=..., not {bare[0]!r}")
-    print(results_folder(values).merge())
+    others, values = read(argv, ["results_dir"])
+    if not others:
+        print(results_folder(values).merge())
+        return 0
+    from kbench.report.safe import printable
+    from kbench.run.results.folder import ResultsFolder
+    from kbench.run.results.gather import gather
+
+    folder = ResultsFolder(values.get("results_dir") or "results")
+    for other in others:
+        if not Path(other).is_dir():
+            raise ConfigError(f"kbench merge brings rows of folders, and {other!r} is none")
+    for other in others:
+        for report in gather(folder.path, Path(other)):
+            print(printable(str(report), keep="\n"))
+    print(folder.merge())
     return 0

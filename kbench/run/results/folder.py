@@ -137,7 +137,7 @@ class ResultsFolder:
         """
         table = rows.to_table(row)
         run = row["key"], row["environment"], int(row["threads"])
-        name = _file_name(*run, row.get("attempt") or 1)
+        name = file_name(*run, row.get("attempt") or 1)
         earlier = self._started_at(*run)
         if earlier is not None and earlier >= (row.get("started_at") or _OLDEST):
             later = earlier + timedelta(microseconds=1)
@@ -394,7 +394,7 @@ class ResultsFolder:
         return pa.concat_tables(tables)
 
 
-def _file_name(key: str, environment: str, threads: int, attempt: int) -> str:
+def file_name(key: str, environment: str, threads: int, attempt: int) -> str:
     number = f"-{attempt}" if attempt > 1 else ""
     return f"{key}-{environment}-{threads}{number}.parquet"
 

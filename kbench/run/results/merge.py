@@ -78,10 +78,10 @@ def merge(folder: Path) -> MergeReport:
     """
     if not folder.is_dir():
         return MergeReport(None, 0, 0, 0, [])
-    with _lock(folder):
+    with lock(folder):
         _sweep_temporary(folder)
         content = read_parquet_files(folder)
-        sources, tables, skipped = _rows(content.files)
+        sources, tables, skipped = rows_of(content.files)
         skipped = content.skipped + skipped
         if not tables:
             return MergeReport(None, 0, 0, 0, skipped)
@@ -110,7 +110,7 @@ def finish(folder: Path) -> None:
     errors = (OSError, KbenchError, rows.ForeignFileError)
     with contextlib.suppress(*errors), _lock_if_free(folder):
         content = read_parquet_files(folder, wanted=lambda name: not name.startswith(CLAIMED))
-        _, tables, _ = _rows(content.files)
+        _, tables, _ = rows_of(content.files)
         held = {row for table in tables for row in _identities(table)}
         left = read_parquet_files(folder, wanted=lambda name: name.startswith(CLAIMED))
         for file in left.files:
@@ -126,7 +126,8 @@ def _identities(table: pa.Table) -> Iterator[tuple[object, ...]]:
     return zip(*columns, strict=True)
 
 
-def _rows(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table], list[str]]:
+def rows_of(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table], list[str]]:
+    """The files that hold rows, their rows, and one line for each file that is left alone."""
     sources, tables, skipped = [], [], []
     for file in files:
         unknown = rows.unknown_columns(file.columns)
@@ -176,7 +177,8 @@ def _lock_if_free(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[None]:
+def lock(folder: Path) -> Iterator[None]:
+    """The lock of those that change many rows of a folder; waits for it."""
     try:
         file = (folder / ".merge.lock").open("a")
     except OSError as exc:

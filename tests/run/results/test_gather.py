@@ -1,0 +1,140 @@
+"""Rows of other folders: none is lost, none comes twice, nothing of the other folder is believed or
+changed."""
+
+import hashlib
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from result_rows import EPOCH, make_row
+
+from kbench.cli import main
+from kbench.errors import ConfigError
+from kbench.run.results.folder import TRIALS, Curve, ResultsFolder
+from kbench.run.results.gather import gather
+
+CURVE = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
+
+
+def content(folder):
+    return {
+        path.relative_to(folder): hashlib.sha256(path.read_bytes()).digest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def plain(folder, but=("schema_version", "attempt")):
+    """The rows of a folder as comparable texts."""
+    frame = ResultsFolder(folder).read().drop(columns=list(but))
+    return sorted(frame.astype(str).to_json(orient="records", lines=True).splitlines())
+
+
+def environment(folder, name, text="{}"):
+    path = folder / "_environments" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """An own folder, and another with a further attempt, an older file, and what is no row."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    ResultsFolder(own).write(make_row(0, accuracy=0.5), [CURVE])
+    ResultsFolder(own).write(make_row(1))
+    ResultsFolder(other).write(make_row(1))
+    ResultsFolder(other).write(
+        make_row(0, accuracy=0.75, started_at=EPOCH.replace(year=2027), scores={"log_loss": 0.5}),
+        [{**CURVE, "value": [5.0, 4.0]}],
+    )
+    ResultsFolder(other).write(make_row(2, environment="ffffffff", tag="b"))
+    ResultsFolder(other / TRIALS).write(make_row(3, variant="tune"))
+    environment(other, "ffffffff", '{"cpu": "other"}')
+    older = pq.read_table(other / "0-columns" / "columns.parquet").schema
+    old = ResultsFolder(other).write(make_row(4))
+    table = pq.read_table(old).drop_columns(["scores", "tag", "attempt", "method_version"])
+    assert older.get_field_index("scores") >= 0
+    pq.write_table(table, old)
+    hostile = pq.read_table(old).to_pylist()[0] | {"key": "../../escaped"}
+    pq.write_table(pa.Table.from_pylist([hostile], schema=table.schema), other / "x.parquet")
+    (other / "damaged.parquet").write_bytes(b"PAR1 no")
+    return own, other
+
+
+def test_rows_curves_and_environments_come_once(folders):
+    own, other = folders
+    before, mine, theirs = content(other), plain(own), plain(other)
+    report, trials = gather(own, other)
+    assert (report.brought, report.here) == (3, 1)
+    assert dict(report.environments) == {"0a1b2c3d": 2, "ffffffff": 1}
+    assert len(report.renumbered) == 1
+    assert (trials.brought, len(ResultsFolder(own / TRIALS).read())) == (1, 1)
+    assert content(other) == before
+    expected = {*mine, *(row for row in theirs if "escaped" not in row)}
+    assert set(plain(own)) == expected
+    assert len(plain(own)) == 5
+    attempts = ResultsFolder(own).read().query("seed == 0").set_index("attempt")
+    assert attempts["accuracy"].to_dict() == {1: 0.5, 2: 0.75}
+    curves = ResultsFolder(own).read_curves()  # of the newest attempt
+    assert list(curves["value"]) == [5.0, 4.0]
+    assert json.loads((own / "_environments" / "ffffffff.json").read_text()) == {"cpu": "other"}
+    text = str(report)
+    assert "damaged.parquet: skipped, not a readable Parquet file" in text
+    assert "left a row whose key is '../../escaped'" in text
+    assert "no description of environment 0a1b2c3d" in text
+    assert not list(own.parent.rglob("*escaped*"))
+    again, _ = gather(own, other)
+    assert (again.brought, again.here, again.renumbered) == (0, 4, [])
+    assert len(plain(own)) == 5
+
+
+def test_an_environment_that_is_described_otherwise_is_named(folders):
+    own, other = folders
+    environment(own, "ffffffff", '{"cpu": "mine"}')
+    report, _ = gather(own, other)
+    assert "environment ffffffff is described otherwise here" in str(report)
+    assert json.loads((own / "_environments" / "ffffffff.json").read_text()) == {"cpu": "mine"}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.booleans()), max_size=8))
+def test_all_attempts_of_both_folders_are_there(tmp_path_factory, attempts):
+    base = tmp_path_factory.mktemp("both")
+    began = set()
+    for number, second, mine in attempts:
+        folder = ResultsFolder(base / ("a" if mine else "b"))
+        start = EPOCH.replace(second=second)
+        row = make_row(number, started_at=start)
+        key = row["key"], row["environment"], 1
+        folder.write({**row, "attempt": folder.next_attempt(*key)})
+    for name in ("a", "b"):
+        (base / name).mkdir(exist_ok=True)
+        for row in ResultsFolder(base / name).read().to_dict("records"):
+            began.add((row["key"], row["started_at"]))
+    gather(base / "a", base / "b")
+    found = ResultsFolder(base / "a").read()
+    assert {(row.key, row.started_at) for row in found.itertuples()} == began
+    assert len(found) == len(began)
+    assert not found.duplicated(["key", "attempt"]).any()
+
+
+def test_the_command_brings_and_compacts(folders, monkeypatch, capsys):
+    own, _ = folders
+    monkeypatch.chdir(own.parent)
+    assert main(["merge", "other/", "results_dir=own"]) == 0
+    out = capsys.readouterr().out
+    assert "other: 3 rows brought (environments: 2 of 0a1b2c3d, 1 of ffffffff)" in out
+    assert "1 rows are further attempts of runs that both folders have" in out
+    assert len(pd.read_parquet(own)) == 5
+    assert main(["merge", "nothing/", "results_dir=own"]) == 2
+    assert "'nothing/' is none" in capsys.readouterr().err
+
+
+def test_a_folder_is_not_brought_to_itself(folders):
+    own, _ = folders
+    with pytest.raises(ConfigError, match="is the folder that rows are brought to"):
+        gather(own, own.parent / "own")
