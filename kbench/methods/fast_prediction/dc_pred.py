@@ -57,7 +57,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     ----------
     n_leaves : int or None, default=None
         Number of leaves K; fewer if rows coincide. None is one for each 500 rows, at most 64, or
-        one for each 4,000 rows of more than 256,000.
+        one for each 8,000 rows of more than 512,000.
     n_landmarks : int, default=16
         Landmarks m of each leaf. Multiples of 16 use the vector registers best.
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}, default="monomials"

@@ -25,7 +25,7 @@ from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.probability import PROBABILITY
-from kbench.methods.base.sizes import number_of_groups
+from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, record_of
 from kbench.methods.fast_prediction.trained_leaves import (
@@ -68,7 +68,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     Parameters
     ----------
     n_leaves : int or None, default=None
-        None is one for each 500 rows, at most 64, or one for each 4,000 rows of more than 256,000.
+        None is one for each 500 rows, at most 64, or one for each 8,000 rows of more than 512,000.
     n_landmarks : int, default=16
         Landmarks of each leaf, rounded up to a multiple of 16, which costs the same.
     n_features : int or None, default=16
@@ -228,7 +228,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
             offset = float32_offset(targets.X)
             rows = float32_rows(targets.X, offset)
         with trace.phase("cluster"):
-            n_leaves = number_of_groups(self.n_leaves, len(rows))
+            n_leaves = number_of_groups(self.n_leaves, len(rows), max_rows=LEAF_ROWS)
             weight = targets.C / self.C_
             tree = self._tree(rows, targets.Y, weight, n_leaves, self.min_rows, rng)
             labels = tree.assign(rows)

@@ -14,7 +14,7 @@ from kbench.kernels import make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.new_rows import checked_rows
-from kbench.methods.base.sizes import number_of_groups
+from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import RealTargets, Survey
 from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, record_of
 from kbench.methods.fast_prediction.trained_leaves import (
@@ -142,7 +142,7 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
             mean, scale = y.mean(), y.std() or 1.0
             targets = (y - mean) / scale
         with trace.phase("cluster"):
-            n_leaves = number_of_groups(self.n_leaves, len(rows))
+            n_leaves = number_of_groups(self.n_leaves, len(rows), max_rows=LEAF_ROWS)
             one = np.ones(len(rows))
             tree = self._tree(rows, targets[:, None], one, n_leaves, self.min_rows, rng)
             labels = tree.assign(rows)

@@ -24,7 +24,7 @@ from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
-from kbench.methods.base.sizes import number_of_groups
+from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import Survey, Targets
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
@@ -170,7 +170,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
             # Tree and leaves get the random numbers that they get in memory.
             seed = check_random_state(self.random_state).randint(2**31)
             # Rows are counted beforehand only where their number decides.
-            n_leaves = self.n_leaves or number_of_groups(None, len(rows))
+            n_leaves = self.n_leaves or number_of_groups(None, len(rows), max_rows=LEAF_ROWS)
             size = sample_size(_SAMPLE, n_leaves)
             survey = Survey(rows, targets, size, seed)
         rng = check_random_state(self.random_state)
@@ -207,7 +207,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         n, s = survey.n, len(X)
         row = 3 * rows.n_features * 4 + _VALUES * (self.n_landmarks + 1) + _VECTORS
         most = max(1, int(_LEAF * rows.memory_mb * 2**20 / row))
-        asked = n_leaves = number_of_groups(self.n_leaves, n)
+        asked = n_leaves = number_of_groups(self.n_leaves, n, max_rows=LEAF_ROWS)
         min_rows = max(1, self.min_rows * s // n)
         while True:
             tree = self._tree(X, Y, weight, n_leaves, min_rows, rng)
