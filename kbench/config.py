@@ -114,8 +114,8 @@ def require_option(group: str, name: str) -> Path:
     if name not in known:
         if group == "dataset" and (Path(name).suffix or "/" in name):
             raise ConfigError(
-                f"no dataset is called {name!r}; a run takes a file of yours: kbench "
-                f"method=svc dataset.path={name}"
+                f"no dataset is called {name!r}; write dataset.path={name} for a file of yours, "
+                f"as in kbench method=svc dataset.path={name}"
             )
         names = f", there are {', '.join(sorted(known)) or 'none'}"
         if len(known) > 8:

@@ -20,9 +20,6 @@ from kbench.data.sources.rows import CsrArrays, DenseRows, GeneratedRows, Rows, 
 from kbench.data.sources.spill import spill
 from kbench.errors import ConfigError, DataError
 
-# Names of a first column that often only numbers the rows.
-_NUMBERING_NAMES = ("index", "id", "ID", "Id", "row")
-
 # Test rows below which the line of a run says how few they are: one row of ten changes an accuracy
 # by ten points. More would warn of tables whose score is rough, but no accident. Set by hand.
 _FEW_ROWS = 10
@@ -254,12 +251,19 @@ def _assumptions(config: Mapping[str, Any], raw: RawParts) -> list[str]:
 
 
 def _row_index(layout: formats.Layout, rows: Rows) -> list[str]:
-    """A note if the first feature has a name such as `index` and only numbers the rows."""
+    """A note if the first feature only numbers the rows, whatever its name and their order."""
     first = next(iter(layout["columns"]), "")
-    if first not in _NUMBERING_NAMES:
-        return []
-    values = np.sort(np.concatenate([block[:, 0] for block in rows.blocks()]))
-    if not np.array_equal(values - values[0], np.arange(rows.n)):
+    seen = np.zeros(rows.n, dtype=bool)
+    lowest = None
+    for block in rows.blocks():
+        values = block[:, 0]
+        # Most columns are no numbers of rows, which their first values say.
+        lowest = min(values.min(), 1.0) if lowest is None else lowest
+        places = values - lowest
+        if not ((places >= 0) & (places < rows.n) & (places % 1 == 0)).all():
+            return []
+        seen[places.astype(np.intp)] = True
+    if rows.n < _FEW_ROWS or not seen.all():
         return []
     note = (
         f"the first column, {printable(first)!r}, numbers the rows and is taken as a feature; "

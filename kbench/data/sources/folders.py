@@ -220,6 +220,8 @@ def absent(place: Path) -> str:
             "openml:NUMBER is a data set of OpenML"
         )
     if not glob.has_magic(text):
+        if place.exists():
+            return f"{place} is no regular file, should be one: a file is read more than once"
         return f"there is no file {place}"
     found = sorted(glob.glob(text))
     if not found:

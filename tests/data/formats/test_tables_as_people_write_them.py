@@ -112,6 +112,16 @@ def test_a_cell_of_blanks_is_a_missing_number(folders, blank, at):
     np.testing.assert_allclose(rows_of(data), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["id", "PassengerId", "Nr."])
+@pytest.mark.parametrize("begin", [0, 1])
+def test_a_column_that_numbers_the_rows_is_said_whatever_its_name(folders, name, begin):
+    numbers = np.random.default_rng(0).permutation(40) + begin
+    for values, said in ((numbers, True), (2 * numbers, False)):
+        path = written(folders, f"{name},b,c,y\n", np.c_[values, X[:, 1:], Y])
+        data = opened(path, folders, **FIRST)
+        assert any("numbers the rows and is taken as a feature" in n for n in data.notes) == said
+
+
 def test_a_delimiter_at_the_end_of_every_line_is_no_index(folders):
     path = written(folders, "a,b,c,y,\n", np.c_[X, Y, np.full(40, "")])
     data = opened(path, folders, **FIRST)
