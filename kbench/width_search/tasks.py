@@ -156,7 +156,7 @@ class Classification:
         k, n = self._k, len(self._index)
         counts = np.bincount(self._index, minlength=k)
         members = sp.csr_matrix((1.0 / counts[self._index], (self._index, np.arange(n))), (k, n))
-        means = members @ rows.X
+        means = matmul(members, rows.X)
         means = means.toarray() if sp.issparse(means) else np.asarray(means)
         size = max(constants.MIN_GROUP, 1 + 2 * constants.MAX_PAIRS // k)
         groups = _halved(means, np.arange(k), math.ceil(k / size))
