@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +16,7 @@ from paper_rows import rbf, runs
 from report_rows import START, failed, make_row
 
 from kbench.papers.cells.growth import MAX_RESIDUAL
-from kbench.papers.claims import decision
+from kbench.papers.claims import decision, ratios
 from kbench.papers.claims.decision import in_words, verdict
 from kbench.papers.claims.outcomes import (
     FAILS,
@@ -460,3 +461,18 @@ def test_the_numbers_of_the_docs_are_those_of_the_code():
         assert words in text
         text = text.replace(words, "")
     assert re.findall(r"\d*\.\d+ |\d+ %", text) == []
+
+
+def test_a_figure_that_rows_bound_on_one_side_alone_has_no_mark():
+    """Where a rival failed, a difference is at most a number, and a ratio at least one."""
+    stated = {one.kind: one for one in claims() if not one.ours and one.case is None}
+    found = [
+        decision.Verdict(
+            claim=stated["difference"], outcome=NOT_RUN, figures=(low, 1.0), printed=(0.5, 0.5)
+        )
+        for low in (0.2, -math.inf)
+    ]
+    drawn = ratios.picture(found, lambda number: f"claim-{number}")
+    assert 'href="#claim-0"' in drawn
+    assert "claim-1" not in drawn
+    assert ratios.picture(found[1:], str) == ""

@@ -62,6 +62,8 @@ def _dots(
         if is_ratio != relative or (is_ratio and min(measured, printed) <= 0.0):
             continue
         value = measured / printed if is_ratio else measured - printed
+        if not math.isfinite(value):
+            continue  # rows bound the figure on one side alone
         tooltip = f"{verdict.claim.says} Verdict: {verdict.outcome}."
         name = paper(verdict.claim.paper).title
         dots.append(Dot(name, value, verdict.outcome, tooltip, claim_id(number)))
