@@ -1,11 +1,15 @@
 """The page in a headless Chromium, as a reader uses it."""
 
+import functools
 import json
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from chromium import CHROMIUM, Browser
 from report_rows import failed, make_row
 
+from kbench.cli import main
 from kbench.report import make_report
 from kbench.run.results.folder import ResultsFolder
 
@@ -213,6 +217,22 @@ def test_text_and_ground_differ_enough(opened):
             ink = opened.js(f"{luminance}(getComputedStyle({element}).color)")
             low, high = sorted([ink, ground])
             assert (high + 0.05) / (low + 0.05) >= 4.5, (scheme, selector)
+
+
+def test_a_published_site_is_shown_by_a_web_server(browser, address, tmp_path):
+    results = ResultsFolder(tmp_path / "results")
+    results.write(make_row("svc", 0.9))
+    words = [f"out={tmp_path / 'site'}", f"results_dir={results.path}"]
+    assert main(["publish", *words]) == 0
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "site"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser.open(f"http://127.0.0.1:{server.server_port}/#data")
+        browser.wait("current === 'data'")
+        browser.js(f"location.hash = '#{DETAIL}'")
+        browser.wait(f"current === '{DETAIL}'")
+        assert "svc" in browser.js(f"{TABLE}.innerText")
+        server.shutdown()
 
 
 def test_it_prints_without_controls(opened):

@@ -1,0 +1,29 @@
+"""kbench import ADDRESS|FOLDER [results_dir=DIR]: the rows of a site that `kbench publish` wrote.
+
+ADDRESS begins with http:// or https:// and is that of the site's first page. Rows that are here
+already stay as they are; rows of several machines stand in tables of their own in reports.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from kbench.commands.arguments import read
+from kbench.errors import ConfigError
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0."""
+    from kbench.report.safe import printable
+    from kbench.run.results.folder import ResultsFolder
+    from kbench.run.results.gather import gather
+    from kbench.run.results.publishing import published_rows
+
+    places, values = read(argv, ["results_dir"])
+    if len(places) != 1:
+        raise ConfigError("kbench import takes one address or folder that kbench publish wrote")
+    place = places[0].removesuffix("index.html")
+    folder = ResultsFolder(values.get("results_dir") or "results")
+    with published_rows(place, lambda line: print(printable(line), file=sys.stderr)) as rows:
+        for report in gather(folder.path, rows):
+            print(printable(str(report).replace(str(rows), place), keep="\n"))
+    return 0

@@ -1,0 +1,37 @@
+"""kbench publish [out=public] [results_dir=DIR]: a site of the results for any web server.
+
+The folder has the pages of `kbench report pages`, and the rows with their curves and environments,
+without logs, models and trials. `python -m http.server -d public` shows it here, GitHub Pages takes
+it as it is, and `kbench import ADDRESS` brings its rows into another results folder.
+reference=true adds the rows that come with kbench to the pages.
+"""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from kbench.commands.arguments import one_of, read, results_folder
+from kbench.errors import ConfigError
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0."""
+    from kbench.report import write_report
+    from kbench.run.results.publishing import publish_rows
+
+    bare, values = read(argv, ["out", "results_dir", "reference"])
+    if bare:
+        raise ConfigError(f"kbench publish takes out=FOLDER, not {bare[0]!r}")
+    reference = one_of("reference", values.get("reference", "false"), ["true", "false"]) == "true"
+    folder, site = results_folder(values), Path(values.get("out", "public"))
+    if site.is_dir() and any(site.iterdir()) and not (site / ".nojekyll").exists():
+        raise ConfigError(f"out={site} holds other files, should be a new or a published folder")
+    where = folder.path / "_report"
+    for path in write_report(folder, reference=reference):
+        target = site / path.relative_to(where)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    # GitHub Pages would leave out names that begin with _ otherwise.
+    (site / ".nojekyll").touch()
+    print(f"{publish_rows(folder.path, site):,} rows and their pages: {site / 'index.html'}")
+    return 0

@@ -1,0 +1,161 @@
+"""Rows that lie on a web server: how they are laid out there, and how they come back.
+
+    rows/manifest.json        name -> bytes and SHA-256 of every other file, in a fixed order
+    rows/merged-<hex>.parquet, rows/_curves/, rows/_environments/
+                              a results folder without logs, models and trials, which may hold what
+                              only the author should see
+
+A server lists no folders, so that the manifest says what there is. What a server sends is data of a
+stranger: names are checked before anything is written, no file is longer than its entry says, and
+its rows come into a results folder by `gather`.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from kbench.errors import ConfigError, DataError, KbenchError
+from kbench.files import atomic_file
+from kbench.run.results.folder import MODELS, TRIALS, ResultsFolder
+from kbench.run.results.gather import gather
+
+MANIFEST = "manifest.json"
+_ROWS = "rows"
+_NAME = re.compile(r"(_curves/|_environments/)?[A-Za-z0-9][A-Za-z0-9-]*\.(parquet|json)")
+_TIMEOUT_S = 30.0
+# Limits on what is believed of a stranger's manifest, set by hand: the files of 10^5 runs, and the
+# bytes of one of them.
+_MAX_FILES, _MAX_BYTES = 200_000, 1 << 32
+# A manifest has about 150 bytes for each file.
+_MAX_MANIFEST = 256 * _MAX_FILES
+
+
+def publish_rows(source: Path, site: Path) -> int:
+    """Write the rows of a results folder to `site`/rows, in place of what is there; their number.
+
+    Raises
+    ------
+    ConfigError
+        `source` is no folder.
+    KbenchError
+        The site cannot be written.
+    """
+    with TemporaryDirectory(prefix="kbench-") as scratch:
+        folder = Path(scratch, _ROWS)
+        gather(folder, source)
+        ResultsFolder(folder).merge()
+        for private in (MODELS, TRIALS, "_logs", "0-columns"):
+            shutil.rmtree(folder / private, ignore_errors=True)
+        names = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        files = {}
+        for path in names:
+            name = path.relative_to(folder).as_posix()
+            if _NAME.fullmatch(name):
+                content = path.read_bytes()
+                files[name] = {
+                    "bytes": len(content),
+                    "sha256": hashlib.sha256(content).hexdigest(),
+                }
+        shutil.rmtree(site / _ROWS, ignore_errors=True)
+        for name in files:
+            _write(site / _ROWS / name, (folder / name).read_bytes())
+        _write(site / _ROWS / MANIFEST, json.dumps({"files": files}, indent=1).encode())
+        return len(ResultsFolder(folder).read(reference=False))
+
+
+@contextmanager
+def published_rows(place: str, show: Callable[[str], None]) -> Iterator[Path]:
+    """A results folder with the rows of a published site, until the end of the block.
+
+    Parameters
+    ----------
+    place : str
+        An address that begins with http:// or https://, or a folder.
+    show : callable
+        Receives a line for every hundred files, and one at the end.
+
+    Raises
+    ------
+    ConfigError
+        There is no such folder.
+    DataError
+        The site has no manifest, or a file differs from it.
+    """
+    read = _remote(place) if urlsplit(place).scheme in ("http", "https") else _local(place)
+    try:
+        files = _checked(json.loads(read(MANIFEST, _MAX_MANIFEST)))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{place}: {_ROWS}/{MANIFEST} is no manifest of kbench: {error}") from None
+    with TemporaryDirectory(prefix="kbench-") as scratch:
+        folder = Path(scratch)
+        for number, (name, entry) in enumerate(files.items(), start=1):
+            content = read(name, entry["bytes"])
+            if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+                raise DataError(f"{place}: {_ROWS}/{name} differs from the manifest; publish again")
+            _write(folder / name, content)
+            if number % 100 == 0 or number == len(files):
+                show(f"{place}: {number} of {len(files)} files")
+        yield folder
+
+
+def _checked(manifest: Any) -> dict[str, dict[str, Any]]:
+    """The entries of a manifest; a ValueError if one is not as `publish_rows` writes it."""
+    files: dict[str, dict[str, Any]] = manifest["files"]
+    if len(files) > _MAX_FILES:
+        raise ValueError(f"{len(files)} files, at most {_MAX_FILES}")
+    for name, entry in files.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"a file is called {name[:60]!r}")
+        size, checksum = entry["bytes"], entry["sha256"]
+        if type(size) is not int or not 0 <= size <= _MAX_BYTES or not isinstance(checksum, str):
+            raise ValueError(f"the entry of {name} is {str(entry)[:60]}")
+    return files
+
+
+Read = Callable[[str, int], bytes]
+
+
+def _local(place: str) -> Read:
+    folder = Path(place) / _ROWS
+    if not folder.is_dir():
+        raise ConfigError(f"there is no folder {folder}; kbench publish writes one")
+
+    def read(name: str, most: int) -> bytes:
+        try:
+            with (folder / name).open("rb") as file:
+                return file.read(most + 1)
+        except OSError as error:
+            raise DataError(f"{folder / name}: {error.strerror}") from None
+
+    return read
+
+
+def _remote(place: str) -> Read:
+    def read(name: str, most: int) -> bytes:
+        address = f"{place.rstrip('/')}/{_ROWS}/{name}"
+        request = Request(address, headers={"User-Agent": "kbench"})
+        try:
+            with urlopen(request, timeout=_TIMEOUT_S) as response:
+                content: bytes = response.read(most + 1)
+        except (OSError, HTTPException) as error:
+            raise DataError(f"{address}: {getattr(error, 'reason', error)}") from None
+        return content
+
+    return read
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        with atomic_file(path) as file:
+            file.write(content)
+    except OSError as error:
+        raise KbenchError(f"cannot write {path}: {error.strerror}") from error
