@@ -108,6 +108,15 @@ def test_a_method_on_its_own_split_alone_is_compared_there(folder):
     }
 
 
+def test_pages_have_rows_of_one_split_and_of_several(folder):
+    alone = [run("knn", 0.5, None, dataset="usps")]
+    for made in (
+        folder(*alone, *over_seeds("svc", [0.8, 0.7])),
+        folder(*over_seeds("svc", [1, 0])),
+    ):
+        assert "over 2 splits" in make_report(made, format="html")
+
+
 def test_a_line_with_fewer_splits_is_named(folder):
     rows = [*over_seeds("svc", [0.9, 0.8, 0.7]), *over_seeds("knn", [0.5, 0.6])]
     rows.append(failed("knn", "timeout", variant="split.seed=2"))

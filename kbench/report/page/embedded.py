@@ -42,7 +42,9 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
     tail = min(_TAIL, _LOGS // max(failures, 1))
     words: dict[str, int] = {}
     columns: dict[str, Any] = {}
-    for name in rows[0] if rows else ():
+    # Rows of one split have a column that the others lack.
+    names = dict.fromkeys(name for row in rows for name in row)
+    for name in names:
         values = [_plain(name, row, tail) for row in rows]
         if name == "command":
             columns[name] = [
@@ -53,7 +55,7 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
             phases = sorted({phase for value in values for phase in value or ()})
             columns[name] = {p: _packed([(value or {}).get(p) for value in values]) for p in phases}
         elif name == SCORES:
-            for score in sorted({score for value in values for score in value or ()} - {*rows[0]}):
+            for score in sorted({score for value in values for score in value or ()} - {*names}):
                 of = [(value or {}).get(score) for value in values]
                 columns[score] = _packed([x if x is None else _rounded(x, _DIGITS) for x in of])
         elif any(value is not None for value in values):
@@ -62,7 +64,7 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _plain(name: str, row: Row, tail: int) -> Any:
-    value = row[name]
+    value = row.get(name)
     if (
         value is None
         or name in ("schema_version", REPEATS)
