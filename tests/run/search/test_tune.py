@@ -154,7 +154,7 @@ def test_the_test_rows_have_no_influence(here):
         kbench("tune", "method=svc", *words, "tune.cv=3", f"results_dir=spoilt-{spoilt}")
         rows = trials(f"spoilt-{spoilt}").sort_values(["C", "variant"])
         scores = rows[["C", "variant", "accuracy", "f1", "n_train", "n_test"]].to_numpy().tolist()
-        tuned = read_yaml(here / "configs" / "tuned" / "svc-rows.yaml")
+        tuned = read_yaml(here / "configs" / "tuned" / "svc-train.yaml")
         assert (tuned["meta"]["tuned"].pop("data_sha256")) == rows["data_sha256"].iloc[0]
         for told in ("date", "cpu_s"):
             tuned["meta"]["tuned"].pop(told)
