@@ -51,7 +51,9 @@ def main(argv: Sequence[str]) -> int:
     if not plan.runs:
         if plan.absent:
             raise ConfigError("; ".join(plan.absent.values()))
-        raise ConfigError("nothing to run: " + "; ".join(plan.dropped))
+        others = any(": not for " in reason for reason in plan.dropped)
+        where = "; `kbench list methods` shows the tasks of each" if others else ""
+        raise ConfigError("nothing to run: " + "; ".join(plan.dropped) + where)
     for line in plan.tuned:
         print(f"tuned: {line}", file=sys.stderr)
     for reason in plan.dropped:

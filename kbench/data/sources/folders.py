@@ -220,7 +220,7 @@ def absent(place: Path) -> str:
             "openml:NUMBER is a data set of OpenML"
         )
     if not glob.has_magic(text):
-        if place.exists():
+        if os.path.exists(place):
             return f"{place} is no regular file, should be one: a file is read more than once"
         return f"there is no file {place}"
     found = sorted(glob.glob(text))

@@ -299,11 +299,7 @@ def _expand(
     dataset = _dataset(plan.settings, config["dataset"], chosen)
     tasks = method.meta.get("tasks")
     if tasks and dataset["task"] not in tasks:
-        what = dataset["task"]
-        plan.drop(
-            method.name,
-            f"not for {what}, which {dataset['name']} is; `kbench list methods` has those that are",
-        )
+        plan.drop(method.name, f"not for {dataset['task']}, which {dataset['name']} is")
         return
     if tuned is not None:
         tuned.check(method.name, bare["method"])
