@@ -50,6 +50,8 @@ WORDS = {
     "report": "report",
     "predict": "predict model=m.npz out=o.csv dataset=iris",
     "merge": "merge",
+    "publish": "publish",
+    "import": "import nowhere",
     "debug": "debug 0",
     "completion": "completion bash",
     "doctor": "doctor",
