@@ -31,14 +31,14 @@ smallest one has it taken away where it is the damping. By Woodbury's identity,
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
-from kbench.solvers.ridge.descent import Descent, DescentResult, Predictor
-from kbench.trace import Trace
+from kbench.solvers.ridge.descent import Descent, DescentResult
 
 # Steps of the power iteration for L, as in the paper.
 _POWER_STEPS = 10
@@ -58,12 +58,9 @@ def solve_askotch(
     damped: bool = True,
     mu: float | None = None,
     nu: float | None = None,
-    tol: float = 1e-4,
     max_iter: int = 10_000,
-    max_time: float | None = None,
     rng: np.random.RandomState,
-    trace: Trace | None = None,
-    predictor: Predictor | None = None,
+    **limits: Any,
 ) -> DescentResult:
     """Coefficients of kernel ridge regression, (K + alpha I) X = Y.
 
@@ -82,7 +79,7 @@ def solve_askotch(
         Whether rho contains the smallest eigenvalue of K^.
     mu, nu : float, optional
         None are the automatic parameters; mu is at most nu and 1 / nu.
-    tol, max_iter, max_time, rng, trace, predictor
+    max_iter, rng, and tol, max_time, trace, predictor
         As in `Descent`.
 
     Notes
@@ -94,17 +91,7 @@ def solve_askotch(
     mu = min(alpha, 1.0 / nu) if mu is None else mu
     if mu * nu > 1.0 + 1e-12 or mu > nu:
         raise ValueError(f"mu={mu:g} is above 1 / nu or nu, nu={nu:g}; lower mu")
-    state = Descent(
-        kernel,
-        Y,
-        alpha,
-        tol=tol,
-        max_iter=max_iter,
-        max_time=max_time,
-        trace=Trace() if trace is None else trace,
-        predictor=predictor,
-        rng=rng,
-    )
+    state = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     w = np.zeros(Y.shape)
     v, z, best, lowest = w.copy(), w.copy(), w, 1.0
     while state.goes_on(w):

@@ -90,13 +90,14 @@ class Descent:
         B: np.ndarray,
         alpha: float,
         *,
-        tol: float,
+        tol: float = 1e-4,
         max_iter: int,
-        max_time: float | None,
-        trace: Trace,
-        predictor: Predictor | None,
+        max_time: float | None = None,
+        trace: Trace | None = None,
+        predictor: Predictor | None = None,
         rng: np.random.RandomState,
     ) -> None:
+        trace = Trace() if trace is None else trace
         self.kernel, self.B, self.alpha, self.rng = kernel, B, alpha, rng
         self.n_iter = 0
         self._exact = kernel.astype(np.float64)
@@ -106,9 +107,8 @@ class Descent:
         self._everything = np.arange(len(kernel))
         self._norm = np.linalg.norm(B, axis=0)
         self._norm[self._norm == 0.0] = 1.0
-        self._accurate = (
-            2.0  # the estimate at which rounding was looked at last; 1 at coefficients 0
-        )
+        # The estimate at which rounding was looked at last; it is 1 at coefficients 0.
+        self._accurate = 2.0
         # Rows and sums of squares of the blocks of the last pass.
         self._recent: deque[tuple[int, np.ndarray]] = deque()
         self._n_recent = self._samples = self._n_shown = 0

@@ -26,14 +26,14 @@ halved, and the descent begins anew.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
-from kbench.solvers.ridge.descent import Descent, DescentResult, Predictor
-from kbench.trace import Trace
+from kbench.solvers.ridge.descent import Descent, DescentResult
 
 # The descent diverges if the estimated residual is above this: coefficients 0 have 1.
 _DIVERGED = 3.0
@@ -51,12 +51,9 @@ def solve_eigenpro(
     batch_size: int,
     subsample_size: int,
     n_directions: int | None = None,
-    tol: float = 1e-4,
     max_iter: int = 2000,
-    max_time: float | None = None,
     rng: np.random.RandomState,
-    trace: Trace | None = None,
-    predictor: Predictor | None = None,
+    **limits: Any,
 ) -> DescentResult:
     """Coefficients of kernel regression, (K + alpha I) X = Y.
 
@@ -72,7 +69,7 @@ def solve_eigenpro(
         s
     n_directions : int, optional
         q; None is the paper's choice.
-    tol, max_iter, max_time, rng, trace, predictor
+    max_iter, rng, and tol, max_time, trace, predictor
         As in `Descent`.
 
     Notes
@@ -86,17 +83,7 @@ def solve_eigenpro(
         kernel, sample, batch_size, n_directions, alpha / n
     )
     step = 1.0 / (beta + alpha + (batch_size - 1) * bottom)
-    state = Descent(
-        kernel,
-        Y,
-        alpha,
-        tol=tol,
-        max_iter=max_iter,
-        max_time=max_time,
-        trace=Trace() if trace is None else trace,
-        predictor=predictor,
-        rng=rng,
-    )
+    state = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     a = np.zeros(Y.shape)
     batches = _passes(n, batch_size, rng)
     while state.goes_on(a):

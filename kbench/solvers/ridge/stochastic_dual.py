@@ -25,12 +25,13 @@ on by 1 / (1 - rho) times its step, from going beyond its minimum. If the residu
 this, or with a given beta, beta is halved, and the descent begins anew.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 
 from kbench.kernels import KernelMatrix
-from kbench.solvers.ridge.descent import Descent, DescentResult, Predictor
-from kbench.trace import Trace
+from kbench.solvers.ridge.descent import Descent, DescentResult
 
 # The descent diverges if the estimated residual is above this: coefficients 0 have 1.
 _DIVERGED = 3.0
@@ -47,12 +48,9 @@ def solve_stochastic_dual(
     step_size: float | None = None,
     momentum: float = 0.9,
     averaging: float | None = None,
-    tol: float = 1e-4,
     max_iter: int = 2000,
-    max_time: float | None = None,
     rng: np.random.RandomState,
-    trace: Trace | None = None,
-    predictor: Predictor | None = None,
+    **limits: Any,
 ) -> DescentResult:
     """Coefficients of kernel ridge regression, (K + alpha I) X = Y.
 
@@ -70,7 +68,7 @@ def solve_stochastic_dual(
         rho
     averaging : float, optional
         r; None is min(1, 100 / max_iter).
-    tol, max_iter, max_time, rng, trace, predictor
+    max_iter, rng, and tol, max_time, trace, predictor
         As in `Descent`; max_iter is T, and the residual is that of abar.
 
     Notes
@@ -80,17 +78,7 @@ def solve_stochastic_dual(
     n, b = len(kernel), batch_size
     r = min(1.0, 100.0 / max_iter) if averaging is None else averaging
     beta = (_step_size(kernel, alpha, b, momentum, rng) if step_size is None else step_size) / n
-    state = Descent(
-        kernel,
-        Y,
-        alpha,
-        tol=tol,
-        max_iter=max_iter,
-        max_time=max_time,
-        trace=Trace() if trace is None else trace,
-        predictor=predictor,
-        rng=rng,
-    )
+    state = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     a, v, average = np.zeros(Y.shape), np.zeros(Y.shape), np.zeros(Y.shape)
     while state.goes_on(average):
         block = np.sort(rng.choice(n, b, replace=False))
