@@ -93,6 +93,11 @@ def one_of(what: str, value: str, known: Iterable[str]) -> str:
     return value
 
 
+def truth(what: str, value: str) -> bool:
+    """Whether `value` is true; a ConfigError if it is neither true nor false."""
+    return one_of(what, value, ["true", "false"]) == "true"
+
+
 def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
     """Hydra overrides, whether -m is among the words, and the argument of --cfg or None.
 

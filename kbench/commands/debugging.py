@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from kbench.commands.arguments import flags, one_of, read, results_folder
+from kbench.commands.arguments import flags, read, results_folder, truth
 from kbench.config import composer
 from kbench.errors import ConfigError
 from kbench.settings import Limits
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     bare, values = read(argv, ["results_dir", "pdb"])
     if len(bare) != 1:
         raise ConfigError("kbench debug takes one KEY, as in `kbench debug 3f9a01c2`")
-    debugger = one_of("pdb", values.get("pdb", "false"), ["true", "false"]) == "true"
+    debugger = truth("pdb", values.get("pdb", "false"))
     row = results_folder(values).row(bare[0])
     words, ignored = overrides_of(row)
     with composer() as hydra:

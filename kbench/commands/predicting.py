@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kbench.commands.arguments import one_of, read
+from kbench.commands.arguments import read, truth
 from kbench.config import composer, require_option
 from kbench.errors import ConfigError
 
@@ -50,8 +50,8 @@ def main(argv: Sequence[str]) -> int:
                 + (f", not {bare[0]!r}" if bare else f"; {needed}= is missing")
             )
     out = Path(values["out"])
-    proba = one_of("proba", values.get("proba", "false"), ["true", "false"]) == "true"
-    download = one_of("download", values.get("download", "true"), ["true", "false"]) == "true"
+    proba = truth("proba", values.get("proba", "false"))
+    download = truth("download", values.get("download", "true"))
     require_format(out)
     path = _model_file(values["model"], Path(values.get("results_dir", "results")))
     stored = load_model(path)

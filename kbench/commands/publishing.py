@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.commands.arguments import one_of, read, results_folder
+from kbench.commands.arguments import read, results_folder, truth
 from kbench.errors import ConfigError
 
 
@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> int:
     bare, values = read(argv, ["out", "results_dir", "reference"])
     if bare:
         raise ConfigError(f"kbench publish takes out=FOLDER, not {bare[0]!r}")
-    reference = one_of("reference", values.get("reference", "false"), ["true", "false"]) == "true"
+    reference = truth("reference", values.get("reference", "false"))
     folder, site = results_folder(values), Path(values.get("out", "public"))
     if site.is_dir() and any(site.iterdir()) and not (site / ".nojekyll").exists():
         raise ConfigError(f"out={site} holds other files, should be a new or a published folder")

@@ -47,7 +47,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.commands.arguments import names, one_of, read, results_folder, whole
+from kbench.commands.arguments import names, one_of, read, results_folder, truth, whole
 from kbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -225,4 +225,4 @@ def _pages(folder: "ResultsFolder", *, reference: bool) -> int:
 
 
 def _flag(values: Mapping[str, str], key: str, default: str) -> bool:
-    return one_of(key, values.get(key, default), ["true", "false"]) == "true"
+    return truth(key, values.get(key, default))

@@ -37,7 +37,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.commands.arguments import flags, one_of, read, whole
+from kbench.commands.arguments import flags, read, truth, whole
 from kbench.config import composer
 from kbench.errors import ConfigError
 from kbench.run.planning.command import hydra_value
@@ -151,7 +151,7 @@ def _search(words: Sequence[str]) -> Search:
     if "seconds" in given:
         fields["seconds"] = _number("tune.seconds", given["seconds"])
     if "halving" in given:
-        fields["halving"] = one_of("tune.halving", given["halving"], ["true", "false"]) == "true"
+        fields["halving"] = truth("tune.halving", given["halving"])
     return Search(**fields, metric=given.get("metric"))
 
 
