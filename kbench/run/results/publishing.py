@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from kbench.errors import ConfigError, DataError, KbenchError
+from kbench.errors import ConfigError, DataError
 from kbench.files import atomic_file
 from kbench.run.results.folder import MODELS, TRIALS, ResultsFolder
 from kbench.run.results.gather import gather
@@ -55,19 +55,12 @@ def publish_rows(source: Path, site: Path) -> int:
         ResultsFolder(folder).merge()
         for private in (MODELS, TRIALS, "_logs", "0-columns"):
             shutil.rmtree(folder / private, ignore_errors=True)
-        names = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-        files = {}
-        for path in names:
-            name = path.relative_to(folder).as_posix()
-            if _NAME.fullmatch(name):
-                content = path.read_bytes()
-                files[name] = {
-                    "bytes": len(content),
-                    "sha256": hashlib.sha256(content).hexdigest(),
-                }
         shutil.rmtree(site / _ROWS, ignore_errors=True)
-        for name in files:
-            _write(site / _ROWS / name, (folder / name).read_bytes())
+        files = {}
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder).as_posix()
+            if path.is_file() and _NAME.fullmatch(name):
+                files[name] = _write(site / _ROWS / name, path.read_bytes())
         _write(site / _ROWS / MANIFEST, json.dumps({"files": files}, indent=1).encode())
         return len(ResultsFolder(folder).read(reference=False))
 
@@ -98,10 +91,8 @@ def published_rows(place: str, show: Callable[[str], None]) -> Iterator[Path]:
     with TemporaryDirectory(prefix="kbench-") as scratch:
         folder = Path(scratch)
         for number, (name, entry) in enumerate(files.items(), start=1):
-            content = read(name, entry["bytes"])
-            if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+            if _write(folder / name, read(name, entry["bytes"]))["sha256"] != entry["sha256"]:
                 raise DataError(f"{place}: {_ROWS}/{name} differs from the manifest; publish again")
-            _write(folder / name, content)
             if number % 100 == 0 or number == len(files):
                 show(f"{place}: {number} of {len(files)} files")
         yield folder
@@ -153,9 +144,8 @@ def _remote(place: str) -> Read:
     return read
 
 
-def _write(path: Path, content: bytes) -> None:
-    try:
-        with atomic_file(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise KbenchError(f"cannot write {path}: {error.strerror}") from error
+def _write(path: Path, content: bytes) -> dict[str, Any]:
+    """Write a file; its entry in a manifest."""
+    with atomic_file(path) as file:
+        file.write(content)
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
