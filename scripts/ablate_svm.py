@@ -1,9 +1,10 @@
 """What each acceleration of the exact solver gains: it is switched off alone, and the fit compared.
 
     python scripts/ablate_svm.py [--only NAME ...] [--switch NAME ...] [--quick] [--free]
-                                 [--threads T] [--repeats R] [--limit SECONDS]
+                                 [--everyday] [--threads T] [--repeats R] [--limit SECONDS]
 
-The problems are the nine of `scripts/bench_svm.py`, with intercept (--free: without), to tol=1e-3.
+The problems are the nine of `scripts/bench_svm.py`, with intercept (--free: without), to tol=1e-3;
+--everyday takes those of `scripts/bench_everyday.py` with two classes, C = 100, gamma="scale".
 A line has the seconds without the acceleration divided by those with it, CPU seconds on one thread
 and wall seconds with --threads; then the same ratio for kernel values and for steps, which do not
 depend on what else the machine does. Ratios above 1 are gains. Seconds are the median of R pairs,
@@ -32,6 +33,7 @@ THREADS = _early.parse_known_args()[0].threads
 # Threads are counted when the libraries are loaded, by bench_svm from the same argument.
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import bench_everyday  # noqa: E402
 import bench_svm  # noqa: E402
 import numba  # noqa: E402
 import numpy as np  # noqa: E402
@@ -44,6 +46,7 @@ from kbench.solvers import BoxDualResult, solve_box_dual  # noqa: E402
 from kbench.solvers.box_dual.options import ALL_ON, SolverOptions  # noqa: E402
 
 QUICK_ROWS = 8000
+EVERYDAY = ("one-hot table", "sparse binary, 3 %", "noise", "heavy tails", "linear classes")
 
 
 @numba.njit(cache=True, fastmath={"contract", "nsz", "arcp", "nnan"}, error_model="numpy")
@@ -137,6 +140,7 @@ def switches(coupled: bool) -> dict[str, Setting]:
         "whole_set": Setting(SolverOptions(whole_set=1024)),
         "keep_half": Setting(SolverOptions(keep_half=False)),
         "face_newton": Setting(SolverOptions(face_newton=False)),
+        "stored_matrix": Setting(SolverOptions(stored_matrix=False)),
         "recompute_rows": Setting(SolverOptions(recompute_rows=False)),
         "refinement": Setting(SolverOptions(refinement=False)),
         "float_order": Setting(SolverOptions(inner_steps=plain), only_time=True),
@@ -144,8 +148,8 @@ def switches(coupled: bool) -> dict[str, Setting]:
         "byte_layout": Setting(packing=Packing(bytes=False)),
         "work_sharing": Setting(threads=1, only_time=True),
     }
-    if coupled:
-        del settings["face_newton"]
+    if not coupled:
+        del settings["stored_matrix"]
     if THREADS == 1:
         del settings["work_sharing"]
     return settings
@@ -180,11 +184,22 @@ def fit(
     return Fit(clock() - start, result)
 
 
+def everyday(name: str) -> tuple[bench_svm.Problem, np.ndarray, np.ndarray]:
+    """A problem of `scripts/bench_everyday.py`, its rows and classes."""
+    X, labels = bench_everyday.LINES[name].data()
+    gamma = 1.0 / (X.shape[1] * X.var())
+    return bench_svm.Problem(name, "", 100.0, gamma), X, np.where(labels == labels.max(), 1, -1)
+
+
 def ablate(
-    problem: bench_svm.Problem, names: list[str], coupled: bool, arguments: argparse.Namespace
+    problem: bench_svm.Problem,
+    X: Any,
+    y: np.ndarray,
+    names: list[str],
+    coupled: bool,
+    arguments: argparse.Namespace,
 ) -> None:
     """Print a line for each switch."""
-    X, y, *_ = bench_svm.load(problem)
     rows = min(QUICK_ROWS, X.shape[0]) if arguments.quick else X.shape[0]
     X, y = X[:rows], y[:rows]
     settings = switches(coupled)
@@ -230,7 +245,8 @@ def counts(result: BoxDualResult) -> tuple[int, int, bytes]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], parents=[_early])
     problems = [problem.name for problem in bench_svm.PROBLEMS]
-    parser.add_argument("--only", nargs="+", choices=problems, metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=[*problems, *EVERYDAY], metavar="NAME")
+    parser.add_argument("--everyday", action="store_true")
     parser.add_argument("--switch", nargs="+", metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="the first 8,000 rows")
     parser.add_argument("--free", action="store_true", help="without intercept")
@@ -241,12 +257,19 @@ def main() -> None:
     names = known if arguments.switch is None else arguments.switch
     if unknown := set(names) - set(known):
         parser.error(f"--switch {' '.join(sorted(unknown))}: expected one of {' '.join(known)}")
-    for problem in bench_svm.PROBLEMS:
-        if arguments.only is None or problem.name in arguments.only:
-            try:
-                ablate(problem, names, not arguments.free, arguments)
-            except DataNotFoundError as error:
-                print(error)
+    for name in EVERYDAY if arguments.everyday else problems:
+        if arguments.only is not None and name not in arguments.only:
+            continue
+        try:
+            if arguments.everyday:
+                problem, X, y = everyday(name)
+            else:
+                problem = next(known for known in bench_svm.PROBLEMS if known.name == name)
+                X, y, *_ = bench_svm.load(problem)
+        except DataNotFoundError as error:
+            print(error)
+            continue
+        ablate(problem, X, y, names, not arguments.free, arguments)
 
 
 if __name__ == "__main__":

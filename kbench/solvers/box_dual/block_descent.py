@@ -13,6 +13,8 @@ stays, and small dense solvers inside:
       e_S <- e_S - K[S, moved] (change of b)
       in a regression, once the working sets since the last time have cost as much as this:
         the minimum over all free points of S
+      if more points are free than fit into W, and working sets have computed several times as many
+        values as K_SS has: the same with all of K_SS stored (`stored_descent`)
     until the violation on S <= target
 
 Invariant: `residual` is up to date on all of S. Keeping half of a working set shows on cod-rna,
@@ -21,7 +23,6 @@ which takes 30 times as long without it (`scripts/ablate_svm.py`, `keep_half`).
 
 import functools
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -29,11 +30,12 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.coordinate_descent import coordinate_steps
 from kbench.solvers.box_dual.face_newton import face_steps
-from kbench.solvers.box_dual.face_pivoting import face_minimum
-from kbench.solvers.box_dual.iterate import MINUS_INFINITY, Iterate, extremes
+from kbench.solvers.box_dual.face_pivoting import descend_to_minimum
+from kbench.solvers.box_dual.iterate import MINUS_INFINITY, Iterate, extremes, free_points
 from kbench.solvers.box_dual.options import SolverOptions
 from kbench.solvers.box_dual.pair_descent import pair_steps
 from kbench.solvers.box_dual.row_cache import RowCache
+from kbench.solvers.box_dual.stored_descent import StoredDescent
 
 # Points in a working set. Larger: fewer updates of e, but O(q) for each step inside. K_WW of 512
 # points in float32 is 1 MB and stays in the L2 cache. Twice as many once that many points are free.
@@ -72,6 +74,9 @@ _MOST_FREE = 4000
 _PAIRS_BEFORE_FACE, _FEWEST_PAIRS, _MOST_PAIRS = 12.0, 6.0, 16.0
 _AFTER_SUCCESS, _AFTER_FAILURE = 0.8, 1.5
 _FREE_OF_SET = 1.5
+# Working sets on S after which its matrix is stored, in units of |S|^2 of their kernel values: most
+# sets S are solved with fewer. With 1, w8a takes twice as long, with 4 ijcnn1 a tenth longer.
+_STORED_AFTER = 16
 # Stop after this many working sets without a new minimum of the violation: rounding can keep
 # points moving back and forth for ever.
 _PATIENCE = 200
@@ -107,13 +112,32 @@ class BlockDescent:
         self.active = points
         self.rows.lay_out(points, len(points))
         self._gram: np.ndarray | None = None
+        self._stored: StoredDescent | None = None
+        self._spent = 0  # kernel values of this S that working sets have taken
 
     def extend(self, points: np.ndarray) -> None:
         """Append points, whose residual is up to date, to S."""
         if len(points):
             self.active = np.concatenate([self.active, points])
             self.rows.extend(points)
-            self._gram = None
+            self._gram = self._stored = None
+            self._spent = 0
+
+    def can_store(self, m: int) -> bool:
+        """Whether m points with those of S are better solved with their matrix stored.
+
+        It is where the free points of S do not fit into a working set, so that working sets undo
+        each other's steps, and the memory suffices.
+        """
+        it, S = self.iterate, self.active
+        n_free = int(np.count_nonzero(free_points(it.beta[S], it.lower[S], it.upper[S])))
+        wanted = self.options.stored_matrix and it.coupled and n_free > 2 * WORKING_SET
+        return wanted and self.rows.holds_matrix(m)
+
+    def store(self) -> None:
+        """Store the matrix of S until S changes."""
+        matrix = self.rows.matrix()
+        self._stored = StoredDescent(self.iterate, self.kernel, self.active, matrix, self.options)
 
     def solve(self, target: float) -> float:
         """Lower the violation on S to `target`; return the violation at the end.
@@ -121,6 +145,8 @@ class BlockDescent:
         It is above `target` only at a limit, or where rounding in the kernel's precision hides
         whether it has been reached. Each working set costs |S| q kernel values.
         """
+        if self._stored is not None:
+            return self._stored.solve(target)
         it, S, budget = self.iterate, self.active, self.iterate.budget
         beta, e, lower, upper = it.beta[S], it.residual[S], it.lower[S], it.upper[S]
         diagonal = it.diagonal[S]
@@ -142,20 +168,22 @@ class BlockDescent:
             )
             if violation <= max(target, eps * math.sqrt(squared_changes)) or budget.exhausted():
                 break
-            n_free = int(np.count_nonzero(_free(beta, lower, upper)))
+            n_free = int(np.count_nonzero(free_points(beta, lower, upper)))
             if self._face_is_due(since_face, violation, n_free):
-                face = self._minimise_face(
+                face = descend_to_minimum(
+                    self.kernel,
                     S,
                     beta,
                     e,
                     lower,
                     upper,
+                    it.epsilon,
                     lambda moved, change: self.rows.product(S[moved], change),
                 )
                 if face is not None:
-                    change, decrease = face
-                    it.objective -= decrease
-                    since_face, squared_changes = 0, squared_changes + float(matmul(change, change))
+                    it.objective -= face.decrease
+                    since_face = 0
+                    squared_changes += float(matmul(face.change, face.change))
                     continue
                 since_face = -since_face  # The next attempt comes after twice as many.
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
@@ -220,11 +248,22 @@ class BlockDescent:
                 e[W] = e_W
             else:
                 moved = np.flatnonzero(change)
+                self._spent += len(S) * len(W)
                 e -= self.rows.product(S[W[moved]], change[moved])
                 squared_changes += float(matmul(change, change))
             if budget.trace.active:
                 it.beta[S] = beta
                 it.report(violation, len(S))
+            if (
+                not whole
+                and self._spent >= _STORED_AFTER * len(S) ** 2
+                and n_free > 2 * WORKING_SET
+            ):
+                it.beta[S], it.residual[S] = beta, e
+                if self.can_store(len(S)):
+                    it.rounding += eps * math.sqrt(squared_changes)
+                    self.store()
+                    return self.solve(target)
         it.beta[S], it.residual[S] = beta, e
         it.rounding += eps * math.sqrt(squared_changes)
         return violation
@@ -256,46 +295,10 @@ class BlockDescent:
             full[moved] = change
             return matmul(K, full)
 
-        found = self._minimise_face(points, beta, e, lower, upper, product) is not None
-        wait = self._pairs_before_face * (_AFTER_SUCCESS if found else _AFTER_FAILURE)
+        epsilon = self.iterate.epsilon
+        step = descend_to_minimum(self.kernel, points, beta, e, lower, upper, epsilon, product)
+        wait = self._pairs_before_face * (_AFTER_FAILURE if step is None else _AFTER_SUCCESS)
         self._pairs_before_face = min(max(wait, _FEWEST_PAIRS), _MOST_PAIRS)
-
-    def _minimise_face(
-        self,
-        points: np.ndarray,
-        beta: np.ndarray,
-        e: np.ndarray,
-        lower: np.ndarray,
-        upper: np.ndarray,
-        product: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    ) -> tuple[np.ndarray, float] | None:
-        """Move the free ones of these points to their minimum, if the objective falls by that.
-
-        points : (m,) indices; beta, e, lower, upper : (m,) theirs, the first two in and out
-        product : of places among the points and changes of their beta; returns K change, (m,)
-
-        Returns the change of the free coefficients and the decrease of the objective, or None.
-        """
-        epsilon, free = self.iterate.epsilon, np.flatnonzero(_free(beta, lower, upper))
-        if len(free) < 2:
-            return None
-        before, e_before = beta[free], e[free]
-        low = np.where(before > 0.0, 0.0, lower[free])
-        high = np.where(before < 0.0, 0.0, upper[free])
-        exact = self.kernel.astype(np.float64)
-        K = exact.block(points[free], exact.points(points[free]))
-        after = face_minimum(K, before, e_before - epsilon * np.sign(before), low, high)
-        if after is None:
-            return None
-        change = after - before
-        change_of_e = product(free, change)
-        growth = epsilon * float(np.abs(after).sum() - np.abs(before).sum())
-        decrease = 0.5 * float(matmul(change, 2.0 * e_before - change_of_e[free])) - growth
-        if decrease <= 0.0:
-            return None
-        beta[free] = after
-        e -= change_of_e
-        return change, decrease
 
     def _block(self, W: np.ndarray, whole: bool) -> np.ndarray:
         """Return K_WW; where W = S (`whole`), it is kept for the next solve."""
@@ -305,12 +308,6 @@ class BlockDescent:
         if whole:
             self._gram = block
         return block
-
-
-def _free(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Whether points are free; (m,) bool."""
-    free: np.ndarray = (beta > lower) & (beta < upper) & (beta != 0.0)
-    return free
 
 
 def _rounding(diagonal: np.ndarray, width: np.ndarray) -> float:

@@ -195,7 +195,7 @@ class Iterate:
 
     def free(self) -> np.ndarray:
         """Return which points are neither at a bound nor at 0; (n,) bools."""
-        return (self.beta > self.lower) & (self.beta < self.upper) & (self.beta != 0.0)
+        return free_points(self.beta, self.lower, self.upper)
 
     def update_intercept(self) -> float:
         """Set the intercept that fits the residual of all points; return the largest violation."""
@@ -347,6 +347,12 @@ class Subproblem:
     def _report(self, iterate: Iterate, violation: float, n_active: int) -> None:
         self.write_back()
         self.parent.report(violation, n_active)
+
+
+def free_points(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Return which points are neither at a bound nor at 0; (n,) bools."""
+    free: np.ndarray = (beta > lower) & (beta < upper) & (beta != 0.0)
+    return free
 
 
 def extremes(

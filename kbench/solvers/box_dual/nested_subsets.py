@@ -48,6 +48,10 @@ _APPROACHED = 0.15
 # Factor by which the tolerance falls on the last level, until it is within a factor of 2 of the
 # target. Set by hand.
 _TIGHTEN = 0.05
+# Where the free points do not fit into a working set and S would hold more than this fraction of
+# the level, it gets all its points and the matrix of all is stored: steps on a part of them find
+# free points that the others change again.
+_MOST_OF_LEVEL = 0.4
 # How often a point may be removed from S, and the least fraction of S that must be removable
 # for a removal in mid-level: it costs the stored kernel rows. Set by hand.
 _REMOVALS = 2
@@ -137,6 +141,14 @@ class NestedSubsets:
                 most = max(self._first_subset, len(descent.active))
                 if len(violators) > most:
                     violators = violators[np.argpartition(it.slack(violators), most)[:most]]
+                if self._needs_all(len(near) + len(far), len(violators)):
+                    it.update_residual(far, beta_of_far)
+                    self._add(np.concatenate([near, far]))
+                    self.descent.store()
+                    near = far = near[:0]
+                    tolerance = target or tolerance
+                    self._solve(tolerance, near)
+                    continue
                 near = np.concatenate([near, self._remove_idle(_REMOVED_FRACTION)])
                 self._add(violators)
                 near = near[~self._in_S[near]]
@@ -158,6 +170,12 @@ class NestedSubsets:
             if not final:
                 tolerance = target if _TIGHTEN * tolerance < 2.0 * target else _TIGHTEN * tolerance
                 self._solve(tolerance, near)
+
+    def _needs_all(self, n_outside: int, n_violators: int) -> bool:
+        """Whether all points of the level join S, of which these violators would make the most."""
+        n = len(self.descent.active)
+        large = n + n_violators > _MOST_OF_LEVEL * (n + n_outside)
+        return large and self.descent.can_store(n + n_outside)
 
     def _solve(self, tolerance: float, near: np.ndarray) -> None:
         """Solve on S, and bring the residual of `near` up to date."""

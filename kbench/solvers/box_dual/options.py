@@ -31,6 +31,8 @@ class SolverOptions:
     refinement : bool
         Recompute residuals near the margin in float64 and continue (`refinement`); off: stop after
         the float32 solve and report its true violation.
+    stored_matrix : bool
+        Store the matrix of all points where many of them are free (`stored_descent`).
     inner_steps : callable, optional
         Replacement for `pair_steps` (with intercept) or `coordinate_steps`.
     first_subset : int
@@ -55,6 +57,7 @@ class SolverOptions:
     face_newton: bool = True
     recompute_rows: bool = True
     refinement: bool = True
+    stored_matrix: bool = True
     inner_steps: Callable[..., int] | None = None
     first_subset: int = 1024
     whole_set: int = 2048

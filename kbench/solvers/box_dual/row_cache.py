@@ -25,6 +25,8 @@ NEVER = 1 << 30
 _BATCH = 128
 # Columns per block of a product with stored rows: 8 KB of float64 sums stay in the L1 cache.
 _COLUMNS = 1024
+# Rows per block of a whole matrix, and nanoseconds for copying a value to its other triangle.
+_SQUARE, _COPYING_NS = 512, 1.5
 # Nanoseconds for reading a stored value, next to others and at an arbitrary position; they decide
 # the number of threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 0.2
@@ -61,6 +63,10 @@ class RowCache:
     def holds_whole_rows(self) -> bool:
         """Whether rows are stored at their first use, and half of all rows fit at full length."""
         return self._min_uses == 1 and len(self._kernel) ** 2 <= 2 * self._buffer.size
+
+    def holds_matrix(self, m: int) -> bool:
+        """Whether K between m columns fits into the memory."""
+        return m * m <= self._buffer.size
 
     def lay_out(self, columns: np.ndarray, capacity: int) -> None:
         """Drop the stored rows; new ones have these columns and memory for `capacity` columns."""
@@ -126,6 +132,26 @@ class RowCache:
             return out
         return self._kernel.block(points, self._kernel.points(points), out=out)
 
+    def matrix(self) -> np.ndarray:
+        """Return K between all columns, (m, m); the memory has to hold it.
+
+        It takes the memory of the stored rows, which are dropped, until the next row is stored.
+        Values that take longer to compute than to copy are computed once for both triangles.
+        """
+        m = len(self.columns)
+        self.lay_out(self.columns, self._capacity)
+        out = self._buffer[: m * m].reshape(m, m)
+        once = self._kernel.nanoseconds > _COPYING_NS
+        for start in range(0, m, _SQUARE):
+            rows = self.columns[start : start + _SQUARE]
+            first = start if once else 0
+            block = self._kernel.block(rows, self._points_from(first))
+            out[start : start + _SQUARE, first:] = block
+            if once:
+                out[start:, start : start + _SQUARE] = block.T
+        self._gathered = None
+        return out
+
     def _complete(self, rows: np.ndarray) -> np.ndarray:
         """Return the slots of these rows after computing their missing values."""
         slots = self._slot_of[rows]
@@ -167,6 +193,23 @@ class RowCache:
             points = self._kernel.points(self.columns[first:])
             self._gathered = (first, len(self.columns)), points
         return self._gathered[1]
+
+
+def product_of_rows(K: np.ndarray, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """Return coef @ K[rows] : (m,) float64, for a stored matrix."""
+    out = np.zeros(K.shape[1])
+    cost = _NANOSECONDS * len(out) * len(rows)
+    run(
+        _ADD_ROWS,
+        K,
+        rows,
+        coef.astype(K.dtype),
+        out,
+        n=len(out),
+        nanoseconds=cost,
+        multiple=_COLUMNS,
+    )
+    return out
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp", "reassoc"})

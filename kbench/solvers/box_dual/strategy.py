@@ -57,7 +57,7 @@ class Strategy:
         """Return a solver of one problem, with a row cache where storing rows pays."""
         kernel, options = iterate.kernel, self.options
         min_uses = _min_uses(kernel) if options.recompute_rows else 1
-        rows = RowCache(kernel, 0.0 if min_uses == NEVER else self.cache_mb, min_uses)
+        rows = RowCache(kernel, self.cache_mb, min_uses)
         all_in_S = (
             not (self.shrinking and options.nested_subsets)
             or len(kernel) <= options.few_points

@@ -125,3 +125,15 @@ def test_stored_rows_and_gram_matrices_do_not_depend_on_the_number_of_threads():
         found.append((*products, fresh.gram(np.arange(1000))))
     for of_one, of_two in zip(*found, strict=True):
         np.testing.assert_array_equal(of_two, of_one)
+
+
+def test_a_stored_matrix_gives_the_same_model_for_two_threads():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2400, 10)), np.where(rng.random(2400) < 0.5, -1.0, 1.0)
+    found = []
+    for n_threads in (1, 2):
+        numba.set_num_threads(n_threads)
+        matrix = KernelMatrix(make_kernel("rbf", X, gamma=0.1), X)
+        found.append(solve_box_dual(matrix, y, 100.0, intercept=True))
+    assert np.count_nonzero((found[0].alpha > 0.0) & (found[0].alpha < 100.0)) > 1024
+    np.testing.assert_array_equal(found[1].alpha, found[0].alpha)

@@ -1,0 +1,104 @@
+"""Problems with more free points than a working set holds, whose kernel matrix is stored."""
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.solvers import solve_box_dual, solve_regression_dual
+from kbench.solvers.box_dual.options import SolverOptions
+from kbench.solvers.box_dual.row_cache import RowCache
+from kbench.solvers.box_dual.stored_descent import StoredDescent
+
+GAMMA, C = 0.1, 100.0
+
+
+@pytest.fixture
+def stored(monkeypatch):
+    """How often a descent on a stored matrix was begun."""
+    calls, solve = [], StoredDescent.solve
+
+    def counted(self, target):
+        calls.append(len(self.S))
+        return solve(self, target)
+
+    monkeypatch.setattr(StoredDescent, "solve", counted)
+    return calls
+
+
+def noise(n=2400, d=10):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    return X, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def solved(X, y, **arguments):
+    matrix = KernelMatrix(make_kernel("rbf", X, gamma=GAMMA), X)
+    return solve_box_dual(matrix, y, arguments.pop("C", C), intercept=True, **arguments)
+
+
+def test_a_classifier_has_the_solution_in_fewer_steps(stored):
+    X, y = noise()
+    fast = solved(X, y)
+    assert stored
+    seen = len(stored)
+    slow = solved(X, y, options=SolverOptions(stored_matrix=False))
+    assert len(stored) == seen
+    assert fast.n_iter < 0.5 * slow.n_iter
+    assert fast.objective == pytest.approx(slow.objective, rel=1e-6)
+    e = y - rbf_kernel(X, gamma=GAMMA) @ (y * fast.alpha)
+    beta = y * fast.alpha
+    up, down = beta < np.maximum(0.0, C * y), beta > np.minimum(0.0, C * y)
+    assert e[up].max() - e[down].min() <= 1e-3 * (1 + 1e-9)
+    assert beta.sum() == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("huge", [1e4, 1e6])
+def test_a_large_bound_is_solved(huge, stored):
+    X, y = noise()
+    result = solved(X, y, C=huge)
+    assert stored
+    assert result.converged
+    e = y - rbf_kernel(X, gamma=GAMMA) @ (y * result.alpha)
+    assert e[result.alpha > 0.0].max() - e[result.alpha > 0.0].min() <= 1e-3 * (1 + 1e-6)
+
+
+def test_a_regression_has_the_solution(stored):
+    X, _ = noise(2200, 26)
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * np.random.default_rng(1).normal(size=len(X))
+    matrix = KernelMatrix(make_kernel("rbf", X, gamma=GAMMA), X)
+    options = SolverOptions(few_points=1000)
+    coef = solve_regression_dual(matrix, y, C, epsilon=0.1, options=options).coef
+    assert stored
+    e = y - rbf_kernel(X, gamma=GAMMA) @ coef
+    up, down = e + np.where(coef < 0, 0.1, -0.1), e + np.where(coef > 0, -0.1, 0.1)
+    assert up[coef < C].max() - down[coef > -C].min() <= 1e-3 * (1 + 1e-9)
+
+
+def test_the_limit_on_steps_is_kept(stored):
+    X, y = noise()
+    whole = solved(X, y)
+    result = solved(X, y, max_iter=whole.n_iter - 1000)
+    assert stored
+    assert (result.n_iter, result.stop_reason) == (whole.n_iter - 1000, "max_iter")
+
+
+def test_a_matrix_beyond_the_memory_is_not_stored(stored):
+    X, y = noise()
+    assert solved(X, y, cache_mb=4.0).converged
+    assert all(4 * points**2 <= 4 * 2**20 for points in stored)
+
+
+@pytest.mark.parametrize("d", [5, 400])
+def test_the_stored_matrix_is_the_kernel_matrix(d):
+    X, _ = noise(1200, d)
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=1.0 / d), X)
+    cache = RowCache(kernel, 10.0, 1)
+    columns = np.random.default_rng(2).permutation(1200)[:1100]
+    cache.lay_out(columns, 1150)
+    coef = np.linspace(-1.0, 1.0, 1100)
+    before = cache.product(columns, coef)
+    K = cache.matrix()
+    np.testing.assert_allclose(K, rbf_kernel(X[columns], gamma=1.0 / d), atol=1e-5)
+    np.testing.assert_array_equal(K, K.T)
+    np.testing.assert_allclose(cache.product(columns, coef), before, atol=1e-4)
