@@ -98,7 +98,7 @@ class StoredDescent:
             if stalled > _PATIENCE:
                 break
             before, v = beta.copy(), e - it.intercept
-            most = _STEPS_PER_FREE_POINT * max(n_free, len(S) // 8)
+            most = _STEPS_PER_FREE_POINT * max(n_free, len(S) // 8 + 1)
             steps = steps_in(
                 self.K,
                 beta,

@@ -1,14 +1,20 @@
 """Problems with more free points than a working set holds, whose kernel matrix is stored."""
 
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual, solve_regression_dual
-from kbench.solvers.box_dual.options import SolverOptions
+from kbench.solvers.box_dual.iterate import Budget, Iterate
+from kbench.solvers.box_dual.options import ALL_ON, SolverOptions
 from kbench.solvers.box_dual.row_cache import RowCache
 from kbench.solvers.box_dual.stored_descent import StoredDescent
+from kbench.trace import Trace
 
 GAMMA, C = 0.1, 100.0
 
@@ -102,3 +108,34 @@ def test_the_stored_matrix_is_the_kernel_matrix(d):
     np.testing.assert_allclose(K, rbf_kernel(X[columns], gamma=1.0 / d), atol=1e-5)
     np.testing.assert_array_equal(K, K.T)
     np.testing.assert_allclose(cache.product(columns, coef), before, atol=1e-4)
+
+
+@given(
+    n=st.integers(5, 120),
+    seed=st.integers(0, 999),
+    bound=st.sampled_from([0.1, 3.0, 1e3]),
+    epsilon=st.sampled_from([0.0, 0.2]),
+    gamma=st.sampled_from([0.02, 1.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_small_problems_with_equal_rows_are_solved(n, seed, bound, epsilon, gamma):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))[rng.integers(0, n, n)]
+    z = rng.normal(size=n) if epsilon else rng.choice([-1.0, 1.0], n)
+    C = bound * rng.uniform(0.5, 2.0, n)
+    lower, upper = (-C, C) if epsilon else (np.minimum(0.0, z * C), np.maximum(0.0, z * C))
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=gamma), X, np.float64)
+    budget = Budget(math.inf, None, Trace())
+    iterate = Iterate(kernel, z, lower, upper, epsilon=epsilon, coupled=True, budget=budget)
+    K = rbf_kernel(X, gamma=gamma)
+    StoredDescent(iterate, kernel, np.arange(n), K, ALL_ON).solve(5e-5)
+    beta = iterate.beta
+    assert np.all((lower <= beta) & (beta <= upper))
+    assert beta.sum() == pytest.approx(0.0, abs=1e-9 * np.abs(beta).sum() + 1e-12)
+    e = z - K @ beta
+    np.testing.assert_allclose(iterate.residual, e, atol=1e-7 * max(1.0, bound))
+    up, down = e + np.where(beta < 0, epsilon, -epsilon), e + np.where(beta > 0, -epsilon, epsilon)
+    highest, lowest = up[beta < upper], down[beta > lower]
+    assert highest.max(initial=-np.inf) - lowest.min(initial=np.inf) <= 1e-4 * (1 + 1e-3)
+    objective = 0.5 * beta @ K @ beta - z @ beta + epsilon * np.abs(beta).sum()
+    assert iterate.objective == pytest.approx(objective, rel=1e-6, abs=1e-9)
