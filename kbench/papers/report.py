@@ -18,7 +18,7 @@ from kbench.papers.cells.entry import Filled
 from kbench.papers.cells.runs import Curve, Identity, Runs
 from kbench.papers.claims.decision import verdict
 from kbench.papers.claims.stated import claims
-from kbench.papers.claims.verdicts import VERDICT_COLUMNS, overview, verdict_records
+from kbench.papers.claims.verdicts import VERDICT_COLUMNS, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.figures.drawing import Drawing, drawings, method_styles
 from kbench.papers.overviews import cause_sheet, cell_sheet
@@ -169,7 +169,7 @@ class Report:
 
     def overview(self, width: int) -> list[Sheet]:
         """A screen for each paper: its claims in one line each, and how much is measured."""
-        made = overview(self.verdicts, width)
+        made = verdict_sheets(self.verdicts, width, details=False)
         made[-1].notes.append(
             f"{coverage(self.filled)}. More: table=claims, table=dcsvm (or"
             f" {', '.join(PAPERS[1:])}), table=dcsvm_table3, table={', '.join(_SHEETS)}."

@@ -220,7 +220,7 @@ def figures_view(drawings: Sequence[Drawing]) -> View:
         wanted = [line[0] for panel in of.panels for line in panel.lines.values()]
         methods = {name for selector in wanted for name in selector.methods}
         facets = {"paper": [paper(of.paper).title], "method": sorted(methods)}
-        caption = f"{of.caption}. In the paper: {of.printed}." if of.printed else of.caption
+        caption = f"{of.caption}. In the paper: {of.printed or 'no value'}."
         detail = article(figure(drawing.charts, drawing.legend, caption, drawing.remarks))
         items.append(Item(cells, facets, of.name, detail, f"{of.title}: {of.caption}"))
     return View("figures", "Figures", head, items)

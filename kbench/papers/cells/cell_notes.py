@@ -1,24 +1,19 @@
 """Notes on a cell: limits at which runs ended, differences from the paper's data and settings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from kbench.papers.cells.readings import column, of_wall_seconds
+from kbench.papers.cells.readings import of_wall_seconds
 from kbench.papers.cells.runs import Match
 from kbench.papers.printed.causes import SCORE_COLUMNS
-from kbench.papers.printed.layout import Columns, Selector, Table
+from kbench.papers.printed.layout import Measure, Selector, Table
 from kbench.papers.printed.numbers import printed
 from kbench.papers.printed.settings import departures, stated
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.quantities import QUANTITIES
 from kbench.report.comparisons.tables import Line, Problem, contended
 from kbench.run.results.stopped import without_seconds
 
 # Beginnings of columns that are seconds, or multiples of seconds measured in the same process.
-_TIMED = ("fit_", "predict_", "prediction_cost")
-
-# Seconds of the runs of a cell that differ by more than this factor are told. Set by hand: seeds
-# of one setting differ by a tenth, and a run that something disturbed unseen by several times.
-_MAX_APART = 2.0
+_TIMED = ("fit_", "predict_", "prediction_cost", "phases.")
 
 
 def ended_as(line: Line) -> str:
@@ -44,31 +39,16 @@ def limits(line: Line, problem: Problem, least: float | None = None) -> tuple[st
     return tuple(f"{line.method} on {title(problem)}: {message}" for message in notes)
 
 
-def clocks(
-    line: Line, problem: Problem, columns: Sequence[str], curve: str = ""
-) -> tuple[str, ...]:
-    """What is to know of the seconds that are read from `columns`, or from a curve."""
-    notes = []
+def clocks(line: Line, problem: Problem, measure: Measure) -> tuple[str, ...]:
+    """What is to know of the seconds that a measure reads."""
     where = f"{line.method} on {title(problem)}"
-    phases = any(name.startswith("phases.") for name in columns)
-    timed = [name for name in columns if name.startswith(_TIMED)]
-    if phases and any(row["threads"] == 1 and not row.get("phases_cpu") for row in line.ok):
-        notes.append(f"{where}: rows from before CPU seconds of phases were measured")
-    disturbed = sum(contended(row) for row in line.ok)
-    if of_wall_seconds(curve):
-        notes.append(f"{where}: wall seconds")
-        if disturbed:
-            beside = f"{disturbed} of {len(line.ok)} runs"
-            notes.append(f"{where}: {beside} are left out, which other processes disturbed")
-    if disturbed and (phases or timed):
-        beside = f"{disturbed} of {len(line.ok)} runs"
-        notes.append(f"{where}: other processes disturbed {beside}, whose seconds may be too many")
-    for name in timed:
-        values = [value for row in line.ok if (value := column(row, name)) is not None]
-        if values and max(values) > _MAX_APART * min(values):
-            apart = f"from {min(values):.3g} to {max(values):.3g}"
-            notes.append(f"{where}: {QUANTITIES[name].title} of {len(values)} runs are {apart}")
-    return tuple(notes)
+    disturbed = sum(map(contended, line.ok))
+    which = f"other processes disturbed {disturbed} of {len(line.ok)} runs"
+    if of_wall_seconds(measure.curve):
+        left_out = [f"{where}: {which}, which are left out"] if disturbed else []
+        return f"{where}: wall seconds", *left_out
+    timed = any(name.startswith(_TIMED) for name in measure.of)
+    return (f"{where}: {which}, whose seconds may be too many",) if timed and disturbed else ()
 
 
 def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
@@ -80,8 +60,8 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     n, features, total = problem.n_train, problem.n_features, _total(problem)
     names = {"n_train": "training rows", "n_features": "features"}
     # A table of kernel errors is of the training rows alone, however many the paper has.
-    measures = [measure for measure in table.measures.values() if isinstance(measure, Columns)]
-    scores = {name for measure in measures for name in measure.of if name in SCORE_COLUMNS}
+    columns = {name for measure in table.measures.values() for name in measure.of}
+    scores = columns & SCORE_COLUMNS
     on_training = scores == {"kernel_error"}
     alone = "n" in sizes and _rounds_to(n, sizes["n"]) and not _rounds_to(total, sizes["n"])
     trained = on_training or alone
@@ -140,11 +120,6 @@ def share_of_rows(table: Table, data: str, match: Match) -> float | None:
     ours, of = counted[name], sizes[name]
     as_many = _rounds_to(ours, of) or _rounds_to(problem.n_train, of)
     return None if ours is None or as_many else ours / of[0]
-
-
-def stand_in(table: Table, data: str, match: Match) -> bool:
-    """Whether runs are of other data than the paper's: fewer rows, or parameters of their own."""
-    return bool(match.choice.params) or share_of_rows(table, data, match) is not None
 
 
 def settings(table: Table, column: str, line: Line) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kbench.papers.cells.entry import NO_POWER, NO_ROWS, OTHER_MEMORY, Entry, Filled
-from kbench.papers.printed.layout import Measure, Total
+from kbench.papers.printed.layout import Measure
 
 # States of a cell, the best first: measured on the paper's data, measured on others, runs that
 # ended without a value, no rows, no data.
@@ -67,7 +67,7 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
 
 def _counts(measure: Measure, entry: Entry) -> bool:
     """Whether a run can fill a cell in which the paper prints a value, not a dash."""
-    return measure.reads and not isinstance(measure, Total) and entry.prints
+    return measure.reads and not measure.total and entry.prints
 
 
 def _state(entry: Entry) -> int:

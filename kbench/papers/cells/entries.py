@@ -18,19 +18,8 @@ from kbench.papers.cells.entry import (
     plain_quantity,
 )
 from kbench.papers.cells.measured import growth_entry, read_entry
-from kbench.papers.cells.runs import Runs, identity, made_by, most_first
-from kbench.papers.printed.layout import (
-    Choice,
-    Columns,
-    CurveValue,
-    Growth,
-    Measure,
-    Ratio,
-    Sum,
-    Table,
-    Total,
-    paper,
-)
+from kbench.papers.cells.runs import Runs, identity, most_first
+from kbench.papers.printed.layout import Measure, Table, paper
 from kbench.papers.printed.numbers import Printed
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.comparisons.tables import Machine, Problem, Row
@@ -43,29 +32,25 @@ def filled(table: Table, runs: Runs) -> list[Filled]:
     give no second table. Without runs for printed cells the table is that of the machine with the
     most other cells, and without any runs it has no measurements.
     """
-    tables = [_on_machine(table, runs, machine) for machine in runs.machines]
-    if with_printed := most_first(tables, _n_printed_with_runs):
-        return [form for form in with_printed if _made_by_own_experiments(form)] or with_printed
-    most = max(tables, key=lambda form: len(_measured_entries(form, sizes=True)), default=None)
-    if most is not None and _measured_entries(most, sizes=True):
-        return [most]
-    return [_on_machine(table, runs, None)]
+    forms = [_on_machine(table, runs, machine) for machine in runs.machines]
+    shown = most_first(forms, lambda form: len(_of_printed_cells(form)))
+    own = [form for form in shown if any(map(form.of_own_experiments, _of_printed_cells(form)))]
+    others = most_first(forms, lambda form: sum(entry.measured for *_, entry in form.cells()))
+    return own or shown or others[:1] or [_on_machine(table, runs, None)]
 
 
 def entry(cell: Cell, measure: Measure) -> Entry:
     """The printed and the measured value of one cell."""
-    if isinstance(measure, Ratio):
+    if measure.ratio:
         return _ratio(cell, measure)
-    if isinstance(measure, Sum):
-        return _sum([entry(cell, cell.table.measures[label]) for label in measure.parts])
+    if measure.sum:
+        return _sum([entry(cell, cell.table.measures[label]) for label in measure.sum])
     made = Entry(printed=cell.printed(measure))
-    if cell.machine is not None:
-        if isinstance(measure, Total):
+    if cell.machine is not None and measure.reads:
+        if measure.total:
             made = _total(cell, measure)
-        elif isinstance(measure, Growth) and cell.wanted.data is not None:
-            made = growth_entry(cell, cell.machine, measure)
-        elif isinstance(measure, (Columns, CurveValue)) and cell.wanted.data is not None:
-            made = read_entry(cell, cell.machine, measure)
+        elif cell.wanted.data is not None:
+            made = (growth_entry if measure.over else read_entry)(cell, cell.machine, measure)
     if not measure.reads or made.measured:
         return made
     layout = paper(cell.table.paper)
@@ -96,26 +81,12 @@ def _shows(entry: Entry) -> bool:
     return entry.printed is not None or entry.measured
 
 
-def _made_by_own_experiments(form: Filled) -> bool:
-    """Whether the table's experiments made a run that fills a printed cell on this machine."""
-    return any(
-        entry.match is not None and made_by(form.table.experiments, entry.match.line)
-        for entry in _measured_entries(form)
-        if entry.printed is not None
-    )
-
-
-def _n_printed_with_runs(form: Filled) -> int:
-    return sum(entry.printed is not None for entry in _measured_entries(form))
-
-
-def _measured_entries(form: Filled, *, sizes: bool = False) -> list[Entry]:
-    """The measured entries of a table; those that are sizes of data only if `sizes`."""
+def _of_printed_cells(form: Filled) -> list[Entry]:
+    """The measured entries of printed cells but for sizes of data."""
     return [
         entry
-        for group in form.groups
-        for entry in group.entries
-        if entry.measured and (sizes or not group.measure.sizes)
+        for _, measure, entry in form.cells()
+        if entry.measured and entry.printed is not None and not measure.sizes
     ]
 
 
@@ -126,17 +97,18 @@ def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
     return f"{column} {measure.label}".strip() + unit
 
 
-def _ratio(cell: Cell, measure: Ratio) -> Entry:
+def _ratio(cell: Cell, measure: Measure) -> Entry:
     """One value over another, both of the paper or both of one problem on one machine."""
-    if cell.row == measure.row:
+    if cell.row == measure.to:
         return Entry()
-    own_measure = cell.table.measures[measure.numerator]
+    own_measure = cell.table.measures[measure.ratio]
     above = entry(cell, own_measure)
-    if measure.table:
-        table = paper(cell.table.paper).tables[measure.table]
-        below = entry(replace(cell, table=table), table.measures[measure.denominator])
+    other_table, colon, denominator = (part.strip() for part in measure.to.partition(":"))
+    if colon:
+        table = paper(cell.table.paper).tables[other_table]
+        below = entry(replace(cell, table=table), table.measures[denominator])
     else:
-        below = entry(replace(cell, row=measure.row), own_measure)
+        below = entry(replace(cell, row=measure.to), own_measure)
     in_paper = None
     if above.printed and below.printed:
         a, b = above.printed.number, below.printed.number
@@ -145,50 +117,45 @@ def _ratio(cell: Cell, measure: Ratio) -> Entry:
     made = Entry(printed=in_paper, rows=_rows_of([above, below]))
     if above.match is None or below.match is None:
         return made
+    made = replace(made, match=above.match)
     if not _same(above.match.problem, below.match.problem):
-        return replace(made, match=above.match, status=OTHER_DATA)
+        return replace(made, status=OTHER_DATA)
     if above.value is None:
         least = above.least / below.value if above.least is not None and below.value else None
-        return replace(made, match=above.match, status=above.status, least=least)
+        return replace(made, status=above.status, least=least)
     if not below.value:
         status = f"{below.match.line.method}: {below.status}" if below.status else ""
-        notes = below.notes if below.status else ()
-        return replace(made, match=above.match, status=status, notes=notes)
+        return replace(made, status=status, notes=below.notes if status else ())
     # The notes of a denominator from another table stand nowhere else in this one.
-    notes = below.notes if measure.table else ()
-    return replace(made, match=above.match, value=above.value / below.value, notes=notes)
+    return replace(made, value=above.value / below.value, notes=below.notes if colon else ())
 
 
 def _sum(addends: Sequence[Entry]) -> Entry:
     """The sum of cells of the same runs, if all of them have a value."""
-    numbers = [addend.printed.number for addend in addends if addend.printed]
+    numbers = [one.printed and one.printed.number for one in addends]
     in_paper = None
-    if len(numbers) == len(addends) and None not in numbers:
+    if None not in numbers:
         total = math.fsum(number for number in numbers if number is not None)
         in_paper = Printed(f"{total:.{decimals_for(total, 4)}f}", "s", note="computed")
-    made = Entry(printed=in_paper, match=addends[0].match, rows=_rows_of(addends))
+    made = replace(addends[0], printed=in_paper, sd=None, n=0, rows=_rows_of(addends))
     values = [addend.value for addend in addends if addend.value is not None]
     if made.match is None or len(values) < len(addends):
         without_value = [addend for addend in addends if addend.value is None]
         ended = next((addend for addend in without_value if addend.status or addend.notes), Entry())
-        return replace(made, status=ended.status, notes=ended.notes)
-    return replace(made, value=math.fsum(values), notes=addends[0].notes)
+        return replace(made, value=None, status=ended.status, notes=ended.notes)
+    return replace(made, value=math.fsum(values))
 
 
-def _total(cell: Cell, measure: Total) -> Entry:
+def _total(cell: Cell, measure: Measure) -> Entry:
     """The sum over all rows of another table, or how many have a value if some are missing.
 
     All addends are of one data set, the one with the most values.
     """
-    wanted = cell.wanted
-    assert wanted.table is not None
     layout = paper(cell.table.paper)
-    table = layout.tables[wanted.table]
-    summed = table.measures[measure.part]
-    data = layout.data_of(wanted)
-    choices: Sequence[Choice | None] = (cell.only,)
-    if cell.only is None and data is not None:
-        choices = layout.data[data] or choices
+    table = layout.tables[cell.wanted.table or ""]
+    summed = table.measures[measure.total]
+    data = layout.data_of(cell.wanted)
+    choices = [cell.only] if cell.only or data is None else layout.data[data] or [None]
     by_choice = [
         [entry(replace(cell, table=table, row=row, only=choice), summed) for row in table.rows]
         for choice in choices
@@ -200,10 +167,13 @@ def _total(cell: Cell, measure: Total) -> Entry:
             sum(entry.match is not None for entry in entries),
         ),
     )
+    first = next((addend for addend in addends if addend.match), Entry())
     made = Entry(
         printed=cell.printed(measure),
-        match=next((addend.match for addend in addends if addend.match), None),
+        match=first.match,
         rows=_rows_of(addends),
+        stand_in=first.stand_in,
+        share=first.share,
     )
     values = [addend.value for addend in addends if addend.value is not None]
     if made.match is None:
@@ -213,20 +183,12 @@ def _total(cell: Cell, measure: Total) -> Entry:
         if summed.trains:
             # No seconds are negative, so a setting without rows adds nothing to the lower bound.
             least = math.fsum([*values, *(addend.least or 0.0 for addend in addends)])
-        return replace(
-            made,
-            status=f"{len(values)} of {len(addends)}",
-            least=least,
-            notes=_counted_limits([addend for addend in addends if addend.status]),
-        )
+        limits = Counter(note for one in addends if one.status for note in one.notes)
+        notes = tuple(f"{note}, {n} of the settings" for note, n in limits.items())
+        status = f"{len(values)} of {len(addends)}"
+        return replace(made, status=status, least=least, notes=notes)
     notes = tuple(dict.fromkeys(note for addend in addends for note in addend.notes))
     return replace(made, value=math.fsum(values), notes=notes)
-
-
-def _counted_limits(failed: Iterable[Entry]) -> tuple[str, ...]:
-    """The limits at which cells ended, each with the number of such cells."""
-    counts = Counter(note for entry in failed for note in entry.notes)
-    return tuple(f"{note}, {n} of the settings" for note, n in counts.items())
 
 
 def _rows_of(entries: Iterable[Entry]) -> tuple[Row, ...]:

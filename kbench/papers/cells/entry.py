@@ -3,19 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kbench.papers.cells.runs import Match, Runs
+from kbench.papers.cells.runs import Match, Runs, made_by
 from kbench.papers.printed.causes import Cause
-from kbench.papers.printed.layout import (
-    Choice,
-    Columns,
-    CurveValue,
-    Growth,
-    Measure,
-    Paper,
-    Selector,
-    Table,
-    Total,
-)
+from kbench.papers.printed.layout import Choice, Measure, Paper, Selector, Table
 from kbench.papers.printed.numbers import Printed, printed
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity
 from kbench.report.comparisons.tables import Machine, Row
@@ -61,6 +51,8 @@ class Entry:
         All runs behind the value or the status; of a computed value those of all its cells.
     stand_in : bool
         Whether the runs are of other data than the paper's, such as a part of its rows.
+    share : float, optional
+        Our rows over the paper's, where both numbers are known and differ.
     absent : str
         Why a printed cell has no runs: the data are not available, kbench lacks the method, or
         nobody has made the runs.
@@ -80,6 +72,7 @@ class Entry:
     notes: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     stand_in: bool = False
+    share: float | None = None
     absent: str = ""
     compared: bool = False
     cause: Cause | None = None
@@ -111,7 +104,7 @@ class Group:
             in_paper = f"{in_paper} {unit}"
         if entry.value is None:
             return in_paper, entry.absent or entry.status
-        if isinstance(self.measure, Growth):
+        if self.measure.over:
             return in_paper, f"n^{entry.value:.2f}"
         if unit in SECONDS_IN:
             scale = SECONDS_IN[unit]
@@ -119,7 +112,7 @@ class Group:
         quantity = quantity_of(self.measure)
         decimals = quantity.decimals_of(entry.value)
         text = quantity.text(entry.value, decimals)
-        if isinstance(self.measure, Total):
+        if self.measure.total:
             return in_paper, f"{text} s"  # like printed seconds, which name their unit, too
         is_count = decimals == 0 and entry.sd == 0.0
         if entry.sd is not None and not is_count:
@@ -143,6 +136,10 @@ class Filled:
             for row, entry in zip(self.rows, group.entries, strict=True):
                 place = self.table.id, row, group.column, group.measure.label
                 yield place, group.measure, entry
+
+    def of_own_experiments(self, entry: Entry) -> bool:
+        """Whether the table's own experiments made a run behind an entry."""
+        return entry.match is not None and made_by(self.table.experiments, entry.match.line)
 
 
 @dataclass(frozen=True)
@@ -169,16 +166,14 @@ class Cell:
 
 def quantity_of(measure: Measure) -> Quantity:
     """How the measured values of a measure are printed."""
-    if isinstance(measure, CurveValue):
-        return QUANTITIES.get(measure.curve) or plain_quantity(measure)
-    if isinstance(measure, Columns) and len(measure.of) == 1 and measure.per is None:
-        return QUANTITIES.get(measure.of[0]) or plain_quantity(measure)
-    return plain_quantity(measure)
+    of = measure.curve
+    if len(measure.of) == 1 and measure.per is None:
+        of = measure.of[0]
+    return QUANTITIES.get(of) or plain_quantity(measure)
 
 
 def plain_quantity(measure: Measure) -> Quantity:
     """A quantity of three digits, or of whole numbers if the measure counts something."""
-    counts = isinstance(measure, CurveValue) and measure.whole
-    if isinstance(measure, Columns) and measure.per is None:
-        counts = any(name.startswith("n_") for name in measure.of)
+    columns = measure.of if measure.per is None else ()
+    counts = measure.whole or any(name.startswith("n_") for name in columns)
     return Quantity(measure.label, measure.label, digits=3, decimals=0 if counts else None)

@@ -8,7 +8,7 @@ from kbench.papers.cells.cell_notes import (
     ended_as,
     limits,
     settings,
-    stand_in,
+    share_of_rows,
 )
 from kbench.papers.cells.entry import (
     NO_POWER,
@@ -22,7 +22,7 @@ from kbench.papers.cells.growth import MAX_RESIDUAL, MIN_SIZES, exponent, larges
 from kbench.papers.cells.readings import least_seconds
 from kbench.papers.cells.runs import Match, numbers_per_row
 from kbench.papers.printed.causes import Place, cause_of, compared, differs, is_score
-from kbench.papers.printed.layout import Columns, CurveValue, Growth, paper
+from kbench.papers.printed.layout import Measure, paper
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.tables import Machine, mean_sd
 
@@ -32,7 +32,7 @@ from kbench.report.comparisons.tables import Machine, mean_sd
 MAX_MEMORY_DIFFERENCE = 0.2
 
 
-def read_entry(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> Entry:
+def read_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
     """The entry of a cell whose value is read from the runs that its selector finds."""
     wanted = cell.wanted
     assert wanted.data is not None
@@ -42,104 +42,80 @@ def read_entry(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> E
     if match is None:
         return Entry(printed=in_paper)
     line, problem = match.line, match.problem
-    other = stand_in(cell.table, wanted.data, match)
-    entry = Entry(printed=in_paper, match=match, rows=tuple(line.rows), stand_in=other)
+    share = share_of_rows(cell.table, wanted.data, match)
+    entry = Entry(
+        printed=in_paper,
+        match=match,
+        rows=tuple(line.rows),
+        stand_in=bool(match.choice.params) or share is not None,
+        share=share,
+    )
     if note := _other_memory(wanted.memory.get(wanted.data), match):
         return replace(entry, status=OTHER_MEMORY, notes=(note,))
-    columns, curve = (measure.of, "") if isinstance(measure, Columns) else ((), measure.curve)
     values = cell.runs.values(match, measure, wanted.at)
     mean = mean_sd(values)
-    departures = settings(cell.table, cell.column, line)
-    if not line.ok or any(map(line.cut_short, columns)):
-        if mean is not None:
-            notes = [*differences(cell.table, wanted, match), *limits(line, problem)]
-            notes += filter(None, [departures])
-            return replace(entry, value=mean[0], sd=mean[1], n=len(values), notes=tuple(notes))
+    ended = not line.ok or any(map(line.cut_short, measure.of))
+    if mean is None and ended:
         least = least_seconds(line) if measure.trains else None
-        return replace(
-            entry,
-            status=ended_as(line),
-            least=least,
-            notes=limits(line, problem, least),
-        )
-    notes_on_time = clocks(line, problem, columns, curve)
+        notes = limits(line, problem, least)
+        return replace(entry, status=ended_as(line), least=least, notes=notes)
+    on_time = limits(line, problem) if ended else clocks(line, problem, measure)
     if mean is None:
         # Cells that the paper does not print stay empty: not every method has every quantity.
-        if in_paper is None:
-            return replace(entry, match=None, notes=notes_on_time)
-        return replace(entry, status=NOT_MEASURED, notes=notes_on_time)
-    value, sd = mean
-    notes = [*differences(cell.table, wanted, match), *notes_on_time]
-    notes += _better_untuned(cell, measure, match, value)
+        found = None if in_paper is None else match
+        return replace(entry, match=found, status=NOT_MEASURED if found else "", notes=on_time)
+    notes = (*differences(cell.table, wanted, match), *on_time)
     quantity = quantity_of(measure)
     # Sizes of data sets are read from rows of any method, whose settings do not matter.
     if wanted.methods and (in_paper is not None or is_score(quantity)):
-        notes += filter(None, [departures])
-    is_compared = compared(in_paper, quantity)
-    cause = None
-    if in_paper is not None and is_compared and differs(in_paper, value, quantity):
-        place = Place(
-            table=cell.table.id,
-            row=cell.row,
-            column=cell.column,
-            quantity=measure.label,
-            dataset=problem.dataset,
-            variant=problem.variant,
-        )
-        cause = cause_of(place, larger=value * quantity.factor > float(in_paper.text))
-        notes.append(cause.note)
-    return replace(
-        entry,
-        value=value,
-        sd=sd,
-        n=len(values),
-        notes=tuple(notes),
-        compared=is_compared,
-        cause=cause,
+        notes += tuple(filter(None, [settings(cell.table, cell.column, line)]))
+    value, sd = mean
+    entry = replace(entry, value=value, sd=sd, n=len(values), notes=notes)
+    if in_paper is None or not compared(in_paper, quantity):
+        return entry
+    if not differs(in_paper, value, quantity):
+        return replace(entry, compared=True)
+    place = Place(
+        table=cell.table.id,
+        row=cell.row,
+        column=cell.column,
+        quantity=measure.label,
+        dataset=problem.dataset,
+        variant=problem.variant,
     )
+    cause = cause_of(place, larger=value * quantity.factor > float(in_paper.text))
+    return replace(entry, compared=True, cause=cause, notes=(*notes, cause.note))
 
 
-def growth_entry(cell: Cell, machine: Machine, measure: Growth) -> Entry:
+def growth_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
     """The exponent of a measure over a column, fitted to the means of the data sets."""
     wanted, runs = cell.wanted, cell.runs
     assert wanted.data is not None
     choices = paper(cell.table.paper).data[wanted.data]
-    matches = [
-        match
-        for choice in choices
-        if (match := runs.find(machine, wanted, (choice,), cell.table.experiments))
-    ]
-    in_paper = cell.printed(measure)
+    found = [runs.find(machine, wanted, (choice,), cell.table.experiments) for choice in choices]
+    matches = [match for match in found if match is not None]
     if not matches:
-        return Entry(printed=in_paper)
+        return Entry(printed=cell.printed(measure))
     rows = tuple(row for match in matches for row in match.line.rows)
-    entry = Entry(printed=in_paper, match=matches[-1], rows=rows, stand_in=True)
-    abscissa = Columns(label=measure.over, of=(measure.over,))
-    fitted = [
-        (match, size[0], mean[0])
-        for match in matches
-        if match.line.ok
-        and (size := runs.value(match, abscissa, {}))
-        and (mean := runs.value(match, measure, wanted.at))
-        and mean[0] > 0.0
-    ]
-    points = [(size, value) for _, size, value in fitted]
-    failed = tuple(
-        note
-        for match in matches
-        if match.line.failures
-        for note in limits(match.line, match.problem)
-    )
+    entry = Entry(printed=cell.printed(measure), match=matches[-1], rows=rows, stand_in=True)
+    abscissa = Measure(label=measure.over, of=(measure.over,))
+    points, on_time, failed = [], [], []
+    for match in matches:
+        size, mean = (mean_sd(runs.values(match, one, {})) for one in (abscissa, measure))
+        if size and mean and mean[0] > 0.0:
+            points.append((size[0], mean[0]))
+            on_time += clocks(match.line, match.problem, measure)
+        if match.line.failures:
+            failed += limits(match.line, match.problem)
     if len(points) < MIN_SIZES:
         status = f"{len(points)} of {len(choices)} sizes"
-        return replace(entry, status=status, notes=failed)
-    smallest, largest = (end(size for size, _ in points) for end in (min, max))
-    note = f"over {len(points)} sizes, {smallest:,.0f} to {largest:,.0f} rows"
+        return replace(entry, status=status, notes=tuple(failed))
+    sizes = [size for size, _ in points]
+    note = f"over {len(points)} sizes, {min(sizes):,.0f} to {max(sizes):,.0f} rows"
     if largest_residual_factor(points) > MAX_RESIDUAL:
         values = "; ".join(f"{y:,.0f}" if y >= 100 else f"{y:.3g}" for _, y in points)
         note = f"{note}: {', '.join(measure.of)} {values}, which no power of the rows comes near to"
         return replace(entry, status=NO_POWER, notes=(note, *failed))
-    on_time = [note for m, *_ in fitted for note in clocks(m.line, m.problem, measure.of)]
     return replace(entry, value=exponent(points), notes=(note, *on_time, *failed))
 
 
@@ -152,26 +128,3 @@ def _other_memory(memory: float | None, match: Match) -> str:
         f"{match.line.method} on {title(match.problem)}: the run nearest to the paper's"
         f" {memory:g} numbers a row keeps {kept:.3g}"
     )
-
-
-def _better_untuned(
-    cell: Cell, measure: Columns | CurveValue, match: Match, value: float
-) -> list[str]:
-    """A note if tuned parameters lose to untuned ones of the same method and sizes.
-
-    They lose by more than half a point of accuracy, the difference at which a cell needs a cause.
-    """
-    if measure.label != "accuracy" or not all(row.get("tuned") for row in match.line.ok):
-        return []
-    best = max(
-        (
-            row["accuracy"]
-            for row in cell.runs.matching(match.machine, cell.wanted, match.choice)
-            if row["status"] == "ok" and not row.get("tuned") and row["accuracy"] is not None
-        ),
-        default=0.0,
-    )
-    if best <= value + 0.005:
-        return []
-    where = f"{match.line.method} on {title(match.problem)}"
-    return [f"{where}: other parameters have {100 * best:.2f} %, which held-out rows do not choose"]

@@ -1,6 +1,7 @@
 """Values read from rows: columns, seconds of phases, and training seconds of stopped runs."""
 
 import math
+from collections.abc import Mapping
 
 from kbench.report.comparisons.tables import Line, Row, contended, mean_sd, measured
 from kbench.run.results.stopped import least_fit_s, trained
@@ -49,12 +50,20 @@ def column(row: Row, name: str) -> float | None:
 
 
 def phase_seconds(row: Row, phase: str) -> float | None:
-    """CPU seconds of runs on one thread, wall seconds of others that nothing disturbed."""
-    if row["threads"] == 1:
-        seconds = row.get("phases_cpu")
-    else:
-        seconds = None if contended(row) else row["phases"]
-    return float(seconds[phase]) if seconds and phase in seconds else None
+    """Seconds of a phase; None where they were not measured, or the run has no such phase."""
+    seconds = (phases_of(row) or {}).get(phase)
+    return None if seconds is None else float(seconds)
+
+
+def phases_of(row: Row) -> Mapping[str, float] | None:
+    """CPU seconds of runs on one thread, wall seconds of others that nothing disturbed, by phase.
+
+    Empty of a method without phases. None where they were not measured so, which is not the same.
+    """
+    phases: Mapping[str, float] = row["phases"] or {}
+    if phases and row["threads"] == 1:
+        return row.get("phases_cpu")
+    return None if phases and contended(row) else phases
 
 
 def of_wall_seconds(curve: str) -> bool:

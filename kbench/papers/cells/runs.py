@@ -1,6 +1,5 @@
 """Selection of runs: which line of which comparison fills a cell."""
 
-import itertools
 import json
 import math
 from collections import defaultdict
@@ -9,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kbench.papers.cells.readings import SECONDS, column, of_wall_seconds, training_seconds
-from kbench.papers.printed.layout import Choice, Columns, CurveValue, Selector
+from kbench.papers.printed.layout import Choice, Measure, Selector
 from kbench.report.comparisons.tables import (
-    Comparison,
     Line,
     Machine,
     Problem,
@@ -19,7 +17,6 @@ from kbench.report.comparisons.tables import (
     began,
     comparisons,
     contended,
-    mean_sd,
     method_version,
 )
 
@@ -28,6 +25,9 @@ T = TypeVar("T")
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
 Curves = Mapping[Identity, Mapping[str, Curve]]
+# Machine, data set and its variant.
+Place = tuple[Machine, str, str | None]
+Params = Mapping[str, Any]
 
 # Experiments of kbench's own studies, and those that try a cause of a difference (`causes.yaml`):
 # their rows never fill a cell or a line of a paper.
@@ -76,21 +76,20 @@ class Runs:
 
     def __init__(self, rows: Sequence[Row], curves: Curves | None = None) -> None:
         self.rows = rows
-        self._rows: defaultdict[tuple[Machine, str, str | None], list[Row]] = defaultdict(list)
-        self._by_method: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
-        for row in rows:
-            if not fills_cells(row):
-                continue
+        self._by_method: defaultdict[Place, defaultdict[str, list[tuple[Row, Params]]]]
+        self._by_method = defaultdict(lambda: defaultdict(list))
+        for row in filter(fills_cells, rows):
             machine = Machine(row["environment"], row["threads"], row["jobs"])
-            self._rows[machine, row["dataset"], row["variant"]].append(row)
-            self._by_method[machine, row["dataset"], row["variant"], row["method"]].append(row)
-        self._params = {identity(row): json.loads(row["params"] or "{}") for row in rows}
+            where = machine, row["dataset"], row["variant"]
+            params = json.loads(row["params"] or "{}")
+            self._by_method[where][row["method"]].append((row, params))
         self._curves = curves or {}
+        # Cells, claims and figures read the same rows again: what a selector matches, held with the
+        # selector and the data set whose identifiers are the key, and the lines of the same rows.
+        self._matching: dict[tuple[Machine, int, int], tuple[Selector, Choice, list[Row]]] = {}
         self._lines: dict[tuple[int, ...], list[tuple[Line, Problem]]] = {}
-        self.machines = sorted(
-            {machine for machine, _, _ in self._rows},
-            key=lambda machine: (machine.environment, machine.threads, machine.jobs or 0),
-        )
+        self.places = sorted(self._by_method, key=_order)
+        self.machines = list(dict.fromkeys(machine for machine, *_ in self.places))
 
     def find(
         self,
@@ -112,8 +111,8 @@ class Runs:
             if not pairs:
                 continue
             pairs = those_of(experiments, pairs)
-            if nearest := _nearest(pairs, wanted.memory.get(wanted.data or "")):
-                pairs = [nearest]
+            if memory := wanted.memory.get(wanted.data or ""):
+                pairs = [min(pairs, key=lambda pair: _ratio(numbers_per_row(*pair), memory))]
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
             match = Match(line, problem, machine, choice, len(pairs) - 1)
             if line.ok:
@@ -128,12 +127,11 @@ class Runs:
         choice: Choice,
         experiments: Container[str] = (),
     ) -> list[tuple[Line, Problem]]:
-        """All lines of one data set that match a selector, of rows that `_asked_first` leaves."""
+        """All lines of one data set that match a selector, of rows that `asked_first` leaves."""
         matching = self.matching(machine, wanted, choice)
         if not matching:
             return []
-        rows = _asked_first(experiments, matching)
-        # The measures of a cell, claims and figures read the same rows again.
+        rows = asked_first(experiments, matching)
         same = tuple(map(id, rows))
         if same not in self._lines:
             self._lines[same] = [
@@ -171,81 +169,46 @@ class Runs:
         points = self._curves.get(identity(row), {}).get(f"{y} over {x}", ((), ()))
         return list(zip(*points, strict=True))
 
-    def meetings(
-        self, wanted: Mapping[str, Selector], experiments: Container[str] = ()
-    ) -> list[tuple[Comparison, list[tuple[str, Line]]]]:
-        """Comparisons of the rows that match a selector, their lines with the selectors' names.
-
-        Rows of studies, and rows that `_asked_first` drops, do not take part.
-        """
-
-        def names(row: Row) -> list[str]:
-            return [name for name, selector in wanted.items() if self._matches(row, selector, {})]
-
-        matching = [[row for row in rows if names(row)] for rows in self._rows.values()]
-        left = [row for rows in matching for row in _asked_first(experiments, rows)]
-        return [
-            (
-                comparison,
-                [(name, line) for line in comparison.lines for name in names(line.rows[0])],
-            )
-            for comparison in comparisons(left)
-        ]
-
-    def value(
-        self, match: Match, measure: Columns | CurveValue, at: Mapping[str, float]
-    ) -> tuple[float, float | None] | None:
-        """Mean and deviation over the ok seeds; None where nothing was measured, or cut short."""
-        return mean_sd(self.values(match, measure, at))
-
-    def values(
-        self, match: Match, measure: Columns | CurveValue, at: Mapping[str, float]
-    ) -> list[float]:
+    def values(self, match: Match, measure: Measure, at: Mapping[str, float]) -> list[float]:
         """The values of the ok seeds that have one; none of seconds that are cut short.
 
         Training seconds are those of `training_seconds`.
         """
         if measure.trains:
             return training_seconds(match.line)
-        if isinstance(measure, Columns) and any(map(match.line.cut_short, measure.of)):
+        if any(map(match.line.cut_short, measure.of)):
             return []
         values = [self._read(row, measure, at) for row in match.line.ok]
         return [value for value in values if value is not None]
 
     def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
-        where = machine, choice.dataset, choice.variant
-        rows: Iterable[Row] = self._rows.get(where, ())
-        if wanted.methods:
-            rows = itertools.chain(*(self._by_method.get((*where, m), ()) for m in wanted.methods))
-        return [row for row in rows if self._matches(row, wanted, choice.params)]
+        key = machine, id(wanted), id(choice)
+        if key not in self._matching:
+            self._matching[key] = wanted, choice, self._match(machine, wanted, choice)
+        return self._matching[key][2]
 
-    def _matches(self, row: Row, wanted: Selector, further: Mapping[str, Any]) -> bool:
-        """Whether a row, on the selector's data set, matches it with further parameters."""
-        params = {**wanted.all_params, **further}
-        if not wanted.methods:  # any run has the size of its data, whatever its kernel
-            return self._has(row, params)
-        if row["method"] not in wanted.methods:
-            return False
-        kernel = self._params[identity(row)].get("kernel", wanted.kernel)
-        of_kernel = "kernel" in params or not wanted.kernel or kernel == wanted.kernel
-        return of_kernel and self._has(row, params)
-
-    def _has(self, row: Row, params: Mapping[str, Any]) -> bool:
-        actual = self._params[identity(row)]
-        return all(
-            name in actual
-            and any(
-                _equal(actual[name], accepted)
-                for accepted in (value if isinstance(value, list) else [value])
+    def _match(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
+        params = {**wanted.all_params, **choice.params}
+        accepted = {
+            name: value if isinstance(value, list) else [value] for name, value in params.items()
+        }
+        by_method = self._by_method.get((machine, choice.dataset, choice.variant), {})
+        # Any run has the size of its data, whatever its kernel.
+        kernel = wanted.kernel if wanted.methods and "kernel" not in params else ""
+        return [
+            row
+            for method in wanted.methods or by_method
+            for row, actual in by_method.get(method, ())
+            if (not kernel or actual.get("kernel", kernel) == kernel)
+            and all(
+                name in actual and any(_equal(actual[name], one) for one in values)
+                for name, values in accepted.items()
             )
-            for name, value in params.items()
-        )
+        ]
 
-    def _read(
-        self, row: Row, measure: Columns | CurveValue, at: Mapping[str, float]
-    ) -> float | None:
-        if isinstance(measure, CurveValue):
+    def _read(self, row: Row, measure: Measure, at: Mapping[str, float]) -> float | None:
+        if measure.curve:
             return self._on_curve(row, measure, {} if measure.pick == "end" else at)
         addends = [column(row, name) for name in measure.of]
         if not addends or any(addend is None for addend in addends):
@@ -256,7 +219,7 @@ class Runs:
             return value / divisor if divisor else None
         return value
 
-    def _on_curve(self, row: Row, measure: CurveValue, at: Mapping[str, float]) -> float | None:
+    def _on_curve(self, row: Row, measure: Measure, at: Mapping[str, float]) -> float | None:
         """The value of a curve where other curves, or the one it is over, are near `at`."""
         if of_wall_seconds(measure.curve) and contended(row):
             return None
@@ -270,7 +233,7 @@ class Runs:
         near = [
             (distance, value)
             for *place, value in points
-            if (distance := _distance(place, list(at.values()))) < _MAX_LOG_RATIO
+            if (distance := max(map(_ratio, place, at.values()))) < _MAX_LOG_RATIO
         ]
         nearest = min((distance for distance, _ in near), default=0.0)
         nearby = [value for distance, value in near if distance == nearest]
@@ -279,7 +242,7 @@ class Runs:
         return math.fsum(nearby) if measure.pick == "sum" else nearby[-1]
 
 
-def _asked_first(experiments: Container[str], rows: Sequence[Row]) -> list[Row]:
+def asked_first(experiments: Container[str], rows: Sequence[Row]) -> list[Row]:
     """The rows, without those of other commands that repeat a run of `experiments`.
 
     One run may have several rows, made with several limits.
@@ -316,17 +279,6 @@ def numbers_per_row(line: Line, problem: Problem) -> float | None:
     return kept[0] / problem.n_train if kept and problem.n_train else None
 
 
-def _nearest(
-    pairs: Iterable[tuple[Line, Problem]], memory: float | None
-) -> tuple[Line, Problem] | None:
-    """The line whose numbers per row are the most similar, by their ratio; None without any."""
-    if memory is None:
-        return None
-    numbers = [(numbers_per_row(*pair), pair) for pair in pairs]
-    distances = [(abs(math.log(kept / memory)), pair) for kept, pair in numbers if kept]
-    return min(distances, key=lambda item: item[0], default=(0.0, None))[1]
-
-
 def most_first(of_machines: Iterable[T], n_measured: Callable[[T], int]) -> list[T]:
     """The items, one for each machine, that have measured values; those with most come first."""
     return sorted(filter(n_measured, of_machines), key=n_measured, reverse=True)
@@ -342,6 +294,11 @@ def fills_cells(row: Row) -> bool:
     names = asking(row)
     studies = [name in _STUDIES or name.startswith(_TRIED_CAUSE) for name in names]
     return not names or not all(studies)
+
+
+def _order(place: Place) -> tuple[Any, ...]:
+    machine, dataset, variant = place
+    return machine.environment, machine.threads, machine.jobs or 0, dataset, variant or ""
 
 
 def identity(row: Row) -> Identity:
@@ -363,12 +320,11 @@ def preference(line: Line) -> tuple[Any, ...]:
     return bool(line.ok), version_of(line), len(line.ok), newest, line.address
 
 
-def _distance(place: Sequence[float], wanted: Sequence[float]) -> float:
-    """The largest absolute logarithm of the ratios between two places."""
-    return max(
-        0.0 if a == b else abs(math.log(a / b)) if a > 0.0 < b else math.inf
-        for a, b in zip(place, wanted, strict=True)
-    )
+def _ratio(a: float | None, b: float) -> float:
+    """The absolute logarithm of the ratio of two numbers; infinite where it has none."""
+    if a == b:
+        return 0.0
+    return abs(math.log(a / b)) if a is not None and a > 0.0 < b else math.inf
 
 
 def _equal(actual: Any, wanted: Any) -> bool:

@@ -6,7 +6,6 @@ from typing import Any
 
 from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entry import ABSENT, OTHER_MEMORY, Entry, Filled, Group
-from kbench.papers.cells.runs import made_by
 from kbench.papers.printed.causes import UNEXPLAINED, thresholds
 from kbench.papers.printed.layout import load
 from kbench.report.comparisons.cells import describe_machine
@@ -92,10 +91,9 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     foreign = sum(
         entry.printed is not None
         and entry.match is not None
-        and not made_by(table.experiments, entry.match.line)
-        for group in filled.groups
-        if not group.measure.sizes
-        for entry in group.entries
+        and not measure.sizes
+        and not filled.of_own_experiments(entry)
+        for _, measure, entry in filled.cells()
     )
     if foreign:
         lines.append(f"{foreign} cells are of rows that the table's own experiment did not make.")

@@ -8,10 +8,11 @@ within that bound. Where a term lists several cells (rival methods), the best co
 code. `decision` answers queries.
 """
 
+import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from kbench.papers.claims.outcomes import OPEN
@@ -115,9 +116,31 @@ class Claim:
     idea: "Claim | None" = None
 
     @property
-    def wording(self) -> str:
-        """Whose words the claim is in: `quoted`, `paraphrased`, or `ours`."""
-        return "ours" if self.ours else "quoted" if self.quote else "paraphrased"
+    def of_cases(self) -> Bound:
+        """The bound on the figure of a case."""
+        bound = self.case or self.holds
+        assert bound is not None
+        return bound
+
+    @cached_property
+    def sources(self) -> "list[list[list[list[Source]]]]":
+        """For each repetition its terms, of each term the rivals, of each rival what is added."""
+        return [
+            [
+                [
+                    [source(self, substituted(one, names)) for one in addends(spelt)]
+                    for spelt in term
+                ]
+                for term in self.terms
+            ]
+            for names in self.each
+        ]
+
+    @cached_property
+    def cells(self) -> "list[Source]":
+        """All cells whose runs it reads."""
+        terms = itertools.chain.from_iterable(self.sources)
+        return [cell for term in terms for rival in term for cell in rival]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,42 +185,37 @@ def claims() -> tuple[Claim, ...]:
 
 def _claim(
     *,
-    paper: str,
-    where: str,
     says: str,
     each: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]] | None = None,
     open: str = "",
-    why: str = "",
     holds: str | None = None,
     case: str | None = None,
-    idea: Mapping[str, Any] | None = None,
+    idea: dict[str, Any] | None = None,
     **given: Any,
 ) -> Claim:
     if open:
         if open not in OPEN:
             raise ValueError(f"a claim is open for one of {', '.join(OPEN)}: {says}")
-        return Claim(paper=paper, where=where, says=says, open=open, why=why, **given)
-    named = {"quantity", "quote", "ours", "unknown", "run"}
-    ((kind, terms),) = ((name, value) for name, value in given.items() if name not in named)
-    if kind not in _KINDS or holds is None or not given.get("quantity"):
-        kinds = ", ".join(_KINDS)
-        raise ValueError(f"a claim has one of {kinds}, `holds` and `quantity`: {says}")
-    shared = {"paper": paper, "where": where, "says": says, "holds": holds, "case": case}
-    shared["run"] = given.get("run", "")
+        return Claim(says=says, open=open, **given)
+    ((kind, terms),) = ((name, value) for name, value in given.items() if name in _KINDS)
+    del given[kind]
+    if holds is None or not given.get("quantity"):
+        raise ValueError(f"a claim has `holds` and `quantity`: {says}")
+    if idea is not None:
+        shared = {name: given[name] for name in ("paper", "where", "run") if name in given}
+        shared |= {"says": says, "holds": holds, "case": case, "each": each}
+        given["idea"] = _claim(**shared | idea)
     listed = terms if isinstance(terms, list) else [terms]
     claim = Claim(
-        paper=paper,
-        where=where,
         says=says,
         kind=kind,
         terms=tuple(tuple(one) if isinstance(one, list) else (one,) for one in listed),
         each=repetitions(each or {}),
         holds=Bound.of(holds),
         case=None if case is None else Bound.of(case),
-        idea=None if idea is None else _claim(**{**shared, "each": each, **idea}),
-        **{name: value for name, value in given.items() if name in named},
+        **given,
     )
-    if not all(cell.table.run for cell in sources(claim)):
+    if not all(cell.table.run for cell in claim.cells):
         raise ValueError(f"a claim that selects runs itself has `run`: {says}")
     return claim
 
@@ -235,28 +253,9 @@ def addends(spelt: Any) -> Sequence[Any]:
 
 def tables_of(claim: Claim) -> list[Table]:
     """The tables whose cells a claim names, without repetitions."""
-    names = dict.fromkeys(
-        cell.partition("|")[0].strip() for cell in _spelt(claim) if isinstance(cell, str)
-    )
-    return [paper(claim.paper).tables[name] for name in names]
+    return list({cell.table.id: cell.table for cell in claim.cells if cell.table.name}.values())
 
 
 def methods_of(claim: Claim) -> set[str]:
     """The methods whose runs a claim reads."""
-    return {method for cell in sources(claim) for method in cell.wanted.methods}
-
-
-def sources(claim: Claim) -> list[Source]:
-    """All cells whose runs a claim reads."""
-    return [source(claim, spelt) for spelt in _spelt(claim)]
-
-
-def _spelt(claim: Claim) -> list[Any]:
-    """All cells of a claim, as the file spells them."""
-    return [
-        substituted(cell, names)
-        for names in claim.each
-        for term in claim.terms
-        for spelt in term
-        for cell in addends(spelt)
-    ]
+    return {method for cell in claim.cells for method in cell.wanted.methods}

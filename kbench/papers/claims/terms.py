@@ -5,86 +5,85 @@ CPU seconds that its fit had taken; a failed one might have reached any value.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from kbench.papers.cells.cell_notes import share_of_rows
 from kbench.papers.cells.entries import entry
 from kbench.papers.cells.entry import ABSENT, SECONDS_IN, Cell, quantity_of
-from kbench.papers.cells.runs import Runs, made_by
-from kbench.papers.claims.stated import Claim, Interval, Source, addends, source
-from kbench.papers.printed.layout import (
-    Choice,
-    Columns,
-    CurveValue,
-    Growth,
-    Measure,
-    Total,
-    paper,
-    substituted,
-)
+from kbench.papers.cells.runs import Match, Runs
+from kbench.papers.claims.stated import Interval, Source
+from kbench.papers.printed.causes import MAX_RELATIVE
+from kbench.papers.printed.layout import Choice, paper
 from kbench.papers.printed.settings import stated, unnamed
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.tables import Line, Machine, began, of_seconds
+from kbench.report.comparisons.tables import Machine, of_seconds
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.
 UNKNOWN: Interval = (0.0, math.inf)
-# What makes a term differ between equal runs: seconds of training or of predictions, or an error of
-# which a quotient is taken.
-FIT, PREDICTION, ERROR = "fit", "prediction", "error"
-_NOISE = {
-    "predict_s": PREDICTION,
-    "prediction_cost": PREDICTION,
-    "prediction_cost_loop": PREDICTION,
-    "rmse": ERROR,
-    "mae": ERROR,
-    "kernel_error": ERROR,
-}
+# The largest factor by which seconds of equal runs differed: 46 runs of LDKL and MEKA were repeated
+# a day later on the same idle machine. A smaller one decides more claims, and some of them wrongly.
+OFF_SECONDS = 1.88
+# The factor by which two values of RMSE or of a kernel error may differ and count as equal.
+OFF_ERRORS = 1.0 + MAX_RELATIVE
+# Test rows of a difference that chance may decide, whatever rows they are: of five rows that one of
+# two models alone has right, all are the same model's by chance once in sixteen (sign test).
+CHANCE_ROWS = 5
+
+_TIMES = ("prediction_cost", "prediction_cost_loop")
+_ERRORS = ("rmse", "mae", "kernel_error")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Term:
     """The printed and measured value of one term in the paper's unit, and the runs behind it.
 
-    Without runs it is not `matched`; `absent` says that there are no data to make them with, and
-    `stand_in` that the runs are of other data than the paper's, whose rows are `share` times the
-    paper's where both numbers are known. `by_experiment` says whether the experiments of its table
-    asked for one of the runs, and `starts` when they began. `noise` is what makes it differ between
-    equal runs, and `row` what one test row counts for, of an accuracy or an error. `unknown` are
-    settings of the runs that the paper does not state.
+    Attributes
+    ----------
+    printed, measured : Interval, optional
+    sign : int
+        1 if more is better, else -1.
+    unit : str
+    why : str
+        Why there is no value.
+    absent : bool
+        Whether there are no data to make the runs with.
+    data : str
+        The data set of the runs.
+    keys : tuple of str
+        The runs; empty if there are none.
+    share : float, optional
+        Our rows over the paper's, where both are known and differ.
+    stand_in : bool
+        Whether the runs are of other data than the paper's.
+    unknown : str
+        Settings of the runs that the paper does not state.
+    factor, chance : float
+        By what equal runs may differ: a factor of seconds and errors, and what `CHANCE_ROWS` test
+        rows count for, of an accuracy or an error.
     """
 
     printed: Interval | None
     measured: Interval | None = None
     sign: int
+    unit: str = ""
     why: str = ""
-    matched: bool = False
     absent: bool = False
     data: str = ""
-    unit: str = ""
     keys: tuple[str, ...] = ()
-    runs: int = 0
-    by_experiment: bool = False
-    starts: tuple[float, ...] = ()
-    noise: str = ""
-    row: float = 0.0
     share: float | None = None
     stand_in: bool = False
     unknown: str = ""
+    factor: float = 1.0
+    chance: float = 0.0
 
 
 def terms_of(
-    claim: Claim, names: Mapping[str, Any], runs: Runs, machine: Machine | None
+    terms: Sequence[Sequence[Sequence[Source]]], runs: Runs, machine: Machine | None
 ) -> list[Term]:
     """The terms of one repetition, on the first data set on which all of them have a value."""
-    terms = [
-        [[source(claim, substituted(cell, names)) for cell in addends(spelt)] for spelt in term]
-        for term in claim.terms
-    ]
-    (data,) = {cell.data for term in terms for cells in term for cell in cells}
+    of = terms[0][0][0]
     answers = []
-    for choice in paper(claim.paper).data[data]:
+    for choice in paper(of.table.paper).data[of.data]:
         values = [
             [_added([_value(cell, runs, machine, choice) for cell in cells]) for cells in term]
             for term in terms
@@ -97,7 +96,7 @@ def terms_of(
         answers,
         key=lambda terms: (
             sum(term.measured is not None for term in terms),
-            sum(term.matched for term in terms),
+            sum(bool(term.keys) for term in terms),
         ),
     )
 
@@ -106,117 +105,94 @@ def _added(terms: Sequence[Term]) -> Term:
     """Several cells added up, as one term."""
     if len(terms) == 1:
         return terms[0]
-    lacking = next((term for term in terms if term.measured is None), None)
+    lacking = next((term for term in terms if term.measured is None), terms[0])
     return replace(
-        lacking or terms[0],
-        printed=_sum_of([term.printed for term in terms]),
-        measured=_sum_of([term.measured for term in terms]),
+        lacking,
+        printed=_ends([term.printed for term in terms], math.fsum),
+        measured=_ends([term.measured for term in terms], math.fsum),
         keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
-        starts=tuple(start for term in terms for start in term.starts),
     )
-
-
-def _sum_of(values: Sequence[Interval | None]) -> Interval | None:
-    """The sum of intervals; None if one of them is not known."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    lows, highs = zip(*known, strict=True)
-    return math.fsum(lows), math.fsum(highs)
 
 
 def _best(terms: Sequence[Term]) -> Term:
     """The best printed and the best measured value of several cells, as one term."""
     if len(terms) == 1:
         return terms[0]
-    sign = terms[0].sign
-    printed = _best_of([term.printed for term in terms if term.printed is not None], sign)
-    absent = next((term for term in terms if not term.matched), None)
-    known = [term for term in terms if term.measured is not None]
-    if absent is not None or not known:
-        return replace(absent or terms[0], printed=printed)
-    measured = _best_of([term.measured or UNKNOWN for term in terms], sign)
-    best = max(known, key=lambda term: sign * term.measured[0] if term.measured else -math.inf)
-    return replace(best, printed=printed, measured=measured)
+    best: Callable[[Sequence[float]], float] = max if terms[0].sign > 0 else min
+    printed = _ends([term.printed for term in terms if term.printed is not None], best)
+    without_runs = next((term for term in terms if not term.keys), None)
+    known = {term.measured[0]: term for term in reversed(terms) if term.measured is not None}
+    if without_runs is not None or not known:
+        return replace(without_runs or terms[0], printed=printed)
+    measured = _ends([term.measured or UNKNOWN for term in terms], best)
+    return replace(known[best(list(known))], printed=printed, measured=measured)
 
 
-def _best_of(values: Sequence[Interval], sign: int) -> Interval | None:
-    """The interval of the best of several values."""
-    if not values:
+def _ends(
+    values: Sequence[Interval | None], combined: Callable[[Sequence[float]], float]
+) -> Interval | None:
+    """The intervals combined at both ends; None if one of them is not known, or there is none."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
         return None
-    best = max if sign > 0 else min
-    lows, highs = zip(*values, strict=True)
-    return best(lows), best(highs)
+    lows, highs = zip(*known, strict=True)
+    return combined(lows), combined(highs)
 
 
 def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) -> Term:
     """The term of one cell, on one of the data sets that stand for the paper's."""
-    table = cell.table
-    entry_of_cell = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
+    found = entry(Cell(cell.table, runs, machine, cell.row, cell.column, choice), cell.measure)
     quantity = quantity_of(cell.measure)
-    in_paper, unit = None, "%" if quantity.title.endswith("%") else ""
-    if entry_of_cell.printed is not None:
-        unit = "s" if entry_of_cell.printed.unit in SECONDS_IN else entry_of_cell.printed.unit
-        in_paper = _scaled(
-            entry_of_cell.printed.interval, SECONDS_IN.get(entry_of_cell.printed.unit, 1.0)
-        )
-    match = entry_of_cell.match
-    if match is None:
-        missing = f'no rows: "kbench -m {table.run}"'
+    term = Term(printed=None, sign=quantity.sign, unit="%" if quantity.title.endswith("%") else "")
+    if found.printed is not None:
+        seconds = SECONDS_IN.get(found.printed.unit)
+        unit = "s" if seconds else found.printed.unit
+        term = replace(term, printed=_scaled(found.printed.interval, seconds or 1.0), unit=unit)
+    if found.match is None:
+        missing = f'no rows: "kbench -m {cell.table.run}"'
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
-        return Term(printed=in_paper, sign=quantity.sign, why=why, absent=cell.absent, unit=unit)
-    where = title(match.problem)
-    share = share_of_rows(table, cell.data, match)
-    why, measured = "", None if entry_of_cell.least is None else (entry_of_cell.least, math.inf)
-    if entry_of_cell.value is not None:
-        measured = entry_of_cell.value, entry_of_cell.value
-    else:
-        why = f"{match.line.method} on {where}: {entry_of_cell.status or 'no value'}"
-    return Term(
-        printed=in_paper,
+        return replace(term, why=why, absent=cell.absent)
+    where, method = title(found.match.problem), found.match.line.method
+    measured = None if found.least is None else (found.least, math.inf)
+    if found.value is not None:
+        measured = found.value, found.value
+    factor, chance = _noise(cell, found.match)
+    return replace(
+        term,
         measured=_scaled(measured, quantity.factor),
-        sign=quantity.sign,
-        why=why,
-        matched=True,
+        why="" if found.value is not None else f"{method} on {where}: {found.status or 'no value'}",
         data=where,
-        unit=unit,
-        keys=tuple(row["key"] for row in entry_of_cell.rows),
-        runs=entry_of_cell.n or sum(row["status"] == "ok" for row in entry_of_cell.rows),
-        by_experiment=made_by(table.experiments, match.line),
-        starts=tuple(map(began, entry_of_cell.rows)),
-        noise=_noise(cell.measure, cell),
-        row=_row(cell.measure, match.problem.n_test) * quantity.factor,
-        share=share,
-        stand_in=entry_of_cell.stand_in or share is not None,
-        unknown=_unknown(cell, match.line),
+        keys=tuple(row["key"] for row in found.rows),
+        share=found.share,
+        stand_in=found.stand_in,
+        unknown=_unknown(cell, found.match),
+        factor=factor,
+        chance=chance * quantity.factor,
     )
 
 
-def _unknown(cell: Source, line: Line) -> str:
+def _unknown(cell: Source, match: Match) -> str:
     """The settings of the runs that neither the paper nor the query states."""
+    line, asked = match.line, cell.wanted.all_params
     of = stated(cell.table, cell.column, line.method)
-    asked = cell.wanted.all_params
     names = ", ".join(name for name in (unnamed(of, line) if of else ()) if name not in asked)
     return f"the paper does not state {names} of {line.method}" if names else ""
 
 
-def _row(measure: Measure, n_test: int | None) -> float:
-    """What one test row counts for, of accuracies and errors."""
-    columns = measure.of if isinstance(measure, Columns) else ()
-    if isinstance(measure, CurveValue):
-        columns = (measure.curve,)
-    return 1.0 / n_test if n_test and columns and {"accuracy", "error"}.issuperset(columns) else 0.0
-
-
-def _noise(measure: Measure, cell: Source) -> str:
-    """What makes a measure differ between equal runs; empty of counts."""
-    if isinstance(measure, Total):
-        assert cell.wanted.table is not None
-        other = paper(cell.table.paper).tables[cell.wanted.table]
-        return _noise(other.measures[measure.part], cell)
-    if not isinstance(measure, Columns) or isinstance(measure, Growth):
-        return ""
-    return _NOISE.get(measure.of[0], FIT if all(map(of_seconds, measure.of)) else "")
+def _noise(cell: Source, match: Match) -> tuple[float, float]:
+    """By what a measure differs between equal runs: a factor, and what chance decides."""
+    measure = cell.measure
+    if measure.total:
+        table = paper(cell.table.paper).tables[cell.wanted.table or ""]
+        measure = table.measures[measure.total]
+    columns = measure.of or (measure.curve,)
+    n_test = match.problem.n_test
+    if {"accuracy", "error"}.issuperset(columns):
+        return 1.0, CHANCE_ROWS / n_test if n_test else 0.0
+    if columns[0] in _ERRORS:
+        return OFF_ERRORS, 0.0
+    timed = columns[0] in _TIMES or all(map(of_seconds, measure.of))
+    return (OFF_SECONDS if measure.of and timed else 1.0), 0.0
 
 
 def _scaled(values: Interval | None, factor: float) -> Interval | None:

@@ -2,13 +2,12 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kbench.papers.claims.decision import Verdict, in_words
 from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
-from kbench.papers.claims.stated import Bound, Claim
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.sheet import Sheet
 
@@ -22,8 +21,8 @@ _MEANINGS = " ".join(f"{str(one).capitalize()}: {one.means}." for one in OUTCOME
 
 VERDICT_COLUMNS = ["paper", "where", "claim", "verdict", "reason", "printed", "figure", "unit"]
 VERDICT_COLUMNS += ["bounded", "idea", "worst", "kept", "own", "answered", "asked", "why"]
-VERDICT_COLUMNS += ["wording", "quote", "quantity", "bound", "data", "shares", "runs"]
-VERDICT_COLUMNS += ["environment", "threads", "elsewhere", "keys"]
+VERDICT_COLUMNS += ["wording", "quote", "quantity", "bound", "data", "shares"]
+VERDICT_COLUMNS += ["environment", "threads", "keys"]
 
 # Characters of the longest verdict and between two columns in the terminal; lines of a screen.
 _OUTCOME, _GAP, _SCREEN = 22, 2, 44
@@ -72,15 +71,14 @@ def detail(verdict: Verdict) -> list[str]:
     if claim.quantity:
         said.append(f"The figure: {claim.quantity}. {claimed_bound(verdict)}")
     if verdict.why:
-        said.append(f"{verdict.outcome}: {verdict.why}.".capitalize())
+        outcome = str(verdict.outcome)
+        said.append(f"{outcome[0].upper()}{outcome[1:]}: {verdict.why}.")
     if verdict.answered and verdict.asked > 1:
         cases = f"Rows of the paper's own data answer {verdict.own} of {verdict.asked} cases"
         kept = f", of which {verdict.kept} keep the bound" if verdict.own else ""
         said.append(f"{cases}{kept}; rows of any data answer {verdict.answered}.")
     if verdict.machine is not None and verdict.answered:
         said.append(f"The rows are of environment {verdict.machine.environment}.")
-    if verdict.elsewhere:
-        said.append(f"Other machines: {verdict.elsewhere}.")
     if verdict.idea is not None:
         figure = _figure(verdict.idea) or verdict.idea.why
         said.append(f"The idea alone: {verdict.idea.claim.quantity}: {figure}.")
@@ -92,8 +90,13 @@ def claimed_bound(verdict: Verdict) -> str:
     holds = verdict.claim.holds
     if holds is None:
         return ""
-    every = " in every case" if verdict.asked > 1 and verdict.claim.case is None else ""
-    return f"The claim holds if it is {_limit(verdict, holds)}{every}."
+    limit, every = f"{holds.limit:g} {verdict.unit}".strip(), ""
+    if verdict.claim.case is not None:
+        limit = f"{100 * holds.limit:g} % of the cases"
+    elif verdict.asked > 1:
+        every = " in every case"
+    least = "at least" if holds.sign == ">=" else "at most"
+    return f"The claim holds if it is {least} {limit}{every}."
 
 
 def counted(verdicts: Iterable[Verdict]) -> str:
@@ -121,43 +124,53 @@ def of_papers(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     return {name: several for name, several in grouped.items() if several}
 
 
-def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]:
-    """A sheet for each paper and one for our own questions, with all that is said of a claim."""
+def sheets(
+    verdicts: Sequence[Verdict], width: int | None = None, *, details: bool = True
+) -> list[Sheet]:
+    """A sheet for each paper and one for our own questions, at most `width` characters wide.
+
+    Without `details` a claim has one line, or two where a paper still fits on `_SCREEN` lines.
+    """
     made = []
     for name, several in of_papers(verdicts).items():
-        header = ["verdict", "claim", "printed", "measured", "idea alone", "data"]
-        rows = []
-        for verdict in several:
-            words = line(verdict)
-            says = f"{words.claim} {' '.join(detail(verdict))}"
-            cells = [words.verdict, says, words.printed, words.measured, words.idea, words.data]
-            rows += [cells] if width is None else _broken(cells, width)
-        if width is not None:
-            header = ["verdict", "claim", "printed", "measured", "idea", "data"]
-        made.append(Sheet(f"{name}: claims", len(header), header, rows, [f"{counted(several)}."]))
-    if made:
+        header = ["verdict", "claim", "printed", "measured", "idea alone"]
+        if width is None:
+            header, n_words = [*header, "data"], len(header) + 1
+            rows = [_in_full(verdict) for verdict in several]
+        else:
+            rows, n_words = _wrapped(several, width, details=details), 2
+        own = sum(0 < verdict.own == verdict.asked for verdict in several)
+        note = f"{counted(several)}; {own} of {len(several)} on the paper's own data."
+        made.append(Sheet(f"{name}: claims", n_words, header, rows, [note]))
+    if made and details:
         made[-1].notes.append(f"{LEGEND} {_MEANINGS}")
     return made
 
 
-def overview(verdicts: Sequence[Verdict], width: int) -> list[Sheet]:
-    """One line a claim, two where they fit: a paper is a screen of `_SCREEN` lines."""
-    made = []
-    for name, several in of_papers(verdicts).items():
-        header = ["verdict", "claim", "printed", "measured", "idea alone"]
-        cells = [line(verdict) for verdict in several]
-        figures = [[_short(f) for f in (one.printed, one.figure, one.idea)] for one in cells]
-        taken = [max(map(len, column)) for column in zip(*figures, header[2:], strict=True)]
-        room = max(width - _OUTCOME - sum(taken) - 4 * _GAP, 20)
-        most = 2 if 2 * len(several) <= _SCREEN else 1
-        rows = []
-        for one, said in zip(cells, figures, strict=True):
-            first, *rest = textwrap.wrap(one.claim, room, max_lines=most, placeholder=" …")
-            rows += [[one.verdict, first, *said], *(["", text, "", "", ""] for text in rest)]
-        own = sum(0 < verdict.own == verdict.asked for verdict in several)
-        note = f"{counted(several)}; {own} of {len(several)} on the paper's own data."
-        made.append(Sheet(f"{name}: claims", 2, header, rows, [note]))
-    return made
+def _in_full(verdict: Verdict) -> list[str]:
+    words = line(verdict)
+    says = f"{words.claim} {' '.join(detail(verdict))}"
+    return [words.verdict, says, words.printed, words.measured, words.idea, words.data]
+
+
+def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[list[str]]:
+    """The lines of claims, with their details below them; figures are shortened."""
+    cells = [line(verdict) for verdict in verdicts]
+    figures = [[_short(f) for f in (one.printed, one.figure, one.idea)] for one in cells]
+    names = ("printed", "measured", "idea alone")
+    taken = [max(map(len, column)) for column in zip(*figures, names, strict=True)]
+    room = max(width - _OUTCOME - sum(taken) - 4 * _GAP, 20)
+    most = 2 if 2 * len(verdicts) <= _SCREEN else 1
+    rows = []
+    for verdict, one, said in zip(verdicts, cells, figures, strict=True):
+        lines = textwrap.wrap(
+            one.claim, room, max_lines=None if details else most, placeholder=" …"
+        )
+        if details:
+            measured = f"Measured: {one.measured}; {one.data}." if one.measured else ""
+            lines += textwrap.wrap(" ".join([*detail(verdict), measured]), room)
+        rows += [[one.verdict, lines[0], *said], *(["", text, "", "", ""] for text in lines[1:])]
+    return rows
 
 
 def _short(figure: str) -> str:
@@ -169,81 +182,55 @@ def _short(figure: str) -> str:
     return figure.partition(" to ")[0].strip()
 
 
-def _broken(cells: Sequence[str], width: int) -> list[list[str]]:
-    """A line of cells as lines of at most `width` characters."""
-    beside = [_OUTCOME, 9, 18, 9, 18]
-    claim = width - sum(beside) - _GAP * len(beside)
-    widths = [beside[0], claim, *beside[1:]]
-    if claim < 26:  # the figures stand below the claim on a narrow terminal
-        names = ("printed", "measured", "idea alone", "data")
-        said = [f"{name}: {cell}" for name, cell in zip(names, cells[2:], strict=True) if cell]
-        cells = [cells[0], f"{cells[1]} {'; '.join(said)}", "", "", "", ""]
-        widths = [_OUTCOME, width - _OUTCOME - 6 * _GAP - 32, 7, 8, 4, 4]
-    wrapped = [textwrap.wrap(cell, room) for cell, room in zip(cells, widths, strict=True)]
-    height = max(map(len, wrapped))
-    return [[part[i] if i < len(part) else "" for part in wrapped] for i in range(height)]
-
-
 def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """One record for each claim, nothing rounded."""
-    return [dict(zip(VERDICT_COLUMNS, _record(verdict), strict=True)) for verdict in verdicts]
+    return [_record(verdict) for verdict in verdicts]
 
 
-def _record(verdict: Verdict) -> list[Any]:
-    claim, figures, machine = verdict.claim, verdict.figures, verdict.machine
+def _record(verdict: Verdict) -> dict[str, Any]:
+    claim, machine, shares = verdict.claim, verdict.machine, verdict.shares
     figure, bounded = _end(verdict)
-    idea = verdict.idea and _end(verdict.idea)[0]
-    shares: Mapping[str, float | None] = verdict.shares
-    known = "; ".join(f"{name}={share}" for name, share in shares.items() if share is not None)
-    wording = "ours" if claim.ours else "quoted" if claim.quote else "paraphrased"
-    return [
-        claim.paper,
-        claim.where,
-        claim.says,
-        verdict.outcome.word,
-        verdict.outcome.reason,
-        verdict.printed and _nearer(claim, verdict.printed),
-        figure,
-        verdict.unit,
-        bounded,
-        idea,
-        verdict.worst if figures else "",
-        verdict.kept,
-        verdict.own,
-        verdict.answered,
-        verdict.asked,
-        verdict.why,
-        wording,
-        claim.quote,
-        claim.quantity,
-        claimed_bound(verdict),
-        "; ".join(shares),
-        known,
-        " ".join(map(str, verdict.counts)),
-        machine and machine.environment,
-        machine and machine.threads,
-        verdict.elsewhere,
-        " ".join(verdict.keys),
-    ]
+    return {
+        "paper": claim.paper,
+        "where": claim.where,
+        "claim": claim.says,
+        "verdict": verdict.outcome.word,
+        "reason": verdict.outcome.reason,
+        # The finite end of a printed figure, which a limit such as `>300000` opens on one side.
+        "printed": verdict.printed and claim.holds and claim.holds.worst(verdict.printed),
+        "figure": figure,
+        "unit": verdict.unit,
+        "bounded": bounded,
+        "idea": verdict.idea and _end(verdict.idea)[0],
+        "worst": verdict.worst if verdict.figures else "",
+        "kept": verdict.kept,
+        "own": verdict.own,
+        "answered": verdict.answered,
+        "asked": verdict.asked,
+        "why": verdict.why,
+        "wording": "ours" if claim.ours else "quoted" if claim.quote else "paraphrased",
+        "quote": claim.quote,
+        "quantity": claim.quantity,
+        "bound": claimed_bound(verdict),
+        "data": "; ".join(shares),
+        "shares": "; ".join(f"{name}={one}" for name, one in shares.items() if one is not None),
+        "environment": machine and machine.environment,
+        "threads": machine and machine.threads,
+        "keys": " ".join(verdict.keys),
+    }
 
 
 def _end(verdict: Verdict) -> tuple[float | None, str]:
     """The end of the figure that decides, and which bound it is of what runs would reach."""
     if verdict.figures is None:
         return None, ""
-    assert verdict.claim.holds is not None
     low, high = verdict.figures
     bound = verdict.claim.holds
+    assert bound is not None
     end = bound.best((low, high)) if verdict.outcome is FAILS else bound.worst((low, high))
     if low == high:
         return end, ""
     return end, "at least" if end == low else "at most"
-
-
-def _nearer(claim: Claim, printed: tuple[float, float]) -> float:
-    """The finite end of a printed figure, which a limit such as `>300000` opens on one side."""
-    assert claim.holds is not None
-    return claim.holds.worst(printed)
 
 
 def _figure(verdict: Verdict) -> str:
@@ -257,10 +244,3 @@ def _words(verdict: Verdict, figures: tuple[float, float]) -> str:
     if holds is not None:
         limit = holds.limit * (100.0 if verdict.claim.case is not None else 1.0)
     return in_words(figures, verdict.unit, limit)
-
-
-def _limit(verdict: Verdict, bound: Bound) -> str:
-    of_cases = verdict.claim.case is not None
-    number = f"{100 * bound.limit:g} % of the cases" if of_cases else f"{bound.limit:g}"
-    unit = "" if of_cases else verdict.unit
-    return f"{'at least' if bound.sign == '>=' else 'at most'} {number} {unit}".strip()

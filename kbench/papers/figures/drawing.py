@@ -13,7 +13,7 @@ from typing import Any
 
 from kbench.papers.cells.entry import ABSENT
 from kbench.papers.cells.growth import exponent
-from kbench.papers.cells.runs import Runs, most_first
+from kbench.papers.cells.runs import Runs
 from kbench.papers.figures.figure import Figure, figures
 from kbench.papers.figures.panels import Drawn, drawn
 from kbench.papers.printed.layout import PAPERS, paper
@@ -64,122 +64,88 @@ def drawings(
     """
     made = []
     for figure in figures():
-        if figure.paper not in papers:
-            continue
-        by_machine = [(machine, drawn(figure, runs, machine)) for machine in runs.machines]
-        shown = most_first(by_machine, lambda pair: _n_lines(pair[1]))
-        # Without any points, the machine that has lines which are left out as disturbed.
-        shown = shown or [pair for pair in by_machine if pair[1]][:1]
-        on_machines = []
-        for panel in figure.panels:
-            drawn_there = [(m, d) for m, panels in shown for d in panels if d.panel is panel]
-            if drawn_there:
-                most = max(drawn_there, key=lambda p: (_n_lines([p[1]]), p[1].n_all_runs))
-                on_machines.append(most)
-        made.append(_drawing(figure, on_machines, len(shown), environments))
+        if figure.paper in papers:
+            panels = [
+                max(
+                    (drawn(figure, panel, runs, machine) for machine in runs.machines),
+                    key=lambda one: (len(one.shown), one.n_runs, len(one.chosen)),
+                    default=None,
+                )
+                for panel in figure.panels
+            ]
+            with_rows = [panel for panel in panels if panel is not None and panel.chosen]
+            made.append(_drawing(figure, with_rows, environments))
     return made
 
 
-def _n_lines(panels: Sequence[Drawn]) -> int:
-    """Number of lines that have points."""
-    return sum(bool(line) for panel in panels for line in panel.points.values())
-
-
-def _machines(
-    on_machines: Sequence[tuple[Machine, Drawn]], n_machines: int, environments: Mapping[str, Any]
-) -> list[str]:
-    """Where seconds and memory of a figure were measured, and on how many machines it has rows.
-
-    Parameters
-    ----------
-    on_machines : sequence of (Machine, Drawn)
-        The panels with their machines.
-    n_machines : int
-        Number of machines on which the figure has points.
-    """
-    remarks = []
-    panels: dict[Machine, list[str]] = {}
-    for machine, panel in on_machines:
-        panels.setdefault(machine, []).append(panel.panel.title)
-    if any(panel.depends_on_machine for _, panel in on_machines):
-        for machine, titles in panels.items():
-            which = f"{'; '.join(dict.fromkeys(titles))}: " if len(panels) > 1 else ""
-            remarks.append(f"{which}measured on {describe_machine(machine, environments)}")
-    if n_machines > 1:
-        which = "a panel is of the one with most of its lines"
-        remarks.append(f"rows of {n_machines} machines; {which}")
-    return remarks
-
-
-def _drawing(
-    figure: Figure,
-    on_machines: Sequence[tuple[Machine, Drawn]],
-    n_machines: int,
-    environments: Mapping[str, Any],
-) -> Drawing:
-    drawn_panels = [panel for _, panel in on_machines]
-    panels = [panel for panel in drawn_panels if panel.has_points]
-    charts = tuple(_chart(figure, panel) for panel in panels)
+def _drawing(figure: Figure, panels: Sequence[Drawn], environments: Mapping[str, Any]) -> Drawing:
+    shown = [panel for panel in panels if panel.shown]
     entries: dict[str, Style] = {}
     if not figure.exponents and not figure.heat and not figure.image:
-        for panel in panels:
+        for panel in shown:
             for label, style in _styles(panel).items():
                 if panel.points.get(label) or panel.stopped.get(label):
                     entries.setdefault(label, style)
-    named = {machine.environment for machine, panel in on_machines if panel.depends_on_machine}
-    return Drawing(
-        figure,
-        charts,
-        tuple(entries.items()),
-        (*_machines(on_machines, n_machines, environments), *_remarks(figure, drawn_panels)),
-        tuple(sorted(named)),
-    )
+    charts = tuple(_chart(figure, panel) for panel in shown)
+    timed = [panel for panel in shown if panel.depends_on_machine]
+    remarks = (*_machines(timed, environments), *_remarks(figure, panels))
+    named = sorted({panel.machine.environment for panel in timed})
+    return Drawing(figure, charts, tuple(entries.items()), remarks, tuple(named))
+
+
+def _machines(timed: Sequence[Drawn], environments: Mapping[str, Any]) -> list[str]:
+    """Where the seconds and the memory of panels were measured."""
+    titles: defaultdict[Machine, list[str]] = defaultdict(list)
+    for panel in timed:
+        titles[panel.machine].append(panel.panel.title)
+    return [
+        (f"{'; '.join(dict.fromkeys(of))}: " if len(titles) > 1 else "")
+        + f"measured on {describe_machine(machine, environments)}"
+        for machine, of in titles.items()
+    ]
 
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     """Which panels and lines are not drawn, and why; of how many runs the others are."""
-    shown = [panel.panel for panel in panels]
-    absent, without_rows = [], []
-    for panel in figure.panels:
-        if panel not in shown:
-            if panel.data in paper(figure.paper).absent:
-                absent.append(panel.data)
-            else:
-                without_rows.append(panel.title)
+    with_rows = [panel.panel for panel in panels]
+    without = [panel for panel in figure.panels if panel not in with_rows]
+    not_present = paper(figure.paper).absent
+    absent = [panel.data for panel in without if panel.data in not_present]
+    no_rows = [panel.title for panel in without if panel.data not in not_present]
     remarks = []
     if absent:
         remarks.append(f"{ABSENT}: {', '.join(dict.fromkeys(absent))}")
-    if without_rows:
-        which = f" of {'; '.join(dict.fromkeys(without_rows))}" if panels or absent else ""
-        remarks.append(f'too few rows{which}: run "kbench -m {figure.run}"')
+    if no_rows:
+        which = f" of {'; '.join(dict.fromkeys(no_rows))}" if panels or absent else ""
+        remarks.append(f'no rows{which}: run "kbench -m {figure.run}"')
     remarks += _lacking(panels)
-    for drawn_panel in panels:
-        if drawn_panel.disturbed:
-            names = ", ".join(drawn_panel.disturbed)
-            where = f"{drawn_panel.panel.title}, {names}"
-            remarks.append(f"{where}: other processes disturbed these wall seconds")
-    if n_contended := sum(drawn_panel.n_contended for drawn_panel in panels):
+    if n_contended := sum(panel.n_contended for panel in panels):
         runs = "one run" if n_contended == 1 else f"{n_contended} runs"
         remarks.append(f"other processes disturbed {runs}, whose seconds may be too many")
-    n_seeds = max((drawn_panel.n_seeds for drawn_panel in panels), default=1)
-    if n_seeds > 1:
-        remarks.append(f"a curve is that of the first seed, of up to {n_seeds}")
-    if n_runs := max((drawn_panel.n_runs for drawn_panel in panels), default=0):
-        means = "every point is one run" if n_runs == 1 else f"means of up to {n_runs} runs"
+    # A curve is that of one seed, any other point the mean of several.
+    counts: dict[bool, list[int]] = {True: [], False: []}
+    for panel in panels:
+        for label, line in panel.shown.items():
+            is_curve = bool(line.y.curve or (line.x.curve and not figure.heat))
+            counts[is_curve] += [len(one.ok) for one, _ in panel.chosen[label]]
+    of_curves, of_points = (max(counts[kind], default=0) for kind in (True, False))
+    if of_curves > 1:
+        remarks.append(f"a curve is that of the first seed, of up to {of_curves}")
+    if of_points:
+        means = "every point is one run" if of_points == 1 else f"means of up to {of_points} runs"
         remarks.append(means)
     return tuple(remarks)
 
 
 def _lacking(panels: Sequence[Drawn]) -> list[str]:
-    """The lines of the charts that have no points, with the panels and the reason."""
-    shown = [panel for panel in panels if panel.has_points]
+    """The lines that have no points, with the panels and the reason."""
     titles: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for panel in shown:
+    for panel in panels:
         for why in dict.fromkeys(panel.lacking.values()):
             names = "; ".join(label for label, reason in panel.lacking.items() if reason == why)
             titles[why, names].append(panel.panel.title)
     return [
-        ("" if len(of) == len(shown) else f"{'; '.join(dict.fromkeys(of))}: ")
+        ("" if len(of) == len(panels) else f"{'; '.join(dict.fromkeys(of))}: ")
         + f"not drawn, {why}: {names}"
         for (why, names), of in titles.items()
     ]
@@ -224,11 +190,11 @@ def _label(figure: Figure, panel: Drawn) -> str:
 
 def _styles(panel: Drawn) -> Mapping[str, Style]:
     """The style of each line: that of its method, or one for each line if a method has several."""
-    if len(set(panel.methods.values())) < len(panel.methods):
-        return distinct([panel.methods])
-    known = method_styles()
-    further = distinct([list(panel.methods.values())], known)
-    return {label: further[method] for label, method in panel.methods.items()}
+    methods = {label: line.wanted.methods[0] for label, line in panel.panel.lines.items()}
+    if len(set(methods.values())) < len(methods):
+        return distinct([methods])
+    further = distinct([list(methods.values())], method_styles())
+    return {label: further[method] for label, method in methods.items()}
 
 
 def _lines(figure: Figure, panel: Drawn) -> Chart:

@@ -5,75 +5,63 @@ curve, or one setting on data sets of several sizes. A front keeps only the sett
 setting of the method beats in both cost and score.
 """
 
+import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any
 
-from kbench.papers.cells.readings import column, least_seconds, mean_of
-from kbench.papers.cells.runs import Runs
+from kbench.papers.cells.readings import column, least_seconds, mean_of, of_wall_seconds
+from kbench.papers.cells.runs import Runs, made_by, preference, version_of
 from kbench.papers.figures.figure import Axis, Figure, Panel, PanelLine
-from kbench.papers.figures.selection import (
-    Chosen,
-    choose,
-    is_disturbed,
-    n_contended,
-)
-from kbench.papers.printed.layout import paper
+from kbench.papers.printed.layout import Choice, paper
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import QUANTITIES
-from kbench.report.comparisons.tables import Line, Machine, Problem, mean_sd
+from kbench.report.comparisons.tables import Line, Machine, Problem, contended, mean_sd
 
 Point = tuple[float, float, float]  # x, y, standard deviation of y; in maps the value at (x, y)
 Points = Mapping[str, Sequence[Point]]  # by the label of the line
+# The runs of a line: a `Line` for each setting, and the problem that it is of.
+Pairs = Sequence[tuple[Line, Problem]]
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A panel with its points.
+    """A panel with its points on one machine.
 
     Attributes
     ----------
     panel : Panel
+    machine : Machine
     data : str
         The data set of kbench that the points are of.
+    chosen : mapping
+        Label of a line -> its runs.
     points : mapping
         Label of a line -> its points.
     stopped : mapping
         Label -> runs that were stopped at their limit: the abscissa, and the least seconds they
         take.
-    methods : mapping
-        Label -> method.
-    disturbed : sequence of str
-        Lines over wall seconds that are left out because other processes disturbed all their runs.
-    n_seeds : int
-        Largest number of seeds of a line of which one seed's curve is drawn.
-    n_contended : int
-        Runs whose seconds are drawn although other processes disturbed them.
-    lacking : mapping
-        Label of a line without points -> why it has none.
-    n_runs : int
-        Largest number of runs whose mean a point is; 0 if all lines are curves.
-    n_all_runs : int
-        Number of all runs of the lines with points.
     """
 
     panel: Panel
+    machine: Machine
     data: str = ""
+    chosen: Mapping[str, Pairs] = field(default_factory=dict)
     points: Points = field(default_factory=dict)
-    stopped: Mapping[str, list[tuple[float, float]]] = field(default_factory=dict)
-    methods: Mapping[str, str] = field(default_factory=dict)
-    disturbed: Sequence[str] = ()
-    n_seeds: int = 1
-    n_contended: int = 0
-    lacking: Mapping[str, str] = field(default_factory=dict)
-    n_runs: int = 0
-    n_all_runs: int = 0
+    stopped: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
 
     @property
-    def has_points(self) -> bool:
-        return any(self.points.values())
+    def shown(self) -> dict[str, PanelLine]:
+        """The lines that have points."""
+        return {label: line for label, line in self.panel.lines.items() if self.points.get(label)}
+
+    @property
+    def n_runs(self) -> int:
+        """Number of ok runs of the lines that have points."""
+        return sum(len(line.ok) for label in self.shown for line, _ in self.chosen[label])
 
     @property
     def depends_on_machine(self) -> bool:
@@ -84,153 +72,148 @@ class Drawn:
             for label, line in self.panel.lines.items()
         )
 
-
-def drawn(figure: Figure, runs: Runs, machine: Machine) -> list[Drawn]:
-    """The panels that have points on a machine, or lines that are left out as disturbed."""
-    panels = [
-        (_over_sizes if panel.x.size else _on_one_set)(figure, panel, runs, machine)
-        for panel in figure.panels
-    ]
-    return [panel for panel in panels if panel.has_points or panel.disturbed]
-
-
-def _on_one_set(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
-    """The panel of the first data set on which most lines have points."""
-    best = Drawn(panel)
-    for choice in paper(figure.paper).data[panel.data]:
-        chosen = choose(figure, panel, runs, machine, (choice,))
-        measured = {
-            label: sorted(
-                point
-                for runs_of_setting, _ in chosen[label]
-                for point in _points(figure, line, runs_of_setting, runs)
-            )
-            for label, line in panel.lines.items()
+    @property
+    def lacking(self) -> dict[str, str]:
+        """Label of a line that is not drawn -> why it is not."""
+        return {
+            label: _why_not_drawn(line, self.chosen[label])
+            for label, line in self.panel.lines.items()
+            if not self.points[label] and not self.stopped.get(label)
         }
-        shown = measured
-        if figure.front:
-            shown = {label: _front(points, panel.y) for label, points in shown.items()}
-        if panel.excess:
-            shown = _excess(shown)
-        points = {
-            label: [] if _sweeps(figure, line) and _has_one_abscissa(shown[label]) else shown[label]
-            for label, line in panel.lines.items()
-        }
-        curves = {
-            label: chosen[label]
-            for label, line in panel.lines.items()
-            if line.y.curve or (line.x.curve and not figure.heat)
-        }
-        disturbed = [
-            label for label, pairs in curves.items() if is_disturbed(panel.lines[label], pairs)
-        ]
-        n_lines = sum(map(bool, points.values()))
-        min_lines = 1 if panel.y.curve else min(2, len(panel.lines))
-        if n_lines >= min_lines and n_lines > sum(map(bool, best.points.values())):
-            problem = next(problem for pairs in chosen.values() for _, problem in pairs)
-            n_seeds = [len(line.ok) for pairs in curves.values() for line, _ in pairs]
-            best = Drawn(
-                panel,
-                title(problem),
-                points,
-                methods=_methods(panel),
-                disturbed=disturbed,
-                n_seeds=max(n_seeds, default=1),
-                n_contended=n_contended(panel, chosen),
-                lacking={
-                    label: _why_not_drawn(chosen[label], measured[label])
-                    for label, line in points.items()
-                    if not line and label not in disturbed
-                },
-                n_runs=_n_runs(panel, chosen, points),
-                n_all_runs=_n_all_runs(chosen, points),
-            )
-        elif disturbed and not best.has_points:
-            best = Drawn(panel, disturbed=disturbed)
-    return best
+
+    @property
+    def n_contended(self) -> int:
+        """Number of ok runs that other processes disturbed, of lines with seconds on an axis."""
+        timed = [label for label, one in self.panel.lines.items() if one.x.seconds or one.y.seconds]
+        return sum(contended(row) for label in timed for row in _ok(self.chosen[label]))
 
 
-def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
-    """The panel with one point of each line for each data set that stands for the paper's."""
+def drawn(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
+    """The panel on a machine, of the first data set on which most lines have points.
+
+    With sizes as abscissae each line has a point for each data set that stands for the paper's.
+    """
     choices = paper(figure.paper).data[panel.data]
-    measured: dict[str, list[Point]] = {label: [] for label in panel.lines}
-    stopped: dict[str, list[tuple[float, float]]] = {label: [] for label in panel.lines}
-    chosen = choose(figure, panel, runs, machine, choices)
-    # The row of a stopped run has no size; the other runs on its data set have it.
-    sizes = {
-        (problem.dataset, problem.variant): size
-        for pairs in chosen.values()
-        for _, problem in pairs
-        if (size := getattr(problem, panel.x.size)) is not None
+    sets = [choices] if panel.x.size else [(choice,) for choice in choices]
+    made = [_of_sets(figure, panel, runs, machine, several) for several in sets]
+    return max(made, key=lambda one: len(one.shown), default=Drawn(panel, machine))
+
+
+def _of_sets(
+    figure: Figure, panel: Panel, runs: Runs, machine: Machine, choices: Sequence[Choice]
+) -> Drawn:
+    chosen = {
+        label: _choose(figure, line, runs, machine, choices) for label, line in panel.lines.items()
     }
-    for label, pairs in chosen.items():
-        y = panel.lines[label].y
-        for line, problem in pairs:
-            x = sizes.get((problem.dataset, problem.variant))
-            mean, least = _mean(y, line), least_seconds(line) if y.column == "fit_s" else None
-            if x is None:
-                continue
-            if least is not None:
-                stopped[label].append((float(x), least))
-            elif mean is not None:
-                measured[label].append((float(x), mean[0], mean[1] or 0.0))
-        measured[label].sort()
-    points = {
-        label: line if stopped[label] or not _has_one_abscissa(line) else []
-        for label, line in measured.items()
+    problems = [problem for pairs in chosen.values() for _, problem in pairs]
+    if not problems:
+        return Drawn(panel, machine)
+    stopped: dict[str, Sequence[tuple[float, float]]] = {}
+    if panel.x.size:
+        # The row of a stopped run has no size; the other runs on its data set have it.
+        sizes = {
+            (one.dataset, one.variant): float(size)
+            for one in problems
+            if (size := getattr(one, panel.x.size)) is not None
+        }
+        ys = {label: panel.lines[label].y for label in chosen}
+        points = {label: _over_sizes(ys[label], pairs, sizes) for label, pairs in chosen.items()}
+        stopped = {label: _stopped(ys[label], pairs, sizes) for label, pairs in chosen.items()}
+    else:
+        points = {
+            label: sorted(
+                point for one, _ in chosen[label] for point in _points(figure, line, one, runs)
+            )
+            for label, line in panel.lines.items()
+        }
+    if figure.front:
+        points = {label: _front(several, panel.y) for label, several in points.items()}
+    if panel.excess:
+        points = _excess(points)
+    data = choices[0].dataset if panel.x.size else title(problems[0])
+    return Drawn(panel, machine, data, chosen, points, stopped)
+
+
+def _choose(
+    figure: Figure, line: PanelLine, runs: Runs, machine: Machine, choices: Sequence[Choice]
+) -> Pairs:
+    """The runs of a line, made by the figure's experiments: of one setting, or all for a front."""
+    experiments = figure.experiments
+    pairs = [
+        pair for choice in choices for pair in runs.lines(machine, line.wanted, choice, experiments)
+    ]
+    if figure.front:
+        return [pair for pair in pairs if made_by(experiments, pair[0])]
+    return _of_one_setting(pairs, line.swept, experiments)
+
+
+def _of_one_setting(
+    pairs: Iterable[tuple[Line, Problem]], swept: Container[str], experiments: Container[str]
+) -> Pairs:
+    """The runs of one setting and one version of the method, one that `experiments` made.
+
+    They differ only in the parameters `swept` and in the data set. Other commands may have made
+    some of them: a run that is there is not repeated, and its row names the first command's
+    experiment. Of several settings that of the newest version counts, then the one with most
+    points, then the one that cells prefer. Of several lines with the same parameters on one data
+    set one is left.
+    """
+    settings: defaultdict[tuple[int, str], list[tuple[Line, Problem]]] = defaultdict(list)
+    for line, problem in pairs:
+        fixed = {name: value for name, value in line.params.items() if name not in swept}
+        settings[version_of(line), json.dumps(fixed, sort_keys=True)].append((line, problem))
+
+    def order(setting: tuple[int, str]) -> tuple[Any, ...]:
+        lines = [line for line, _ in settings[setting]]
+        n_ok = sum(bool(line.ok) for line in lines)
+        return n_ok > 0, setting[0], n_ok, max(map(preference, lines))
+
+    made = [
+        setting
+        for setting, members in settings.items()
+        if any(made_by(experiments, line) for line, _ in members)
+    ]
+    members = settings[max(made, key=order)] if made else []
+    places = {
+        (problem.dataset, problem.variant, json.dumps(line.params, sort_keys=True)): (line, problem)
+        for line, problem in sorted(members, key=lambda pair: preference(pair[0]))
     }
-    over_several = [line for line in points.values() if not _has_one_abscissa(line)]
-    if len(over_several) < min(2, len(points)):
-        return Drawn(panel)
-    return Drawn(
-        panel,
-        choices[0].dataset,
-        points,
-        stopped,
-        _methods(panel),
-        n_contended=n_contended(panel, chosen),
-        lacking={
-            label: _why_not_drawn(chosen[label], measured[label])
-            for label, line in points.items()
-            if not line and not stopped[label]
-        },
-        n_runs=_n_runs(panel, chosen, points),
-        n_all_runs=_n_all_runs(chosen, points),
-    )
+    return list(places.values())
 
 
-def _methods(panel: Panel) -> dict[str, str]:
-    return {label: line.wanted.methods[0] for label, line in panel.lines.items()}
+def _ok(pairs: Pairs) -> list[Mapping[str, Any]]:
+    return [row for line, _ in pairs for row in line.ok]
 
 
-def _sweeps(figure: Figure, line: PanelLine) -> bool:
-    """Whether a line goes through several settings, so that a single point is no line."""
-    return bool(line.swept) and not figure.front and not line.y.curve
-
-
-def _has_one_abscissa(points: Sequence[Point]) -> bool:
-    """Whether all points have one abscissa, or there is no point."""
-    return len({x for x, _, _ in points}) < 2
-
-
-def _why_not_drawn(pairs: Sequence[tuple[Line, Problem]], measured: Sequence[Point]) -> str:
-    """Why a line is not drawn that has these runs, and no more than these points."""
+def _why_not_drawn(line: PanelLine, pairs: Pairs) -> str:
+    """Why a line is not drawn that has these runs."""
     if not pairs:
         return "no rows"
-    if not any(line.ok for line, _ in pairs):
+    rows = _ok(pairs)
+    if not rows:
         return ", ".join(sorted({status for line, _ in pairs for status in line.failures}))
-    return "a single point" if measured else "no values"
+    curves = (*line.wanted.at, line.x.curve, line.y.curve)
+    disturbed = any(map(of_wall_seconds, curves)) and all(map(contended, rows))
+    return "other processes disturbed the wall seconds" if disturbed else "no values"
 
 
-def _n_runs(panel: Panel, chosen: Chosen, points: Points) -> int:
-    """The largest number of runs behind a point of the drawn lines that are no curves."""
-    labels = [label for label, line in panel.lines.items() if points[label] and not line.y.curve]
-    return max((len(line.ok) for label in labels for line, _ in chosen[label]), default=0)
+def _over_sizes(y: Axis, pairs: Pairs, sizes: Mapping[Any, float]) -> list[Point]:
+    """The point of each data set: its size, and the mean of the runs, none of which was stopped."""
+    made = [
+        (sizes.get((problem.dataset, problem.variant)), _mean(y, line))
+        for line, problem in pairs
+        if least_seconds(line) is None or y.column != "fit_s"
+    ]
+    return sorted((x, mean[0], mean[1] or 0.0) for x, mean in made if x is not None and mean)
 
 
-def _n_all_runs(chosen: Chosen, points: Points) -> int:
-    """The number of all runs of the lines that have points."""
-    return sum(len(line.ok) for label in chosen if points[label] for line, _ in chosen[label])
+def _stopped(y: Axis, pairs: Pairs, sizes: Mapping[Any, float]) -> list[tuple[float, float]]:
+    made = [
+        (sizes.get((problem.dataset, problem.variant)), least_seconds(line))
+        for line, problem in pairs
+        if y.column == "fit_s"
+    ]
+    return [(x, least) for x, least in made if x is not None and least is not None]
 
 
 def _points(figure: Figure, panel_line: PanelLine, line: Line, runs: Runs) -> list[Point]:
@@ -243,20 +226,17 @@ def _points(figure: Figure, panel_line: PanelLine, line: Line, runs: Runs) -> li
         return [(i % side, i // side, v) for i, v in enumerate(values)] if is_square else []
     if y.curve:
         return _of_curves(panel_line, line, runs)
-    if figure.heat and x.curve:
+    ordinate = _mean(y, line)
+    if ordinate is None:
+        return []
+    if figure.heat:
         scores: defaultdict[float, list[float]] = defaultdict(list)
         for row in line.ok:
             for place, score in runs.over(row, x.curve, figure.heat):
                 scores[place].append(score)
-        height = _mean(y, line)
-        return [(place, height[0], fmean(values)) for place, values in scores.items() if height]
-    abscissa, ordinate = _mean(x, line), _mean(y, line)
-    if abscissa is None or ordinate is None:
-        return []
-    if figure.heat:
-        value = line.mean_sd(figure.heat)
-        return [] if value is None else [(abscissa[0], ordinate[0], value[0])]
-    return [(abscissa[0], ordinate[0], ordinate[1] or 0.0)]
+        return [(place, ordinate[0], fmean(values)) for place, values in scores.items()]
+    abscissa = _mean(x, line)
+    return [] if abscissa is None else [(abscissa[0], ordinate[0], ordinate[1] or 0.0)]
 
 
 def _of_curves(panel_line: PanelLine, line: Line, runs: Runs) -> list[Point]:

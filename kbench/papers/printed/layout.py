@@ -6,9 +6,9 @@ stand for the paper's.
 """
 
 import itertools
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import yaml
@@ -87,114 +87,60 @@ class Selector:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A quantity of a table's cells; by itself one that is only printed and never measured.
+    """A quantity of a table's cells, as layouts spell it; a label alone is printed, never measured.
 
     Attributes
     ----------
     label : str
         The printed quantity.
+    of : tuple of str
+        Columns of the row that are added up, divided by the column `per` and multiplied by
+        `factor`. A name `phases.x` reads the seconds of a phase.
+    over : str
+        The measure is the exponent with which the columns `of` grow with this one: the slope of a
+        straight line through the logarithms, over all data sets that stand for the paper's.
+    curve : str
+        A curve, read at the places that the cell's selector names (`Selector.at`).
+    pick : {"last place", "sum", "end"}
+        Which value of the curve counts: that of the last place, the sum over all places, or the end
+        of the curve whatever the places are. `whole` values are printed without decimals.
+    sum : tuple of str
+        Other measures of the same cell that are added up.
+    ratio, to : str
+        Another measure of the cell, over its value in the row `to` on the same problem and machine,
+        or over a measure of another table in the same row (`to` is `table: measure`).
+    total : str
+        A measure that is added up over all rows of the table that the cell's selector names.
     """
 
     label: str
+    of: tuple[str, ...] = ()
+    per: str | None = None
+    factor: float = 1.0
+    over: str = ""
+    curve: str = ""
+    pick: Literal["last place", "sum", "end"] = "last place"
+    whole: bool = False
+    sum: tuple[str, ...] = ()
+    ratio: str = ""
+    to: str = ""
+    total: str = ""
 
     @property
     def reads(self) -> bool:
         """Whether runs can fill it: read from their rows, or a total of cells that are."""
-        return False
+        return bool(self.of or self.curve or self.total)
 
     @property
     def sizes(self) -> bool:
         """Whether it is a size of the data, which takes no method to measure."""
-        return False
+        sizes = {"n_train", "n_test", "n_features", "n_classes"}
+        return bool(self.of) and sizes.issuperset(self.of)
 
     @property
     def trains(self) -> bool:
         """Whether it is the seconds of training, of which a limit of time is a lower bound."""
-        return False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Columns(Measure):
-    """Columns of the row added up, divided by the column `per` and multiplied by `factor`.
-
-    A name `phases.x` reads the seconds of a phase.
-    """
-
-    of: tuple[str, ...]
-    per: str | None = None
-    factor: float = 1.0
-
-    @property
-    def reads(self) -> bool:
-        return True
-
-    @property
-    def sizes(self) -> bool:
-        return {"n_train", "n_test", "n_features", "n_classes"}.issuperset(self.of)
-
-    @property
-    def trains(self) -> bool:
         return (self.of, self.per) == (("fit_s",), None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Growth(Columns):
-    """The exponent with which the columns grow with another one, `over`.
-
-    It is the slope of a straight line through the logarithms, over all data sets that stand for the
-    paper's.
-    """
-
-    over: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class CurveValue(Measure):
-    """The value of a curve at the places that the cell's selector names (`Selector.at`).
-
-    `pick` says which of several values counts: that of the last place, the sum over all places, or
-    the end of the curve whatever the places are. `whole` values are printed without decimals.
-    """
-
-    curve: str
-    pick: Literal["last place", "sum", "end"] = "last place"
-    whole: bool = False
-
-    @property
-    def reads(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sum(Measure):
-    """The sum of other measures of the same cell, named by their labels."""
-
-    parts: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ratio(Measure):
-    """Another measure of the cell, `numerator`, over a value on the same problem and machine.
-
-    The denominator is the same measure in the row `row`, or in the same row the measure
-    `denominator` of the table `table`.
-    """
-
-    numerator: str
-    row: str = ""
-    table: str = ""
-    denominator: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Total(Measure):
-    """The sum of the measure `part` over all rows of the table that the cell's selector names."""
-
-    part: str
-
-    @property
-    def reads(self) -> bool:
-        return True
 
 
 def experiments_of(command: str) -> frozenset[str]:
@@ -215,13 +161,13 @@ class Table:
     paper: str
     name: str
     caption: str
-    run: str
     rows: Mapping[str, Selector]
     columns: Mapping[str, Selector]
     measures: Mapping[str, Measure]
     printed: str
     sizes: str
-    notes: tuple[str, ...] = ()
+    run: str = ""
+    notes: Sequence[str] = ()
     why: str = ""
     lacking: Sequence[str] = ()
     tuned: bool = False
@@ -232,7 +178,12 @@ class Table:
 
     def wanted(self, row: str, column: str) -> Selector:
         """Which runs fill a cell."""
-        return self.rows[row] & self.columns[column]
+        return self._wanted[row, column]
+
+    @cached_property
+    def _wanted(self) -> Mapping[tuple[str, str], Selector]:
+        places = itertools.product(self.rows, self.columns)
+        return {(row, column): self.rows[row] & self.columns[column] for row, column in places}
 
     @property
     def experiments(self) -> frozenset[str]:
@@ -260,11 +211,11 @@ class Paper:
     name: str
     title: str
     machine: str
+    kernel: str
     sizes: str
     data: Mapping[str, tuple[Choice, ...]]
     tables: Mapping[str, Table]
     absent: frozenset[str]
-    kernel: str
 
     def data_of(self, wanted: Selector) -> str | None:
         """The data set of a cell; for a total that of the table it sums over."""
@@ -286,23 +237,11 @@ def paper(name: str) -> Paper:
         label: tuple(Choice(**one | {"params": _numbers(one.get("params", {}))}) for one in choices)
         for label, choices in read["data"].items()
     }
-    tables = {
-        table: _table(name, table, {"sizes": read["sizes"], **layout}, data, read["kernel"])
-        for table, layout in read["tables"].items()
-    }
+    tables = {table: _table(name, table, read, data) for table in read["tables"]}
     absent = frozenset(read["absent"])
     if unknown := sorted(absent - set(data)):
         raise ValueError(f"{name}.yaml: absent names {unknown[0]}, which is not in data")
-    return Paper(
-        name=name,
-        title=read["paper"],
-        machine=read["machine"],
-        sizes=read["sizes"],
-        data=data,
-        tables=tables,
-        absent=absent,
-        kernel=read["kernel"],
-    )
+    return Paper(name, **read | {"data": data, "tables": tables, "absent": absent})
 
 
 def all_tables() -> list[Table]:
@@ -316,60 +255,18 @@ def load(file: str) -> Any:
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def selector(
-    *,
-    method: str | list[str] | None = None,
-    data: str | None = None,
-    params: Mapping[str, Any] | None = None,
-    at: Mapping[str, float] | None = None,
-    table: str | None = None,
-    memory: Mapping[str, float] | None = None,
-    by_data: Mapping[str, Mapping[str, Any]] | None = None,
-    kernel: str = "",
-) -> Selector:
+def selector(*, method: str | Sequence[str] = (), **spelt: Any) -> Selector:
     """A selector as layouts spell it: one method or several, numbers also as `2^-9`."""
-    methods = (method,) if isinstance(method, str) else tuple(method or ())
-    of_data = {name: _numbers(one) for name, one in (by_data or {}).items()}
-    return Selector(
-        methods, data, _numbers(params or {}), at or {}, table, memory or {}, of_data, kernel
-    )
+    methods = (method,) if isinstance(method, str) else tuple(method)
+    spelt["params"] = _numbers(spelt.get("params", {}))
+    spelt["by_data"] = {name: _numbers(one) for name, one in spelt.get("by_data", {}).items()}
+    return Selector(methods, **spelt)
 
 
-def measure(
-    label: str,
-    *,
-    of: str | list[str] | None = None,
-    per: str | None = None,
-    factor: float = 1.0,
-    over: str | None = None,
-    curve: str | None = None,
-    added: bool = False,
-    last: bool = False,
-    sum: Sequence[str] = (),
-    ratio: str | None = None,
-    to: str = "",
-    total: str | None = None,
-    whole: bool = False,
-) -> Measure:
-    """A measure as layouts spell it; its keys determine its kind."""
-    if ratio is not None:
-        table, colon, denominator = (part.strip() for part in to.partition(":"))
-        row = "" if colon else table
-        where = table if colon else ""
-        return Ratio(label=label, numerator=ratio, row=row, table=where, denominator=denominator)
-    if sum:
-        return Sum(label=label, parts=tuple(sum))
-    if total is not None:
-        return Total(label=label, part=total)
-    if curve is not None:
-        pick: Literal["last place", "sum", "end"] = "sum" if added else "last place"
-        return CurveValue(label=label, whole=whole, curve=curve, pick="end" if last else pick)
-    if of is None:
-        return Measure(label=label)
+def measure(label: str, *, of: str | Sequence[str] = (), **spelt: Any) -> Measure:
+    """A measure as layouts spell it: one column or several."""
     columns = (of,) if isinstance(of, str) else tuple(of)
-    if over is not None:
-        return Growth(label=label, of=columns, per=per, factor=factor, over=over)
-    return Columns(label=label, of=columns, per=per, factor=factor)
+    return Measure(label=label, of=columns, **spelt)
 
 
 def repetitions(
@@ -393,45 +290,31 @@ def substituted(cell: Any, names: Mapping[str, Any]) -> Any:
     return cell.format(**names) if "{" in cell else cell
 
 
-def _table(
-    paper: str,
-    name: str,
-    layout: Mapping[str, Any],
-    data: Mapping[str, tuple[Choice, ...]],
-    kernel: str,
-) -> Table:
-    layout = dict(layout)
-    where = Selector(kernel=kernel) & selector(**layout.pop("where", {}))
-    rows = _rows(layout.pop("rows"), data, {row for of, row, *_ in printed(paper) if of == name})
-    columns = layout.pop("columns", {"": {}})
+def _table(paper: str, name: str, read: Mapping[str, Any], data: Mapping[str, Any]) -> Table:
+    """A table of a paper's file, as it is `read`."""
+    layout = {"sizes": read["sizes"], "printed": name, "columns": {"": {}}} | read["tables"][name]
+    where = Selector(kernel=read["kernel"]) & selector(**layout.pop("where", {}))
+    known = {row for of, row, *_ in printed(paper) if of == name}
+    rows = _rows(layout.pop("rows"), data, known).items()
+    columns = layout.pop("columns").items()
+    quantities = layout.pop("quantities").items()
     return Table(
         paper=paper,
         name=name,
-        caption=layout.pop("caption"),
-        run=layout.pop("run", ""),
-        rows={label: where & one for label, one in rows.items()},
-        columns={label: selector(**one) for label, one in columns.items()},
-        measures={label: measure(label, **one) for label, one in layout.pop("quantities").items()},
-        printed=layout.pop("printed", name),
-        notes=tuple(layout.pop("notes", ())),
+        rows={label: where & one for label, one in rows},
+        columns={label: selector(**one) for label, one in columns},
+        measures={label: measure(label, **one) for label, one in quantities},
         **layout,
     )
 
 
-def _rows(
-    given: Any, data: Mapping[str, tuple[Choice, ...]], known: Container[str]
-) -> dict[str, Selector]:
+def _rows(given: Any, data: Iterable[str], known: Container[str]) -> dict[str, Selector]:
     if given == "data":
         return {label: Selector(data=label) for label in data if label in known}
     if set(given) == {"grid"}:
-        axes = given["grid"]
-        points = itertools.product(*axes.values())
-        settings = [dict(zip(axes, point, strict=True)) for point in points]
         return {
-            " ".join(f"{name}={value}" for name, value in one.items()): Selector(
-                params=_numbers(one)
-            )
-            for one in settings
+            " ".join(f"{name}={value}" for name, value in one.items()): selector(params=one)
+            for one in repetitions(given["grid"])
         }
     return {label: selector(**one) for label, one in given.items()}
 

@@ -6,33 +6,46 @@ of it, otherwise for the setting that most steps have run. A second line has the
 other settings, such as those of a grid. A part is the quotient of the costs of two steps, or of
 phases of each: 5 means that the second costs a fifth.
 
-One run stands for a step: that of the system's experiments, or the only one that matches. If
-several match and these experiments do not tell which one counts, the step is left out and a note
-says so.
+One line stands for a step: of those of the system's experiments, or of all if these have none, the
+one that cells prefer (`kbench.papers.cells.runs.preference`).
 """
 
 import itertools
 import math
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from kbench.papers.cells.cell_notes import clocks, ended_as, limits
-from kbench.papers.cells.readings import mean_of, phase_seconds
-from kbench.papers.cells.runs import Runs, those_of
-from kbench.papers.printed.layout import Selector, experiments_of, load, paper, selector
+from kbench.papers.cells.readings import mean_of, phases_of
+from kbench.papers.cells.runs import Runs, asked_first, preference, those_of
+from kbench.papers.printed.layout import (
+    Choice,
+    Selector,
+    experiments_of,
+    load,
+    measure,
+    paper,
+    selector,
+)
 from kbench.report.comparisons.cells import describe_machine, title
 from kbench.report.comparisons.quantities import Quantity, decimals_for, quantity
-from kbench.report.comparisons.tables import Comparison, Line, Machine
+from kbench.report.comparisons.tables import (
+    Comparison,
+    Line,
+    Machine,
+    Problem,
+    Row,
+    comparisons,
+    measured,
+)
 from kbench.report.sheet import Sheet
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]
-# The values of these parameters -> step -> the lines that match it.
-Matching = defaultdict[tuple[Any, ...], defaultdict[str, list[Line]]]
 
 
 @dataclass(frozen=True)
@@ -71,12 +84,25 @@ class System:
     notes: Sequence[str] = ()
 
     def cost_of(self, line: Line) -> float | None:
-        """The mean cost (`mean_of`); None where it was not measured, or cut short."""
+        """The mean cost (`mean_of`); None where it was not measured, or cut short.
+
+        Runs whose phases are not known are left out where phases do not count.
+        """
         whole = mean_of(line, self.cost.column)
         if whole is None or not self.without:
             return whole and whole[0]
-        phases = [phase_seconds(row, name) or 0.0 for row in line.ok for name in self.without]
-        return whole[0] - math.fsum(phases) / len(line.ok) if line.ok else None
+        costs = [
+            cost - math.fsum(phases.get(name, 0.0) for name in self.without)
+            for row in line.ok
+            if (cost := measured(row, self.cost.column)) is not None
+            and (phases := phases_of(row)) is not None
+        ]
+        return statistics.fmean(costs) if costs else None
+
+    @property
+    def of_phases(self) -> bool:
+        """Whether seconds of phases count, or are taken off."""
+        return bool(self.without) or any(part.phases for part in self.parts.values())
 
 
 @cache
@@ -113,108 +139,100 @@ def _spelt(spelt: Sequence[str] | Mapping[str, Sequence[str]]) -> Part:
 
 def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     """The lines of a system, ordered by data set."""
-    met, left_out = _meetings(system, runs)
+    met = meetings(system, runs)
     ran = {step for _, settings in met for _, steps in settings for step in steps}
     shown = [step for step in system.steps if step in ran]
     header = ["data set", "setting"]
     for step in shown:
         header += [f"{step}, {system.cost.title}", f"{step}, {system.score.title}"]
     header += [f"× {part}" for part in system.parts] if met else []
+    parts = system.parts.values()
     machines: dict[Machine, int] = {}
     rows = []
-    ended: dict[str, None] = {}
     for comparison, ((words, steps), *others) in met:
         mark = machines.setdefault(comparison.machine, len(machines) + 1)
-        line = [f"{title(comparison.problem)} [{mark}]", words]
-        for step in shown:
-            own = steps.get(step)
-            line += [_cost(own, system), _text(own, system.score)]
-            if own is not None and own.failures:
-                ended |= dict.fromkeys(limits(own, comparison.problem))
-        parts = system.parts.values()
-        rows.append(line + [_ratio(_quotient(steps, part, system)) for part in parts])
+        texts = [
+            text
+            for step in shown
+            for text in (_cost(steps.get(step), system), _text(steps.get(step), system.score))
+        ]
+        ratios = [_ratio(_quotient(steps, part, system)) for part in parts]
+        rows.append([f"{title(comparison.problem)} [{mark}]", words, *texts, *ratios])
         if others:
-            line = ["… median of others", str(len(others)), *[""] * (2 * len(shown))]
-            for part in parts:
-                known = [_quotient(steps, part, system) for _, steps in others]
-                line.append(_median([one for one in known if one is not None]))
-            rows += [line] if any(line[2:]) else []
+            known = [[_quotient(steps, part, system) for _, steps in others] for part in parts]
+            medians = [_median([one for one in several if one is not None]) for several in known]
+            blank = [""] * len(texts)
+            rows += [["… median of others", str(len(others)), *blank, *medians]] * any(medians)
+    notes = _notes(system, met)
+    if gone := [step for step in system.steps if step not in shown]:
+        notes.append(f"Without runs at these settings: {', '.join(gone)}.")
+    notes += [f"[{mark}] {describe_machine(m, environments)}" for m, mark in machines.items()]
+    if not rows:
+        lacking = f"No problem has ok runs of {list(system.steps)[-1]} and another step"
+        notes = [f'{lacking} with the same settings: run "kbench -m {system.run}"']
+    return Sheet(f"{system.name}: algorithm against implementation", 2, header, rows, notes)
+
+
+def _notes(system: System, met: Sequence[tuple[Comparison, list[Setting]]]) -> list[str]:
+    """What the parts are, what steps do not have in common, which runs ended or were disturbed."""
     words = "; ".join(f"{name}: {part}" for name, part in system.parts.items())
     notes = [f"× is {system.cost.title} of one step over that of another, {words}."]
     notes += system.notes if met else []
     if phases := ", ".join(system.without):
         notes.append(f"Seconds are without those of phases that no step needs: {phases}.")
-    lines = [line for _, settings in met for line in settings[0][1].values()]
-    for name in sorted({line.method for line in lines if isinstance(line.params.get("C"), list)}):
-        notes += [f"{name} fits several C at once: seconds of all, the score of the best."]
-    for comparison, (setting, *_) in met:
-        for own in setting[1].values():
-            notes += clocks(own, comparison.problem, [system.cost.column])
-    if gone := [step for step in system.steps if step not in shown]:
-        notes.append(f"Without runs at these settings: {', '.join(gone)}.")
-    notes += ended
-    notes += [f"[{mark}] {describe_machine(m, environments)}" for m, mark in machines.items()]
-    if not rows:
-        last = list(system.steps)[-1]
-        lacking = f"No problem has ok runs of {last} and another step with the same settings"
-        notes = [f'{lacking}: run "kbench -m {system.run}"']
-    for (step, where), n_settings in left_out.items():
-        ends = "s" if n_settings > 1 else ""
-        notes.append(
-            f"{step} on {where} is left out at {n_settings} setting{ends}, where several runs match"
-            " and the paper's experiments do not tell which one counts."
-        )
-    return Sheet(f"{system.name}: algorithm against implementation", 2, header, rows, notes)
+    lines = [
+        (line, comparison.problem)
+        for comparison, settings in met
+        for line in settings[0][1].values()
+    ]
+    for name in sorted({one.method for one, _ in lines if isinstance(one.params.get("C"), list)}):
+        notes.append(f"{name} fits several C at once: seconds of all, the score of the best.")
+    left_out = sum(phases_of(row) is None for line, _ in lines for row in line.ok)
+    if system.of_phases and left_out:
+        notes.append(f"{left_out} runs whose phases were not measured, or disturbed, are left out.")
+    cost = measure("", of=system.cost.column)
+    for line, problem in lines:
+        notes += clocks(line, problem, cost)
+    ended = [note for line, problem in lines if line.failures for note in limits(line, problem)]
+    return notes + list(dict.fromkeys(ended))
 
 
-def matching(system: System, runs: Runs) -> list[tuple[Comparison, Matching]]:
-    """All lines that match a step, by comparison, shared parameters and step.
-
-    Of a step with lines of the system's experiments these alone.
-    """
+def meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]]]:
+    """Where steps meet: comparison, and its settings, the one that stands for them first."""
     experiments = experiments_of(system.run)
-    found = []
-    for comparison, lines in runs.meetings(system.steps, experiments):
-        matches: Matching = defaultdict(lambda: defaultdict(list))
-        for step, line in lines:
-            for values in _values(system, line):
-                matches[values][step].append(line)
-        for by_step in matches.values():
-            for step, several in by_step.items():
-                pairs = [(line, comparison.problem) for line in several]
-                by_step[step] = [line for line, _ in those_of(experiments, pairs)]
-        found.append((comparison, matches))
-    return found
-
-
-def _meetings(
-    system: System, runs: Runs
-) -> tuple[list[tuple[Comparison, list[Setting]]], Counter[tuple[str, str]]]:
-    """Where steps meet: comparison, and its settings, the one that stands for them first.
-
-    Also, by step and data set, the number of settings at which several runs match.
-    """
-    last = list(system.steps)[-1]
-    own = _own(system)
-    met = []
-    left_out: Counter[tuple[str, str]] = Counter()
-    for comparison, matches in matching(system, runs):
+    steps_of: defaultdict[int, list[str]] = defaultdict(list)
+    rows: list[Row] = []
+    for machine, dataset, variant in runs.places:
+        choice, matching = Choice(dataset, variant), {}
+        for step, wanted in system.steps.items():
+            for row in runs.matching(machine, wanted, choice):
+                matching[id(row)] = row
+                steps_of[id(row)].append(step)
+        rows += asked_first(experiments, list(matching.values()))
+    last, own, met = list(system.steps)[-1], _own(system), []
+    for comparison in comparisons(rows):
         problem = comparison.problem
+        matches: defaultdict[tuple[Any, ...], defaultdict[str, list[tuple[Line, Problem]]]]
+        matches = defaultdict(lambda: defaultdict(list))
+        for line in comparison.lines:
+            for values, step in itertools.product(
+                _values(system, line), steps_of[id(line.rows[0])]
+            ):
+                matches[values][step].append((line, problem))
         settings = []
         for values, by_step in matches.items():
-            steps = {step: lines[0] for step, lines in by_step.items() if len(lines) == 1}
-            if last in by_step and len(by_step) > 1:
-                where = title(problem)
-                left_out.update((step, where) for step in by_step if step not in steps)
-            ok = [step for step, line in steps.items() if line.ok]
-            if len(ok) > 1 and last in ok:
+            steps = {
+                step: max((line for line, _ in those_of(experiments, pairs)), key=preference)
+                for step, pairs in by_step.items()
+            }
+            n_ok = sum(bool(line.ok) for line in steps.values())
+            if n_ok > 1 and last in steps and steps[last].ok:
                 stated = (problem.dataset, problem.variant, values) in own
-                settings.append((stated, len(ok), values, steps))
-        settings.sort(key=lambda one: (not one[0], -one[1], str(one[2])))
+                settings.append((not stated, -n_ok, str(values), _words(system, values), steps))
         if settings:
-            named = [(_words(system, values), steps) for _, _, values, steps in settings]
-            met.append((comparison, named))
-    return met, left_out
+            ordered = sorted(settings, key=lambda one: one[:3])
+            met.append((comparison, [(words, steps) for *_, words, steps in ordered]))
+    return met
 
 
 def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
@@ -274,15 +292,11 @@ def _quotient(steps: Mapping[str, Line], part: Part, system: System) -> float | 
 
 
 def _seconds_of(line: Line, phases: Sequence[str]) -> float | None:
-    """The mean seconds of phases together; None if a run has none of them."""
-    whole = []
-    for row in line.ok:
-        seconds = [phase_seconds(row, one) for one in phases]
-        known = [one for one in seconds if one is not None]
-        if not known:
-            return None
-        whole.append(math.fsum(known))
-    return statistics.fmean(whole) if whole else None
+    """The mean seconds of phases together, of runs whose phases are known; None without such."""
+    of_rows = [known for row in line.ok if (known := phases_of(row)) is not None]
+    if not of_rows or any(set(phases).isdisjoint(known) for known in of_rows):
+        return None
+    return statistics.fmean(math.fsum(known.get(name, 0.0) for name in phases) for known in of_rows)
 
 
 def _ratio(value: float | None) -> str:
