@@ -54,9 +54,6 @@ _LOG = logging.getLogger(__name__)
 
 PAPER_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 
-# Characters per line of \small type on a landscape page of A4.
-_LATEX_WIDTH = 130
-
 # What can be selected beside the papers and their tables.
 _SHEETS = ("cells", "causes", "claims", "systems", "budgets", "rankings")
 
@@ -159,13 +156,11 @@ class Report:
         self.rankings = rankings(comparisons(runs.rows)) if "rankings" in selected else []
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
-        """Everything that is selected, as plain tables of at most `width` characters."""
-        tables = [
-            sheet for form in self.filled for sheet in sheets.sheets(form, self.environments, width)
-        ]
+        """Everything that is selected, as plain tables; claims of at most `width` characters."""
+        tables = [sheets.sheet(form, self.environments) for form in self.filled]
         if tables:
             tables[-1].notes.append(sheets.LEGEND)
-        return tables + self.counts() + verdict_sheets(self.verdicts, width) + self.studies(width)
+        return tables + self.counts() + verdict_sheets(self.verdicts, width) + self.studies()
 
     def overview(self, width: int) -> list[Sheet]:
         """A screen for each paper: its claims in one line each, and how much is measured."""
@@ -185,22 +180,16 @@ class Report:
             made.append(cause_sheet(self.counted))
         return made
 
-    def studies(self, width: int | None = None) -> list[Sheet]:
-        """Systems, budgets and rankings, in pieces of at most `width` characters."""
-        pieces = []
-        for sheet in self.system_sheets + self.budget_sheets():
-            # A header such as `a step, fit s` belongs to the group `a step`.
-            groups = [name.partition(",")[0] for name in sheet.header[1:]]
-            pieces += sheets.narrowed(sheet, width, groups)
-        for ranking in self.rankings:
-            sheet = ranking_sheet(ranking)
-            pieces += sheets.narrowed(sheet, width, sheet.header[1:])
-        return pieces
+    def studies(self) -> list[Sheet]:
+        """Systems, budgets and rankings."""
+        rankings = map(ranking_sheet, self.rankings)
+        return [*self.system_sheets, *self.budget_sheets, *rankings]
 
     @cached_property
     def system_sheets(self) -> list[Sheet]:
         return [system_sheet(system, self.runs, self.environments) for system in self.systems]
 
+    @cached_property
     def budget_sheets(self) -> list[Sheet]:
         return [budget_sheet(budget, self.runs, self.environments) for budget in self.budgets]
 
@@ -215,7 +204,7 @@ class Report:
         if format == "markdown":
             return markdown.markdown_sheets(self.sheets())
         if format == "latex":
-            return latex.latex_sheets(self.sheets(_LATEX_WIDTH))
+            return latex.latex_sheets(self.sheets(latex.WIDTH))
         shown = self.overview(width) if self.whole else self.sheets(width)
         return terminal.sheets(shown, width=width, paint=paint)
 
@@ -240,7 +229,7 @@ class Report:
             ],
             studies=[
                 views.studies_view(
-                    self.counts(), self.system_sheets, self.budget_sheets(), self.rankings
+                    self.counts(), self.system_sheets, self.budget_sheets, self.rankings
                 )
             ],
             titles=views.papers_of(all_tables()),

@@ -36,7 +36,7 @@ from kbench.report.page.tags import (
     table,
     words,
 )
-from kbench.report.sheet import Sheet
+from kbench.report.sheet import Sheet, pieces
 from kbench.report.statistics.rankings import Ranking
 from kbench.report.statistics.rankings import sheet as ranking_sheet
 
@@ -281,8 +281,9 @@ def _counts(count: Coverage) -> tuple[int | str, ...]:
 def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> str:
     """The table with columns of the paper and of the rows, in pieces that fit, and its notes."""
     marks, below = sheets.footnotes(filled)
-    pieces = []
-    for numbers in _pieces(filled.groups, marks):
+    made = []
+    widths = [_characters(group, marks) for group in filled.groups]
+    for numbers in pieces(widths, [group.column for group in filled.groups], _CHARACTERS):
         groups = [filled.groups[j] for j in numbers]
         body = []
         for i, row in enumerate(filled.rows):
@@ -294,28 +295,9 @@ def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> 
         spans, head = _head(groups)
         columns = ", ".join(dict.fromkeys(group.column for group in groups if group.column))
         label = f"{sheets.heading(filled)}: {columns}" if columns else sheets.heading(filled)
-        pieces.append(table(label, head, body, spans=spans))
+        made.append(table(label, head, body, spans=spans))
     lines = [*below, *sheets.remarks(filled, environments)]
-    return article(element("div", "".join(pieces), class_="pieces") + notes(lines))
-
-
-def _pieces(groups: Sequence[Group], marks: Mapping[str, str]) -> list[list[int]]:
-    """Numbers of the groups of each piece: whole columns of the paper where they fit."""
-    pieces: list[list[int]] = []
-    width = 0
-    for _, of in itertools.groupby(range(len(groups)), key=lambda j: groups[j].column):
-        members = list(of)
-        widths = {j: _characters(groups[j], marks) for j in members}
-        if not pieces or width + sum(widths.values()) > _CHARACTERS:
-            pieces.append([])
-            width = 0
-        for j in members:
-            if pieces[-1] and width + widths[j] > _CHARACTERS:
-                pieces.append([])
-                width = 0
-            pieces[-1].append(j)
-            width += widths[j]
-    return pieces
+    return article(element("div", "".join(made), class_="pieces") + notes(lines))
 
 
 def _characters(group: Group, marks: Mapping[str, str]) -> int:

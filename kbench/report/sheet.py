@@ -1,14 +1,54 @@
 """A plain table of words and numbers, which every text format prints."""
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table below its name: the first `words` columns hold text, the others numbers."""
+    """A table below its name: the first `words` columns hold text, the others numbers.
+
+    `groups` has a name for each column but the first. A format of limited width then cuts the table
+    into pieces, and neighbouring columns with the same name stay together where they fit.
+    """
 
     name: str
     words: int
     header: list[str]
     rows: list[list[str]]
     notes: list[str] = field(default_factory=list)
+    groups: Sequence[str] = ()
+
+
+def narrowed(sheet: Sheet, width: int) -> list[Sheet]:
+    """The sheet in pieces of at most `width` characters, each with its first column.
+
+    The notes stand below the last. A sheet without rows or groups stays whole.
+    """
+    if not sheet.rows or not sheet.groups:
+        return [sheet]
+    columns = list(zip(sheet.header, *sheet.rows, strict=True))
+    first, *widths = [2 + max(map(len, column)) for column in columns]
+    parts = pieces(widths, sheet.groups, width - first)
+    made = []
+    for number, part in enumerate(parts, start=1):
+        name = f"{sheet.name} ({number} of {len(parts)})" if len(parts) > 1 else sheet.name
+        of_part = [columns[0], *(columns[j + 1] for j in part)]
+        header, *rows = map(list, zip(*of_part, strict=True))
+        made.append(Sheet(name, 1, header, rows, sheet.notes if number == len(parts) else []))
+    return made
+
+
+def pieces(widths: Sequence[int], groups: Sequence[str], room: int) -> list[list[int]]:
+    """Numbers of the columns of each piece that is at most `room` wide, if no column is wider."""
+    made: list[list[int]] = [[]]
+    for _, of in itertools.groupby(range(len(widths)), key=groups.__getitem__):
+        members = list(of)
+        if made[-1] and sum(widths[j] for j in made[-1] + members) > room:
+            made.append([])
+        for j in members:
+            if made[-1] and sum(widths[i] for i in [*made[-1], j]) > room:
+                made.append([])
+            made[-1].append(j)
+    return made

@@ -137,7 +137,7 @@ def _sum(addends: Sequence[Entry]) -> Entry:
     if None not in numbers:
         total = math.fsum(number for number in numbers if number is not None)
         in_paper = Printed(f"{total:.{decimals_for(total, 4)}f}", "s", note="computed")
-    made = replace(addends[0], printed=in_paper, sd=None, n=0, rows=_rows_of(addends))
+    made = replace(addends[0], printed=in_paper, sd=None, n=0, absent="", rows=_rows_of(addends))
     values = [addend.value for addend in addends if addend.value is not None]
     if made.match is None or len(values) < len(addends):
         without_value = [addend for addend in addends if addend.value is None]

@@ -1,7 +1,7 @@
 """Filled tables as plain sheets, for every format that is text, and as one record for each cell."""
 
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kbench.papers.cells.coverage import coverage
@@ -26,51 +26,16 @@ LEGEND = (
 )
 
 
-def sheets(
-    filled: Filled, environments: Mapping[str, Any], width: int | None = None
-) -> list[Sheet]:
-    """The table, cut into pieces of at most `width` characters, notes below the last."""
+def sheet(filled: Filled, environments: Mapping[str, Any]) -> Sheet:
+    """The table with its notes."""
     marks, notes = footnotes(filled)
     texts = [
         [group.header, *(_text(group.words(entry), entry, marks) for entry in group.entries)]
         for group in filled.groups
     ]
     header, *rows = map(list, zip(["", *filled.rows], *texts, strict=True))
-    sheet = Sheet(heading(filled), 1, header, rows, [*notes, *remarks(filled, environments)])
-    return narrowed(sheet, width, [group.column for group in filled.groups])
-
-
-def narrowed(sheet: Sheet, width: int | None, groups: Sequence[str]) -> list[Sheet]:
-    """`sheet` in pieces of at most `width` characters, each with its first column.
-
-    Columns next to each other with the same one of `groups` stay together where they fit.
-    """
-    if width is None or not sheet.rows:
-        return [sheet]
-    columns = list(zip(sheet.header, *sheet.rows, strict=True))
-    first, *widths = [2 + max(map(len, column)) for column in columns]
-    blocks: list[list[int]] = []
-    for j, group in enumerate(groups):
-        space = width - first - sum(widths[i] for i in blocks[-1]) if blocks else 0
-        if j > 0 and group == groups[j - 1] and widths[j] <= space:
-            blocks[-1].append(j)
-        else:
-            blocks.append([j])
-    pieces: list[list[int]] = []
-    for block in blocks:
-        if pieces and first + sum(widths[i] for i in pieces[-1] + block) <= width:
-            pieces[-1] += block
-        else:
-            pieces.append(list(block))
-    made = []
-    for number, piece in enumerate(pieces):
-        name = f"{sheet.name} ({number + 1} of {len(pieces)})" if len(pieces) > 1 else sheet.name
-        header, *rows = map(
-            list, zip(*(columns[j] for j in (0, *(i + 1 for i in piece))), strict=True)
-        )
-        made.append(Sheet(name, 1, header, rows))
-    made[-1].notes.extend(sheet.notes)
-    return made
+    notes += remarks(filled, environments)
+    return Sheet(heading(filled), 1, header, rows, notes, [one.column for one in filled.groups])
 
 
 def heading(filled: Filled) -> str:

@@ -118,7 +118,8 @@ class Figure:
 
     Attributes
     ----------
-    name, paper, caption : str
+    name, title, paper, caption : str
+        Its address, such as `meka_fig7`, and its title with the paper's, such as `MEKA Figure 7`.
     run : str
         `kbench -m <run>` makes the rows.
     panels : sequence of Panel
@@ -132,13 +133,12 @@ class Figure:
         Whether the legend has b of the fitted y = a x^b of each line.
     front : bool
         Whether the abscissa is a cost and the lines are Pareto fronts.
-    section : str
-        The paper's section, if the figure has no number.
     printed : str
         Points that the paper's text states, its tables have, or that were read off its plot.
     """
 
     name: str
+    title: str
     paper: str
     caption: str
     run: str
@@ -148,31 +148,12 @@ class Figure:
     image: bool = False
     exponents: bool = False
     front: bool = False
-    section: str = ""
     printed: str = ""
 
     @property
     def experiments(self) -> frozenset[str]:
         """The experiments of whose settings its lines are."""
         return experiments_of(self.run)
-
-    @property
-    def title(self) -> str:
-        """`MEKA Figure 7`, `DC-SVM Figures 5 to 8, costs`, `DC-Pred++ appendix Figure 4`.
-
-        `DC-SVM, scaling` where the paper has no such figure.
-        """
-        if self.section:
-            return f"{paper(self.paper).title} {self.section}"
-        before, numbered, after = self.name.partition("_fig")
-        if not numbered:
-            return f"{paper(self.paper).title}, {before.removeprefix(self.paper).strip('_')}"
-        number, *rest = after.split("_")
-        words = f"Figure {number}"
-        if rest and rest[0].isdecimal():
-            words = f"Figures {number} to {rest.pop(0)}"
-        appendix = "appendix " if before.endswith("_app") else ""
-        return ", ".join([f"{paper(self.paper).title} {appendix}{words}", *rest])
 
 
 @cache
@@ -188,9 +169,6 @@ def _figure(
     name: str,
     *,
     kernel: str,
-    paper: str,
-    caption: str,
-    run: str,
     panel: Mapping[str, Any],
     lines: Mapping[str, Mapping[str, Any]],
     x: Any = None,
@@ -210,7 +188,7 @@ def _figure(
             for label, line in lines.items()
         }
         panels.append(Panel(heading, panel_lines, Axis.of(panel_x), Axis.of(panel_y), excess))
-    return Figure(name, paper, caption, run, panels, **rest)
+    return Figure(name=name, panels=panels, **rest)
 
 
 def _panel_line(wanted: Selector, spelt: Mapping[str, Any]) -> PanelLine:

@@ -74,7 +74,9 @@ def sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet
     notes += [f"[{mark}] {describe_machine(m, environments)}" for m, mark in machines.items()]
     if not rows:
         notes = [f'No rows: run "kbench -m {budget.run}"']
-    return Sheet(f"{budget.name}: what a budget for predictions buys", 1, header, rows, notes)
+    groups = [name.partition(",")[0] for name in header[1:]]  # those of `≤ 20×, accuracy`
+    name = f"{budget.name}: what a budget for predictions buys"
+    return Sheet(name, 1, header, rows, notes, groups)
 
 
 def _lines(

@@ -21,14 +21,13 @@ from typing import Any
 
 from kbench.papers.cells.cell_notes import clocks, ended_as, limits
 from kbench.papers.cells.readings import mean_of, phases_of
-from kbench.papers.cells.runs import Runs, asked_first, preference, those_of
+from kbench.papers.cells.runs import Runs, asked_first, made_by, preference
 from kbench.papers.printed.layout import (
     Choice,
     Selector,
     experiments_of,
     load,
     measure,
-    paper,
     selector,
 )
 from kbench.report.comparisons.cells import describe_machine, title
@@ -37,7 +36,6 @@ from kbench.report.comparisons.tables import (
     Comparison,
     Line,
     Machine,
-    Problem,
     Row,
     comparisons,
     measured,
@@ -54,7 +52,7 @@ class Part:
 
     before: str
     after: str
-    phases: tuple[Sequence[str], Sequence[str]] | None = None
+    phases: Sequence[Sequence[str]] | None = None
 
     def __str__(self) -> str:
         if self.phases is None:
@@ -67,9 +65,9 @@ class Part:
 class System:
     """Steps by label, the parameters in which they agree, and what is compared.
 
-    `own` are tables whose settings are the paper's own; `kbench -m <run>` makes the rows. `without`
-    are phases of the cost that no step needs, such as the validation that reports a score; `notes`
-    say what the steps do not have in common.
+    `own` are experiments whose settings are the paper's own; `kbench -m <run>` makes the rows.
+    `without` are phases of the cost that no step needs, such as the validation that reports a
+    score; `notes` say what the steps do not have in common.
     """
 
     name: str
@@ -108,33 +106,17 @@ class System:
 @cache
 def systems() -> tuple[System, ...]:
     """All systems, in the order of the file."""
-    return tuple(
-        System(
-            entry["name"],
-            entry["run"],
-            {
-                label: selector(**entry.get("where", {})) & selector(**spelt)
-                for label, spelt in entry["steps"].items()
-            },
-            entry["same"],
-            quantity(entry["cost"]),
-            quantity(entry["score"]),
-            {label: _spelt(part) for label, part in entry["parts"].items()},
-            entry.get("own", ()),
-            entry.get("without", ()),
-            entry.get("notes", ()),
-        )
-        for entry in load("systems.yaml")
-    )
+    return tuple(map(_system, load("systems.yaml")))
 
 
-def _spelt(spelt: Sequence[str] | Mapping[str, Sequence[str]]) -> Part:
-    """A part as the file spells it: two steps, or `steps`, and `phases` of each."""
-    if not isinstance(spelt, Mapping):
-        before, after = spelt
-        return Part(before, after)
-    (before, after), (first, second) = spelt["steps"], spelt["phases"]
-    return Part(before, after, (first, second))
+def _system(entry: Mapping[str, Any]) -> System:
+    """A system as the file spells it; what its steps have in common is `where`."""
+    spelt = dict(entry)
+    where = selector(**spelt.pop("where", {}))
+    spelt["steps"] = {name: where & selector(**one) for name, one in spelt["steps"].items()}
+    spelt["parts"] = {name: Part(*part) for name, part in spelt["parts"].items()}
+    spelt |= {name: quantity(spelt[name]) for name in ("cost", "score")}
+    return System(**spelt)
 
 
 def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
@@ -170,7 +152,8 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     if not rows:
         lacking = f"No problem has ok runs of {list(system.steps)[-1]} and another step"
         notes = [f'{lacking} with the same settings: run "kbench -m {system.run}"']
-    return Sheet(f"{system.name}: algorithm against implementation", 2, header, rows, notes)
+    groups = [name.partition(",")[0] for name in header[1:]]  # those of `a step, fit s`
+    return Sheet(f"{system.name}: algorithm against implementation", 2, header, rows, notes, groups)
 
 
 def _notes(system: System, met: Sequence[tuple[Comparison, list[Setting]]]) -> list[str]:
@@ -209,25 +192,20 @@ def meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]
                 matching[id(row)] = row
                 steps_of[id(row)].append(step)
         rows += asked_first(experiments, list(matching.values()))
-    last, own, met = list(system.steps)[-1], _own(system), []
+    last, met = list(system.steps)[-1], []
     for comparison in comparisons(rows):
-        problem = comparison.problem
-        matches: defaultdict[tuple[Any, ...], defaultdict[str, list[tuple[Line, Problem]]]]
-        matches = defaultdict(lambda: defaultdict(list))
-        for line in comparison.lines:
-            for values, step in itertools.product(
-                _values(system, line), steps_of[id(line.rows[0])]
-            ):
-                matches[values][step].append((line, problem))
+        matches: defaultdict[tuple[Any, ...], dict[str, Line]] = defaultdict(dict)
+        # Of several lines that match a step the last in this order stands for it.
+        for line in sorted(
+            comparison.lines, key=lambda one: (made_by(experiments, one), preference(one))
+        ):
+            for values in _values(system, line):
+                matches[values] |= dict.fromkeys(steps_of[id(line.rows[0])], line)
         settings = []
-        for values, by_step in matches.items():
-            steps = {
-                step: max((line for line, _ in those_of(experiments, pairs)), key=preference)
-                for step, pairs in by_step.items()
-            }
+        for values, steps in matches.items():
             n_ok = sum(bool(line.ok) for line in steps.values())
             if n_ok > 1 and last in steps and steps[last].ok:
-                stated = (problem.dataset, problem.variant, values) in own
+                stated = any(made_by(system.own, line) for line in steps.values())
                 settings.append((not stated, -n_ok, str(values), _words(system, values), steps))
         if settings:
             ordered = sorted(settings, key=lambda one: one[:3])
@@ -240,22 +218,6 @@ def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
     values = [line.params.get(name) for name in system.same]
     spread = [value if isinstance(value, list) else [value] for value in values]
     return [] if None in values else list(itertools.product(*spread))
-
-
-def _own(system: System) -> set[tuple[str, str | None, tuple[Any, ...]]]:
-    """Data set, variant and values of the shared parameters, as the paper's tables have them."""
-    settings = set()
-    for name in system.own:
-        of, _, table = name.partition("_")
-        layout = paper(of).tables[table]
-        for row, column in itertools.product(layout.rows.values(), layout.columns.values()):
-            wanted = row & column
-            for choice in paper(of).data[wanted.data] if wanted.data else ():
-                params = {**wanted.params, **choice.params}
-                if all(one in params for one in system.same):
-                    values = tuple(params[one] for one in system.same)
-                    settings.add((choice.dataset, choice.variant, values))
-    return settings
 
 
 def _words(system: System, values: Sequence[Any]) -> str:

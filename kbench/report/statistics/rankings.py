@@ -135,7 +135,7 @@ def sheet(ranking: Ranking) -> Sheet:
     ]
     if n < _MIN_SETS:
         notes.append(f"No intervals: fewer than {_MIN_SETS} data sets show no difference at 5 %.")
-    return Sheet(f"Rankings: {ranking.task}, {n} data sets", 1, header, rows, notes)
+    return Sheet(f"Rankings: {ranking.task}, {n} data sets", 1, header, rows, notes, header[1:])
 
 
 def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Standing]:

@@ -18,7 +18,7 @@ from kbench.report.comparisons.cells import (
 )
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison
-from kbench.report.sheet import Sheet
+from kbench.report.sheet import Sheet, narrowed
 from kbench.report.text.notes import legend, notes
 
 _PREAMBLE = r"""\documentclass[10pt]{article}
@@ -27,6 +27,9 @@ _PREAMBLE = r"""\documentclass[10pt]{article}
 \usepackage{booktabs}
 \begin{document}
 """
+
+# Characters per line of \small type on such a page.
+WIDTH = 130
 
 # A bracket or a star after a line break would be read as its argument, so both are put in braces.
 _ESCAPES = {
@@ -86,7 +89,7 @@ def latex(
 def latex_sheets(tables: Iterable[Sheet]) -> str:
     """Plain tables, each on a page of its own below its name."""
     blocks = [_PREAMBLE]
-    for sheet in tables:
+    for sheet in (piece for table in tables for piece in narrowed(table, WIDTH)):
         alignment = "l" * sheet.words + "r" * (len(sheet.header) - sheet.words)
         lines = [f"\\begin{{tabular}}{{{alignment}}}", r"\toprule"]
         lines += [" & ".join(map(escaped, sheet.header)) + r" \\", r"\midrule"]

@@ -21,7 +21,7 @@ from kbench.report.comparisons.cells import (
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, Problem
 from kbench.report.safe import printable
-from kbench.report.sheet import Sheet
+from kbench.report.sheet import Sheet, narrowed
 from kbench.report.text.notes import legend, notes
 
 _GAP = "  "
@@ -90,9 +90,9 @@ def terminal(
 
 
 def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
-    """Aligned plain tables, each below its name."""
+    """Aligned plain tables, each below its name, in pieces where they have groups of columns."""
     blocks = []
-    for sheet in tables:
+    for sheet in (piece for table in tables for piece in narrowed(table, width)):
         table = [list(map(printable, row)) for row in (sheet.header, *sheet.rows)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = wrapped([sheet.name], width, "title", paint)
