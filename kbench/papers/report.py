@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,16 +13,14 @@ from kbench.config import nearest
 from kbench.errors import ConfigError
 from kbench.papers import views
 from kbench.papers.cells import sheets
-from kbench.papers.cells.coverage import coverage
+from kbench.papers.cells.coverage import cause_sheet, cell_sheet, coverage
 from kbench.papers.cells.entries import filled
-from kbench.papers.cells.entry import Filled
 from kbench.papers.cells.runs import Curve, Identity, Runs
 from kbench.papers.claims.decision import verdict
 from kbench.papers.claims.stated import claims
-from kbench.papers.claims.verdicts import VERDICT_COLUMNS, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
+from kbench.papers.claims.verdicts import verdict_records
 from kbench.papers.figures.drawing import Drawing, drawings, method_styles
-from kbench.papers.overviews import cause_sheet, cell_sheet
 from kbench.papers.printed.layout import PAPERS, all_tables
 from kbench.papers.studies.budgets import budgets
 from kbench.papers.studies.budgets import sheet as budget_sheet
@@ -145,22 +144,27 @@ class Report:
                 raise ConfigError(f"no paper's table is called {name!r}{hint}; or one of {words}")
         chosen = {table.id: table for name in selected for table in known.get(name, ())}
         self.filled = [form for table in chosen.values() for form in filled(table, runs)]
-        self.counted: list[Filled] = []
-        if "cells" in selected or "causes" in selected:
-            every = [form for table in tables for form in filled(table, runs)]
-            self.counted = self.filled or every
-        self.overviews = [name for name in ("cells", "causes") if name in selected]
         self.verdicts = [verdict(claim, runs) for claim in claims()] if "claims" in selected else []
-        self.systems = list(systems()) if "systems" in selected else []
-        self.budgets = list(budgets()) if "budgets" in selected else []
         self.rankings = rankings(comparisons(runs.rows)) if "rankings" in selected else []
+        self.studies: dict[str, list[Sheet]] = {}
+        if "systems" in selected:
+            self.studies["systems"] = [system_sheet(one, runs, environments) for one in systems()]
+        if "budgets" in selected:
+            self.studies["budgets"] = [budget_sheet(one, runs, environments) for one in budgets()]
+        counted = self.filled
+        if not counted and {"cells", "causes"}.intersection(selected):
+            counted = [form for table in tables for form in filled(table, runs)]
+        if "cells" in selected:
+            self.studies["cells"] = [cell_sheet(counted)]
+        if "causes" in selected:
+            self.studies["causes"] = [cause_sheet(counted)]
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
         """Everything that is selected, as plain tables; claims of at most `width` characters."""
         tables = [sheets.sheet(form, self.environments) for form in self.filled]
         if tables:
             tables[-1].notes.append(sheets.LEGEND)
-        return tables + self.counts() + verdict_sheets(self.verdicts, width) + self.studies()
+        return [*tables, *verdict_sheets(self.verdicts, width), *self.study_sheets()]
 
     def overview(self, width: int) -> list[Sheet]:
         """A screen for each paper: its claims in one line each, and how much is measured."""
@@ -171,27 +175,9 @@ class Report:
         )
         return made
 
-    def counts(self) -> list[Sheet]:
-        """Numbers of measured cells, and causes of differences, if selected."""
-        made = []
-        if "cells" in self.overviews:
-            made.append(cell_sheet(self.counted))
-        if "causes" in self.overviews:
-            made.append(cause_sheet(self.counted))
-        return made
-
-    def studies(self) -> list[Sheet]:
-        """Systems, budgets and rankings."""
-        rankings = map(ranking_sheet, self.rankings)
-        return [*self.system_sheets, *self.budget_sheets, *rankings]
-
-    @cached_property
-    def system_sheets(self) -> list[Sheet]:
-        return [system_sheet(system, self.runs, self.environments) for system in self.systems]
-
-    @cached_property
-    def budget_sheets(self) -> list[Sheet]:
-        return [budget_sheet(budget, self.runs, self.environments) for budget in self.budgets]
+    def study_sheets(self) -> list[Sheet]:
+        """Rankings, systems, budgets and counts."""
+        return [*map(ranking_sheet, self.rankings), *chain(*self.studies.values())]
 
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
         """The report in one of `PAPER_FORMATS`."""
@@ -221,17 +207,13 @@ class Report:
         of_drawings = {name for drawing in self.drawings for name in drawing.environments}
         return Addition(
             summary=summary,
-            front=views.front(self.verdicts, self.system_sheets),
+            front=views.front(self.verdicts, self.studies.get("systems", ())),
             views=[
                 *views.claims_views(self.verdicts),
                 views.tables_view(self.filled, self.verdicts, self.environments, store),
                 views.figures_view(self.drawings),
             ],
-            studies=[
-                views.studies_view(
-                    self.counts(), self.system_sheets, self.budget_sheets, self.rankings
-                )
-            ],
+            studies=[views.studies_view(self.studies, self.rankings)],
             titles=views.papers_of(all_tables()),
             environments=frozenset(of_drawings | {machine.environment for machine in machines}),
         )
@@ -246,9 +228,9 @@ class Report:
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, all other sheets."""
         if self.filled:
-            return csv_text(sheets.CELL_COLUMNS, sheets.cell_records(self.filled))
+            return _csv(sheets.cell_records(self.filled))
         if self.verdicts:
-            return csv_text(VERDICT_COLUMNS, verdict_records(self.verdicts))
+            return _csv(verdict_records(self.verdicts))
         return csv_lines([line for sheet in self.sheets() for line in (sheet.header, *sheet.rows)])
 
     def json(self) -> str:
@@ -257,7 +239,7 @@ class Report:
             {
                 "cells": sheets.cell_records(self.filled),
                 "claims": verdict_records(self.verdicts),
-                "sheets": [sheet_record(sheet) for sheet in self.counts() + self.studies()],
+                "sheets": [sheet_record(sheet) for sheet in self.study_sheets()],
             }
         )
 
@@ -265,7 +247,7 @@ class Report:
         """Write every format that is text, and each figure by itself, to the folder `where`."""
         names = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
         texts = {where / name: self.text(format) for format, name in names.items()}
-        texts[where / "claims.csv"] = csv_text(VERDICT_COLUMNS, verdict_records(self.verdicts))
+        texts[where / "claims.csv"] = _csv(verdict_records(self.verdicts))
         for drawing in self.drawings:
             file = where / "figures" / f"{drawing.figure.name}.svg"
             if drawing.charts:
@@ -280,6 +262,11 @@ class Report:
         for file, text in texts.items():
             write(file, text)
         return list(texts)
+
+
+def _csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """Records with the same names as CSV."""
+    return csv_text(list(records[0]), records) if records else ""
 
 
 PLUGIN = Plugin(PAPER_FORMATS, make_papers, read_report)

@@ -226,24 +226,20 @@ def figures_view(drawings: Sequence[Drawing]) -> View:
     return View("figures", "Figures", head, items)
 
 
-def studies_view(
-    counts: Sequence[Sheet],
-    systems: Sequence[Sheet],
-    budgets: Sequence[Sheet],
-    rankings: Sequence[Ranking],
-) -> View:
-    """Rankings, algorithm against implementation, budgets, and counts of cells and figures."""
+def studies_view(studies: Mapping[str, Sequence[Sheet]], rankings: Sequence[Ranking]) -> View:
+    """Rankings, then algorithm against implementation, budgets, and counts of cells."""
     items = []
     for i, ranking in enumerate(rankings):
         charts, legend = ranking_charts(ranking, method_styles(in_profiles(ranking)))
-        detail = plain(ranking_sheet(ranking)) + figure(charts, legend, caption(ranking))
+        sheet = ranking_sheet(ranking)
+        detail = plain(sheet) + figure(charts, legend, caption(ranking))
         methods = [one.method for one in ranking.standings]
         sets = [title(one.problem) for one in ranking.comparisons]
         facets = {"method": methods, "set": [name.partition(" (")[0] for name in sets]}
-        name = ranking_sheet(ranking).name
-        items.append(_study(f"ranking-{i + 1}", name, f"over {', '.join(sets)}", detail, facets))
-    for kind, studies in (("system", systems), ("budget", budgets), ("count", counts)):
-        for i, one in enumerate(studies):
+        text = f"over {', '.join(sets)}"
+        items.append(_study(f"ranking-{i + 1}", sheet.name, text, detail, facets))
+    for kind, several in studies.items():
+        for i, one in enumerate(several):
             text = f"{len(one.rows)} lines"
             items.append(_study(f"{kind}-{i + 1}", one.name, text, plain(one), {}))
     head = [header("study"), header("what it has", kind="word")]

@@ -1,4 +1,4 @@
-"""How many of the papers' cells are measured, and on which data.
+"""How many of the papers' cells are measured, on which data, and why scores differ.
 
 A cell counts if the paper prints a value there and a run can fill it. Ratios, sums, totals,
 settings and the lines of kbench's own methods do not count; an order of growth counts if an
@@ -6,15 +6,25 @@ exponent is fitted beside it. The number of cells therefore does not depend on a
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kbench.papers.cells.entry import NO_POWER, NO_ROWS, OTHER_MEMORY, Entry, Filled
-from kbench.papers.printed.layout import Measure
+from kbench.papers.cells.entry import NO_POWER, NO_ROWS, Entry, Filled
+from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, thresholds
+from kbench.papers.printed.layout import PAPERS, Measure, paper
+from kbench.report.sheet import Sheet
 
 # States of a cell, the best first: measured on the paper's data, measured on others, runs that
 # ended without a value, no rows, no data.
 STATES = ("own", "stand_in", "ended", "missing", "absent")
+
+
+_LEGEND = (
+    "Cells are those that a paper prints and a run can fill: no ratios, sums, totals, settings, nor"
+    " methods of our own; an order of growth counts where its exponent is fitted. Stand-ins are"
+    " other data than the paper's, or fewer of its rows. Not run are cells whose runs ended without"
+    " a value, that have no rows (or only rows of other memory than the paper's), or no data."
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,70 @@ def _counts(measure: Measure, entry: Entry) -> bool:
 def _state(entry: Entry) -> int:
     if entry.value is not None or entry.status == NO_POWER:
         return STATES.index("stand_in" if entry.stand_in else "own")
-    if entry.status and entry.status != OTHER_MEMORY:
+    if entry.status:
         return STATES.index("ended")
     without_data = entry.absent not in ("", NO_ROWS)
     return STATES.index("absent" if without_data else "missing")
+
+
+def cell_sheet(tables: Sequence[Filled]) -> Sheet:
+    """Three numbers a table, a line for each paper, and one for all papers together."""
+    header = ["table", "cells", "paper's data", "stand-ins", "not run", "sizes"]
+    rows = []
+    for name in PAPERS:
+        own = [one for one in tables if one.table.paper == name]
+        numbers = dict.fromkeys(one.table.number for one in own)
+        for number in numbers:
+            of_table = [one for one in own if one.table.number == number]
+            rows.append(_line(f"{paper(name).title} {number}", of_table))
+        if own:
+            rows.append(_line(f"{paper(name).title}, all", own))
+    rows.append(_line("all", tables))
+    notes = [_LEGEND, f"All tables: {coverage(tables)}."]
+    absent = [
+        f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
+        for name in dict.fromkeys(one.table.paper for one in tables)
+        if paper(name).absent
+    ]
+    if absent:
+        notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
+    lacking = dict.fromkeys(  # a table stands there once for each machine
+        f"{one.table.id}: {', '.join(one.table.lacking)}" for one in tables if one.table.lacking
+    )
+    if lacking:
+        notes.append(f"Rows of methods that kbench does not have: {'; '.join(lacking)}.")
+    return Sheet("Cells measured", 1, header, [row for row in rows if row[1] != "0"], notes)
+
+
+def _line(name: str, tables: Sequence[Filled]) -> list[str]:
+    one = coverage(tables)
+    counts = one.cells, one.own, one.stand_in, one.not_run, one.sizes
+    return [name, *(f"{n:,}" for n in counts)]
+
+
+def cause_sheet(tables: Iterable[Filled]) -> Sheet:
+    """A line for each cause with the number of cells and the tables that it is about.
+
+    A cell counts once, on the machine of the first table that has it.
+    """
+    compared: dict[tuple[str, ...], tuple[str, Cause | None]] = {}
+    for form in tables:
+        name = f"{form.paper.title} {form.table.number}"
+        for place, _, entry in form.cells():
+            if entry.compared:
+                compared.setdefault(place, (name, entry.cause))
+    causes = Counter(cause for _, cause in compared.values() if cause is not None)
+    of_tables = Counter(compared.values())
+    kinds = list(KINDS)
+    rows = []
+    for cause in sorted(causes, key=lambda one: (kinds.index(one.kind), -causes[one])):
+        where = [f"{name} ({n})" for (name, one), n in of_tables.items() if one == cause]
+        n_cells = str(causes[cause])
+        rows.append([KINDS[cause.kind], n_cells, ", ".join(where), cause.why, cause.shown])
+    unexplained = sum(n for cause, n in causes.items() if cause.kind == UNEXPLAINED)
+    note = (
+        f"{causes.total()} of {len(compared)} measured scores differ from the printed ones by more"
+        f" than {thresholds()}; {unexplained} of them are not explained."
+    )
+    header = ["kind", "cells", "tables", "cause", "what shows it"]
+    return Sheet("Differences from the printed scores", 1, header, rows, [note])

@@ -132,10 +132,11 @@ def _ratio(cell: Cell, measure: Measure) -> Entry:
 
 def _sum(addends: Sequence[Entry]) -> Entry:
     """The sum of cells of the same runs, if all of them have a value."""
-    numbers = [one.printed and one.printed.number for one in addends]
+    numbers = [one.printed.number for one in addends if one.printed]
+    known = [number for number in numbers if number is not None]
     in_paper = None
-    if None not in numbers:
-        total = math.fsum(number for number in numbers if number is not None)
+    if len(known) == len(addends):
+        total = math.fsum(known)
         in_paper = Printed(f"{total:.{decimals_for(total, 4)}f}", "s", note="computed")
     made = replace(addends[0], printed=in_paper, sd=None, n=0, absent="", rows=_rows_of(addends))
     values = [addend.value for addend in addends if addend.value is not None]

@@ -19,8 +19,6 @@ NO_ROWS = "no rows"
 NOT_MEASURED = "not measured"
 # The two sides of a ratio were measured on different data sets.
 OTHER_DATA = "other data"
-# The runs keep more or fewer numbers than the paper's (`measured.MAX_MEMORY_DIFFERENCE`).
-OTHER_MEMORY = "other memory"
 # No power of the sizes comes near to the values of an order of growth (`growth.MAX_RESIDUAL`).
 NO_POWER = "no power"
 

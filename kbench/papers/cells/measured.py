@@ -10,26 +10,12 @@ from kbench.papers.cells.cell_notes import (
     settings,
     share_of_rows,
 )
-from kbench.papers.cells.entry import (
-    NO_POWER,
-    NOT_MEASURED,
-    OTHER_MEMORY,
-    Cell,
-    Entry,
-    quantity_of,
-)
+from kbench.papers.cells.entry import NO_POWER, NOT_MEASURED, Cell, Entry, quantity_of
 from kbench.papers.cells.growth import MAX_RESIDUAL, MIN_SIZES, exponent, largest_residual_factor
 from kbench.papers.cells.readings import least_seconds
-from kbench.papers.cells.runs import Match, numbers_per_row
-from kbench.papers.printed.causes import Place, cause_of, compared, differs, is_score
+from kbench.papers.printed.causes import cause_of, compared, differs, is_score
 from kbench.papers.printed.layout import Measure, paper
-from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.tables import Machine, mean_sd
-
-# Largest relative difference between the numbers kept for each row by a run and by the paper's at
-# which the two are compared. Errors fall about as fast as memory grows, and values read off a plot
-# are some 10 % off. Set by hand.
-MAX_MEMORY_DIFFERENCE = 0.2
 
 
 def read_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
@@ -50,8 +36,6 @@ def read_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
         stand_in=bool(match.choice.params) or share is not None,
         share=share,
     )
-    if note := _other_memory(wanted.memory.get(wanted.data), match):
-        return replace(entry, status=OTHER_MEMORY, notes=(note,))
     values = cell.runs.values(match, measure, wanted.at)
     mean = mean_sd(values)
     ended = not line.ok or any(map(line.cut_short, measure.of))
@@ -75,15 +59,9 @@ def read_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
         return entry
     if not differs(in_paper, value, quantity):
         return replace(entry, compared=True)
-    place = Place(
-        table=cell.table.id,
-        row=cell.row,
-        column=cell.column,
-        quantity=measure.label,
-        dataset=problem.dataset,
-        variant=problem.variant,
-    )
-    cause = cause_of(place, larger=value * quantity.factor > float(in_paper.text))
+    names = cell.row, cell.column, measure.label, problem.dataset, problem.variant or ""
+    larger = value * quantity.factor > float(in_paper.text)
+    cause = cause_of(cell.table.id, names, larger=larger)
     return replace(entry, compared=True, cause=cause, notes=(*notes, cause.note))
 
 
@@ -99,7 +77,9 @@ def growth_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
     rows = tuple(row for match in matches for row in match.line.rows)
     entry = Entry(printed=cell.printed(measure), match=matches[-1], rows=rows, stand_in=True)
     abscissa = Measure(label=measure.over, of=(measure.over,))
-    points, on_time, failed = [], [], []
+    points: list[tuple[float, float]] = []
+    on_time: list[str] = []
+    failed: list[str] = []
     for match in matches:
         size, mean = (mean_sd(runs.values(match, one, {})) for one in (abscissa, measure))
         if size and mean and mean[0] > 0.0:
@@ -117,14 +97,3 @@ def growth_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
         note = f"{note}: {', '.join(measure.of)} {values}, which no power of the rows comes near to"
         return replace(entry, status=NO_POWER, notes=(note, *failed))
     return replace(entry, value=exponent(points), notes=(note, *on_time, *failed))
-
-
-def _other_memory(memory: float | None, match: Match) -> str:
-    """A note if the runs keep other numbers for each row than the paper's `memory`; else empty."""
-    kept = None if memory is None else numbers_per_row(match.line, match.problem)
-    if memory is None or kept is None or abs(kept / memory - 1.0) <= MAX_MEMORY_DIFFERENCE:
-        return ""
-    return (
-        f"{match.line.method} on {title(match.problem)}: the run nearest to the paper's"
-        f" {memory:g} numbers a row keeps {kept:.3g}"
-    )

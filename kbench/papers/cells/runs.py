@@ -100,8 +100,7 @@ class Runs:
     ) -> Match | None:
         """The line of the first data set that has ok runs, else of the first that has any runs.
 
-        Lines with rows of `experiments` come before all others. If the selector names a memory, the
-        line with the most similar memory counts. Otherwise a layout should leave one line
+        Lines with rows of `experiments` come before all others. A layout should leave one line
         (`Match.others` is 0, which a test asserts of the reference rows); among several
         `preference` decides.
         """
@@ -111,8 +110,6 @@ class Runs:
             if not pairs:
                 continue
             pairs = those_of(experiments, pairs)
-            if memory := wanted.memory.get(wanted.data or ""):
-                pairs = [min(pairs, key=lambda pair: _ratio(numbers_per_row(*pair), memory))]
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
             match = Match(line, problem, machine, choice, len(pairs) - 1)
             if line.ok:
@@ -193,7 +190,8 @@ class Runs:
         accepted = {
             name: value if isinstance(value, list) else [value] for name, value in params.items()
         }
-        by_method = self._by_method.get((machine, choice.dataset, choice.variant), {})
+        where = machine, choice.dataset, choice.variant
+        by_method: Mapping[str, Sequence[tuple[Row, Params]]] = self._by_method.get(where, {})
         # Any run has the size of its data, whatever its kernel.
         kernel = wanted.kernel if wanted.methods and "kernel" not in params else ""
         return [
@@ -273,12 +271,6 @@ def those_of(
     return [pair for pair in pairs if made_by(experiments, pair[0])] or pairs
 
 
-def numbers_per_row(line: Line, problem: Problem) -> float | None:
-    """Numbers that the runs of a line keep for each training row; None if that is not known."""
-    kept = line.mean_sd("n_parameters")
-    return kept[0] / problem.n_train if kept and problem.n_train else None
-
-
 def most_first(of_machines: Iterable[T], n_measured: Callable[[T], int]) -> list[T]:
     """The items, one for each machine, that have measured values; those with most come first."""
     return sorted(filter(n_measured, of_machines), key=n_measured, reverse=True)
@@ -320,11 +312,11 @@ def preference(line: Line) -> tuple[Any, ...]:
     return bool(line.ok), version_of(line), len(line.ok), newest, line.address
 
 
-def _ratio(a: float | None, b: float) -> float:
+def _ratio(a: float, b: float) -> float:
     """The absolute logarithm of the ratio of two numbers; infinite where it has none."""
     if a == b:
         return 0.0
-    return abs(math.log(a / b)) if a is not None and a > 0.0 < b else math.inf
+    return abs(math.log(a / b)) if a > 0.0 < b else math.inf
 
 
 def _equal(actual: Any, wanted: Any) -> bool:

@@ -5,16 +5,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kbench.papers.cells.coverage import coverage
-from kbench.papers.cells.entry import ABSENT, OTHER_MEMORY, Entry, Filled, Group
+from kbench.papers.cells.entry import ABSENT, Entry, Filled, Group
 from kbench.papers.printed.causes import UNEXPLAINED, thresholds
 from kbench.papers.printed.layout import load
 from kbench.report.comparisons.cells import describe_machine
 from kbench.report.sheet import Sheet
-
-# Columns of `cell_records`.
-CELL_COLUMNS = ["table", "row", "column", "quantity", "printed", "unit", "printed_status"]
-CELL_COLUMNS += ["measured", "sd", "status", "runs", "ok", "dataset", "variant", "n_train"]
-CELL_COLUMNS += ["method", "params", "environment", "threads", "keys", "notes", "cause"]
 
 RATIO = load("legend.yaml")["ratio"]
 CLOCKS = load("legend.yaml")["clocks"]
@@ -70,13 +65,8 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
             f" than {thresholds()}, which their notes are about; {unexplained} of them are not"
             " explained."
         )
-    n_other_memory = sum(
-        entry.status == OTHER_MEMORY and entry.printed is not None for entry in entries
-    )
-    if n_other_memory:
-        lines.append(f"{n_other_memory:,} cells have no run near the paper's memory.")
-    if missing := count.missing - n_other_memory:
-        which = "no rows" if filled.machine is None else f"no rows for {missing:,} of them"
+    if count.missing:
+        which = "no rows" if filled.machine is None else f"no rows for {count.missing:,} of them"
         lines.append(f'{which}: run "kbench -m {table.run}"')
     elif filled.machine is None and count.absent:
         lines.append(f'{ABSENT}; with it, run "kbench -m {table.run}"')
@@ -119,39 +109,32 @@ def cell_records(tables: Iterable[Filled]) -> list[dict[str, Any]]:
 
 
 def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, Any]:
-    record: dict[str, Any] = dict.fromkeys(CELL_COLUMNS)
-    record |= {
+    in_paper, match = cell.printed, cell.match
+    problem, line, machine = (match.problem, match.line, match.machine) if match else [None] * 3
+    return {
         "table": filled.table.id,
         "row": row,
         "column": group.column,
         "quantity": group.measure.label,
+        "printed": in_paper and in_paper.text,
+        "unit": in_paper and in_paper.unit,
+        "printed_status": in_paper and in_paper.status,
         "measured": cell.value,
         "sd": cell.sd,
         "status": cell.absent or cell.status,
+        "runs": match and len(cell.rows),
+        "ok": match and sum(row["status"] == "ok" for row in cell.rows),
+        "dataset": problem and problem.dataset,
+        "variant": problem and problem.variant,
+        "n_train": problem and problem.n_train,
+        "method": line and line.method,
+        "params": line and line.params,
+        "environment": machine and machine.environment,
+        "threads": machine and machine.threads,
+        "keys": match and " ".join(row["key"] for row in cell.rows),
         "notes": "; ".join(said(cell)),
         "cause": "" if cell.cause is None else cell.cause.why,
     }
-    if cell.printed is not None:
-        record |= {
-            "printed": cell.printed.text,
-            "unit": cell.printed.unit,
-            "printed_status": cell.printed.status,
-        }
-    if cell.match is not None:
-        line, problem = cell.match.line, cell.match.problem
-        record |= {
-            "runs": len(cell.rows),
-            "ok": sum(row["status"] == "ok" for row in cell.rows),
-            "dataset": problem.dataset,
-            "variant": problem.variant,
-            "n_train": problem.n_train,
-            "method": line.method,
-            "params": line.params,
-            "environment": cell.match.machine.environment,
-            "threads": cell.match.machine.threads,
-            "keys": " ".join(row["key"] for row in cell.rows),
-        }
-    return record
 
 
 def _text(words: tuple[str, str], entry: Entry, marks: Mapping[str, str]) -> str:

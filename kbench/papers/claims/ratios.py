@@ -6,11 +6,12 @@ share of cases at the difference of both. Our own questions have no printed figu
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kbench.papers.claims.decision import Verdict
-from kbench.papers.claims.outcomes import OUTCOMES, Outcome
+from kbench.papers.claims.outcomes import OUTCOMES
 from kbench.papers.printed.layout import PAPERS, paper
+from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot, marker
 from kbench.report.page.tags import element, figure, words
 
@@ -23,51 +24,42 @@ _CAPTION = (
 )
 
 
-@dataclass(frozen=True)
-class Dot:
-    """A mark: the line it stands on, its value, outcome, words and target."""
+class Dot(NamedTuple):
+    """A mark: its value, words and target, the line it stands on, and the style of its outcome."""
 
-    line: str
     value: float
-    outcome: Outcome
     words: str
     target: str
+    line: str
+    style: Style
 
 
 def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
     """The picture as HTML; empty without figures of claims."""
-    ratios = _dots(verdicts, claim_id, relative=True)
-    differences = _dots(verdicts, claim_id, relative=False)
+    ratios: list[Dot] = []
+    differences: list[Dot] = []
+    styles: dict[str, Style] = {}
+    for number, verdict in enumerate(verdicts):
+        if verdict.figures is None or verdict.printed is None or verdict.claim.ours:
+            continue
+        measured, printed = verdict.figures[0], verdict.printed[0]
+        # Shares of cases, too, are compared by their ratio.
+        relative = verdict.claim.kind in ("ratio", "value") or verdict.claim.case is not None
+        if not math.isfinite(measured) or (relative and min(measured, printed) <= 0.0):
+            continue  # rows bound the figure on one side alone, or it has no logarithm
+        value = measured / printed if relative else measured - printed
+        tooltip = f"{verdict.claim.says} Verdict: {verdict.outcome}."
+        name, style = paper(verdict.claim.paper).title, verdict.outcome.style
+        dot = Dot(value, tooltip, claim_id(number), name, style)
+        (ratios if relative else differences).append(dot)
+        styles[verdict.outcome.word] = style
     charts = []
     if ratios:
         charts.append(_chart(ratios, "measured ÷ printed", 1.0, log=True))
     if differences:
         charts.append(_chart(differences, "measured − printed, points", 0.0, log=False))
-    used = {dot.outcome.word: dot.outcome.style for dot in (*ratios, *differences)}
-    legend = [(one.word, one.style) for one in OUTCOMES if one.word in used]
-    return figure(charts, list(dict(legend).items()), _CAPTION) if charts else ""
-
-
-def _dots(
-    verdicts: Sequence[Verdict], claim_id: Callable[[int], str], *, relative: bool
-) -> list[Dot]:
-    """Claims whose figures are compared by a ratio, or those by a difference."""
-    dots = []
-    for number, verdict in enumerate(verdicts):
-        if verdict.figures is None or verdict.printed is None or verdict.claim.ours:
-            continue
-        measured, printed = verdict.figures[0], verdict.printed[0]
-        is_ratio = verdict.claim.kind in ("ratio", "value")  # a share of cases, too, is relative
-        is_ratio = is_ratio or verdict.claim.case is not None
-        if is_ratio != relative or (is_ratio and min(measured, printed) <= 0.0):
-            continue
-        value = measured / printed if is_ratio else measured - printed
-        if not math.isfinite(value):
-            continue  # rows bound the figure on one side alone
-        tooltip = f"{verdict.claim.says} Verdict: {verdict.outcome}."
-        name = paper(verdict.claim.paper).title
-        dots.append(Dot(name, value, verdict.outcome, tooltip, claim_id(number)))
-    return dots
+    legend = {one.word: one.style for one in OUTCOMES if one.word in styles}
+    return figure(charts, list(legend.items()), _CAPTION) if charts else ""
 
 
 def _chart(dots: Sequence[Dot], title: str, guide: float, *, log: bool) -> Chart:
@@ -81,11 +73,11 @@ def _chart(dots: Sequence[Dot], title: str, guide: float, *, log: bool) -> Chart
     for name in used:
         level = drawn.at(guide, up.names.index(name))[1]
         taken: list[tuple[float, float]] = []
-        for dot in sorted((d for d in dots if d.line == name), key=lambda d: (d.value, d.words)):
+        for dot in sorted(one for one in dots if one.line == name):
             x = drawn.at(dot.value, 0.0)[0]
             y = _free(x, level, taken)
             taken.append((x, y))
-            mark = marker(x, y, dot.outcome.style)
+            mark = marker(x, y, dot.style)
             tooltip = element("title", words(dot.words))
             drawn.add(element("a", tooltip + mark, href=f"#{dot.target}", tabindex=-1))
     return drawn.chart()

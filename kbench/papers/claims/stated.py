@@ -202,7 +202,7 @@ def _claim(
     if holds is None or not given.get("quantity"):
         raise ValueError(f"a claim has `holds` and `quantity`: {says}")
     if idea is not None:
-        shared = {name: given[name] for name in ("paper", "where", "run") if name in given}
+        shared: dict[str, Any] = {n: given[n] for n in ("paper", "where", "run") if n in given}
         shared |= {"says": says, "holds": holds, "case": case, "each": each}
         given["idea"] = _claim(**shared | idea)
     listed = terms if isinstance(terms, list) else [terms]

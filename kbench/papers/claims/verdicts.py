@@ -19,11 +19,6 @@ LEGEND = (
 )
 _MEANINGS = " ".join(f"{str(one).capitalize()}: {one.means}." for one in OUTCOMES)
 
-VERDICT_COLUMNS = ["paper", "where", "claim", "verdict", "reason", "printed", "figure", "unit"]
-VERDICT_COLUMNS += ["bounded", "idea", "worst", "kept", "own", "answered", "asked", "why"]
-VERDICT_COLUMNS += ["wording", "quote", "quantity", "bound", "data", "shares"]
-VERDICT_COLUMNS += ["environment", "threads", "keys"]
-
 # Characters of the longest verdict and between two columns in the terminal; lines of a screen.
 _OUTCOME, _GAP, _SCREEN = 22, 2, 44
 

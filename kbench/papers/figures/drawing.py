@@ -184,8 +184,10 @@ def _title(panel: Drawn) -> str:
     return title if begins else f"{title}\non {data}"
 
 
-def _label(figure: Figure, panel: Drawn) -> str:
-    return f"{figure.title}: {figure.caption}; {_title(panel)}".replace("\n", " ")
+def _plot(figure: Figure, panel: Drawn, across: Axis, up: Axis, width: int = _WIDTH) -> Plot:
+    title = _title(panel)
+    label = f"{figure.title}: {figure.caption}; {title}".replace("\n", " ")
+    return Plot(across, up, label=label, title=title, width=width, height=_HEIGHT)
 
 
 def _styles(panel: Drawn) -> Mapping[str, Style]:
@@ -209,8 +211,7 @@ def _lines(figure: Figure, panel: Drawn) -> Chart:
         ys = [y for _, y, _ in known] + [y for _, y in stopped]
     across = Axis.around(panel.panel.x.label, xs, log="x" in figure.log and min(xs) > 0.0)
     up = Axis.around(excess + panel.panel.y.label, ys, log=wants_log and min(ys) > 0.0)
-    title, label = _title(panel), _label(figure, panel)
-    plot = Plot(across, up, label=label, title=title, width=_WIDTH, height=_HEIGHT)
+    plot = _plot(figure, panel, across, up)
     styles = _styles(panel)
     for name, points in panel.points.items():
         style = styles[name]
@@ -248,10 +249,7 @@ def _image(figure: Figure, panel: Drawn) -> Chart:
     values = [value for _, _, value in sorted(points, key=lambda point: (point[1], point[0]))]
     rows = [values[i * side : (i + 1) * side] for i in range(side)]
     empty = Axis(f"0 is white, {max(values):.3g} is black", 0.0, 1.0, names=("",))
-    title, label = _title(panel), _label(figure, panel)
-    plot = Plot(
-        empty, Axis.named("", [""]), label=label, title=title, width=_HEIGHT, height=_HEIGHT
-    )
+    plot = _plot(figure, panel, empty, Axis.named("", [""]), width=_HEIGHT)
     plot.image(rows)
     return plot.chart()
 
@@ -267,7 +265,6 @@ def _map(figure: Figure, panel: Drawn) -> Chart:
         values[ys.index(y)][xs.index(x)] = value * quantity.factor
     across = Axis.named(panel.panel.x.label, [f"{x:g}" for x in xs])
     up = Axis.named(panel.panel.y.label, [f"{y:g}" for y in ys])
-    title, label = _title(panel), _label(figure, panel)
-    plot = Plot(across, up, label=label, title=title, width=_WIDTH, height=_HEIGHT)
+    plot = _plot(figure, panel, across, up)
     plot.cells(values, [[f"{value:.2f}" for value in row] for row in values])
     return plot.chart()

@@ -34,18 +34,8 @@ SCORE_COLUMNS = {one.column for one in SCORES} | {"kernel_error"}
 # Columns and curves that are scores and are compared by their relative difference.
 _RELATIVE = SCORE_COLUMNS | {"rank", "precision", "recall"}
 _NO_CAUSE = "no cause is known"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """A cell of a table and the data of the rows that fill it."""
-
-    table: str
-    row: str
-    column: str
-    quantity: str = ""
-    dataset: str
-    variant: str | None = None
+# A cell of a table and its data: row, column, quantity, data set, and variant or "".
+Names = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -80,12 +70,11 @@ class Cause:
     variant: str = ".*"
     sign: int = 0
 
-    def explains(self, place: Place, *, larger: bool) -> bool:
-        """Whether a difference at this place, to larger values or not, is of this cause."""
-        names = place.row, place.column, place.quantity, place.dataset, place.variant or ""
+    def explains(self, table: str, names: Names, *, larger: bool) -> bool:
+        """Whether a difference in a cell of a table, to larger values or not, is of this cause."""
         patterns = self.rows, self.columns, self.quantities, self.data, self.variant
         return (
-            place.table in self.tables
+            table in self.tables
             and self.sign in (0, 1 if larger else -1)
             and all(map(re.fullmatch, patterns, names))
         )
@@ -143,7 +132,7 @@ def thresholds() -> str:
     )
 
 
-def cause_of(place: Place, *, larger: bool) -> Cause:
+def cause_of(table: str, names: Names, *, larger: bool) -> Cause:
     """The first cause of a difference; one that says so if none is known."""
-    known = (cause for cause in causes() if cause.explains(place, larger=larger))
-    return next(known, Cause(UNEXPLAINED, _NO_CAUSE, "", (place.table,)))
+    known = (cause for cause in causes() if cause.explains(table, names, larger=larger))
+    return next(known, Cause(UNEXPLAINED, _NO_CAUSE, "", (table,)))

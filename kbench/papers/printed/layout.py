@@ -7,7 +7,7 @@ stand for the paper's.
 
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from typing import Any, Literal
 
@@ -48,9 +48,6 @@ class Selector:
         Curve -> its value at the place where another curve is read.
     table : str, optional
         The table over which a total is taken.
-    memory : mapping
-        The paper's name of a data set -> numbers kept for each training row. Of several lines the
-        one nearest to it fills the cell, if it is near enough to be compared.
     by_data : mapping
         The paper's name of a data set -> parameters of the runs on it, as in `params`.
     kernel : str
@@ -63,7 +60,6 @@ class Selector:
     params: Mapping[str, Any] = field(default_factory=dict)
     at: Mapping[str, float] = field(default_factory=dict)
     table: str | None = None
-    memory: Mapping[str, float] = field(default_factory=dict)
     by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     kernel: str = ""
 
@@ -73,16 +69,12 @@ class Selector:
         return {**self.params, **self.by_data.get(self.data or "", {})}
 
     def __and__(self, other: "Selector") -> "Selector":
-        return Selector(
-            other.methods or self.methods,
-            self.data if other.data is None else other.data,
-            {**self.params, **other.params},
-            {**self.at, **other.at},
-            self.table if other.table is None else other.table,
-            {**self.memory, **other.memory},
-            {**self.by_data, **other.by_data},
-            other.kernel or self.kernel,
-        )
+        """Both; where they differ in a name or a value, the other's counts."""
+        both: dict[str, Any] = {}
+        for name in (one.name for one in fields(self)):
+            a, b = getattr(self, name), getattr(other, name)
+            both[name] = {**a, **b} if isinstance(a, Mapping) else b or a
+        return Selector(**both)
 
 
 @dataclass(frozen=True, kw_only=True)
