@@ -128,7 +128,8 @@ def test_wall_seconds_of_disturbed_runs_are_not_drawn():
     row, curves = levels(other_cpus=0.9)
     found = runs(*rows, row, curves=curves)
     assert points("dcsvm_fig3", found)[LEVELS] == []
-    said = f"covtype, {LEVELS}: other processes disturbed these wall seconds"
+    why = "not drawn, other processes disturbed these wall seconds"
+    said = f"{why}: {LEVELS}"
     assert said in remarks("dcsvm_fig3", found)
     row, curves = levels(other_cpus=0.0)
     found = runs(*rows, row, curves=curves)
@@ -140,7 +141,7 @@ def test_a_panel_of_which_all_curves_were_disturbed_says_so():
     row = make_row("norma", 0.85, dataset="a9a", params='{"max_time": 30}', other_cpus=0.9)
     found = runs(row, curves={identity(row): {"test_error": ([1.0, 2.0], [0.3, 0.2])}})
     said = remarks("dsgd_app_equal_time", found)
-    assert "Adult, NORMA: other processes disturbed these wall seconds" in said
+    assert "not drawn, other processes disturbed these wall seconds: NORMA" in said
     assert not any(one.startswith("too few rows") and "Adult" in one for one in said)
 
 
@@ -200,20 +201,13 @@ def test_a_panel_is_of_the_machine_with_most_of_its_lines_and_joins_no_two():
     assert "LIBSVM: 9, 90" in text
     assert "LIBSVM: 8, 90" not in text
     assert "LIBSVM: 6, 90" not in text
-    assert one.remarks[:2] == (
-        "measured on 1 thread; environment ffff0000",
-        "rows of 2 machines; a panel is of the one with most of its lines",
-    )
-    assert not any("machines" in line for line in remarks("dcsvm_fig3_accuracy", runs(*here)))
+    assert one.remarks[0] == "measured on 1 thread; environment ffff0000"
 
 
-def test_seconds_are_of_the_days_on_which_all_lines_have_runs():
-    """On the next day a run takes half the seconds; the exact machine has none of then."""
+def test_a_point_is_the_mean_of_all_its_runs_as_in_tables():
     rows = [*EXACT, *two("svc", 8.0)]
     next_day = {"started_at": START + timedelta(days=1)}
     rows += [row for seed in (1, 2) for row in two("svc", 4.0, seed=seed, **next_day)]
-    assert "LIBSVM: 8, 90" in document(drawing("dcsvm_fig3_accuracy", runs(*rows)).charts)
-    rows += two("kernel_svc", 1.0, seed=1, **next_day)
     assert "LIBSVM: 5.33" in document(drawing("dcsvm_fig3_accuracy", runs(*rows)).charts)
 
 
@@ -236,10 +230,9 @@ def test_panels_of_a_figure_may_be_of_several_machines_which_are_told():
     one = drawing("dcsvm_fig3_accuracy", runs(*rows))
     assert document(one.charts).count('class="line') == 4
     assert one.environments == ("0a1b2c3d", "ffff0000")
-    assert one.remarks[:3] == (
+    assert one.remarks[:2] == (
         "covtype: measured on 1 thread; environment 0a1b2c3d",
         "kddcup99: measured on 1 thread; environment ffff0000",
-        "rows of 2 machines; a panel is of the one with most of its lines",
     )
 
 
@@ -274,15 +267,14 @@ def test_a_figure_is_of_the_data_on_which_its_experiments_have_rows():
     assert points("meka_fig9", runs(*others)) == {}
 
 
-def test_lines_that_are_not_drawn_are_named_and_a_single_point_of_a_sweep_is_no_line():
+def test_lines_that_are_not_drawn_are_named_and_a_single_point_is_a_mark():
     rows = []
     for method, ranks in (("nystrom", (50, 100)), ("meka", (50, 100)), ("meka_galerkin", (50,))):
         rows += rows_of_meka(method, ranks, "meka_fig13", "meka", name="rank")
     lost = rows_of_meka("meka_psd", (50, 100), "meka_fig13", "meka", name="rank")
     for failed in ([], [one | {"status": "timeout"} for one in lost]):
         one = drawing("meka_fig13", runs(*rows, *failed))
-        assert document(one.charts).count('class="line') == 2
-        assert "not drawn, a single point: MEKA, Galerkin links" in one.remarks
+        assert document(one.charts).count('class="line') == 3
         why = "timeout" if failed else "no rows"
         assert f"not drawn, {why}: MEKA-PSD" in one.remarks
 
@@ -300,10 +292,8 @@ def test_a_method_that_a_figure_does_not_sweep_is_a_line_of_one_point():
         for n in (64, 256)
     ]
     single = [make_row(name, 0.85, dataset="a9a", error=0.15) for name in ("norma", "k_sdca")]
-    few = make_row("n_pegasos", 0.8, dataset="a9a", error=0.2, params='{"n_components": 64}')
-    found = drawing("dsgd_fig1_seconds", runs(*rows, *single, few))
+    found = drawing("dsgd_fig1_seconds", runs(*rows, *single))
     assert document(found.charts).count('class="line') == 3
-    assert "not drawn, a single point: n-Pegasos" in found.remarks
 
 
 def test_lines_that_some_panels_lack_are_named_with_these_panels():

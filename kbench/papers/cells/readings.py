@@ -61,8 +61,8 @@ def phases_of(row: Row) -> Mapping[str, float] | None:
     Empty of a method without phases. None where they were not measured so, which is not the same.
     """
     phases: Mapping[str, float] = row["phases"] or {}
-    if phases and row["threads"] == 1:
-        return row.get("phases_cpu")
+    if row["threads"] == 1:
+        return row.get("phases_cpu") or (None if phases else {})
     return None if phases and contended(row) else phases
 
 

@@ -65,16 +65,13 @@ def drawings(
     made = []
     for figure in figures():
         if figure.paper in papers:
-            panels = [
-                max(
-                    (drawn(figure, panel, runs, machine) for machine in runs.machines),
-                    key=lambda one: (len(one.shown), one.n_runs, len(one.chosen)),
-                    default=None,
-                )
-                for panel in figure.panels
-            ]
-            with_rows = [panel for panel in panels if panel is not None and panel.chosen]
-            made.append(_drawing(figure, with_rows, environments))
+            on_machines = [one for machine in runs.machines for one in drawn(figure, runs, machine)]
+            panels = []
+            for panel in figure.panels:
+                several = [one for one in on_machines if one.panel is panel]
+                if several:
+                    panels.append(max(several, key=lambda one: (len(one.shown), one.n_runs)))
+            made.append(_drawing(figure, panels, environments))
     return made
 
 
@@ -107,17 +104,16 @@ def _machines(timed: Sequence[Drawn], environments: Mapping[str, Any]) -> list[s
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     """Which panels and lines are not drawn, and why; of how many runs the others are."""
-    with_rows = [panel.panel for panel in panels]
-    without = [panel for panel in figure.panels if panel not in with_rows]
+    without = [one for one in figure.panels if one not in [panel.panel for panel in panels]]
     not_present = paper(figure.paper).absent
-    absent = [panel.data for panel in without if panel.data in not_present]
-    no_rows = [panel.title for panel in without if panel.data not in not_present]
+    absent = dict.fromkeys(panel.data for panel in without if panel.data in not_present)
+    few = dict.fromkeys(panel.title for panel in without if panel.data not in not_present)
     remarks = []
     if absent:
-        remarks.append(f"{ABSENT}: {', '.join(dict.fromkeys(absent))}")
-    if no_rows:
-        which = f" of {'; '.join(dict.fromkeys(no_rows))}" if panels or absent else ""
-        remarks.append(f'no rows{which}: run "kbench -m {figure.run}"')
+        remarks.append(f"{ABSENT}: {', '.join(absent)}")
+    if few:
+        which = f" of {'; '.join(few)}" if panels or absent else ""
+        remarks.append(f'too few rows{which}: run "kbench -m {figure.run}"')
     remarks += _lacking(panels)
     if n_contended := sum(panel.n_contended for panel in panels):
         runs = "one run" if n_contended == 1 else f"{n_contended} runs"

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean
 from typing import Any
 
@@ -25,6 +26,9 @@ Point = tuple[float, float, float]  # x, y, standard deviation of y; in maps the
 Points = Mapping[str, Sequence[Point]]  # by the label of the line
 # The runs of a line: a `Line` for each setting, and the problem that it is of.
 Pairs = Sequence[tuple[Line, Problem]]
+
+# Why a line over wall seconds is not drawn.
+DISTURBED = "other processes disturbed these wall seconds"
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,15 @@ class Drawn:
     points: Points = field(default_factory=dict)
     stopped: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def shown(self) -> dict[str, PanelLine]:
-        """The lines that have points."""
-        return {label: line for label, line in self.panel.lines.items() if self.points.get(label)}
+        """The lines that have points; none where one line would be alone, or one setting."""
+        lines, x = self.panel.lines, self.panel.x
+        shown = {label: line for label, line in lines.items() if self.points.get(label)}
+        abscissae = {point[0] for points in self.points.values() for point in points}
+        compares = len(shown) >= (1 if self.panel.y.curve else min(2, len(lines)))
+        sweeps = len(abscissae) > 1 or not (x.param or x.size)
+        return shown if compares and sweeps else {}
 
     @property
     def n_runs(self) -> int:
@@ -78,7 +87,7 @@ class Drawn:
         return {
             label: _why_not_drawn(line, self.chosen[label])
             for label, line in self.panel.lines.items()
-            if not self.points[label] and not self.stopped.get(label)
+            if self.chosen and not self.points[label] and not self.stopped.get(label)
         }
 
     @property
@@ -88,15 +97,19 @@ class Drawn:
         return sum(contended(row) for label in timed for row in _ok(self.chosen[label]))
 
 
-def drawn(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
-    """The panel on a machine, of the first data set on which most lines have points.
+def drawn(figure: Figure, runs: Runs, machine: Machine) -> list[Drawn]:
+    """The panels with points on a machine, or with lines that are left out as disturbed.
 
-    With sizes as abscissae each line has a point for each data set that stands for the paper's.
+    Each is of the first data set on which most lines have points. With sizes as abscissae each line
+    has a point for each data set that stands for the paper's.
     """
-    choices = paper(figure.paper).data[panel.data]
-    sets = [choices] if panel.x.size else [(choice,) for choice in choices]
-    made = [_of_sets(figure, panel, runs, machine, several) for several in sets]
-    return max(made, key=lambda one: len(one.shown), default=Drawn(panel, machine))
+    panels = []
+    for panel in figure.panels:
+        choices = paper(figure.paper).data[panel.data]
+        sets = [choices] if panel.x.size else [(choice,) for choice in choices]
+        made = [_of_sets(figure, panel, runs, machine, several) for several in sets]
+        panels += [max(made, key=lambda one: (len(one.shown), len(one.chosen)))] if made else []
+    return [one for one in panels if one.shown or DISTURBED in one.lacking.values()]
 
 
 def _of_sets(
@@ -194,7 +207,7 @@ def _why_not_drawn(line: PanelLine, pairs: Pairs) -> str:
         return ", ".join(sorted({status for line, _ in pairs for status in line.failures}))
     curves = (*line.wanted.at, line.x.curve, line.y.curve)
     disturbed = any(map(of_wall_seconds, curves)) and all(map(contended, rows))
-    return "other processes disturbed the wall seconds" if disturbed else "no values"
+    return DISTURBED if disturbed else "no values"
 
 
 def _over_sizes(y: Axis, pairs: Pairs, sizes: Mapping[Any, float]) -> list[Point]:
