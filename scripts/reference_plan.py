@@ -20,7 +20,7 @@ from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.growth import MIN_SIZES
 from kbench.papers.cells.runs import Runs, asked_by
 from kbench.papers.figures.figure import figures
-from kbench.papers.printed.layout import PAPERS, Growth, Paper, Selector, experiments_of, paper
+from kbench.papers.printed.layout import PAPERS, Paper, Selector, experiments_of, paper
 from kbench.report.comparisons.tables import Machine
 from kbench.run.execution.runner import finished_here, split
 from kbench.run.planning.plan import Run, make_plan
@@ -169,7 +169,7 @@ def open_places(runs: Sequence[Run]) -> list[str]:
                         for label, measure in table.measures.items()
                         if measure.reads
                         and cell.printed(measure)
-                        and n < (MIN_SIZES if isinstance(measure, Growth) else 1)
+                        and n < (MIN_SIZES if measure.over else 1)
                     ]
     for figure in figures():
         of = paper(figure.paper)

@@ -2,17 +2,16 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from paper_rows import rbf, runs
 
+from kbench.papers.cells.coverage import cause_sheet
 from kbench.papers.cells.entries import entry
 from kbench.papers.cells.entry import NO_ROWS, Cell
 from kbench.papers.cells.sheets import remarks
-from kbench.papers.overviews import cause_sheet
-from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, Place, cause_of, causes
+from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, cause_of, causes
 from kbench.papers.printed.layout import paper
 
 
@@ -63,8 +62,8 @@ def test_the_sheet_counts_every_cell_once(reference_report, different):
 
 
 def test_a_difference_without_a_cause_says_so():
-    place = Place(table="dcsvm_table3", row="no such row", column="ijcnn1", dataset="ijcnn1")
-    found = cause_of(place, larger=True)
+    names = "no such row", "ijcnn1", "", "ijcnn1", ""
+    found = cause_of("dcsvm_table3", names, larger=True)
     assert found not in causes()
     assert found.kind == UNEXPLAINED
 
@@ -72,10 +71,9 @@ def test_a_difference_without_a_cause_says_so():
 def test_a_cause_of_a_variant_explains_no_other_rows():
     of = {"tables": ("dcsvm_table10",), "data": "census", "variant": "half"}
     cause = Cause(kind="data", why="", shown="", **of)
-    place = Place(table="dcsvm_table10", row="", column="", dataset="census", variant="half")
-    assert cause.explains(place, larger=True)
-    for variant in ("dcsvm_half", None):
-        assert not cause.explains(replace(place, variant=variant), larger=True)
+    for variant, explained in (("half", True), ("dcsvm_half", False), ("", False)):
+        names = "", "", "", "census", variant
+        assert cause.explains("dcsvm_table10", names, larger=True) == explained
 
 
 def test_what_is_not_explained_is_counted(reference_report, different):

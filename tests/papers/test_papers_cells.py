@@ -241,37 +241,12 @@ def kept(method, *numbers):
             n_train=49990,
             n_test=91701,
             n_features=22,
-            params=json.dumps({"gamma": 1, "rank": number}),
+            params=json.dumps({"gamma": 1, "numbers_per_row": 100}),
             n_parameters=49990 * number,
             kernel_error=1e-5 * number,
         )
         for number in numbers
     ]
-
-
-def test_a_point_of_a_curve_is_compared_at_the_paper_s_memory():
-    table = paper("meka").tables["fig7"]
-    found = runs(*kept("meka", 55, 118, 618, 836))
-    for row, number in (("least memory", 118), ("most memory", 618)):  # printed at 100 and 680
-        one = cell(found, row, "ijcnn1", "kernel error", table)
-        assert (one.value, one.match.others) == (pytest.approx(1e-3 * number), 0)
-        assert cell(found, row, "ijcnn1", "numbers a row", table).value == number
-
-
-def test_a_run_of_another_memory_is_no_comparison():
-    table = paper("meka").tables["fig7"]
-    found = runs(*kept("meka", 55, 836))
-    one = cell(found, "most memory", "ijcnn1", "kernel error", table)
-    assert (one.value, one.status, one.cause) == (None, "other memory", None)
-    assert one.notes == (
-        "meka on ijcnn1 (meka): the run nearest to the paper's 680 numbers a row keeps 836",
-    )
-    (whole,) = filled(table, found)
-    count = coverage([whole])
-    assert (count.own, count.stand_in, count.ended, count.missing) == (0, 0, 0, count.cells)
-    said = remarks(whole, {whole.machine.environment: {}})
-    assert "2 cells have no run near the paper's memory." in said
-    assert 'no rows for 4 of them: run "kbench -m experiment=meka_fig7,meka_fig7_memory"' in said
 
 
 def test_kernel_errors_are_of_the_training_rows_which_the_note_counts():

@@ -6,17 +6,16 @@ import json
 import math
 import re
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_rows import rbf, runs
-from report_rows import START, failed, make_row
+from report_rows import failed, make_row
 
 from kbench.papers.cells.growth import MAX_RESIDUAL
-from kbench.papers.claims import decision, ratios
+from kbench.papers.claims import decision, ratios, terms
 from kbench.papers.claims.decision import in_words, verdict
 from kbench.papers.claims.outcomes import (
     FAILS,
@@ -81,16 +80,16 @@ def test_printed_numbers_agree_with_what_the_paper_says_of_them(claim):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "outcome"), [(300.0, HOLDS), (240.0, TOO_NOISY), (170.0, TOO_NOISY), (10.0, FAILS)]
+    ("seconds", "outcome"), [(400.0, HOLDS), (360.0, TOO_NOISY), (110.0, TOO_NOISY), (10.0, FAILS)]
 )
 def test_a_verdict_changes_with_the_rows(seconds, outcome):
-    """100 are asked; of the 120 and the 85 that are measured times off by 1.25 leave it open."""
+    """100 are asked; of the 180 and the 55 that are measured times off by 1.88 leave it open."""
     found = verdict(SPEED, runs(on_covtype("svc", seconds), on_covtype("dcsvm_early", 2.0)))
     assert found.outcome is outcome
     assert found.figures == (seconds / 2.0, seconds / 2.0)
     assert found.shares == {"covtype": None}
     assert len(found.keys) == 2
-    assert ("if times are off by 1.25 ×" in found.why) == (outcome is TOO_NOISY)
+    assert ("with what equal runs differ by" in found.why) == (outcome is TOO_NOISY)
 
 
 def test_a_claim_without_runs_is_open_and_so_is_one_with_a_failed_run():
@@ -139,7 +138,6 @@ def test_a_difference_of_five_test_rows_is_left_to_chance(rows, outcome):
     rivals = [rbf(name, 0.9, n_test=10_000) for name in ("svc", "dcsvm")]
     found = verdict(claim, runs(early, *rivals))
     assert found.outcome is outcome
-    assert ("if chance decides 5 test rows" in found.why) == (outcome is TOO_NOISY)
 
 
 def test_the_best_rival_counts_and_all_rivals_must_have_run():
@@ -172,7 +170,7 @@ def test_a_claim_on_every_data_set_is_refuted_by_one_of_the_paper_s_own_alone():
     assert (found.outcome, found.figures, list(found.shares)) == (FAILS, (0.5, 0.5), ["ijcnn1"])
 
 
-def test_the_machine_with_most_answers_decides_and_others_stand_beside_it():
+def test_the_machine_with_most_answers_decides():
     (every,) = (
         one for one in claims() if one.says.startswith("The exact solver is faster than LI")
     )
@@ -189,10 +187,9 @@ def test_the_machine_with_most_answers_decides_and_others_stand_beside_it():
     found = verdict(every, runs(*here, *there))
     assert (found.figures, found.answered) == ((2.0, 2.0), 2)
     assert found.machine.environment == "ffff0000"
-    assert found.elsewhere == "environment 0a1b2c3d: does not hold"
     assert "The rows are of environment ffff0000." in detail(found)
     (record,) = verdict_records([found])
-    assert (record["environment"], record["threads"], record["runs"]) == ("ffff0000", 1, "1 1")
+    assert (record["environment"], record["threads"]) == ("ffff0000", 1)
 
 
 def test_of_machines_without_answers_one_with_failed_runs_is_told():
@@ -224,7 +221,7 @@ def test_a_verdict_depends_on_the_rows_that_it_names(a, b):
     svc, early = on_covtype("svc", a), on_covtype("dcsvm_early", b)
     found = verdict(SPEED, runs(svc, early, rbf("lasvm", 0.5)))
     assert found.keys == (svc["key"], early["key"])
-    expected = HOLDS if a / b / 1.25 >= 100 else FAILS if a / b * 1.25 < 100 else TOO_NOISY
+    expected = HOLDS if a / b / 1.88 >= 100 else FAILS if a / b * 1.88 < 100 else TOO_NOISY
     assert found.outcome is expected
 
 
@@ -237,11 +234,11 @@ def test_bounds_are_at_least_or_at_most():
 
 
 def test_the_idea_alone_stands_beside_the_claim_and_is_no_claim():
-    rows = [on_covtype("svc", 300.0), on_covtype("dcsvm_early", 2.0)]
+    rows = [on_covtype("svc", 400.0), on_covtype("dcsvm_early", 2.0)]
     rows.append(on_covtype("kernel_svc", 5.0))
     found = verdict(SPEED, runs(*rows))
     words = line(found)
-    assert (words.verdict, words.measured, words.idea) == ("holds", "150 ×", "2.5 ×")
+    assert (words.verdict, words.measured, words.idea) == ("holds", "200 ×", "2.5 ×")
     assert words.printed == "124 ×"
     assert any(said.startswith("The idea alone: training seconds of our") for said in detail(found))
     assert not any("The idea alone" in one.says and not one.ours for one in claims())
@@ -252,14 +249,6 @@ def test_the_papers_claims_and_our_own_questions_are_counted_apart():
     assert list(grouped)[-1] == "Our own questions"
     assert all(one.claim.ours for one in grouped.pop("Our own questions"))
     assert not any(one.claim.ours for several in grouped.values() for one in several)
-
-
-@pytest.mark.parametrize(("hours", "outcome"), [(0.5, HOLDS), (2, TOO_NOISY)])
-def test_a_verdict_on_seconds_of_several_hours_needs_a_larger_margin(hours, outcome):
-    """140 times as fast, where 100 hold: less than the two by which they may be off."""
-    later = START + timedelta(hours=hours)
-    rows = [on_covtype("svc", 280.0), on_covtype("dcsvm_early", 2.0, started_at=later)]
-    assert verdict(SPEED, runs(*rows)).outcome is outcome
 
 
 def claim_on(first, second, of):
@@ -298,7 +287,6 @@ def test_a_quotient_of_errors_is_off_by_as_much_as_equal_scores_may_differ(rmse,
     rows = [{**row, "params": '{"kernel": "rbf"}'} for row in rows]
     found = verdict(claim, runs(*rows))
     assert found.outcome is outcome
-    assert ("errors are off by 1.05 ×" in found.why) == (outcome is TOO_NOISY)
 
 
 def test_the_machine_whose_rows_the_table_s_experiment_made_decides_before_one_with_more_rows():
@@ -337,12 +325,12 @@ def test_a_part_of_a_gain_is_a_quotient_of_steps_with_the_same_settings():
     assert "Without runs at these settings: scikit-learn-intelex, DC-SVM." in found.notes
 
 
-def test_a_grid_is_one_line_beside_the_papers_own_setting():
+def test_a_grid_is_one_line_beside_the_setting_of_the_paper_s_experiment():
     (system,) = [one for one in systems() if one.name == "DC-SVM"]
     lost = {"dataset": "ijcnn1", "task": "binary", "params": rbf("svc", 1)["params"]}
     rows = [
         failed("svc", "timeout", message="not done within limits.wall_s=120", **lost),
-        rbf("kernel_svc", 0.9, fit_wall_s=2.0),
+        rbf("kernel_svc", 0.9, fit_wall_s=2.0, experiment="dcsvm_table3"),
         rbf("dcsvm_early", 0.9, fit_wall_s=0.5),
         rbf("dcsvm_early", 0.9, C=3, fit_wall_s=0.5),
         rbf("dcsvm", 0.9, C=3, level_tol=0.5),  # another way than the step's
@@ -442,12 +430,11 @@ def test_sheets_name_everything_that_is_said_of_a_claim():
 def test_the_numbers_of_the_docs_are_those_of_the_code():
     """Every decimal and percentage of docs/papers.md is a constant, or the form of a cell."""
     text = (DOCS / "papers.md").read_text().replace("\n  ", " ").replace("\n", " ")
-    within, later, predictions = decision._WITHIN_AN_HOUR, decision._LATER, decision._OF_PREDICTION
-    assert (within, later, predictions, decision._CHANCE_ROWS) == (1.25, 2.0, 2.0, 5)
-    assert "a quarter if the runs began within an hour, else by a factor of two" in text
+    assert terms.CHANCE_ROWS == 5
     assert "of accuracies or errors by five test rows" in text
     percent = f"{100 * MAX_RELATIVE:g} %"
     stated = [
+        f"a factor of {terms.OFF_SECONDS:g}",
         f"more than {tables._MAX_OTHER_CPUS:g}".replace("0.", ".") + " of a processor",
         f"more than {MAX_RESIDUAL:g} times off",
         f"of RMSE or of kernel errors by {percent}",

@@ -50,8 +50,6 @@ def test_a_sum_is_of_one_cell_and_a_ratio_may_be_to_another_table():
     wall = {**hss, "phases": phases, "phases_cpu": None}
     for label in ("compression", "total", "× LIBSVM"):
         assert cell(runs(wall, svc), "ijcnn1", "", label, table).value is None
-    (note,) = cell(runs(wall, svc), "ijcnn1", "", "total", table).notes
-    assert "before CPU seconds of phases" in note
 
 
 def test_a_ratio_says_that_its_sides_are_of_different_data():

@@ -73,7 +73,7 @@ def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():
     assert (both.value, both.n) == (0.25, 1)
     assert "dcsvm on covtype_93k: wall seconds" in both.notes
     (note,) = [one for one in both.notes if "left out" in one]
-    assert "1 of 2 runs are left out" in note
+    assert "disturbed 1 of 2 runs, which are left out" in note
     disturbed = clustering(runs(rows[1], curves=curves))
     assert disturbed.value is None
     assert any("left out" in one for one in disturbed.notes)

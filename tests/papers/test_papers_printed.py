@@ -136,4 +136,4 @@ def test_a_figure_says_what_the_paper_prints_or_what_was_read_off():
     said = [one.printed for one in figures() if one.printed]
     assert len(said) >= 15
     for words in said:
-        assert re.match(r"read off, |in the text |by Tables? |all points are those of |the ", words)
+        assert re.match(r"read off|(in )?the text |by Tables? |all points are those of ", words)

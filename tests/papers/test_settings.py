@@ -8,7 +8,7 @@ from paper_rows import rbf, runs
 from kbench.papers.cells.cell_notes import settings
 from kbench.papers.cells.entries import entry
 from kbench.papers.cells.entry import Cell
-from kbench.papers.printed.layout import Columns, CurveValue, Growth, paper
+from kbench.papers.printed.layout import paper
 from kbench.papers.printed.settings import departures, stated
 
 
@@ -23,8 +23,8 @@ def cells(reference_report):
         if found.printed
         and found.match
         and found.value is not None
-        and isinstance(group.measure, (Columns, CurveValue))
-        and not isinstance(group.measure, Growth)
+        and (group.measure.of or group.measure.curve)
+        and not group.measure.over
         and (one.table.rows[row] & one.table.columns[group.column]).methods
     ]
 
@@ -87,42 +87,6 @@ def test_a_parameter_that_the_paper_does_not_state_is_told():
         Cell(table, found, found.machines[0], "DC-Pred++", "a9a"), table.measures["accuracy"]
     )
     assert any("n_leaves 1 (the paper states none)" in note for note in one.notes)
-
-
-@pytest.mark.parametrize(("predicted", "said"), [(0.02, True), (0.0099, False)])
-def test_seconds_of_seeds_that_are_far_apart_are_told(predicted, said):
-    table = paper("dcpred").tables["table1"]
-    seconds = (0.005, 0.0056, predicted)
-    rows = [
-        rbf("llsvm", 0.8, seed, dataset="a9a", tuned="file", prediction_cost=1000 * one)
-        for seed, one in enumerate(seconds)
-    ]
-    for row in rows:
-        row["params"] = '{"n_components": 50}'
-    found = runs(*rows)
-    cell = Cell(table, found, found.machines[0], "kmeans Nystrom", "a9a")
-    told = "llsvm on a9a: predict × Xw of 3 runs are from 5 to 20"
-    assert (told in entry(cell, table.measures["prediction"]).notes) == said
-    assert told not in entry(cell, table.measures["accuracy"]).notes
-
-
-@pytest.mark.parametrize(("other", "said"), [(0.85, True), (0.804, False)])
-def test_tuned_parameters_that_lose_to_others_of_the_same_method_are_noted(other, said):
-    table = paper("dcpred").tables["table1"]
-    rows = [
-        rbf("llsvm", score, dataset="a9a", tuned=tuned, experiment=experiment)
-        for score, tuned, experiment in (
-            (0.8, "file", "dcpred_table1"),
-            (other, None, "dcpred_fig1"),
-        )
-    ]
-    for row, C in zip(rows, (1, 2), strict=True):
-        row["params"] = f'{{"C": {C}, "n_components": 50}}'
-    found = runs(*rows)
-    cell = Cell(table, found, found.machines[0], "kmeans Nystrom", "a9a")
-    one = entry(cell, table.measures["accuracy"])
-    assert one.value == 0.8
-    assert any("other parameters have 85.00 %" in note for note in one.notes) == said
 
 
 @pytest.mark.parametrize(
