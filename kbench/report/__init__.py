@@ -9,7 +9,7 @@ Other packages add reports of their own as `plugins`; that on the papers is `kbe
 import io
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from kbench.report.charts.metric_chart import draw_metric
 from kbench.report.charts.plots import figure
 from kbench.report.charts.reliability import reliability_curves
 from kbench.report.charts.search_chart import searches
-from kbench.report.comparisons.quantities import COSTS, quantity
+from kbench.report.comparisons.quantities import COSTS, Quantity, quantity
 from kbench.report.comparisons.reading import (
     MORE,
     added_scores,
@@ -32,7 +32,7 @@ from kbench.report.comparisons.reading import (
     run_records,
     write,
 )
-from kbench.report.comparisons.tables import Row, comparisons
+from kbench.report.comparisons.tables import Comparison, Row, comparisons
 from kbench.report.mlflow_export import export_rows
 from kbench.report.page.pages import page
 from kbench.report.plugins import installed_plugins
@@ -75,6 +75,9 @@ COMPARE_FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 SETTINGS = 5
 
 _FIRST = "kbench -m experiment=demo"
+
+# Formats that `write_report` writes beside the page -> file.
+_FILES = {"markdown": "index.md", "latex": "tables.tex", "csv": "comparisons.csv"}
 
 
 def make_report(
@@ -139,8 +142,8 @@ def make_report(
             require_measured(rows, option, column)
     tables = comparisons(run_records(rows), score, splits=True)
     environments = folder.environments()
-    if format == "csv":
-        text = tidy.csv_text(tidy.comparison_columns(tables), tidy.comparison_records(tables))
+    if format in _FILES and (tables or format != "markdown"):
+        text = _in_file(format, tables, environments, shown, settings)
     elif format == "json":
         text = tidy.json_text(
             {
@@ -153,10 +156,6 @@ def make_report(
         text = f"No results in {folder.path}/ yet. To begin: {_FIRST}\n"
         if folder.has_reference and not reference:
             text += f"{MORE}.\n"
-    elif format == "markdown":
-        text = markdown.markdown(tables, environments, shown, settings=settings)
-    elif format == "latex":
-        text = latex.latex(tables, environments, shown, settings=settings)
     elif format == "html":
         curves = folder.read_curves(reference=reference)
         text = page(
@@ -185,6 +184,20 @@ def make_report(
     if out is not None:
         write(out, text)
     return text
+
+
+def _in_file(
+    format: str,
+    tables: Sequence[Comparison],
+    environments: Mapping[str, Any],
+    columns: Sequence[Quantity],
+    settings: int,
+) -> str:
+    """Comparisons in one of the formats that `write_report` writes beside the page."""
+    if format == "csv":
+        return tidy.csv_text(tidy.comparison_columns(tables), tidy.comparison_records(tables))
+    write_as = {"markdown": markdown.markdown, "latex": latex.latex}[format]
+    return write_as(tables, environments, columns, settings=settings)
 
 
 def make_comparison(
@@ -389,12 +402,14 @@ def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Pat
     """
     content = read_content(folder, reference=reference)
     where = folder.path / "_report"
-    names = {"markdown": "index.md", "latex": "tables.tex", "csv": "comparisons.csv"}
-    for format, name in names.items():
-        make_report(folder, format=format, out=where / name, reference=reference)
+    tables = comparisons(content.rows, splits=True)
+    for format, name in _FILES.items():
+        write(where / name, _in_file(format, tables, content.environments, COSTS, SETTINGS))
+    for line in content.skipped:
+        _LOG.warning(line)
     contributions = [plugin.read(content) for plugin in installed_plugins().values()]
     text, details = page(
-        comparisons(content.rows, splits=True),
+        tables,
         content.environments,
         COSTS,
         settings=SETTINGS,
@@ -406,7 +421,7 @@ def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Pat
     ).two_files("index.details.js")
     write(where / "index.details.js", details)
     write(where / "index.html", text)
-    paths = [where / name for name in ("index.html", "index.details.js", *names.values())]
+    paths = [where / name for name in ("index.html", "index.details.js", *_FILES.values())]
     return paths + [path for one in contributions for path in one.write(where)]
 
 

@@ -106,7 +106,7 @@ def describe_machine(machine: Machine, environments: Mapping[str, Mapping[str, A
 
 def mean_sd(line: Line, quantity: Quantity) -> tuple[float, float | None] | None:
     """As `Line.mean_sd`; of ratios of wall seconds that of the runs that nothing disturbed."""
-    if quantity.column.startswith("prediction_cost"):
+    if quantity.column.startswith("prediction_cost") and any(map(contended, line.rows)):
         line = replace(line, rows=[row for row in line.rows if not contended(row)])
     return line.mean_sd(quantity.column)
 
@@ -134,7 +134,7 @@ def _mark_best(quantity: Quantity, lines: list[Line], cells: list[Cell]) -> list
         return cells
     pick = max if quantity.direction == "max" else min
     best = cells[pick(values, key=values.__getitem__)].mean
-    return [replace(cell, best=cell.mean == best) for cell in cells]
+    return [replace(cell, best=True) if cell.mean == best else cell for cell in cells]
 
 
 def _runs(line: Line) -> str:

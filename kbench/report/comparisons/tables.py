@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 from kbench.report.comparisons.quantities import Quantity, leading
@@ -107,7 +108,7 @@ class Line:
         row = self.rows[0]
         return f"{row['key'][:10]}-{row['environment']}-{row['threads']}"
 
-    @property
+    @cached_property
     def ok(self) -> list[Row]:
         return [row for row in self.rows if row["status"] == "ok"]
 
@@ -126,7 +127,8 @@ class Line:
 
         The mean of the other runs would be less than that of all.
         """
-        return "timeout" in self.failures and column.startswith(("fit_", "phases."))
+        of_the_fit = column.startswith(("fit_", "phases."))
+        return of_the_fit and any(row["status"] == "timeout" for row in self.rows)
 
     @property
     def not_converged(self) -> int:
@@ -321,15 +323,12 @@ def _problems(rows: list[Row]) -> list[Problem]:
     same data that other runs did load, if there is exactly one.
     """
     names = [Problem(r["dataset"], r["variant"], r["task"], r["data_sha256"]) for r in rows]
+    sizes = ("n_train", "n_test", "n_features", "n_classes")
     sized = [
         name
         if row["n_train"] is None
-        else replace(
-            name,
-            n_train=row["n_train"],
-            n_test=row["n_test"],
-            n_features=row["n_features"],
-            n_classes=row["n_classes"],
+        else Problem(
+            name.dataset, name.variant, name.task, name.data_sha256, *(row[size] for size in sizes)
         )
         for name, row in zip(names, rows, strict=True)
     ]
@@ -372,7 +371,12 @@ def _parameters(row: Row) -> dict[str, Any]:
 
 
 def _sorted_parameters(row: Row) -> str:
-    return json.dumps(_parameters(row), sort_keys=True)
+    return _sorted_text(row["params"], row["seed"])
+
+
+@lru_cache(maxsize=1 << 16)  # a report groups the same rows in several ways
+def _sorted_text(params: str | None, seed: int | None) -> str:
+    return json.dumps(_parameters({"params": params, "seed": seed}), sort_keys=True)
 
 
 def _one_per_split_and_seed(rows: list[Row]) -> list[Row]:
@@ -400,6 +404,8 @@ def began(row: Row) -> float:
 
 def _with_settings(lines: list[Line]) -> list[Line]:
     """The lines of one method, each named by the parameters in which they differ."""
+    if len(lines) == 1:
+        return lines
     names = dict.fromkeys(name for line in lines for name in line.params)
     varying = [
         name
