@@ -21,7 +21,7 @@ from kbench.papers.claims.stated import claims
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.claims.verdicts import verdict_records
 from kbench.papers.figures.drawing import Drawing, drawings, method_styles
-from kbench.papers.printed.layout import PAPERS, all_tables
+from kbench.papers.printed.layout import PAPERS, all_tables, legend
 from kbench.papers.studies.budgets import budgets
 from kbench.papers.studies.budgets import sheet as budget_sheet
 from kbench.papers.studies.systems import sheet as system_sheet
@@ -163,7 +163,7 @@ class Report:
         """Everything that is selected, as plain tables; claims of at most `width` characters."""
         tables = [sheets.sheet(form, self.environments) for form in self.filled]
         if tables:
-            tables[-1].notes.append(sheets.LEGEND)
+            tables[-1].notes.append(legend("cells", "clocks", "ratio"))
         return [*tables, *verdict_sheets(self.verdicts, width), *self.study_sheets()]
 
     def overview(self, width: int) -> list[Sheet]:
@@ -181,12 +181,8 @@ class Report:
 
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
         """The report in one of `PAPER_FORMATS`."""
-        if format == "csv":
-            return self.csv()
-        if format == "json":
-            return self.json()
-        if format == "html":
-            return self.html()
+        if format in ("csv", "json", "html"):
+            return {"csv": self.csv, "json": self.json, "html": self.html}[format]()
         if format == "markdown":
             return markdown.markdown_sheets(self.sheets())
         if format == "latex":

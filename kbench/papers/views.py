@@ -15,10 +15,10 @@ from kbench.papers.claims.decision import Verdict
 from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
 from kbench.papers.claims.ratios import picture
 from kbench.papers.claims.stated import methods_of, tables_of
-from kbench.papers.claims.verdicts import LEGEND, at_hand, counted, detail, line, of_papers
+from kbench.papers.claims.verdicts import at_hand, counted, detail, line, of_papers, on_own_data
 from kbench.papers.figures.drawing import Drawing, method_styles
 from kbench.papers.figures.figure import figures
-from kbench.papers.printed.layout import Table, paper
+from kbench.papers.printed.layout import Table, legend, paper
 from kbench.report.charts.profiles import caption, in_profiles, ranking_charts
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import decimals_for
@@ -40,26 +40,7 @@ from kbench.report.sheet import Sheet, pieces
 from kbench.report.statistics.rankings import Ranking
 from kbench.report.statistics.rankings import sheet as ranking_sheet
 
-_CLAIMS = (
-    f"{LEGEND} Claims are paraphrases; words in quotation marks are the paper's. A claim opens what"
-    " is computed and why. Queries and bounds stand in kbench/papers/printed/claims.yaml."
-)
 _MEANINGS = "".join(f"<dt>{words(one)}</dt><dd>{words(one.means)}</dd>" for one in OUTCOMES)
-
-_PAPERS = (
-    "Claims of each paper by what the rows say. In brackets stands of how many open ones the rows,"
-    " of other data or settings, keep the paper's bound, and of how many they miss it. On own data"
-    " are claims whose every case has rows of the paper's data at its size. The headline is a claim"
-    " of the abstract: what the paper prints, what the rows say, and what its idea alone gives"
-    " against the same code. Code against idea: median factors over the data sets of the study"
-    " Algorithm against implementation."
-)
-
-_TABLES = (
-    "Grey columns hold what a paper prints, its seconds on its own machine; beside them stands"
-    " what the rows say, mean ± standard deviation over seeds, without ± of one run, or how the"
-    f" runs ended. {sheets.CLOCKS} A measured cell opens the runs behind it, a header sorts. "
-)
 
 # Characters of the value columns that fit beside the row names in a window of 1,280 pixels, and
 # those of a column's padding.
@@ -68,44 +49,31 @@ _CHARACTERS, _PADDING = 150, 2
 
 def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     """The papers on the first screen: a line for each, and a mark for each claim."""
-    papers = [
-        (name, several) for name, several in of_papers(verdicts).items() if _is_paper(several)
-    ]
-    if not papers:
+    theirs = [verdict for verdict in verdicts if not verdict.claim.ours]
+    if not theirs:
         return ""
     names = ["paper", "hold", "do not", "open", "on own data"]
     names += ["headline", "printed", "measured", "idea alone", "code against idea"]
-    head = [header(name, kind="word" if name in _LONG else "") for name in names]
+    long = ("headline", "measured", "code against idea")
+    head = [header(name, kind="word" if name in long else "") for name in names]
     places = {id(verdict): number for number, verdict in enumerate(verdicts)}
     studies = {sheet.name.partition(":")[0]: sheet for sheet in systems}
     body = []
-    for name, several in papers:
+    for name, several in of_papers(theirs).items():
         first = next((one for one in several if one.printed is not None), several[0])
         says = line(first)
-        words_of = [one.outcome.word for one in several]
-        n_hold, n_fail = (words_of.count(one.word) for one in (HOLDS, FAILS))
-        n_own = sum(0 < one.own == one.asked for one in several)
+        held, failed = (sum(one.outcome is side for one in several) for side in (HOLDS, FAILS))
         kept, missed = (sum(one.kept_by_rows is side for one in several) for side in (True, False))
-        n_open = len(several) - n_hold - n_fail
-        counts = [n_hold, n_fail, f"{n_open} ({kept}, {missed})", f"{n_own} of {len(several)}"]
+        still_open = f"{len(several) - held - failed} ({kept}, {missed})"
         link = element("a", words(says.claim), href=f"#{claim_id(places[id(first)])}")
-        cells = "".join(map(cell, counts)) + element("td", link, class_="long")
-        cells += cell(says.printed) + cell(says.measured, "long") + cell(says.idea)
-        body.append(
-            f"<tr>{row_header(words(name))}{cells}{cell(_parts(studies.get(name)), 'long')}</tr>"
-        )
-    shown = table("The papers", [head], body)
-    about = element("p", words(_PAPERS), class_="about")
-    return (
-        element("h3", "Did the papers' claims hold?") + about + shown + picture(verdicts, claim_id)
-    )
-
-
-_LONG = ("headline", "measured", "code against idea")
-
-
-def _is_paper(verdicts: Sequence[Verdict]) -> bool:
-    return not verdicts[0].claim.ours
+        cells = row_header(words(name))
+        cells += "".join(map(cell, (held, failed, still_open, on_own_data(several))))
+        cells += element("td", link, class_="long") + cell(says.printed)
+        cells += cell(says.measured, "long") + cell(says.idea)
+        body.append(f"<tr>{cells}{cell(_parts(studies.get(name)), 'long')}</tr>")
+    title = element("h3", "Did the papers' claims hold?")
+    about = element("p", words(legend("papers")), class_="about")
+    return title + about + table("The papers", [head], body) + picture(verdicts, claim_id)
 
 
 def _parts(study: Sheet | None) -> str:
@@ -151,7 +119,7 @@ def claims_views(verdicts: Sequence[Verdict]) -> list[View]:
         }
         items[verdict.claim.ours].append(Item(cells, facets))
     theirs, own = ([v for v in verdicts if v.claim.ours is side] for side in (False, True))
-    counts = f"Of the papers' claims {counted(theirs)}. {_CLAIMS}"
+    counts = f"Of the papers' claims {counted(theirs)}. {legend('claims', 'claims_page')}"
     ours = f"Questions that the papers do not ask: {counted(own)}."
     meanings = element("summary", "What the verdicts mean") + element("dl", _MEANINGS)
     about = [element("p", words(text), class_="about") for text in (counts, ours)]
@@ -200,7 +168,7 @@ def tables_view(
             "verdict": outcomes.get(of.id, []),
         }
         items.append(Item(cells, facets, _address(of), detail, f"{name}: {of.caption}"))
-    about = element("p", words(_TABLES + sheets.RATIO), class_="about")
+    about = element("p", words(legend("table", "clocks", "ratio")), class_="about")
     return View("tables", "Tables", head, items, about)
 
 
@@ -230,9 +198,9 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]], rankings: Sequence[Rank
     """Rankings, then algorithm against implementation, budgets, and counts of cells."""
     items = []
     for i, ranking in enumerate(rankings):
-        charts, legend = ranking_charts(ranking, method_styles(in_profiles(ranking)))
+        charts, marks = ranking_charts(ranking, method_styles(in_profiles(ranking)))
         sheet = ranking_sheet(ranking)
-        detail = plain(sheet) + figure(charts, legend, caption(ranking))
+        detail = plain(sheet) + figure(charts, marks, caption(ranking))
         methods = [one.method for one in ranking.standings]
         sets = [title(one.problem) for one in ranking.comparisons]
         facets = {"method": methods, "set": [name.partition(" (")[0] for name in sets]}

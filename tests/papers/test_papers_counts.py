@@ -7,10 +7,9 @@ from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entries import entry, filled
 from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import identity
-from kbench.papers.cells.sheets import LEGEND
 from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import drawn
-from kbench.papers.printed.layout import paper
+from kbench.papers.printed.layout import legend, paper
 from kbench.papers.printed.numbers import printed
 from kbench.papers.studies.budgets import budgets
 from kbench.papers.studies.budgets import sheet as budget_sheet
@@ -70,7 +69,7 @@ def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():
         return entry(Cell(table, found, found.machines[0], "4", ""), table.measures["clustering"])
 
     both = clustering(runs(*rows, curves=curves))
-    assert (both.value, both.n) == (0.25, 1)
+    assert (both.value, both.sd) == (0.25, None)
     assert "dcsvm on covtype_93k: wall seconds" in both.notes
     (note,) = [one for one in both.notes if "left out" in one]
     assert "disturbed 1 of 2 runs, which are left out" in note
@@ -80,5 +79,5 @@ def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():
 
 
 def test_the_clock_of_runs_on_several_threads_is_named():
-    assert "wall seconds of runs on several threads" in LEGEND
-    assert "seconds are CPU seconds of runs on one thread." not in LEGEND
+    assert "wall seconds of runs on several threads" in legend("clocks")
+    assert "seconds are CPU seconds of runs on one thread." not in legend("clocks")

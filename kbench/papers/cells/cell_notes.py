@@ -1,10 +1,9 @@
 """Notes on a cell: limits at which runs ended, differences from the paper's data and settings."""
 
-from collections.abc import Mapping
+from typing import NamedTuple
 
 from kbench.papers.cells.readings import of_wall_seconds
 from kbench.papers.cells.runs import Match
-from kbench.papers.printed.causes import SCORE_COLUMNS
 from kbench.papers.printed.layout import Measure, Selector, Table
 from kbench.papers.printed.numbers import printed
 from kbench.papers.printed.settings import departures, stated
@@ -51,52 +50,68 @@ def clocks(line: Line, problem: Problem, measure: Measure) -> tuple[str, ...]:
     return (f"{where}: {which}, whose seconds may be too many",) if timed and disturbed else ()
 
 
+class Size(NamedTuple):
+    """A size of the data of runs, and the paper's with what it is rounded to."""
+
+    name: str
+    ours: int | None
+    printed: float
+    step: float
+    word: str
+
+    @property
+    def differs(self) -> bool:
+        return self.ours is not None and abs(self.ours - self.printed) >= max(self.step, 1.0)
+
+
+def sizes_of(table: Table, data: str, problem: Problem) -> list[Size]:
+    """The sizes of a data set that the paper prints; it may count its training rows alone."""
+    n, test = problem.n_train, problem.n_test
+    total = None if n is None or test is None else n + test
+    named = {"n_train": (n, "training rows"), "n": (total, "rows")}
+    named["n_features"] = problem.n_features, "features"
+    sizes = []
+    for name, (ours, word) in named.items():
+        value = printed(table.paper).get((table.sizes, data, "", name))
+        if value is not None and value.size is not None:
+            size = Size(name, ours, *value.size, word)
+            alone = size._replace(ours=n, word="training rows")
+            sizes.append(alone if size.differs and not alone.differs else size)
+    return sizes
+
+
 def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     """Differences of the data and the runs from the paper's."""
-    notes = []
+    problem, line = match.problem, match.line
     assert wanted.data is not None
-    sizes = _sizes(table, wanted.data)
-    problem = match.problem
-    n, features, total = problem.n_train, problem.n_features, _total(problem)
-    names = {"n_train": "training rows", "n_features": "features"}
-    # A table of kernel errors is of the training rows alone, however many the paper has.
-    columns = {name for measure in table.measures.values() for name in measure.of}
-    scores = columns & SCORE_COLUMNS
-    on_training = scores == {"kernel_error"}
-    alone = "n" in sizes and _rounds_to(n, sizes["n"]) and not _rounds_to(total, sizes["n"])
-    trained = on_training or alone
-    names["n"] = "training rows" if trained else "rows"
-    ours = {"n_train": n, "n": n if trained else total, "n_features": features}
-    different = {
-        name: (size, printed_size)
-        for name, (printed_size, step) in sizes.items()
-        if (size := ours[name]) is not None and not _rounds_to(size, (printed_size, step))
-    }
-    if alone and not wanted.methods:
-        notes.append(f"{title(problem)}: the paper counts training rows alone, {n:,} here")
-    if different:
-        sizes_here = ", ".join(f"{size:,} {names[name]}" for name, (size, _) in different.items())
-        printed_ = ", ".join(f"{size:,.0f}" for _, size in different.values())
+    sizes = sizes_of(table, wanted.data, problem)
+    notes = []
+    for size in sizes:
+        if (size.name, size.word) == ("n", "training rows") and not wanted.methods:
+            told = f"the paper counts training rows alone, {size.ours:,} here"
+            notes.append(f"{title(problem)}: {told}")
+    if different := [size for size in sizes if size.differs]:
+        ours = ", ".join(f"{size.ours:,} {size.word}" for size in different)
+        theirs = ", ".join(f"{size.printed:,.0f}" for size in different)
         settings = ", ".join(
             f"{name}={value:g} (paper: {wanted.all_params[name]:.3g})"
             for name, value in match.choice.params.items()
             if name in wanted.all_params
         )
         with_ = f", with {settings}" if settings else ""
-        notes.append(
-            f"{title(problem)} has {sizes_here}{with_}; the paper's {wanted.data} {printed_}"
-        )
+        notes.append(f"{title(problem)} has {ours}{with_}; the paper's {wanted.data} {theirs}")
     if not sizes and problem.n_train is not None:
         notes.append(f"{title(problem)}, {problem.n_train:,} training rows")
-    line = match.line
-    if table.tuned and wanted.methods and not all(row.get("tuned") for row in line.ok):
-        where = f"{line.method} on {title(problem)}"
-        notes.append(f"{where}: parameters of the data set's file, without trials of its own")
     if line.failures:
         notes.append(f"{len(line.ok)} of {len(line.rows)} runs ok")
-    if line.not_converged and wanted.methods:
+    if not wanted.methods:
+        return notes
+    if table.tuned and not all(row.get("tuned") for row in line.ok):
+        where = f"{line.method} on {title(problem)}"
+        notes.append(f"{where}: parameters of the data set's file, without trials of its own")
+    if line.not_converged:
         notes.append("stopped before convergence")
-    if wanted.methods and match.others:
+    if match.others:
         notes.append(
             f"{match.others + 1} series of runs match; this is the one with the newest version of"
             " the method, then the most seeds, then the newest run"
@@ -109,17 +124,11 @@ def share_of_rows(table: Table, data: str, match: Match) -> float | None:
 
     None if it prints neither, or as many rows as ours.
     """
-    problem = match.problem
     if match.choice.share is not None:
         return match.choice.share
-    sizes = _sizes(table, data)
-    counted = {"n_train": problem.n_train, "n": _total(problem)}
-    name = next((name for name in counted if name in sizes), None)
-    if name is None:
-        return None
-    ours, of = counted[name], sizes[name]
-    as_many = _rounds_to(ours, of) or _rounds_to(problem.n_train, of)
-    return None if ours is None or as_many else ours / of[0]
+    sizes = sizes_of(table, data, match.problem)
+    rows = next((size for size in sizes if size.name != "n_features"), None)
+    return rows.ours / rows.printed if rows and rows.ours is not None and rows.differs else None
 
 
 def settings(table: Table, column: str, line: Line) -> str:
@@ -127,26 +136,3 @@ def settings(table: Table, column: str, line: Line) -> str:
     of = stated(table, column, line.method)
     texts = departures(of, line) if of is not None else []
     return f"{line.method}: {'; '.join(texts)}" if texts else ""
-
-
-def _total(problem: Problem) -> int | None:
-    """The number of training and test rows."""
-    n, test = problem.n_train, problem.n_test
-    return None if n is None or test is None else n + test
-
-
-def _rounds_to(ours: int | None, size: tuple[float, float]) -> bool:
-    """Whether a number is the printed one, (number, what it is rounded to)."""
-    number, step = size
-    return ours is not None and abs(ours - number) < max(step, 1.0)
-
-
-def _sizes(table: Table, data: str) -> Mapping[str, tuple[float, float]]:
-    """Sizes of a data set as the paper prints them, and what they are rounded to."""
-    values = printed(table.paper)
-    sizes = {}
-    for name in ("n_train", "n", "n_features"):
-        value = values.get((table.sizes, data, "", name))
-        if value is not None and value.size is not None:
-            sizes[name] = value.size
-    return sizes

@@ -11,20 +11,12 @@ from dataclasses import dataclass
 
 from kbench.papers.cells.entry import NO_POWER, NO_ROWS, Entry, Filled
 from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, thresholds
-from kbench.papers.printed.layout import PAPERS, Measure, paper
+from kbench.papers.printed.layout import PAPERS, Measure, legend, paper
 from kbench.report.sheet import Sheet
 
 # States of a cell, the best first: measured on the paper's data, measured on others, runs that
 # ended without a value, no rows, no data.
 STATES = ("own", "stand_in", "ended", "missing", "absent")
-
-
-_LEGEND = (
-    "Cells are those that a paper prints and a run can fill: no ratios, sums, totals, settings, nor"
-    " methods of our own; an order of growth counts where its exponent is fitted. Stand-ins are"
-    " other data than the paper's, or fewer of its rows. Not run are cells whose runs ended without"
-    " a value, that have no rows (or only rows of other memory than the paper's), or no data."
-)
 
 
 @dataclass(frozen=True)
@@ -102,7 +94,7 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
         if own:
             rows.append(_line(f"{paper(name).title}, all", own))
     rows.append(_line("all", tables))
-    notes = [_LEGEND, f"All tables: {coverage(tables)}."]
+    notes = [legend("counts"), f"All tables: {coverage(tables)}."]
     absent = [
         f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
         for name in dict.fromkeys(one.table.paper for one in tables)

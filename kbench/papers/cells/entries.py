@@ -138,7 +138,7 @@ def _sum(addends: Sequence[Entry]) -> Entry:
     if len(known) == len(addends):
         total = math.fsum(known)
         in_paper = Printed(f"{total:.{decimals_for(total, 4)}f}", "s", note="computed")
-    made = replace(addends[0], printed=in_paper, sd=None, n=0, absent="", rows=_rows_of(addends))
+    made = replace(addends[0], printed=in_paper, sd=None, absent="", rows=_rows_of(addends))
     values = [addend.value for addend in addends if addend.value is not None]
     if made.match is None or len(values) < len(addends):
         without_value = [addend for addend in addends if addend.value is None]

@@ -38,8 +38,6 @@ class Entry:
         The runs behind the measured value; the first ones if it is computed from other cells.
     value, sd : float, optional
         Mean and standard deviation over seeds, in the row's unit.
-    n : int
-        Number of seeds of that mean; 0 if the value is computed from other cells.
     status : str
         If there is no value: how the runs ended, or what is missing.
     least : float, optional
@@ -64,7 +62,6 @@ class Entry:
     match: Match | None = None
     value: float | None = None
     sd: float | None = None
-    n: int = 0
     status: str = ""
     least: float | None = None
     notes: tuple[str, ...] = ()

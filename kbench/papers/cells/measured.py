@@ -36,8 +36,7 @@ def read_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
         stand_in=bool(match.choice.params) or share is not None,
         share=share,
     )
-    values = cell.runs.values(match, measure, wanted.at)
-    mean = mean_sd(values)
+    mean = mean_sd(cell.runs.values(match, measure, wanted.at))
     ended = not line.ok or any(map(line.cut_short, measure.of))
     if mean is None and ended:
         least = least_seconds(line) if measure.trains else None
@@ -54,7 +53,7 @@ def read_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
     if wanted.methods and (in_paper is not None or is_score(quantity)):
         notes += tuple(filter(None, [settings(cell.table, cell.column, line)]))
     value, sd = mean
-    entry = replace(entry, value=value, sd=sd, n=len(values), notes=notes)
+    entry = replace(entry, value=value, sd=sd, notes=notes)
     if in_paper is None or not compared(in_paper, quantity):
         return entry
     if not differs(in_paper, value, quantity):

@@ -7,18 +7,8 @@ from typing import Any
 from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entry import ABSENT, Entry, Filled, Group
 from kbench.papers.printed.causes import UNEXPLAINED, thresholds
-from kbench.papers.printed.layout import load
 from kbench.report.comparisons.cells import describe_machine
 from kbench.report.sheet import Sheet
-
-RATIO = load("legend.yaml")["ratio"]
-CLOCKS = load("legend.yaml")["clocks"]
-
-LEGEND = (
-    "Before the bar what the paper prints, its seconds on its own machine; behind it what the rows"
-    " say, mean ± standard deviation over seeds, without ± of one run, or how the run ended."
-    f" {CLOCKS} {RATIO}"
-)
 
 
 def sheet(filled: Filled, environments: Mapping[str, Any]) -> Sheet:

@@ -10,18 +10,13 @@ from typing import NamedTuple
 
 from kbench.papers.claims.decision import Verdict
 from kbench.papers.claims.outcomes import OUTCOMES
-from kbench.papers.printed.layout import PAPERS, paper
+from kbench.papers.printed.layout import PAPERS, legend, paper
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot, marker
 from kbench.report.page.tags import element, figure, words
 
 _MARK = 10.0  # units of the view box between the centres of marks that touch
 _ROW = 38  # units of the view box that a line of marks is high
-
-_CAPTION = (
-    "The papers' claims, measured beside printed: at the dashed line both are the same. Seconds are"
-    " of different machines. A mark opens its claim."
-)
 
 
 class Dot(NamedTuple):
@@ -58,8 +53,8 @@ def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
         charts.append(_chart(ratios, "measured ÷ printed", 1.0, log=True))
     if differences:
         charts.append(_chart(differences, "measured − printed, points", 0.0, log=False))
-    legend = {one.word: one.style for one in OUTCOMES if one.word in styles}
-    return figure(charts, list(legend.items()), _CAPTION) if charts else ""
+    marks = {one.word: one.style for one in OUTCOMES if one.word in styles}
+    return figure(charts, list(marks.items()), legend("picture")) if charts else ""
 
 
 def _chart(dots: Sequence[Dot], title: str, guide: float, *, log: bool) -> Chart:

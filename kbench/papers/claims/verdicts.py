@@ -8,15 +8,9 @@ from typing import Any
 
 from kbench.papers.claims.decision import Verdict, in_words
 from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
-from kbench.papers.printed.layout import PAPERS, paper
+from kbench.papers.printed.layout import PAPERS, legend, paper
 from kbench.report.sheet import Sheet
 
-LEGEND = (
-    "Printed and measured are the same query over the paper's numbers and over the rows: ratios,"
-    " differences in points, values, or per cent of the settings; of several cases the worst. The"
-    " idea alone is the paper's method against the same code without its idea. The per cent behind"
-    " a data set is its share of the paper's rows, where that is another."
-)
 _MEANINGS = " ".join(f"{str(one).capitalize()}: {one.means}." for one in OUTCOMES)
 
 # Characters of the longest verdict and between two columns in the terminal; lines of a screen.
@@ -104,6 +98,11 @@ def counted(verdicts: Iterable[Verdict]) -> str:
     return f"{text}, {sum(reasons.values())} are open" + (f" ({why})" if why else "")
 
 
+def on_own_data(verdicts: Sequence[Verdict]) -> str:
+    """Of how many claims rows of the paper's own data answer every case, such as `2 of 9`."""
+    return f"{sum(0 < one.own == one.asked for one in verdicts)} of {len(verdicts)}"
+
+
 def at_hand(verdict: Verdict) -> str:
     """What rows say of an open claim, whatever keeps them from deciding it."""
     return {True: "rows keep it", False: "rows miss it", None: ""}[verdict.kept_by_rows]
@@ -134,11 +133,10 @@ def sheets(
             rows = [_in_full(verdict) for verdict in several]
         else:
             rows, n_words = _wrapped(several, width, details=details), 2
-        own = sum(0 < verdict.own == verdict.asked for verdict in several)
-        note = f"{counted(several)}; {own} of {len(several)} on the paper's own data."
+        note = f"{counted(several)}; {on_own_data(several)} on the paper's own data."
         made.append(Sheet(f"{name}: claims", n_words, header, rows, [note]))
     if made and details:
-        made[-1].notes.append(f"{LEGEND} {_MEANINGS}")
+        made[-1].notes.append(f"{legend('claims')} {_MEANINGS}")
     return made
 
 

@@ -29,10 +29,8 @@ KINDS = {
     UNEXPLAINED: "not explained",
 }
 
-# Columns that are scores. Kernel errors are of training rows, all others of test rows.
-SCORE_COLUMNS = {one.column for one in SCORES} | {"kernel_error"}
 # Columns and curves that are scores and are compared by their relative difference.
-_RELATIVE = SCORE_COLUMNS | {"rank", "precision", "recall"}
+_RELATIVE = {one.column for one in SCORES} | {"kernel_error", "rank", "precision", "recall"}
 _NO_CAUSE = "no cause is known"
 # A cell of a table and its data: row, column, quantity, data set, and variant or "".
 Names = tuple[str, str, str, str, str]

@@ -247,6 +247,11 @@ def load(file: str) -> Any:
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
+def legend(*names: str) -> str:
+    """What reports say of their tables and pictures, by the names in `legend.yaml`."""
+    return " ".join(load("legend.yaml")[name] for name in names)
+
+
 def selector(*, method: str | Sequence[str] = (), **spelt: Any) -> Selector:
     """A selector as layouts spell it: one method or several, numbers also as `2^-9`."""
     methods = (method,) if isinstance(method, str) else tuple(method)
