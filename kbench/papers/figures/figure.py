@@ -18,18 +18,6 @@ from kbench.papers.printed.layout import (
 from kbench.report.comparisons.quantities import QUANTITIES
 from kbench.report.comparisons.tables import of_seconds
 
-_SIZES = {"n_train": "training rows", "n_features": "features"}
-# Titles of curves whose names are not words.
-_CURVES = {
-    "samples": "rows seen",
-    "seconds": "wall seconds",
-    "solver_s": "solver's wall seconds",
-    "n_parts": "parts",
-    "n_clusters": "clusters",
-    "test_error": "test error, fraction of rows",
-    "test_mae": "test MAE",
-}
-
 
 @dataclass(frozen=True)
 class Axis:
@@ -75,11 +63,10 @@ class Axis:
 
     @property
     def label(self) -> str:
-        if self.phase:
-            return "seconds"
-        if self.curve in _CURVES:
-            return _CURVES[self.curve]
-        name = self.column or self.param or self.curve or _SIZES.get(self.size) or self.count
+        """Its title; the names of some curves and sizes are no words, those in `legend.yaml`."""
+        name = self.column or self.param or self.curve or self.size or self.count
+        if self.phase or name in _axes():
+            return _axes().get(name, "seconds")
         return QUANTITIES[name].title if name in QUANTITIES else name.replace("_", " ")
 
 
@@ -154,6 +141,12 @@ class Figure:
     def experiments(self) -> frozenset[str]:
         """The experiments of whose settings its lines are."""
         return experiments_of(self.run)
+
+
+@cache
+def _axes() -> Mapping[str, str]:
+    axes: Mapping[str, str] = load("legend.yaml")["axes"]
+    return axes
 
 
 @cache
