@@ -5,6 +5,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 BIN := $(VENV)/bin
 CONSTRAINTS := scripts/constraints.txt
 UV := $(shell command -v uv 2>/dev/null)
+# Tests start hundreds of processes, which compile every module anew where __pycache__ may not be written.
+PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 ifdef UV
 INSTALL = VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --constraint $(CONSTRAINTS)
@@ -45,10 +47,10 @@ demo: $(VENV)/.run ## Real methods on real data (scikit-learn's digits), a table
 	@$(BIN)/kbench report dataset=digits
 
 test: $(VENV)/.test ## The first tier of tests, in minutes, on JOBS=2 processes
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(PYTEST)
 
 soak: $(VENV)/.test ## The second tier: kills, write faults, clusters, fuzzers, pages, wheels
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m soak
+	$(PYTEST) -m soak
 
 lint: $(VENV)/.lint ## Style, format, types and the contracts between packages
 	$(BIN)/ruff check .
