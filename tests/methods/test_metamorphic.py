@@ -79,7 +79,7 @@ def test_columns_in_another_order(machine):
 
 
 @pytest.mark.parametrize("machine", [m for m in MACHINES if is_classifier(build(m))], ids=str)
-@pytest.mark.parametrize("names", [("a", "b"), ("b", "a"), (False, True), (7, -7)], ids=str)
+@pytest.mark.parametrize("names", [("b", "a"), (False, True), (7, -7)], ids=str)
 def test_labels_under_other_names(machine, names):
     names = np.array(names)
     predicted = fitted(machine, X[:N], names[LABELS[:N]]).predict(X[N:])
@@ -90,7 +90,7 @@ def test_labels_under_other_names(machine, names):
     require_same(machine, back, tight=True if in_order else None)
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1.0, 32.0), (2.0**-10, 0.0), (2.0**10, -4096.0)])
+@pytest.mark.parametrize(("scale", "shift"), [(2.0**-10, 2.0**-5), (2.0**10, -4096.0)])
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
 def test_rows_moved_and_scaled(machine, scale, shift):
     moved = scale * X + shift
@@ -98,12 +98,12 @@ def test_rows_moved_and_scaled(machine, scale, shift):
     require_same(machine, predicted)
 
 
+# Lists are in scikit-learn's checks, other sparse forms and frames in test_containers.py.
 CONTAINERS = {
     "float32": lambda rows: rows.astype(np.float32),
-    "Fortran": np.asfortranarray,
-    "strided": lambda rows: np.repeat(rows, 2, axis=1)[::1, ::2],
-    "big-endian": lambda rows: rows.astype(">f8"),
-    "list": lambda rows: rows.tolist(),
+    "big-endian, columns of a Fortran array": lambda rows: np.asfortranarray(
+        np.repeat(rows, 2, axis=1).astype(">f8")
+    )[:, ::2],
     "CSR": sp.csr_array,
 }
 

@@ -30,8 +30,16 @@ CLASSIFIERS = [
     and name not in WITHOUT | OWN
 ]
 # So that the six fits take moments.
-SMALL = {"n_clusters": 2, "n_estimators": 2, "block_size": 64, "max_iter": 300, "depth": 1}
-SMALL |= {"n_leaves": 2, "n_landmarks": 4, "n_components": 10, "n_parts": 2, "random_state": 0}
+SMALL = {"n_clusters": 2, "n_estimators": 2, "block_size": 64, "max_iter": 100, "depth": 1}
+SMALL |= {
+    "n_leaves": 2,
+    "n_landmarks": 4,
+    "n_epochs": 20,
+    "n_restarts": 1,
+    "n_components": 10,
+    "n_parts": 2,
+    "random_state": 0,
+}
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
