@@ -1,5 +1,7 @@
 """A grid over a parameter that a preset sets: every value is a fit of its own, or an error."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -71,14 +73,16 @@ def hydra():
 @pytest.mark.parametrize("method", METHODS)
 def test_a_grid_makes_a_run_of_each_value(hydra, method):
     dataset = "breast_cancer" if method in ("dcsvm", "dcsvm_early", "hss_admm") else "diabetes"
-    for preset, defaults in presets.TABLES[METHODS[method]].items():
-        for parameter in defaults:
-            values = GRIDS[parameter]
-            words = [f"method={method}", f"dataset={dataset}", f"method.preset={preset or 'null'}"]
-            sweep = f"method.{parameter}={values[0]},{values[1]}"
-            runs = make_plan(hydra, [*words, sweep], multirun=True).runs
-            assert [run.params[parameter] for run in runs] == list(values)
-            assert runs[0].key != runs[1].key
+    table = presets.TABLES[METHODS[method]]
+    for parameter in {parameter: None for defaults in table.values() for parameter in defaults}:
+        named = [preset for preset, defaults in table.items() if parameter in defaults]
+        words = [f"method={method}", f"dataset={dataset}"]
+        words += ["method.preset=" + ",".join(preset or "null" for preset in named)]
+        words += [f"method.{parameter}=" + ",".join(map(str, GRIDS[parameter]))]
+        runs = make_plan(hydra, words, multirun=True).runs
+        found = [(run.params.get("preset"), run.params[parameter]) for run in runs]
+        assert found == list(itertools.product(named, GRIDS[parameter]))
+        assert len({run.key for run in runs}) == len(runs)
 
 
 @pytest.mark.parametrize("method", FEW_ROWS)
