@@ -403,20 +403,26 @@ def browser(tmp_path_factory):
 TABLE = 'document.querySelector("#detail table")'
 
 
-@pytest.fixture
-def opened(browser, folder, tmp_path):
-    path = tmp_path / "papers.html"
+@pytest.fixture(scope="module")
+def one_file(folder, tmp_path_factory):
+    """The page that holds its details."""
+    path = tmp_path_factory.mktemp("page") / "papers.html"
     make_papers(folder, format="html", out=path)
+    return path
+
+
+@pytest.fixture
+def opened(browser, one_file):
     browser.size(1280)
     browser.open("about:blank")
-    browser.open(f"{path.as_uri()}#dcsvm_table3")
+    browser.open(f"{one_file.as_uri()}#dcsvm_table3")
     browser.wait("current === 'dcsvm_table3'")
     yield browser
     trouble = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
     assert [event for event in browser.events if event["method"] in trouble] == []
     asked = [one["request"]["url"] for one in browser.happened("Network.requestWillBeSent")]
     assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {
-        path.as_uri()
+        one_file.as_uri()
     }
 
 
@@ -448,9 +454,8 @@ def test_details_beside_the_page_are_loaded_once_when_the_first_is_opened(browse
     assert not browser.happened("Runtime.exceptionThrown")
 
 
-def test_one_file_and_two_have_the_same_details(folder, beside, tmp_path):
-    make_papers(folder, format="html", out=tmp_path / "papers.html")
-    alone = bundle((tmp_path / "papers.html").read_text())["details"]
+def test_one_file_and_two_have_the_same_details(one_file, beside):
+    alone = bundle(one_file.read_text())["details"]
     both = bundle(beside[1].read_text())["details"]
     assert both["dcsvm_table3"]["html"].count("<tr") == alone["dcsvm_table3"]["html"].count("<tr")
     assert both.keys() >= alone.keys()

@@ -22,10 +22,10 @@ TAG = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 HOSTILE = (FORMULA, "+1+1", "-2+3", "@SUM(A1)", LINK, ESCAPE, TAG, "\t=1+1", "a\n# heading")
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
     """Rows whose every text column is hostile, and one harmless method on the same data."""
-    found = ResultsFolder(tmp_path / "results")
+    found = ResultsFolder(tmp_path_factory.mktemp("hostile") / "results")
     for i, text in enumerate(HOSTILE):
         names = {"dataset": text, "variant": text, "data_sha256": text}
         for method, accuracy in ((text, 0.5), ("svc", 0.9)):
