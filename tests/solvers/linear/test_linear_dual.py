@@ -227,7 +227,7 @@ def test_a_limit_leaves_a_feasible_point_and_says_so():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_rows_are_not_copied(form, peak_bytes):
-    X, Y = problem(12000, 400)
+    X, Y = problem(9000, 400)
     X = form(X.astype(np.float32))
     nbytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes
     assert peak_bytes(lambda: solve(X, Y, tol=1.0)) < 0.35 * nbytes
