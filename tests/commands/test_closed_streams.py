@@ -13,7 +13,7 @@ from kbench.run.results.folder import ResultsFolder
 
 KBENCH = Path(sys.executable).with_name("kbench")
 RUN = f"{KBENCH} method=dummy dataset=iris results_dir=r"
-REDIRECTIONS = [f"{stream}>{to}" for stream in ("1", "2") for to in ("&-", "/dev/full")]
+REDIRECTIONS = ["1>&-", "1>/dev/full", "2>&-", "2>/dev/full"]
 
 
 def shell(here, text, **options):

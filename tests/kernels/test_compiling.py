@@ -61,7 +61,7 @@ def test_the_garbage_collector_rests_while_numba_compiles_and_is_then_as_before(
     assert states == [False, enabled] * 2
 
 
-CODE = """
+IMPORT = """
 from numba.core import event
 
 class Count(event.Listener):
@@ -73,38 +73,36 @@ class Count(event.Listener):
 
 event.register("numba:compile", Count())
 from kbench.methods import KernelSVC
-print("imported:", *Count.names)
+print(*Count.names)
+"""
+FIT = """
 import numpy as np
 X = np.random.default_rng(0).normal(size=(300, 4))
 KernelSVC(gamma=0.5).fit(X, X[:, 0] > 0)
-print("fitted:", *Count.names)
+print(*Count.names)
 """
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("numba")),
-        "NUMBA_NUM_THREADS": "1",
-    }
+def compiled(code, cache):
+    """The names of the functions that have been compiled at each `print` of the code."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "NUMBA_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", CODE],
+        [sys.executable, "-c", code],
         env=environment,
         capture_output=True,
         text=True,
         check=True,
         timeout=120,
     )
-    return dict(line.split(":") for line in done.stdout.splitlines())
+    return [line.split() for line in done.stdout.splitlines()]
 
 
-def test_importing_an_estimator_compiles_nothing(compiled):
-    assert compiled["imported"].split() == []
+def test_importing_an_estimator_compiles_nothing(tmp_path):
+    assert compiled(IMPORT, tmp_path) == [[]]
 
 
-def test_a_fit_on_one_thread_compiles_no_sharing_and_no_other_solver(compiled):
-    names = compiled["fitted"].split()
+def test_a_fit_on_one_thread_compiles_no_sharing_and_no_other_solver(tmp_path):
+    names = compiled(IMPORT + FIT, tmp_path)[-1]
     assert all(names.count(name) == 1 for name in ("descend", "_fill", "_half_row", "account"))
     assert not [name for name in names if "shared" in name or name in ("share", "serve")]
     assert "descend_together" not in names
