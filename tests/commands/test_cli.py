@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import re
 import subprocess
 import sys
@@ -10,23 +9,11 @@ import sys
 import numpy as np
 import pytest
 import yaml
+from harness import kbench
 
 from kbench.cli import main
 from kbench.commands import COMMANDS
 from kbench.config import shipped_root
-
-
-def kbench(here, *words, env=None):
-    done = subprocess.run(
-        [sys.executable, "-m", "kbench", *words],
-        cwd=here,
-        env={k: v for k, v in os.environ.items() if k != "KBENCH_DATA"} | (env or {}),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
 
 
 @pytest.fixture

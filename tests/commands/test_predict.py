@@ -1,9 +1,11 @@
 """Kept models and `kbench predict`, as a user meets them."""
 
+import functools
 import os
 import subprocess
 import sys
 
+import harness
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,21 +16,8 @@ from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import KbenchError
 from kbench.prediction import load_model
 
+kbench = functools.partial(harness.kbench, check=0)
 COLOURS = ["red", "green", "blue"]
-
-
-def kbench(here, *words, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "kbench", *words],
-        cwd=here,
-        env={k: v for k, v in os.environ.items() if k != "KBENCH_DATA"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    assert done.returncode == code, done.stderr
-    return done
 
 
 def rows(here):

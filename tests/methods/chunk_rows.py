@@ -20,6 +20,8 @@ def rows_of(n=N, targets="real", seed=0):
 
 
 def chunked(X, y, sizes=(90, 0, 1, 250), **options):
+    """Rows in chunks of changing sizes, some of them empty."""
+
     def read(_):
         start = 0
         while start < len(y):

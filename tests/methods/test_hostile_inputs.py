@@ -196,16 +196,6 @@ def test_one_class_is_refused_and_one_row_is_refused_or_predicted(machine):
         assert model is None or np.isfinite(model.predict(X)).all()
 
 
-@pytest.mark.parametrize("machine", list(machines()), ids=str)
-def test_read_only_memory_maps(machine, tmp_path):
-    X, y = blobs()
-    np.save(tmp_path / "X.npy", X.astype(np.float32))
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    model = fitted(machine, mapped, y)
-    assert model is not None
-    require_right(mapped, y, model)
-
-
 @pytest.mark.parametrize(
     "machine", [machine for machine in machines() if "C" in machine.names], ids=str
 )

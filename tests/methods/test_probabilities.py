@@ -1,10 +1,10 @@
 """Probabilities of every classifier with a decision function."""
 
-import inspect
 import itertools
 
 import numpy as np
 import pytest
+from all_machines import Machine, build
 from sklearn.base import is_outlier_detector
 from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.metrics import log_loss
@@ -29,25 +29,16 @@ CLASSIFIERS = [
     and not is_outlier_detector(getattr(kbench.methods, name)())
     and name not in WITHOUT | OWN
 ]
-# So that the six fits take moments.
-SMALL = {"n_clusters": 2, "n_estimators": 2, "block_size": 64, "max_iter": 100, "depth": 1}
-SMALL |= {
-    "n_leaves": 2,
-    "n_landmarks": 4,
-    "n_epochs": 20,
-    "n_restarts": 1,
-    "n_components": 10,
-    "n_parts": 2,
-    "random_state": 0,
-}
+
+
+def small_model(name):
+    return build(Machine(getattr(kbench.methods, name))).set_params(probability=True)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 @pytest.mark.filterwarnings("ignore")
 def test_every_classifier_has_calibrated_probabilities(name):
-    cls = getattr(kbench.methods, name)
-    known = inspect.signature(cls).parameters
-    model = cls(probability=True, **{k: v for k, v in SMALL.items() if k in known})
+    model = small_model(name)
     labels = np.array(["a", "b", "c"])[Y]
     model.fit(X[::2], labels[::2])
     P = model.predict_proba(X[1::2])
@@ -56,7 +47,7 @@ def test_every_classifier_has_calibrated_probabilities(name):
     np.testing.assert_allclose(model.predict_log_proba(X[1::2]), np.log(P))
     assert log_loss(labels[1::2], P) < 0.9 * np.log(3)
     assert model.timings_["calibrate"] > 0.0
-    plain = cls(**({"loss": "hinge"} if name == "DoublySGDClassifier" else {}))
+    plain = type(model)(**({"loss": "hinge"} if name == "DoublySGDClassifier" else {}))
     assert not hasattr(plain, "predict_proba")
 
 
@@ -185,13 +176,6 @@ def test_probabilities_of_several_classes_are_close_to_those_of_svc(load, gamma)
     theirs = SVC(**parameters).fit(rows[::2], y[::2]).predict_proba(rows[1::2])
     assert np.abs(ours - theirs).mean() < 0.01
     assert log_loss(y[1::2], ours) < 1.1 * log_loss(y[1::2], theirs)
-
-
-def small_model(name, **parameters):
-    cls = getattr(kbench.methods, name)
-    known = inspect.signature(cls).parameters
-    parameters = SMALL | {"time_budget": 1.0} | parameters
-    return cls(probability=True, **{k: v for k, v in parameters.items() if k in known})
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

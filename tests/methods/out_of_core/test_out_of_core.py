@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from chunk_rows import chunked
 from sklearn.base import clone
 
 from kbench.chunked import Block, ChunkedRows
@@ -33,20 +34,6 @@ def rows_of(n=700, n_classes=2, seed=0, dtype=np.float32):
     X = rng.randn(n, D).astype(dtype) + 3 * rng.randint(-2, 3, size=(n, 1)).astype(dtype)
     y = (np.abs(X[:, 0] + 0.5 * X[:, 1]) * 1.5).astype(int) % n_classes
     return X, y
-
-
-def chunked(X, y, sizes=(90, 0, 1, 250), **options):
-    """Rows in chunks of changing sizes, some of them empty."""
-
-    def read(_):
-        start = 0
-        while start < len(y):
-            for size in sizes:
-                part = slice(start, start + size)
-                yield X[part], y[part]
-                start += size
-
-    return ChunkedRows(read, n_features=X.shape[1], dtype=X.dtype, **options)
 
 
 def model(n_clusters=6, **parameters):

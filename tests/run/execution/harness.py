@@ -57,14 +57,16 @@ def furnish(here):
 
 
 def environment():
-    return os.environ | {"PYTHONPATH": str(HERE)}
+    """This process's environment without data of the user's."""
+    own = {name: value for name, value in os.environ.items() if name != "KBENCH_DATA"}
+    return own | {"PYTHONPATH": str(HERE)}
 
 
-def kbench(here, *words, check=None, timeout=120):
+def kbench(here, *words, check=None, env=None, timeout=120):
     done = subprocess.run(
         [sys.executable, "-m", "kbench", *words],
         cwd=here,
-        env=environment(),
+        env=environment() | (env or {}),
         capture_output=True,
         text=True,
         timeout=timeout,
