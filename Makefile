@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS := scripts/constraints.txt
 UV := $(shell command -v uv 2>/dev/null)
 # Tests start hundreds of processes, which compile every module anew where __pycache__ may not be written.
-PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 ifdef UV
 INSTALL = VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --constraint $(CONSTRAINTS)

@@ -12,7 +12,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from kbench.data.formats import guarded
+# Threads of BLAS spin while they wait: problems of a hundred rows took three times the CPU seconds.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+from kbench.data.formats import guarded  # noqa: E402
 
 # What lands a change must not depend on luck: new examples are for the developer's machine.
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
