@@ -14,6 +14,7 @@ from kbench.data import open_prepared, prepare, read_rows
 from kbench.data.formats.coding import RARE_ROWS
 from kbench.data.formats.csv_form import delimiter_of, quoted_pattern, records
 from kbench.data.formats.number_text import decorated
+from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 RNG = np.random.default_rng(1)
@@ -305,13 +306,15 @@ def test_a_text_deep_in_a_column_is_found(folders):
     assert data.n_features == 2  # later, and the rare ones
 
 
-def test_quotes_hold_line_breaks_and_delimiters(folders):
+@pytest.mark.parametrize("size", [40, 1 << 20])  # pieces of 40 bytes end within quotes
+def test_quotes_hold_line_breaks_and_delimiters(folders, size):
     texts = ["two\nlines, and a comma", "a ; semicolon", 'a "quote"', "plain"] * 10
     frame = pd.DataFrame({"t": texts, "x": X[:, 0], "y": Y})
     path = folders.read_only[0] / "t.csv"
     frame.to_csv(path, index=False, lineterminator="\r\n")
     columns = {"categorical": ["t"], "target": "y"}
-    data = opened(path, folders, source={"columns": columns}, **FIRST)
+    with changed_piece_sizes(text=size):
+        data = opened(path, folders, source={"columns": columns}, **FIRST)
     order = sorted(set(texts))
     np.testing.assert_array_equal(
         rows_of(data)[:, :4].argmax(axis=1), list(map(order.index, texts))
