@@ -2,19 +2,10 @@
 
 import numpy as np
 import pytest
+from ridge_problem import KERNELS, problem
 
-from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers.ridge.askotch import block_inverse, solve_askotch
 from kbench.trace import Trace
-
-KERNELS = ["rbf", "laplacian", "matern32", "matern52"]
-
-
-def problem(kernel="rbf", n=120, m=2, seed=0, gamma=0.3, dtype=np.float64):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    Y = np.sin(X.sum(axis=1))[:, None] + 0.1 * rng.normal(size=(n, m))
-    return KernelMatrix(make_kernel(kernel, X, gamma=gamma, degree=3, coef0=0.0), X, dtype), Y
 
 
 def reference(K, Y, lam, b, r, steps, seed, accelerated=True, damped=True):
