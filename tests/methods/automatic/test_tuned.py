@@ -450,20 +450,20 @@ def test_a_ridge_below_the_rounding_of_the_kernel_matrix_predicts_nothing():
 
 def test_the_ridge_is_as_good_as_that_of_a_grid():
     rng = np.random.default_rng(0)
-    X = rng.uniform(-3, 3, size=(1400, 2))
-    y = 100 + np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.2 * rng.normal(size=1400)
-    machine = TunedKernelRidge(random_state=0).fit(X[:700], y[:700])
-    rmse = np.sqrt(np.mean((machine.predict(X[700:]) - y[700:]) ** 2))
-    mean = y[:700].mean()
+    X = rng.uniform(-3, 3, size=(1000, 2))
+    y = 100 + np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.2 * rng.normal(size=1000)
+    machine = TunedKernelRidge(random_state=0).fit(X[:500], y[:500])
+    rmse = np.sqrt(np.mean((machine.predict(X[500:]) - y[500:]) ** 2))
+    mean = y[:500].mean()
     grid = [
         KernelRidge(2.0**a, kernel="rbf", gamma=2.0**g)
-        .fit(X[:700], y[:700] - mean)
-        .predict(X[700:])
+        .fit(X[:500], y[:500] - mean)
+        .predict(X[500:])
         + mean
         for a in range(-10, 3, 3)
         for g in range(-5, 3)
     ]
-    best = min(np.sqrt(np.mean((values - y[700:]) ** 2)) for values in grid)
+    best = min(np.sqrt(np.mean((values - y[500:]) ** 2)) for values in grid)
     assert rmse < 1.02 * best
     assert 0.03 < machine.cv_error_ < 0.06
     assert "exact" in machine.reason_

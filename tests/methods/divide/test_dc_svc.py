@@ -341,7 +341,7 @@ def test_partitions_and_combinations_that_need_features_refuse_a_precomputed_ker
 
 @pytest.mark.parametrize("combine", ["early", "exact"])
 def test_presets_set_defaults_and_typed_values_win(combine):
-    X, y = blobs(400)
+    X, y = blobs(200)
     options = {"combine": combine, "C": 10.0, "gamma": 0.5, "random_state": 0}
     table = presets.DCSVM if combine == "exact" else presets.DCSVM_LOCAL
     for preset, values in table.items():
