@@ -62,13 +62,14 @@ def test_mean_and_spread_are_over_seeds(report):
     sd = statistics.stdev(values)
     assert f"{100 * statistics.mean(values):.2f} ± {100 * sd:.2f}" in line(text, "svc")
     assert "2.00 ± 1.00" in line(text, "svc")
+    assert "mean ± standard deviation over seeds" in text
     (cell,) = lines_of_csv(report(format="csv"))
     assert float(cell["accuracy_sd"]) == pytest.approx(sd)
     assert (cell["runs"], cell["ok"], cell["predict_wall_s"]) == ("3", "3", "")
 
 
 def test_one_seed_has_no_spread(report):
-    assert "±" not in line(report(make_row("svc", 0.9)), "svc")
+    assert "±" not in report(make_row("svc", 0.9))
 
 
 def test_settings_are_never_averaged(report):
