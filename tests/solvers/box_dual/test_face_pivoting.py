@@ -37,6 +37,12 @@ def test_ends_that_are_met_are_exact():
     np.testing.assert_allclose(new[1:], 0.45)
 
 
+def test_equal_points_leave_a_matrix_that_has_an_inverse():
+    beta = np.linspace(0.2, 0.8, 6)
+    new = face_minimum(np.ones((6, 6)), beta, np.zeros(6), np.zeros(6), np.ones(6))
+    np.testing.assert_allclose(new, beta)
+
+
 def test_a_face_that_is_far_from_the_solution_is_left_to_the_pairs():
     beta, rate = np.full(10, 0.5), np.repeat([9.0, -9.0], 5)
     assert face_minimum(np.eye(10), beta, rate, np.zeros(10), np.ones(10)) is None
