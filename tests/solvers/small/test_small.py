@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.small import GaussianRows, Limits, MatrixRows, solve_each, solve_pairs
-from kbench.solvers.small.rows import by_feature
+from kbench.solvers.small.rows import FEW_FEATURES, by_feature
 from kbench.solvers.small.steps import (
     POWER_ERROR,
     POWER_RELATIVE_ERROR,
@@ -83,7 +83,7 @@ def test_the_error_of_a_mean_is_at_most_that_of_the_mean_value():
     assert np.all((weights * part).sum(axis=1) <= np.array(means) + 1e-12)
 
 
-@pytest.mark.parametrize("d", [4, 7, 12, 150])
+@pytest.mark.parametrize("d", [4, 7, 150, FEW_FEATURES + 1])
 @pytest.mark.parametrize(("C", "tol"), [(1.0, 1e-3), (1e4, 1e-3), (1.0, 1e-8)])
 def test_the_violation_is_true_in_float64_and_reported(d, C, tol):
     X, y = binary(d=d)
@@ -120,7 +120,7 @@ def test_blocks_of_any_kernel_and_the_large_engine_agree(kernel):
 
 
 @pytest.mark.parametrize("memory_mb", [0.0, 100.0])
-@pytest.mark.parametrize("d", [5, 120])
+@pytest.mark.parametrize("d", [5, 120, FEW_FEATURES + 1])
 def test_pairs_are_the_binary_problems_with_or_without_kept_values(d, memory_mb):
     rng = np.random.default_rng(0)
     X, sizes = rng.normal(size=(200, d)), [70, 1, 80, 49]
