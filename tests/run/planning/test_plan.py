@@ -300,7 +300,7 @@ def test_a_method_file_of_another_form_is_named(here):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("name: other", "name is 'other', should be the file's name, own"),
+        ("name: other", "method/own.yaml: name is 'other', should be the file's name, own"),
         ("name: on", "name is True, should be the file's name, own"),
         ("meta: {tasks: [classification]}", "should be a list of binary, multiclass, regression"),
         ("meta: {rolle: baseline}", "meta has no key 'rolle' (nearest: role)"),
