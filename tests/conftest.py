@@ -41,11 +41,7 @@ def pytest_collection_finish(session):
 @functools.cache
 def entries(path):
     """The entries of `tiers.toml` that may name cases of the function at `path`."""
-    return [
-        entry
-        for entry in SOAK
-        if any(path.startswith(name.partition("[")[0]) for name in entry["tests"])
-    ]
+    return [e for e in SOAK if any(path.startswith(n.partition("[")[0]) for n in e["tests"])]
 
 
 def pytest_collection_modifyitems(items):
