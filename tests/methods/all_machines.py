@@ -45,7 +45,7 @@ SPECIFIC: dict[str, dict] = {
     "SubsampleSVC": {"n_samples": 0.9},
     "SDCAClassifier": {"max_iter": 50},
     "BaggingSVC": {"n_estimators": 1},
-    "ASkotchClassifier": {"block_size": 64, "rank": 20},
+    "ASkotchClassifier": {"block_size": None, "rank": 20},
     "ASkotchRegressor": {"block_size": 64, "rank": 20},
     "SDDClassifier": {"max_iter": 300},
     "SDDRegressor": {"max_iter": 300},

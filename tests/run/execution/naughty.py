@@ -85,7 +85,7 @@ class Naughty(ClassifierMixin, BaseEstimator):
     def eats(self):
         held = []
         while True:
-            held.append(np.ones(1 << 20))
+            held.append(np.ones(1 << 26))  # 512 MiB at once: no limit of time is met before
 
     def exits(self):
         os._exit(7)
