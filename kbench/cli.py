@@ -48,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             signals.stop_on_signals()
         if sys.platform == "win32":
             raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")
-        code = _dispatch(words)
+        with signals.none_lost():
+            code = _dispatch(words)
         sys.stdout.flush()
         return code
     except KbenchError as error:

@@ -78,3 +78,135 @@ def test_a_signal_that_nohup_ignores_stays_ignored():
     process.send_signal(signal.SIGTERM)
     process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
+
+
+# A command whose signal arrives where Python drops exceptions, and which goes on working.
+DROPPED = """
+import gc, signal, sys, time, weakref
+from kbench import cli
+
+class Gone:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+class Watched:
+    pass
+
+def destructor():
+    Gone()
+
+def cycle():
+    found = Gone()
+    found.own = found
+    del found
+    gc.collect()
+
+def weak_reference():
+    watched = Watched()
+    kept = weakref.ref(watched, lambda _: signal.raise_signal(signal.SIGTERM))
+    del watched
+
+def dispatch(words):
+    globals()[words[0]]()
+    time.sleep(20)
+    print("went on")
+    return 0
+
+cli._dispatch = dispatch
+sys.exit(cli.main())
+"""
+
+
+@pytest.mark.parametrize("place", ["destructor", "cycle", "weak_reference"])
+def test_a_signal_is_not_lost_where_python_drops_exceptions(place):
+    done = subprocess.run(
+        [sys.executable, "-c", DROPPED, place],
+        capture_output=True,
+        text=True,
+        preexec_fn=in_the_foreground,
+    )
+    assert done.returncode == 128 + signal.SIGTERM
+    assert (done.stdout, done.stderr) == ("", "kbench: stopped by SIGTERM\n")
+
+
+@pytest.fixture
+def stops():
+    """Signals that a handler got, in order; the handlers of before come back."""
+    got = []
+    before = {signum: signal.signal(signum, lambda n, _: got.append(n)) for signum in SOME}
+    yield got
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
+
+
+SOME = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("signum", SOME)
+def test_a_signal_waits_until_a_process_has_been_started(stops, signum):
+    with signals.deferred():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stops == []
+        os.kill(os.getpid(), signum)  # an impatient user's
+        assert stops == ([] if signum == signal.SIGINT else [signum])
+    assert signal.SIGTERM in stops
+    stops.clear()
+    os.kill(os.getpid(), signum)
+    assert stops == [signum]
+
+
+def test_a_process_that_is_started_meanwhile_ignores_an_interrupt():
+    asks = (
+        "import os, signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGINT})"
+    )
+    asks += "\nos.kill(os.getpid(), signal.SIGINT); print('there')"
+    with signals.deferred():
+        done = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True)
+    assert done.stdout == "True\nthere\n"
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_a_signal_in_a_block_that_fails_is_handled(stops):
+    def fails():
+        with signals.deferred():
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert stops == [signal.SIGTERM]
+
+
+# A command whose signal arrives in a library that then raises an error of its own, and which takes
+# that error for a fault that it can do without.
+REPLACED = """
+import contextlib, signal, sys
+from kbench import cli, signals
+from kbench.errors import ConfigError
+
+def dispatch(words):
+    with contextlib.suppress(*([ConfigError] if "suppressed" in words else [])):
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            raise ConfigError("half done")
+    if "sweep" in words:
+        signals.raise_again()
+        print("went on")
+    return 0
+
+cli._dispatch = dispatch
+sys.exit(cli.main())
+"""
+
+
+@pytest.mark.parametrize("words", ["", "suppressed", "suppressed sweep"])
+def test_a_signal_is_not_lost_where_an_error_takes_its_place(words):
+    done = subprocess.run(
+        [sys.executable, "-c", REPLACED, *words.split()],
+        capture_output=True,
+        text=True,
+        preexec_fn=in_the_foreground,
+    )
+    assert done.returncode == 128 + signal.SIGTERM
+    assert (done.stdout, done.stderr) == ("", "kbench: stopped by SIGTERM\n")

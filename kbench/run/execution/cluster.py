@@ -17,11 +17,10 @@ import itertools
 import logging
 import math
 import multiprocessing
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.temporary import runner_folder
 from kbench.run.planning.task import Task
 from kbench.settings import Limits, Settings
+from kbench.signals import deferred
 
 # Seconds after Ctrl-C in which the engine reports the rows of the runs; then it is ended.
 _STOP_S = 6.0
@@ -100,14 +100,9 @@ class Cluster:
         self._process = context.Process(
             target=serve, args=(there, engine, settings, str(self._log))
         )
-        # Ctrl-C reaches the process as well; the runner alone decides what it means.
-        in_main = threading.current_thread() is threading.main_thread()
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main else None
-        try:
+        resource_tracker.ensure_running()  # which unblocks SIGINT
+        with deferred():
             self._process.start()
-        finally:
-            if handler is not None:
-                signal.signal(signal.SIGINT, handler)
         there.close()
         try:
             kind, content = self._opened(settings.parallel.address)

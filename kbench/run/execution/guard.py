@@ -32,6 +32,7 @@ from kbench.run.execution import processes, temporary
 from kbench.run.results import stopped
 from kbench.run.results.environment import Provenance
 from kbench.settings import Limits
+from kbench.signals import ignore_interrupts
 from kbench.streams import standard_error
 
 # Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
@@ -230,7 +231,7 @@ def guard(
     """
     os.setsid()
     processes.adopt_orphans()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_interrupts()
     folder = temporary.folder_for_worker()
     report_r, report_w = os.pipe()
     output_r, output_w = os.pipe()

@@ -41,7 +41,7 @@ from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import NOT_KEPT, WITHOUT_OUTCOME
 from kbench.settings import Limits, Settings
-from kbench.signals import handled
+from kbench.signals import handled, raise_again
 
 # Columns that the report of a run must have for the run to be ok.
 _MEASURED = {"n_train", "n_test", "fit_wall_s", "fit_cpu_s", "predict_wall_s", "predict_cpu_s"}
@@ -243,6 +243,7 @@ class Runner:
         todo, done = split(self.plan, finished)
         for run, row in done:
             self._count_finished(run, row)
+        raise_again()
         if not todo:
             return self.summary
         self.folder.store_environment(self.here.environment)

@@ -9,8 +9,6 @@ forks the worker (`kbench.run.execution.guard` gives the reasons):
 import contextlib
 import multiprocessing
 import os
-import signal
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, wait
@@ -20,6 +18,7 @@ from kbench.errors import KbenchError
 from kbench.run.execution.guard import Outcome, State, Work, guard
 from kbench.run.execution.temporary import runner_folder
 from kbench.settings import Limits
+from kbench.signals import deferred
 from kbench.streams import described
 
 # Starts of a worker before a command gives up. A fork server that was killed is started anew each
@@ -70,7 +69,8 @@ class Sandbox:
             process = self._context.Process(target=guard, args=order)
             try:
                 self.prepare()
-                process.start()
+                with deferred():  # a worker that is told half of its order prints a traceback
+                    process.start()
                 break
             except (OSError, EOFError) as error:
                 self._ready = False
@@ -101,7 +101,7 @@ class Sandbox:
         """Start the fork server, if it is not there; its imports go on after this returns."""
         if self._ready and not _server_has_ended():
             return
-        from multiprocessing import forkserver
+        from multiprocessing import forkserver, resource_tracker
 
         runner_folder()
         # One thread for every library in the server: a pool of threads would not survive forks.
@@ -113,15 +113,12 @@ class Sandbox:
         changed = one_thread | {"PYTHONSAFEPATH": "1"} | self._environment
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
-        # Ctrl-C reaches the server as well; the runner alone decides what it means.
-        in_main = threading.current_thread() is threading.main_thread()
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main else None
+        resource_tracker.ensure_running()  # which unblocks SIGINT
         try:
             self._context.set_forkserver_preload(self._preload)
-            forkserver.ensure_running()
+            with deferred():
+                forkserver.ensure_running()
         finally:
-            if handler is not None:
-                signal.signal(signal.SIGINT, handler)
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
         self._ready = True

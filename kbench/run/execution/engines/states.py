@@ -26,6 +26,7 @@ from kbench.errors import KbenchError, one_line
 from kbench.run.execution.engines.on_node import Call
 from kbench.run.execution.guard import Outcome
 from kbench.settings import Settings
+from kbench.signals import ignore_interrupts
 
 # How often a run is started before its row says that it was lost.
 ATTEMPTS = 2
@@ -193,6 +194,7 @@ def serve(
 ) -> None:
     """The engine's process: connect, then take the runner's orders until it closes or is gone."""
     os.setsid()
+    ignore_interrupts()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)
