@@ -25,7 +25,7 @@ import importlib.util, sys
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "optuna" else find(name, *rest)
 from kbench.cli import main
-sys.exit(main(sys.argv[1:]))
+sys.exit(main())
 """
 ASKED = ["method=svc", "dataset=iris", "method.C=interval(1e-2,1e3)", "tune.cv=2", "tune.runs=26"]
 ASKED += ["method.gamma=interval(1e-3,10)"]
