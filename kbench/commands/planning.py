@@ -2,8 +2,8 @@
 
 Prints for every method and data set how many runs there are and how many have a row already (in
 this environment and with this number of threads), which tuned files apply, what was dropped and
-why, and which data are absent. The parameters are checked as before a run. Nothing is
-downloaded and nothing runs.
+why, and which data are absent; and how long the runs will take, by the rows of similar runs.
+The parameters are checked as before a run. Nothing is downloaded and nothing runs.
 `kbench plan ... show=runs` prints one command per run.
 """
 
@@ -24,8 +24,10 @@ def main(argv: Sequence[str]) -> int:
     show = one_of("show", shown[-1][5:], ["summary", "runs"]) if shown else "summary"
     sandbox = worker_sandbox(overrides)
 
-    from kbench.run.execution.runner import check_methods, finished_here, split
+    from kbench.run.execution.runner import check_methods, environment_of, finished_here, split
+    from kbench.run.planning.durations import COLUMNS, expected
     from kbench.run.planning.plan import make_plan
+    from kbench.run.results.folder import ResultsFolder
 
     with composer() as hydra:
         plan = make_plan(hydra, overrides, multirun=multirun)
@@ -55,4 +57,9 @@ def main(argv: Sequence[str]) -> int:
         by_status = Counter(str(row["status"]) for _, row in done)
         states = "".join(f", {n} {status}" for status, n in sorted(by_status.items()))
         print(f"{len(plan.runs)} runs: {len(todo)} to run, {len(done)} done{states}")
+        if todo:
+            rows = ResultsFolder(plan.settings.results_dir).measured(COLUMNS)
+            at_once = plan.settings.parallel.at_once
+            for line in expected(todo, rows, environment_of(plan), at_once):
+                print(line)
     return 0

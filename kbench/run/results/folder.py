@@ -222,6 +222,17 @@ class ResultsFolder:
         newest = newest.select(["key", *_OUTCOME])
         return {row.pop("key"): row for row in newest.to_pylist(maps_as_pydicts="strict")}
 
+    def measured(self, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """These columns of every attempt that is ok, own rows and those that come with kbench."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        asked = [*dict.fromkeys([*rows.RUN, "status", *columns])]
+        table = pa.concat_tables(
+            [self._read_rows(folder, asked) for folder in (self.path, self._reference)]
+        )
+        return table.filter(pc.equal(table["status"], "ok")).to_pylist()
+
     def latest(self, key: str, environment: str | None, threads: int) -> dict[str, Any] | None:
         """As `finished`, for one run, with "attempt" and "started_at"; None if it has no row.
 
