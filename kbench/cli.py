@@ -10,7 +10,7 @@ from importlib import import_module
 
 from kbench import __version__, signals, streams
 from kbench.commands import COMMANDS
-from kbench.errors import NO_CACHE, ConfigError, KbenchError, one_line
+from kbench.errors import NO_CACHE, ConfigError, KbenchError, one_line, with_type
 
 HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
 
@@ -45,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             streams.open_standard_streams()
             streams.require_files()
             streams.say_few_seconds()
+            streams.say_little_memory()
             signals.stop_on_signals()
         if sys.platform == "win32":
             raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")
@@ -55,11 +56,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KbenchError as error:
         print(f"kbench: {_printable(str(error))}", file=sys.stderr)
         return 2
-    except RuntimeError as error:
-        if "cannot cache function" not in str(error):
-            raise
-        print(f"kbench: {NO_CACHE}", file=sys.stderr)
-        return 2
     except BrokenPipeError:
         return signals.reader_gone()
     except OSError as error:
@@ -68,6 +64,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as stop:
         return signals.exit_code(stop)
+    except Exception as error:
+        if isinstance(error, RuntimeError) and "cannot cache function" in str(error):
+            said = NO_CACHE
+        elif isinstance(error, MemoryError) or streams.little_memory() is not None:
+            said = f"out of memory: {_printable(with_type(error))}"  # in any library's words
+        else:
+            raise
+        print(f"kbench: {said}", file=sys.stderr)
+        return 2
 
 
 def _printable(text: str) -> str:

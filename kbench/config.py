@@ -276,6 +276,21 @@ def _check_word(text: str, before: str, after: str) -> None:
 _EXTENSIBLE = re.compile(r"(method|parallel\.options)\.")
 
 
+def interpolates(text: str) -> bool:
+    """Whether OmegaConf takes a ${...} of a text for the value of another key."""
+    return re.search(r"(?<!\\)(?:\\\\)*\$\{", text) is not None
+
+
+def _unescaped(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unescaped(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _unescaped(one) for key, one in value.items()}
+    if isinstance(value, str):
+        return re.sub(r"((?:\\\\)*)\\\$\{", lambda found: found[1][::2] + "${", value)
+    return value
+
+
 class Composer:
     """Composes resolved configs with Hydra, about 30 ms each, and caches them by overrides."""
 
@@ -318,8 +333,8 @@ class Composer:
             raise ConfigError(f"{text}: {reason}; quote a value with special characters") from None
 
     def value(self, key: str, text: str) -> Any:
-        """The typed value that Hydra's grammar reads in `text`."""
-        return self.parse([f"{key}={text}"])[0].value()
+        """The typed value that Hydra's grammar reads in `text`, `\\${` in texts as `${`."""
+        return _unescaped(self.parse([f"{key}={text}"])[0].value())
 
     def compose(self, overrides: Sequence[str]) -> dict[str, Any]:
         """One resolved configuration as plain dictionaries.
@@ -374,7 +389,15 @@ class Composer:
         return {str(key): value for key, value in plain.items()}
 
     def _explain(self, error: Exception, overrides: Sequence[str]) -> ConfigError:
+        from omegaconf.errors import GrammarParseError, InterpolationResolutionError
+
         text = str(error)
+        meant = [word for word in overrides if interpolates(word)]
+        if meant and isinstance(error, (InterpolationResolutionError, GrammarParseError)):
+            return ConfigError(
+                f"{meant[0]}: ${{...}} stands for the value of another key, and none fits; write "
+                "\\${...} in the text of a name"
+            )
         match = re.match(r"Could not (?:override|append to config|delete).*?'([^']+)'", text)
         if match is None:
             return ConfigError(one_line(text.split("\nConfig search path")[0].split("\nSee ")[0]))

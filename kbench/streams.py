@@ -16,6 +16,9 @@ from kbench.errors import ConfigError
 # a method opens.
 _MIN_FILES = 40
 _FEW_SECONDS = 10  # CPU seconds that importing packages and compiling may take
+# MiB of addresses below which packages may fail to load: libraries of linear algebra and Arrow take
+# 700 with two processors, and more with each further one.
+_LITTLE_MEMORY_MIB = 1024
 
 
 class _Tolerant(io.FileIO):
@@ -81,6 +84,24 @@ def say_few_seconds() -> None:
             "`ulimit -t unlimited` in a new shell",
             file=sys.stderr,
         )
+
+
+def little_memory() -> str | None:
+    """What to do about a shell that allows less memory than packages take to load, if it does."""
+    for kind, flag in ((resource.RLIMIT_AS, "-v"), (resource.RLIMIT_DATA, "-d")):
+        soft, _ = resource.getrlimit(kind)
+        if soft != resource.RLIM_INFINITY and soft < _LITTLE_MEMORY_MIB << 20:
+            return (
+                f"this shell allows {soft >> 20} MiB of memory, in which packages may not load: "
+                f"`ulimit {flag} unlimited` in a new shell; limits.memory_mb=... limits a run"
+            )
+    return None
+
+
+def say_little_memory() -> None:
+    """Say that any step may fail or hang for want of memory, in ways that libraries choose."""
+    if (said := little_memory()) is not None:
+        print(f"kbench: {said}", file=sys.stderr)
 
 
 def drop_output() -> None:

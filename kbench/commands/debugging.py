@@ -17,7 +17,7 @@ from dataclasses import fields
 from typing import Any
 
 from kbench.commands.arguments import flags, read, results_folder, truth
-from kbench.config import composer
+from kbench.config import composer, interpolates
 from kbench.errors import ConfigError
 from kbench.settings import Limits
 
@@ -96,7 +96,7 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
             continue
         known = {"dataset": of_data, "limits": [f.name for f in fields(Limits)]}
         allowed = any(f"{rest}.".startswith(f"{name}.") for name in known.get(group, ()))
-        if allowed and "${" not in word:
+        if allowed and not interpolates(word):
             words.append(word)
         else:
             ignored.append(word)

@@ -66,6 +66,7 @@ STATES = {
     "gone": "mkdir gone; cd gone; rmdir ../gone; {}",
     "few files": "ulimit -n 16; {}",
     "few seconds": "ulimit -t 2; {}",
+    "little memory": "ulimit -v 400000; {}",
 }
 
 
@@ -79,6 +80,8 @@ def test_no_command_shows_a_traceback_in_any_shell(tmp_path, command, state):
     done = shell(tmp_path, STATES[state].format(f"{KBENCH} {WORDS[command]}"))
     if state == "few seconds":
         assert done.stderr.startswith("kbench: this shell allows 2 CPU seconds")
+    if state == "little memory":
+        assert done.stderr.startswith("kbench: this shell allows 390 MiB of memory")
     assert done.returncode in ((0, 2, -9, 137) if state == "few seconds" else (0, 2))
     if state in ("gone", "few files"):
         assert done.returncode == 2

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kbench.commands.debugging import overrides_of
@@ -15,7 +15,7 @@ from kbench.run.planning.command import hydra_value
 from kbench.run.results.folder import ResultsFolder
 
 KBENCH = Path(sys.executable).with_name("kbench")
-SPECIAL = "é\\'\"#%=,[]{}():;~&*? \t\n|<>!`@^+-.0a"
+SPECIAL = "é\\'\"#%=,[]{}()$:;~&*? \t\n|<>!`@^+-.0a"
 TEXTS = st.text(st.sampled_from(SPECIAL) | st.characters(exclude_categories=["Cs", "Cc"]))
 
 
@@ -26,14 +26,19 @@ def hydra():
 
 
 @settings(max_examples=300, deadline=None)
-@given(text=TEXTS.filter(lambda text: "${" not in text))
+@given(text=TEXTS)
+@example(text="a\\${x} \\\\${y")
 def test_a_text_comes_back_from_the_command_line(hydra, text):
     (word,) = shlex.split(shlex.join([f"method.name={hydra_value(text)}"]))
     assert hydra.value("method.name", word.partition("=")[2]) == text
 
 
 @settings(max_examples=30, deadline=None)
-@given(path=TEXTS.filter(lambda text: text and "$" not in text), value=TEXTS)
+@given(path=TEXTS.filter(bool), value=TEXTS)
+@example(path="a${x}", value="")
+@example(path="\\${x} \\\\${y", value="")
+@example(path="${a}\\", value="")
+@example(path="$${'}", value="")
 def test_debug_composes_what_the_row_says(hydra, path, value):
     words = ["kbench", "method=svc", "dataset=file", f"dataset.path={hydra_value(path)}"]
     columns = f"++dataset.source.columns.target={hydra_value(path)}"
@@ -53,7 +58,7 @@ def test_debug_composes_what_the_row_says(hydra, path, value):
     assert ignored == []
 
 
-@pytest.mark.parametrize("name", ["é", "a\\b", 'it\'s "#1" 50%, a=b [x]', "two\nlines"])
+@pytest.mark.parametrize("name", ["é", "a\\b", 'it\'s "#1" 50%, a=b [x]', "two\nlines", "${x}"])
 def test_the_command_of_a_row_and_debug_run_again(tmp_path, name):
     lines = [f"{i % 2} 1:{i} 2:{i % 7}" for i in range(1, 41)]
     (tmp_path / f"{name}.libsvm").write_text("\n".join(lines) + "\n")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 HEX = r"0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?\d+)?"
 NUMBER = rf"[+-]?(?:{HEX}|[nN][aA][nN]|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
 LINE = re.compile(
-    rf"[ \t]*(?:(?P<label>{NUMBER})(?:[ \t]+qid:(?P<qid>\d{{1,18}}))?"
+    rf"[ \t]*(?:(?P<label>{NUMBER})(?:[ \t]+qid:(?P<qid>\d{{1,19}}))?"
     rf"(?P<pairs>(?:[ \t]+[+]?\d{{1,18}}:[ \t]*{NUMBER})*)[ \t]*)?(?:#.*)?",
     re.ASCII | re.DOTALL,
 )
@@ -64,6 +64,7 @@ def parse(
         sizes = [abs(v) < FLOAT32_OVERFLOW or (missing and v != v) for _, v in pairs]
         if (
             abs(label) == float("inf")
+            or int(found["qid"] or 0) >= 2**63
             or (label != label and not missing)
             or any(a >= b for a, b in pairwise(indices))
             or indices[-1] > limit

@@ -191,6 +191,9 @@ MISSING_REMEDY = (
     "dataset.missing=mean, median or indicator fills such values, dataset.missing=drop leaves the "
     "rows out"
 )
+# An infinite number says that something went wrong, such as a division by zero: it is not filled as
+# a missing one is, unless the user has made it one.
+INFINITE_REMEDY = "write nan in its place if it is missing (dataset.missing), or leave the row out"
 MISSING_TARGET_REMEDY = "dataset.target.missing=drop leaves such rows out"
 
 
@@ -205,7 +208,10 @@ def require_present(
     infinite = np.flatnonzero(np.isinf(y))
     if infinite.size:
         row = int(infinite[0])
-        raise DataError(f"{where(row)}: target{shown} is {y[row]}, should be a finite number")
+        raise DataError(
+            f"{where(row)}: target{shown} is {y[row]}, should be a finite number; write nan in its "
+            "place if it is missing"
+        )
     if source.get("missing_target") != "error":
         return
     missing = np.flatnonzero(np.isnan(y))

@@ -120,14 +120,24 @@ def _categories(name: str, kind: str, place: str, options: Options) -> frozenset
     )
 
 
-def _fields(line: str, place: str) -> list[str]:
-    """The fields between commas, quoted by ' or " or not."""
+def _fields(line: str, place: str, between: str = ",") -> list[str]:
+    """The fields between commas, or tabs, quoted by ' or " or not."""
     quote = next((c for c in line if c in "'\""), None)
     if quote is None:
-        return [field.strip() for field in line.split(",")]
+        return [field.strip() for field in line.split(between)]
+    # A csv.reader takes no blanks between a quote and the end of its field, and no tabs before one.
+    tight = re.sub(rf"(?<!\\){quote}[ \t]+(?={between})", quote, line)
+    tight = re.sub(rf"{between}[ \t]+(?={quote})", between, tight)
     try:
         fields = next(
-            csv.reader([line], quotechar=quote, escapechar="\\", skipinitialspace=True, strict=True)
+            csv.reader(
+                [tight],
+                delimiter=between,
+                quotechar=quote,
+                escapechar="\\",
+                skipinitialspace=True,
+                strict=True,
+            )
         )
         return [field.strip() for field in fields]
     except (csv.Error, StopIteration) as error:
@@ -164,6 +174,8 @@ class _Reader:
             if line.startswith("{"):
                 raise DataError(f"{where}: a sparse row {{index value}}, should be a dense row")
             fields = _fields(line, where)
+            if len(fields) != len(self._attributes) and "\t" in line:
+                fields = _fields(line, where, "\t")  # as Weka and SciPy read them
             if len(fields) != len(self._attributes):
                 raise DataError(f"{where}: {len(fields)} fields, should be {len(self._attributes)}")
             numbers.append(place)

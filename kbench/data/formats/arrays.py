@@ -16,6 +16,7 @@ import numpy as np
 
 from kbench.data.formats import (
     FLOAT32_OVERFLOW,
+    INFINITE_REMEDY,
     MISSING_REMEDY,
     Part,
     listed,
@@ -169,9 +170,9 @@ def require_numbers_in(X: Any, where: Callable[[int], str], source: Mapping[str,
         return
     row, column = odd[0]
     value = dense[row, column]
-    remedy = f"; {MISSING_REMEDY}" if np.isnan(value) else ""
+    remedy = MISSING_REMEDY if np.isnan(value) else INFINITE_REMEDY
     raise DataError(
-        f"{where(int(row))}: column {column + 1} is {value:g}, should be a finite number{remedy}"
+        f"{where(int(row))}: column {column + 1} is {value:g}, should be a finite number; {remedy}"
     )
 
 

@@ -188,7 +188,8 @@ def _qid(text, start):
     while 0 <= np.int64(text[at]) - _ZERO <= 9:
         number = number * 10 + np.int64(text[at]) - _ZERO
         at += 1
-    ends = 0 < at - (start + 4) <= 18 and _ends_token(text[at])
+    # Of 19 digits, those of more than 2^63 - 1 have wrapped round to a negative number.
+    ends = 0 < at - (start + 4) <= 19 and number >= 0 and _ends_token(text[at])
     return number, at if ends else start
 
 

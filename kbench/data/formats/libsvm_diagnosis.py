@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from kbench.data.formats import MISSING_REMEDY, MISSING_TARGET_REMEDY
+from kbench.data.formats import INFINITE_REMEDY, MISSING_REMEDY, MISSING_TARGET_REMEDY
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HEXADECIMAL = re.compile(
@@ -15,7 +15,8 @@ _HEXADECIMAL = re.compile(
 )
 _MISSING = re.compile(rb"[+-]?nan", re.IGNORECASE)
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
-_QID = re.compile(rb"qid:[0-9]{1,18}")
+_QID = re.compile(rb"qid:[0-9]{1,19}")
+_MAX_QID = (1 << 63) - 1
 _TEXT_CONTROLS = frozenset(b"\t\n\r")
 # The largest finite float32.
 _LARGEST_FLOAT32 = 3.4028235e38
@@ -95,7 +96,9 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
         if _MISSING.fullmatch(label):
             problem = f"is missing; {MISSING_TARGET_REMEDY}"
         return f"label {_show(label)} {problem}"
-    if pairs and _QID.fullmatch(pairs[0]):
+    if pairs and re.fullmatch(rb"qid:[0-9]+", pairs[0]):
+        if not (_QID.fullmatch(pairs[0]) and int(pairs[0][4:]) <= _MAX_QID):
+            return f"{_show(pairs[0])}, should be at most {_MAX_QID}"
         pairs = pairs[1:]
     previous = first - 1
     for number, pair in enumerate(pairs):
@@ -141,7 +144,7 @@ def _number_problem(token: bytes, *, largest: float | None) -> str:
     if _MISSING.fullmatch(token):
         return f"is missing, should be a number; {MISSING_REMEDY}"
     if _NOT_FINITE.fullmatch(token):
-        return "is not finite, should be a finite number; a value that is left out is 0"
+        return f"is not finite, should be a finite number; {INFINITE_REMEDY}"
     if _HEXADECIMAL.fullmatch(token):
         try:
             value = float.fromhex(token.decode())

@@ -15,6 +15,7 @@ import numpy as np
 from kbench.config import nearest
 from kbench.data.formats import (
     FLOAT32_OVERFLOW,
+    INFINITE_REMEDY,
     MISSING_REMEDY,
     Layout,
     listed,
@@ -256,5 +257,5 @@ def require_numbers(
     if np.isnan(value):
         reason = f"is missing, should be a number; {MISSING_REMEDY}"
     else:
-        reason = f"is {value:g}, should be a finite number below 3.4e38"
+        reason = f"is {value:g}, should be a finite number below 3.4e38; {INFINITE_REMEDY}"
     raise DataError(f"{where(row)}: column {name!r} {reason}")

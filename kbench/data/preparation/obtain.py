@@ -164,8 +164,10 @@ def _without_missing(config: Mapping[str, Any], parts: list[Any]) -> tuple[list[
         )
     if n_numbers:
         notes.append(f"{n_numbers} row{'s' * (n_numbers > 1)} with a missing number left out")
-    if any(part.n == 0 for part in kept):
-        raise DataError(f"{config['name']}: no row is left, each lacks a target or a number")
+    for part, key in zip(kept, ("path", "test_path"), strict=False):
+        if part.n == 0:
+            file = config.get(key) or config["name"]
+            raise DataError(f"{file}: no row is left, each lacks a target or a number")
     return kept, notes
 
 

@@ -73,6 +73,8 @@ def hydra_value(value: Any) -> str:
     if isinstance(value, str):
         if re.fullmatch(r"[A-Za-z0-9_./-]+", value) and not _reads_as_other(value):
             return value
+        # OmegaConf takes ${...} for the value of another key unless a backslash is before it.
+        value = re.sub(r"(\\*)\$\{", lambda found: 2 * found[1] + "\\${", value)
         # Between quotes a backslash is one only before a quote, and there it is written twice.
         return "'" + re.sub(r"(\\*)('|\Z)", _escaped, value) + "'"
     return repr(value)

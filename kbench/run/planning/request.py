@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kbench.config import GROUPS, Composer, require_option
+from kbench.config import GROUPS, Composer, interpolates, require_option
 from kbench.errors import ConfigError
 from kbench.run.planning.command import hydra_value
 from kbench.settings import Settings
@@ -96,7 +96,7 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             dimensions.append([text])
         elif key.startswith("method.") and not (override.is_add() or override.is_force_add()):
             name = key.removeprefix("method.")
-            if "${" in re.sub(r"'[^']*'", "", text):
+            if interpolates(text):
                 raise ConfigError(
                     f"{text}: a value of a method is not looked up in other keys; write the values,"
                     " pairs as grid.zip=[{C:[1,10],gamma:[0.1,0.01]}]"

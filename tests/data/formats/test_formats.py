@@ -441,6 +441,20 @@ def test_arff_quotes_comments_and_missing_categories_are_those_of_scipy(folders)
     np.testing.assert_array_equal(np.vstack([data.X_train, data.X_test])[:, 1:], expected)
 
 
+@pytest.mark.parametrize("between", ["\t", "\t,\t", ",", " , "])
+def test_fields_of_arff_may_stand_between_tabs(folders, between):
+    """As Weka and SciPy read them; a comma between quotes is no end of a field."""
+    rows = [["1.5", "'x, y'", "1"], ["?", "z", "2"], ["-3", "z", "3"]]
+    head = (
+        "@relation\tr\n@attribute\ta\treal\n@attribute\tk\t{'x, y',z}\n@attribute y real\n@data\n"
+    )
+    put(folders, train=head + "".join(f"{between.join(row)}\n" for row in rows))
+    config = one("arff", split={"kind": "first", "n_train": 2}, missing="mean")
+    data = opened(config, folders)
+    found = np.vstack([data.X_train, data.X_test])
+    np.testing.assert_array_equal(found, [[1.5, 1, 0], [1.5, 0, 1], [-3, 0, 1]])
+
+
 def idx(array):
     head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">i4").tobytes()
     return head + array.astype(np.uint8).tobytes()

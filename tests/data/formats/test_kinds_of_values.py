@@ -3,6 +3,8 @@
 The formats are those of the table of formats: one that holds numbers and has no writer here fails.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -139,6 +141,31 @@ def test_a_missing_number_is_refused_with_its_place_and_the_remedies(folders, fo
         "parquet": "row 4: column 'c'",
     }
     assert place.get(form, "row 4: column 3 is nan") in str(error.value)
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("missing", ["error", "mean", "drop"])
+def test_an_infinite_number_is_refused_with_its_place_and_a_remedy(folders, form, value, missing):
+    """It is not filled as a missing one is: something has gone wrong, such as a division by 0."""
+    copy = X.copy()
+    copy[3, 2] = value
+    config = config_of(form, folders, copy, Y, missing=missing)
+    with pytest.raises(DataError, match=r"finite number.*write nan in its place") as error:
+        prepare(config, folders)
+    place = {"libsvm": ":4: value", "csv": ":5: column 'c'", "arff": ":10: column 'c'"}
+    assert place.get(form, "row 4: column ") in str(error.value)
+
+
+@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("role", ["path", "test_path"])
+def test_the_file_in_which_no_row_is_left_is_named(folders, form, role):
+    full = config_of(form, folders, X, Y)["path"]
+    empty = str(folders.read_only[0] / f"empty.{form}")
+    WRITERS[form](Path(empty), X, np.full(N, np.nan))
+    paths = {"path": full, "test_path": full} | {role: empty}
+    with pytest.raises(DataError, match=rf"empty\.{form}: no row is left"):
+        prepare(user_file(paths["path"], test_path=paths["test_path"], task="regression"), folders)
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))
@@ -337,10 +364,12 @@ ARRAYS = sorted(
 )
 
 
+@pytest.mark.parametrize("least", [0, 2**62, 2**63 - 14])
 @pytest.mark.parametrize("odd", [True, False])
 @pytest.mark.parametrize("form", ["libsvm", *TABLES, *ARRAYS])
-def test_rows_of_a_group_stay_on_one_side(folders, form, odd):
-    groups = np.append(2 - odd, RNG.integers(1, 13, N - 1))
+def test_rows_of_a_group_stay_on_one_side(folders, form, odd, least):
+    """Also where the numbers of groups are hashes, which float64 does not tell apart."""
+    groups = least + np.append(2 - odd, RNG.integers(1, 13, N - 1))
     config = with_groups(form, folders, groups)
     data = opened(config, folders)
     assert data.n_features == 1

@@ -194,6 +194,11 @@ BAD = {
     "csv": (b"1,2,3\n4,5,6\n", "f:1: several labels in '1,2,3'"),
     "return": (b"1 3:1\r2 3:1\n", "f:1: a carriage return inside the line"),
     "qid twice": (b"1 qid:1 qid:2 1:1\n", "f:1: 'qid:2', should be qid:NUMBER once"),
+    "large qid": (
+        b"1 qid:9223372036854775808 1:1\n",
+        "f:1: 'qid:9223372036854775808', should be at",
+    ),
+    "larger qid": (b"1 qid:18446744073709551616 1:1\n", "f:1: 'qid:18446744073709551616', should"),
     "late qid": (b"1 1:1 qid:2\n", "f:1: 'qid:2', should be qid:NUMBER once, directly after"),
     "blank before the colon": (b"1 3 :1\n", "f:1: '3' has no colon, should be index:value"),
     "empty": (b"", "f: the file is empty"),
