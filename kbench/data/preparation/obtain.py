@@ -167,7 +167,10 @@ def _without_missing(config: Mapping[str, Any], parts: list[Any]) -> tuple[list[
     for part, key in zip(kept, ("path", "test_path"), strict=False):
         if part.n == 0:
             file = config.get(key) or config["name"]
-            raise DataError(f"{file}: no row is left, each lacks a target or a number")
+            raise DataError(
+                f"{file}: no row is left, each lacks a target or a number; "
+                "dataset.source.columns.target=NAME chooses another column as the target"
+            )
     return kept, notes
 
 
