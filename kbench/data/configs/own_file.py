@@ -133,7 +133,8 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
     Raises
     ------
     DataError
-        Most rows have a text of their own: dates, quantities with units, names.
+        Most rows have a text of their own: dates, quantities with units, names; or all rows have
+        the same target.
     """
     seen: set[float | str] = set()
     n = 0
@@ -146,6 +147,13 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
         if n >= _ROWS:
             break
     texts = [value for value in seen if isinstance(value, str)]
+    if len(seen) == 1 and n < _ROWS:
+        first = next(path for paths in parts.values() for path in paths)
+        value = formats.printable(str(next(iter(seen))), 40)
+        raise DataError(
+            f"{first}: the target is {value!r} in all {n} rows, should have two values at least; "
+            "dataset.source.columns.target=NAME chooses another column"
+        )
     if len(texts) > max(MOST_CLASSES, n // 2):
         first = next(path for paths in parts.values() for path in paths)
         raise DataError(

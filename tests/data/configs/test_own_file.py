@@ -10,6 +10,7 @@ import pytest
 from support import named, user_file
 
 from kbench.data import check_config, open_prepared, prepare
+from kbench.data.configs.own_file import complete
 from kbench.errors import DataError, DataNotFoundError
 
 
@@ -134,3 +135,15 @@ def test_labels_that_float64_does_not_tell_apart_are_refused(folders, task):
     np.savez(folders.read_only[0] / "z.npz", X=np.eye(8), y=integers)
     with pytest.raises(DataError, match=r"whole numbers from 2\^53 on"):
         prepare(user_file(folders.read_only[0] / "z.npz", task=task), folders)
+
+
+@pytest.mark.parametrize("form", ["csv", "libsvm"])
+@pytest.mark.parametrize("value", ["1", "2.5", "same"])
+def test_a_target_of_one_value_is_no_task(tmp_path, form, value):
+    if (form, value) == ("libsvm", "same"):
+        pytest.skip("labels of LIBSVM text are numbers")
+    path = tmp_path / f"one.{form}"
+    row = f"{value} 1:0.5\n" if form == "libsvm" else f"0.5,{value}\n"
+    path.write_text(("a,y\n" if form == "csv" else "") + 8 * row)
+    with pytest.raises(DataError, match=r"one\..*target is '.*' in all 8 rows, should have two"):
+        complete({"source": {"kind": "file"}, "path": str(path)})
