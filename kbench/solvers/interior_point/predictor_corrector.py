@@ -90,11 +90,16 @@ def minimise(
     best, n_idle, best_merit, least = point, 0, np.inf, np.full(3, np.inf)
     first = None
     while True:
-        Qx = problem.each_copy(problem.K.values(point.w))
-        residual = Qx + problem.p + matmul(point.b, problem.A) - point.y + point.z
+        residual = problem.each_copy(problem.K.values(point.w))
+        quadratic = float(matmul(point.x, residual))
+        linear = float(matmul(problem.p, point.x))
+        # In place, as below: of many points, vectors are what takes memory.
+        residual += problem.p
+        residual += matmul(point.b, problem.A)
+        residual -= point.y
+        residual += point.z
         infeasible = problem.d - matmul(problem.A, point.x)
         products = float(matmul(point.above, point.y) + matmul(point.below, point.z))
-        quadratic, linear = float(matmul(point.x, Qx)), float(matmul(problem.p, point.x))
         size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
         first = products if first is None else first
         # Where the optimum is zero, its objective is no measure.
@@ -129,7 +134,7 @@ def _start(problem: BoxQP) -> Interior:
     """The middle of the box and no weights: multipliers of the size of p then suffice, while those
     of the gradient of a large C would be as large as C."""
     half = 0.5 * (problem.upper - problem.lower)
-    x = problem.lower + half
+    x = problem.lower + half if problem.lower.any() else half
     size = np.full(len(x), problem.scale)
     w = np.zeros_like(problem.K.weights(problem.coef(x)))
     return Interior(x, w, np.zeros(len(problem.A)), half, half, size, size)
@@ -143,32 +148,57 @@ def _step(
     products: float,
 ) -> Interior:
     above, below, y, z = point.above, point.below, point.y, point.z
-    weight = y / above + z / below
-    solve = problem.newton(1.0 / weight)
+    weight = y / above
+    weight += z / below
+    solve = problem.newton(np.reciprocal(weight, out=weight))
     difference = problem.K.difference(point.w, problem.coef(point.x))
 
     def direction(cy: np.ndarray, cz: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Changes of x, w, b, y, z for the wanted changes cy and cz of the products."""
-        right = -residual + cy / above - cz / below
+        """Changes of x, w, b, y, z for the wanted changes cy and cz of the products, which are
+        overwritten."""
+        right = cy / above
+        right -= cz / below
+        right -= residual
         dx, dw, db = solve(right, difference, infeasible)
-        return dx, dw, db, (cy - y * dx) / above, (cz + z * dx) / below
+        cy -= y * dx
+        cy /= above
+        cz += z * dx
+        cz /= below
+        return dx, dw, db, cy, cz
 
     dx, dw, db, dy, dz = direction(-above * y, -below * z)
     t = min(_longest(above, dx), _longest(below, -dx), _longest(y, dy), _longest(z, dz))
-    after = float(matmul(above + t * dx, y + t * dy) + matmul(below - t * dx, z + t * dz))
+    change = float(matmul(above, dy) + matmul(dx, y) + matmul(below, dz) - matmul(dx, z))
+    dy *= dx
+    dz *= dx
+    after = products + t * change + t * t * float(dy.sum() - dz.sum())
     m = 2 * len(dx)
     mu = products / m * (max(after, 0.0) / products) ** 3
-    dx, dw, db, dy, dz = direction(mu - above * y - dx * dy, mu - below * z + dx * dz)
+    # The wanted changes mu - above y - dx dy and mu - below z + dx dz.
+    dy += above * y
+    np.subtract(mu, dy, out=dy)
+    dz -= below * z
+    dz += mu
+    del dx
+    dx, dw, db, dy, dz = direction(dy, dz)
     t = min(_longest(above, dx), _longest(below, -dx), _longest(y, dy), _longest(z, dz))
     t = min(1.0, _TO_BOUND * t)
+    for change_of, values in ((dy, y), (dz, z)):
+        change_of *= t
+        change_of += values
+    dx *= t
+    new_below = below - dx
+    # Where x is the distance from its bound, it is one array.
+    x = None if point.x is above else point.x + dx
+    dx += above
     return Interior(
-        point.x + t * dx,
+        dx if x is None else x,
         point.w + t * dw,
         point.b + t * db,
-        above + t * dx,
-        below - t * dx,
-        y + t * dy,
-        z + t * dz,
+        dx,
+        new_below,
+        dy,
+        dz,
         point.n_iter + 1,
     )
 

@@ -17,11 +17,18 @@ import numpy as np
 from scipy.linalg import eigh, svd
 
 from kbench.intrinsics.products import matmul
+from kbench.solvers.interior_point.factor_rows import (
+    FactorRows,
+    StoredRows,
+    gram,
+    squares,
+    sums,
+    values,
+)
 from kbench.solvers.interior_point.factors import (
     factorised_definite,
     factorised_symmetric,
     largest_places,
-    weighted_gram,
 )
 
 # Columns whose correlations have a condition below this are not whitened: Cholesky factors then
@@ -85,7 +92,7 @@ class Matrix(Protocol):
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         """Factorise Newton's equations.
 
-        T : (c, n) >= 0, the inverse of the diagonal D
+        T : (c, n) >= 0, the inverse of the diagonal D, C order; overwritten
         A : (k, c, n)
         signs : (c,)
         """
@@ -162,7 +169,7 @@ def copied(signs: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 class LowRank:
-    """K = V V' of a factor V : (n, r) float64.
+    """K = V V' of a factor V : (n, r) float64, or of rows that are read block by block.
 
     `centred` subtracts the means of its columns, which changes nothing but the multiplier where the
     coefficients sum to 0, and keeps the digits that large means would take.
@@ -179,80 +186,83 @@ class LowRank:
     beside dw and db, in a symmetric indefinite system that has T^-1 on its diagonal.
     """
 
-    def __init__(self, V: np.ndarray, *, centred: bool = False) -> None:
-        V = np.asarray(V, np.float64)
-        self._centred, self._mean = centred, np.zeros(V.shape[1])
+    def __init__(self, V: np.ndarray | FactorRows, *, centred: bool = False) -> None:
+        rows: FactorRows = StoredRows(np.asarray(V, np.float64)) if isinstance(V, np.ndarray) else V
+        n, r = rows.shape
+        self._centred, self._mean = centred, np.zeros(r)
         if centred:
-            self._mean = V.mean(axis=0)
-            V = V - self._mean
-        scale = np.sqrt(np.einsum("ij,ij->j", V, V))
-        if not scale.all():
-            self._mean = self._mean[scale > 0.0]
-            V, scale = V[:, scale > 0.0], scale[scale > 0.0]
-        self.V = self._U = np.ascontiguousarray(V)
-        n, r = self.V.shape
-        self.diagonal = np.einsum("ij,ij->i", self.V, self.V)
+            self._mean = sums(rows, np.ones(n)) / n
+            rows = rows.columns(self._mean, np.ones(r, bool))
+        self.diagonal, columns = squares(rows)
+        kept = columns > 0.0
+        if not kept.all():
+            self._mean = self._mean[kept]
+            rows = rows.columns(np.zeros(r), kept)
+        self._V = self._U = rows
+        n, r = rows.shape
         self.work = float(n) * r * (r + 1)
         self._R = np.ones(r)
         if not r:
             return
-        values, Z = eigh(weighted_gram(self.V, None) / np.outer(scale, scale))
-        if values[0] < values[-1] / _WELL_CONDITIONED:
-            Z /= np.sqrt(np.maximum(values, _NOISE * values[-1])) * scale[:, None]
+        scale = np.sqrt(columns[kept])
+        of_values, Z = eigh(gram(rows, None) / np.outer(scale, scale))
+        if of_values[0] < of_values[-1] / _WELL_CONDITIONED:
+            Z /= np.sqrt(np.maximum(of_values, _NOISE * of_values[-1])) * scale[:, None]
             # Roundings of the first turn have left it far from orthogonal.
-            if values[0] < values[-1] * _NOISE**0.5:
-                values, turn = eigh(weighted_gram(matmul(self.V, Z), None))
-                Z = matmul(Z, turn / np.sqrt(np.maximum(values, _NOISE * values[-1])))
+            if of_values[0] < of_values[-1] * _NOISE**0.5:
+                of_values, turn = eigh(gram(rows.times(Z), None))
+                Z = matmul(Z, turn / np.sqrt(np.maximum(of_values, _NOISE * of_values[-1])))
             # In the basis where R is diagonal, large entries of it do not round small ones.
             left, size, _ = svd(Z, full_matrices=False)
-            self._U, self._R = matmul(self.V, left * size), size**2
+            self._U, self._R = rows.times(left * size), size**2
 
     def __len__(self) -> int:
-        return len(self.V)
+        return self._V.shape[0]
 
     def take(self, points: np.ndarray) -> "LowRank":
-        return LowRank(self.V[points] + self._mean, centred=self._centred)
+        rows = self._V.take(points)
+        if self._centred:
+            rows = rows.columns(-self._mean, np.ones(len(self._mean), bool))
+        return LowRank(rows, centred=self._centred)
 
     def offset(self, beta: np.ndarray) -> float:
-        return float(matmul(self._mean, matmul(self.V.T, beta)))
+        return float(matmul(self._mean, sums(self._V, beta)))
 
     def unseen(self, beta: np.ndarray) -> float:
         return 0.0
 
     def product(self, beta: np.ndarray) -> np.ndarray:
-        values: np.ndarray = matmul(self.V, matmul(self.V.T, beta))
-        return values
+        return values(self._V, sums(self._V, beta))
 
     def weights(self, beta: np.ndarray) -> np.ndarray:
-        w: np.ndarray = matmul(self._U.T, beta) / self._R
+        w: np.ndarray = sums(self._U, beta) / self._R
         return w
 
     def values(self, w: np.ndarray) -> np.ndarray:
-        values: np.ndarray = matmul(self._U, w)
-        return values
+        return values(self._U, w)
 
     def difference(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        rest: np.ndarray = self._R * w - matmul(self._U.T, beta)
+        rest: np.ndarray = self._R * w - sums(self._U, beta)
         return rest
 
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         U, (k, c, n), r = self._U, A.shape, self._U.shape[1]
-        A, weight = A.reshape(k, c * n), T.ravel()
-        free = largest_places(weight * np.tile(self.diagonal, c), _FREE, r + k + 8)
+        A, rest = A.reshape(k, c * n), T.reshape(c * n)
+        free = largest_places(rest * np.tile(self.diagonal, c), _FREE, r + k + 8)
         f, row = len(free), free % n
-        rest = weight.copy()
+        weight = rest[free]
         rest[free] = 0.0
-        AT = A * rest
         H = np.zeros((f + r + k, f + r + k))
-        H[np.arange(f), np.arange(f)] = 1.0 / weight[free]
-        H[f : f + r, :f] = (U[row] * signs[free // n, None]).T
+        H[np.arange(f), np.arange(f)] = 1.0 / weight
+        H[f : f + r, :f] = (U.at(row) * signs[free // n, None]).T
         H[f + r :, :f] = A[:, free]
         M = H[f:, f:]
-        M[:r, :r] = -weighted_gram(U, rest.reshape(c, n).sum(axis=0))
+        M[:r, :r] = -gram(U, rest if c == 1 else rest.reshape(c, n).sum(axis=0))
         M[np.arange(r), np.arange(r)] -= self._R
-        for one, row_of_A in enumerate(AT):
-            M[r + one, :r] = -matmul(folded(signs, row_of_A), U)
-        M[r:, r:] = -matmul(AT, A.T)
+        for one in range(k):
+            weighted = A[one] * rest
+            M[r + one, :r] = -sums(U, folded(signs, weighted))
+            M[r:, r + one] = -matmul(A, weighted)
         H[:f, f:], M[:r, r:] = H[f:, :f].T, M[r:, :r].T
         C = H[:f, f:]
         solve = factorised_symmetric(H.copy())
@@ -263,8 +273,8 @@ class LowRank:
             dx, both = rest * right, np.zeros(r + k)
             first = last = [math.inf] * 3
             for turn in range(1 + _MAX_REFINEMENTS):
-                of_free = right[free] - dx[free] / weight[free] - matmul(C, both)
-                of_w = s - matmul(U.T, folded(signs, dx)) + self._R * both[:r]
+                of_free = right[free] - dx[free] / weight - matmul(C, both)
+                of_w = s - sums(U, folded(signs, dx)) + self._R * both[:r]
                 of_b = t - matmul(A, dx)
                 left = (of_free, of_w, of_b)
                 size = [math.sqrt(part.dot(part)) for part in left]
@@ -275,9 +285,10 @@ class LowRank:
                 last = size
                 more = solve(np.concatenate(left))
                 both += more[f:]
-                change = copied(signs, matmul(U, more[f : f + r]))
+                change = copied(signs, values(U, more[f : f + r]))
                 change += matmul(more[f + r :], A)
-                dx -= rest * change
+                change *= rest
+                dx -= change
                 dx[free] += more[:f]
             return dx, both[:r], both[r:]
 
