@@ -2,15 +2,17 @@
 
     python scripts/bench_chunks.py rows [1000000 10000000]       # fits in the runner, rows on disk
     python scripts/bench_chunks.py file [megabytes, default 3200] [memory_mb, default 1500]
+    python scripts/bench_chunks.py linear [rows, default 10000000] [memory_mb, default 1500]
     python scripts/bench_chunks.py workers [rows, default 4000000] # one and two Dask workers
     python scripts/bench_chunks.py steps [steps, default 30]       # doubly SGD, the same
 
 `rows` runs `dcsvm_early` on covtype_like (54 columns) with `limits.memory_mb=1500`, which the guard
 enforces, 4,000 rows a cluster and one thread, and reads the results. `file` writes Parquet to
 $TMPDIR, which takes three times its size, fits it by `chunked_files` with limited private memory,
-and counts the bytes that are read. `workers` and `steps` compare wall seconds, so they need as many
-idle cores as workers; `steps` are of 16,384 rows and 2,048 random features. One run each; CPU
-seconds do not contain compiling.
+and counts the bytes that are read. `linear` fits `KernelSVC(kernel="linear")` to a memory map in
+$TMPDIR of normal rows of 20 columns, with limited private memory; it takes 160 bytes a row.
+`workers` and `steps` compare wall seconds, so they need as many idle cores as workers; `steps` are
+of 16,384 rows and 2,048 random features. One run each; CPU seconds do not contain compiling.
 """
 
 import contextlib
@@ -31,6 +33,7 @@ CLUSTER = 4000  # rows
 MEMORY_MB = 1500
 MOST_S, MOST_EXPONENT, LEAST_ROWS_A_SECOND, LEAST_SPEEDUP = 600, 1.08, 300_000, 1.7
 LEAST_STEPS = 1.6  # steps a second of doubly SGD on two workers, in those of one worker
+LINEAR_COLUMNS, MOST_LINEAR_S = 20, 200  # of `linear`: columns, CPU s of ten million rows
 BATCH, BLOCK = 16384, 2048  # rows and random features of a step
 
 
@@ -105,6 +108,19 @@ def bytes_read() -> int:
     return int(fields["rchar"])
 
 
+@contextlib.contextmanager
+def limited_memory(memory_mb: float) -> Iterator[None]:
+    """Limit private memory to `memory_mb` above what the process has."""
+    status = Path("/proc/self/status").read_text()
+    held = int(status.partition("VmData:")[2].split()[0]) << 10
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (held + int(memory_mb * 2**20), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
 def a_file(megabytes: int, memory_mb: float) -> None:
     """Write Parquet, and fit it with private memory limited to `memory_mb` above the start."""
     # Arrow's own allocator reserves a GiB at once, which would count as private memory.
@@ -125,14 +141,11 @@ def a_file(megabytes: int, memory_mb: float) -> None:
         parameters = {"C": 8, "gamma": 4, "n_levels": 1, "random_state": 0}
         warm = chunked_generator("covtype_like", 8000, d=54)
         DCSVC(2, **parameters).fit(warm).predict(warm)
-        status = Path("/proc/self/status").read_text()
-        held = int(status.partition("VmData:")[2].split()[0]) << 10
-        limit = held + int(memory_mb * 2**20)
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
-        read, begin, wall = bytes_read(), time.process_time(), time.perf_counter()
-        model = DCSVC(max(1, n // CLUSTER), **parameters).fit(rows)
-        seconds, wall = time.process_time() - begin, time.perf_counter() - wall
-        passes = (bytes_read() - read) / size
+        with limited_memory(memory_mb):
+            read, begin, wall = bytes_read(), time.process_time(), time.perf_counter()
+            model = DCSVC(max(1, n // CLUSTER), **parameters).fit(rows)
+            seconds, wall = time.process_time() - begin, time.perf_counter() - wall
+            passes = (bytes_read() - read) / size
         print(
             f"Parquet, {size / 1e6:,.0f} MB, {n:,} rows, private memory limited to "
             f"{memory_mb:g} MiB above the start: {seconds:.1f} s CPU, {wall:.1f} s wall"
@@ -140,6 +153,38 @@ def a_file(megabytes: int, memory_mb: float) -> None:
         line("passes over the file", f"{passes:.3f}", "<= 2.05", passes <= 2.05)
         test = chunked_generator("covtype_like", 100_000, d=54, part="test")
         print(f"accuracy {100 * model.score(test):.2f} %; seconds of phases {model.timings_}")
+
+
+def linear_rows(n: int, memory_mb: float) -> None:
+    """Fit a linear kernel to rows on disk, with private memory limited as in `a_file`."""
+    from kbench.data import ChunkedRows
+    from kbench.methods import KernelSVC
+
+    rng = np.random.default_rng(0)
+    normal = rng.standard_normal(LINEAR_COLUMNS)
+    with tempfile.TemporaryDirectory() as folder:
+        y = np.empty(n, np.int8)
+        X = np.lib.format.open_memmap(f"{folder}/X.npy", "w+", np.float32, (n, LINEAR_COLUMNS))
+        for start in range(0, n, 500_000):
+            part = rng.standard_normal((min(500_000, n - start), LINEAR_COLUMNS))
+            X[start : start + len(part)] = part
+            noise = 1.5 * rng.standard_normal(len(part))
+            y[start : start + len(part)] = part @ normal + noise > 0.0
+        del X
+        X = np.load(f"{folder}/X.npy", mmap_mode="r")
+        model = KernelSVC(kernel="linear")
+        model.fit(ChunkedRows.of_arrays(X[:8000], y[:8000]))  # imports
+        with limited_memory(memory_mb):
+            begin = time.process_time()
+            rows = ChunkedRows.of_arrays(X, y, memory_mb=0.75 * memory_mb, scratch=folder)
+            model.fit(rows)
+            seconds = time.process_time() - begin
+    what = f"{n:,} x {LINEAR_COLUMNS} rows, linear, private memory within {memory_mb:g} MiB:"
+    most = MOST_LINEAR_S * n / 10_000_000
+    line(f"{what} CPU s", f"{seconds:.1f}", f"<= {most:g}", seconds <= most)
+    gap = model.duality_gap_ / abs(model.objective_)
+    line("duality gap in parts of the objective", f"{gap:.1e}", "<= 1e-6", gap <= 1e-6)
+    print(f"{model.n_iter_[0]} iterations, violation {model.violation_:.1e}")
 
 
 def generated(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -233,6 +278,8 @@ def main() -> None:
         rows_in_the_runner(numbers or [1_000_000, 10_000_000])
     elif what == "file":
         a_file(*[*numbers, *[3200, MEMORY_MB][len(numbers) :]])
+    elif what == "linear":
+        linear_rows(*[*numbers, *[10_000_000, MEMORY_MB][len(numbers) :]])
     elif what == "steps":
         dask_steps(*numbers or [30])
     else:

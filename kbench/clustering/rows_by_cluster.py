@@ -92,12 +92,16 @@ class RowsByCluster:
     def nbytes(self) -> int:
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
+    def parts(self, cluster: int) -> list[tuple[Any, np.ndarray]]:
+        """X : (s, d) array or CSR and y : (s,) of a cluster by run, as they lie on disk."""
+        return [run.rows(cluster) for run in self._runs]
+
     def cluster(self, cluster: int) -> tuple[Any, np.ndarray]:
         """X : (s, d) array or CSR and y : (s,) of a cluster, in memory, in the order of the rows.
 
         O(s d) time and memory, and a transfer from disk for each run.
         """
-        blocks = [run.rows(cluster) for run in self._runs]
+        blocks = self.parts(cluster)
         y = np.concatenate([y for _, y in blocks])
         if sp.issparse(blocks[0][0]):
             return sp.vstack([X for X, _ in blocks], format="csr", dtype=self.dtype), y
@@ -107,8 +111,7 @@ class RowsByCluster:
         """The rows of a cluster that is too large for memory, with the resources of `like`."""
 
         def read(rows: int) -> Any:
-            for run in self._runs:
-                X, y = run.rows(cluster)
+            for X, y in self.parts(cluster):
                 for start in range(0, len(y), rows):
                     yield Block(X[start : start + rows], y[start : start + rows])
 

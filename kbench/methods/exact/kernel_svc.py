@@ -17,13 +17,14 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
+from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import class_weights
 from kbench.methods.exact.callable_kernel import WholeRowsKernel
 from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
-from kbench.methods.exact.kernel_svc_problems import SolvesPairs
+from kbench.methods.exact.linear_chunks import LinearInChunks
 from kbench.methods.exact.small_machine import is_dense_gaussian, pair_expansion, shared_expansion
 from kbench.methods.exact.svc_conventions import (
     BOUND,
@@ -44,7 +45,7 @@ _CONSTRAINTS["cache_size"] = _CONSTRAINTS.pop("cache_mb")
 
 
 @dataclass(eq=False, repr=False)
-class KernelSVC(SolvesPairs):
+class KernelSVC(LinearInChunks):
     """C-support vector classifier.
 
     Minimises 1/2 ||f||^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b)) over the kernel's function space
@@ -239,12 +240,16 @@ class KernelSVC(SolvesPairs):
     warm_start: bool = False
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
+    ) -> Self:
         """Solve the dual.
 
         Parameters
         ----------
         X : (n, d) array or CSR; with kernel="precomputed" (n, n)
+            With kernel="linear" also `ChunkedRows`, which contain their labels, or a Dask array or
+            dataframe.
         y : (n,) labels
         sample_weight : (n,), optional
             Multiplies C row by row; a weight of 2 is the row twice, 0 or less the row left out.
@@ -261,6 +266,9 @@ class KernelSVC(SolvesPairs):
             A parameter out of range, fewer than two classes, a precomputed matrix not square.
         """
         trace = Trace() if trace is None else trace
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            return self._fit_chunks(chunks, trace)
+        self._normals = None
         with trace.phase("prepare"):
             require_dense_values(self.kernel, X)
             X, index, C = self._checked(X, y, sample_weight)
@@ -404,6 +412,8 @@ class KernelSVC(SolvesPairs):
             return np.where(self.decision_function(X) >= 0.0, self.classes_[1:], self.classes_[:1])
         if not self._takes_pairs or self.break_ties:
             return super().predict(X)
+        if (chunks := rows_in_chunks(X)) is not None:
+            return np.concatenate([self.predict(block.X) for block in chunks.blocks()])
 
         def winners(rows: Any) -> np.ndarray:
             return self._machine.winners(self._rows_to_predict(rows), self.intercept_)
@@ -423,6 +433,11 @@ class KernelSVC(SolvesPairs):
             or several classes are one against the rest.
         """
         check_is_fitted(self, msg=NOT_FITTED.format("SVC"))
+        if self._normals is not None:
+            raise ValueError(
+                "KernelSVC.to_sklearn: a fit to rows in chunks keeps the hyperplanes `coef_`, not "
+                "the support vectors of which SVC consists"
+            )
         two = len(self.classes_) == 2
         if not (two or self._takes_pairs):
             raise ValueError(
@@ -439,6 +454,8 @@ class KernelSVC(SolvesPairs):
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self, msg=NOT_FITTED.format("SVC"))
+        if self._normals is not None:
+            return read_only(self._normals.copy())
         if not self._takes_pairs:
             return read_only(matmul(self.dual_coef_, self.support_vectors_))
         ends = np.concatenate([[0], np.cumsum(self.n_support_)])
