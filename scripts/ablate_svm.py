@@ -2,6 +2,7 @@
 
     python scripts/ablate_svm.py [--only NAME ...] [--switch NAME ...] [--quick] [--free]
                                  [--everyday] [--threads T] [--repeats R] [--limit SECONDS]
+                                 [--small]
 
 The problems are the nine of `scripts/bench_svm.py`, with intercept (--free: without), to tol=1e-3;
 --everyday takes those of `scripts/bench_everyday.py` with two classes, C = 100, gamma="scale".
@@ -11,7 +12,9 @@ depend on what else the machine does. Ratios above 1 are gains. Seconds are the 
 in turns; after a ratio above 2, and where the solution, the kernel values and the steps are the
 same because the acceleration does not apply, a pair is not repeated. A fit without the acceleration
 is stopped at the limit (shown as ">"). A violation above the tolerance is printed at the end.
---quick takes the first 8,000 rows.
+--quick takes the first 8,000 rows. --small takes tables that scikit-learn ships instead, and
+switches off the exact end of small problems, the interior-point method, and both; the last number
+of a line is the duality gap in parts of the objective.
 
 Switches are fields of `kbench.solvers.box_dual.options.SolverOptions` and
 `kbench.kernels.layout.Packing`, `groups` (the argument `split`), `float_order` (inner solvers whose
@@ -19,11 +22,13 @@ argmax is a plain running maximum) and `work_sharing` (with --threads: T threads
 """
 
 import argparse
+import contextlib
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,13 +42,17 @@ import bench_everyday  # noqa: E402
 import bench_svm  # noqa: E402
 import numba  # noqa: E402
 import numpy as np  # noqa: E402
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine  # noqa: E402
+from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 
 from kbench.errors import DataNotFoundError  # noqa: E402
 from kbench.kernels import KernelMatrix  # noqa: E402
 from kbench.kernels.functions.rbf import RBF  # noqa: E402
 from kbench.kernels.layout import Packing  # noqa: E402
+from kbench.methods import KernelSVC  # noqa: E402
 from kbench.solvers import BoxDualResult, solve_box_dual  # noqa: E402
 from kbench.solvers.box_dual.options import ALL_ON, SolverOptions  # noqa: E402
+from kbench.solvers.small import dual, exact_end, face  # noqa: E402
 
 QUICK_ROWS = 8000
 EVERYDAY = ("one-hot table", "sparse binary, 3 %", "noise", "heavy tails", "linear classes")
@@ -237,6 +246,64 @@ def ablate(
     print(f"{problem.name:20} all on: {statistics.median(on_seconds):.3f} s", flush=True)
 
 
+# name: table, kernel, C; columns as shipped
+SMALL = {
+    "iris": (load_iris, "linear", 1e4),
+    "digits": (load_digits, "linear", 1.0),
+    "wine": (load_wine, "rbf", 1e4),
+    "breast_cancer": (load_breast_cancer, "linear", 1.0),
+    "breast_cancer poly": (load_breast_cancer, "poly", 1e4),
+}
+SMALL_SWITCHES = {
+    "exact_end": ("ends",),
+    "interior_point": ("method",),
+    "both": ("ends", "method"),
+}
+
+
+@contextlib.contextmanager
+def small_engine_without(parts: tuple[str, ...]) -> Iterator[None]:
+    """No exact ends of small problems, no interior-point method, or neither."""
+    held = exact_end.ExactEnd.steps_before, exact_end.to_optimum, dual.steps_before
+    if "ends" in parts:
+        exact_end.ExactEnd.steps_before = lambda *_: 2**62  # type: ignore[method-assign]
+        exact_end.to_optimum = lambda *_: face.NOT_DEFINITE
+    if "method" in parts:
+        dual.steps_before = lambda *_: 2**62
+    try:
+        yield
+    finally:
+        exact_end.ExactEnd.steps_before = held[0]  # type: ignore[method-assign]
+        exact_end.to_optimum, dual.steps_before = held[1:]
+
+
+def ablate_small(name: str, repeats: int, limit: float) -> None:
+    """Print a line for each switch of the small engine."""
+    table, kernel, C = SMALL[name]
+    X, y = table(return_X_y=True)
+
+    def timed(parts: tuple[str, ...]) -> tuple[float, KernelSVC]:
+        with small_engine_without(parts), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            start = time.process_time()
+            model = KernelSVC(kernel=kernel, C=C, max_time=limit).fit(X, y)
+            return time.process_time() - start, model
+
+    timed(())
+    for switch, parts in SMALL_SWITCHES.items():
+        ratios = []
+        while len(ratios) < repeats and (not ratios or ratios[0] < 10.0):
+            (on_s, on), (off_s, off) = timed(()), timed(parts)
+            ratios.append(off_s / on_s)
+        gap = off.duality_gap_ / abs(off.objective_)
+        seconds = f"{' ' if off.converged_ else '>'}{statistics.median(ratios):7.2f}"
+        print(
+            f"{name:20} {switch:20} {seconds}"
+            f"   steps {off.n_iter_.sum() / on.n_iter_.sum():6.2f}   gap {gap:.1e}",
+            flush=True,
+        )
+
+
 def counts(result: BoxDualResult) -> tuple[int, int, bytes]:
     """Kernel values, steps and solution."""
     return result.kernel_entries, result.n_iter, result.alpha.tobytes()
@@ -249,10 +316,15 @@ def main() -> None:
     parser.add_argument("--everyday", action="store_true")
     parser.add_argument("--switch", nargs="+", metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="the first 8,000 rows")
+    parser.add_argument("--small", action="store_true", help="tables, and the small engine")
     parser.add_argument("--free", action="store_true", help="without intercept")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--limit", type=float, default=100.0, metavar="SECONDS")
     arguments = parser.parse_args()
+    if arguments.small:
+        for name in SMALL:
+            ablate_small(name, arguments.repeats, arguments.limit)
+        return
     known = list(switches(not arguments.free))
     names = known if arguments.switch is None else arguments.switch
     if unknown := set(names) - set(known):

@@ -32,8 +32,17 @@ def steps_before(n: int, work: float) -> int:
 
     work : multiplications of a factorisation, `Matrix.work`
     """
-    cost = _FACTORISATIONS * (_NANOSECONDS_OF_ITERATION + _NANOSECONDS * work)
-    return int(cost / (_NANOSECONDS_OF_STEP + _NANOSECONDS_PER_POINT * n))
+    return steps_within(n, _FACTORISATIONS * (_NANOSECONDS_OF_ITERATION + _NANOSECONDS * work))
+
+
+def steps_within(n: int, nanoseconds: float) -> int:
+    """How many steps of two coefficients among n points take so many nanoseconds."""
+    return int(nanoseconds / (_NANOSECONDS_OF_STEP + _NANOSECONDS_PER_POINT * n))
+
+
+def nanoseconds_of_steps(n: int, steps: int) -> float:
+    """Nanoseconds of steps of two coefficients among n points."""
+    return steps * (_NANOSECONDS_OF_STEP + _NANOSECONDS_PER_POINT * n)
 
 
 def factorisation(n: int, rank: float) -> float:

@@ -26,6 +26,7 @@ from kbench.solvers.interior_point.counted_work import steps_before
 from kbench.solvers.interior_point.duals import solve_interior
 from kbench.solvers.interior_point.problem import Matrix
 from kbench.solvers.small import steps
+from kbench.solvers.small.exact_end import ExactEnd
 from kbench.solvers.small.rows import Rows, by_feature
 from kbench.solvers.small.steps import (
     BETA,
@@ -126,7 +127,7 @@ class Limits:
         Steps between two checks of the deadline, and between two calls of the trace; 20,000 take
         about 10 ms. Set by hand.
     memory_mb : float
-        MB of float64 kernel values that the interior-point method may take, three times n^2.
+        MB that float64 values may take, of the interior-point method 3 n^2, of an exact end 2 n^2.
     """
 
     tol: float
@@ -285,9 +286,11 @@ class _Search:
 
     def __init__(self, rows: Rows, n: int, limits: Limits, total: float = 0.0) -> None:
         self._source, self._limits, self._total = rows, limits, total
+        self._every = np.arange(len(rows))
         self._rows, self._slots = np.empty(n * n, np.float32), np.empty(n, np.int64)
         self._problem, self._state = np.empty(8 * n), np.empty(6 * n, np.float32)
         self._sums = np.empty(n + PADDING, np.float32)
+        self._end = ExactEnd(rows, n, limits.tol, limits.memory_mb, centred=total == 0.0)
         self.resize(n)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
         self.iterations = 0
@@ -334,22 +337,36 @@ class _Search:
         values += (problem, state, epsilon, self._flat, *self._source.entry_errors)
         left = 2**62 if limits.max_iter < 0 else limits.max_iter
         before_interior = self._steps_before_interior()
+        before_end, start = self._end.steps_before(problem.shape[1]), report[STEPS]
+        ends, points = before_end < 2**62, self._places(spans)
+        stored = (self.rows, self.slot, problem, state)
         fresh, best, n_worse = True, math.inf, 0
+
+        def n_taken() -> int:
+            return int(report[STEPS] - start)
+
         while True:
-            n_steps, before = min(left, before_interior), report[STEPS]
+            n_steps, before = min(left, before_interior, before_end), report[STEPS]
             if self._watched:
                 n_steps = 0 if limits.deadline.passed else min(n_steps, limits.steps_per_call)
             status = descend(*values, limits.tol, n_steps, fresh, report)
             # NaNs of sums that overflow would stand in the objective.
             if status == SOLVED and math.isfinite(report[OBJECTIVE]):
                 reason = "tol"
+                self._end.after_solution(epsilon, points, stored, report, n_taken(), proven=True)
                 break
             taken = int(report[STEPS] - before)
             left, before_interior, fresh = left - taken, before_interior - taken, False
-            if status == OUT_OF_STEPS and left > 0 and before_interior <= 0:
-                before_interior = 2**62
-                if reason := self._interior(epsilon, spans, report):
+            before_end -= taken
+            if status == OUT_OF_STEPS and left > 0 and min(before_end, before_interior) <= 0:
+                before_end, fresh = n_taken(), True
+                if self._end.before_solution(epsilon, points, stored, report, n_taken()):
+                    reason = "tol"
                     break
+                if before_interior <= 0:
+                    before_interior = 2**62
+                    if reason := self._interior(epsilon, spans, report):
+                        break
                 continue
             if status == OUT_OF_STEPS:
                 if left <= 0 or limits.deadline.passed:
@@ -358,6 +375,11 @@ class _Search:
                     break
                 self._show(report)
                 continue
+            if ends and self._end.after_solution(
+                epsilon, points, stored, report, n_taken(), proven=False
+            ):
+                reason = "tol"
+                break
             # The float32 rows do not decide. Points that may be extreme are computed in float64;
             # if the violation is too large, all are, and steps go on from there.
             e, margin = problem[RESIDUAL], 2.0 * report[ERROR]
@@ -381,7 +403,7 @@ class _Search:
 
     def _places(self, spans: tuple[slice, ...]) -> np.ndarray:
         """The n points among those of the source."""
-        return np.concatenate([np.arange(span.start, span.stop) for span in spans])
+        return np.concatenate([self._every[span] for span in spans])
 
     def _steps_before_interior(self) -> int:
         """Steps that cost as much as the interior-point method, which then takes over."""

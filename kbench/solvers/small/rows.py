@@ -78,6 +78,11 @@ class Rows(Protocol):
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Values between points of these indices; (a, b) float64."""
 
+    def centred(self, points: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Float64 values (m, b) between the first m and all of b points, with which products of
+        coefficients that sum to 0 keep their digits; and the offset (b,), whose scalar product with
+        the coefficients is to be added to each of these products; None: nothing is."""
+
     def work(self, n: int) -> float:
         """Multiplications of a factorisation of n points for `whole`; inf: not semidefinite."""
 
@@ -178,6 +183,12 @@ class GaussianRows:
         Z *= math.sqrt(2.0 * self._gamma)
         return Z, 0.5 * squared_norms(Z)
 
+    def centred(self, points: np.ndarray, m: int) -> tuple[np.ndarray, None]:
+        if self._largest > _LARGE:
+            return self.exact(points[:m], points), None
+        Z, h = (values.take(points, axis=0) for values in self._scaled)
+        return self._of_scaled(Z[:m], h[:m], Z, h), None
+
     def work(self, n: int) -> float:
         return factorisation(n, math.inf)
 
@@ -212,13 +223,17 @@ class GaussianRows:
         rows: np.ndarray | slice,
         columns: np.ndarray | slice,
     ) -> np.ndarray:
-        out = matmul(Z[rows], Z[columns].T)
+        return self._of_scaled(Z[rows], h[rows], Z[columns], h[columns])
+
+    def _of_scaled(
+        self, Z_rows: np.ndarray, h_rows: np.ndarray, Z_columns: np.ndarray, h_columns: np.ndarray
+    ) -> np.ndarray:
+        out: np.ndarray = matmul(Z_rows, Z_columns.T)
         self.n_entries += out.size
-        h_rows, h_columns = h[rows, None], h[columns]
         for start in range(0, len(out), _BLOCK_ROWS):
             values = out[start : start + _BLOCK_ROWS]
             values -= h_columns
-            values -= h_rows[start : start + _BLOCK_ROWS]
+            values -= h_rows[start : start + _BLOCK_ROWS, None]
             np.minimum(values, 0.0, out=values)
             np.exp(values, out=values)
         return out
@@ -240,6 +255,7 @@ class MatrixRows:
 
     def __init__(self, kernel: KernelMatrix, order: np.ndarray) -> None:
         self._kernel, self._order = kernel, order
+        self._work: dict[int, float] = {}
         diagonal = kernel.diagonal()[order]
         check_values(kernel.kernel, diagonal, np.float32)
         self.diagonal = diagonal.astype(np.float32)
@@ -255,8 +271,31 @@ class MatrixRows:
     def n_entries(self) -> int:
         return self._kernel.n_entries
 
+    def centred(self, points: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray | None]:
+        kernel, X = self._kernel.kernel, self._kernel.X
+        if not self._has_narrow_map:
+            prepared = self._kernel.points(self._order[points])
+            out = np.empty((m, len(points)))
+            kernel.evaluate(prepared[:m], prepared, out)
+            self._kernel.count(out.size)
+            return out, None
+        V = kernel.explicit_map(X[self._order[points]])
+        mean = V.sum(axis=0) / len(V)
+        offset = matmul(V, mean)
+        V = V - mean
+        self._kernel.count(m * len(V))
+        return matmul(V[:m], V.T), offset
+
+    @cached_property
+    def _has_narrow_map(self) -> bool:
+        """Whether the kernel has an explicit map that takes no longer than its values."""
+        kernel, X = self._kernel.kernel, self._kernel.X
+        return kernel.of_rows and X is not None and kernel.rank(X.shape[1]) <= X.shape[1]
+
     def work(self, n: int) -> float:
-        return interior_work(self._kernel.kernel, self._kernel.X, n)
+        if n not in self._work:
+            self._work[n] = interior_work(self._kernel.kernel, self._kernel.X, n)
+        return self._work[n]
 
     def whole(self, points: np.ndarray, *, centred: bool = True) -> Matrix | None:
         kernel, n = self._kernel.kernel, len(points)

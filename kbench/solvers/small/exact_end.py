@@ -1,0 +1,209 @@
+"""The exact end of a small problem: the optimum near to where steps of two coefficients have led.
+
+`face.to_optimum` finds it on the points near the margin, from float64 kernel values of these alone:
+bound points whose slack is larger than all that can change stay where they are. It is tried where
+it costs little beside the steps that were taken: at their end, and whenever their number has
+doubled, because ill-conditioned problems have the right points at their bounds long before steps
+of two coefficients reach the tolerance.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from kbench.intrinsics.products import matmul
+from kbench.solvers.interior_point.counted_work import nanoseconds_of_steps, steps_within
+from kbench.solvers.small import face, steps
+from kbench.solvers.small.rows import Rows
+from kbench.solvers.small.steps import (
+    BETA,
+    DROP,
+    ERROR,
+    EXACT_BETA,
+    EXACT_RESIDUAL,
+    GAP,
+    INTERCEPT,
+    LIFT,
+    LOWER,
+    RESIDUAL,
+    UPPER,
+    VIOLATION,
+    Z,
+)
+
+# Nanoseconds of an end beside its kernel values and factorisations, of one such value, and of one
+# multiplication of a factorisation (`scripts/bench_small.py --any-C`).
+_NANOSECONDS = 300_000.0
+_NANOSECONDS_OF_VALUE = 6.0
+_NANOSECONDS_OF_PRODUCT = 0.3
+# An end after a solution, and one before it, may take this part of the time of the steps so far,
+# beside `_NANOSECONDS`.
+_PART = 0.4
+_PART_BEFORE = 1.0
+# Points whose slack is below this multiple of the tolerance, and of the rounding of their
+# residuals, take part.
+_NEAR = 2.0
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
+_NO_CHANGES = np.empty(0)
+
+# mypy takes compiled functions for ones without arguments.
+account: Any = steps.account
+adopt: Any = face.adopt
+near_margin: Any = face.near_margin
+to_optimum: Any = face.to_optimum
+
+
+class ExactEnd:
+    """Ends of problems of at most n points, and scratch memory for them.
+
+    Parameters
+    ----------
+    source : Rows
+    n : int
+    tol : float
+    memory_mb : float
+        MB that the float64 values and the factor of all points may take.
+    centred : bool
+        Whether the coefficients sum to 0.
+    """
+
+    def __init__(
+        self, source: Rows, n: int, tol: float, memory_mb: float, *, centred: bool
+    ) -> None:
+        self._source, self._tol, self._centred = source, tol, centred
+        self._memory_mb = memory_mb
+        self._near, self._part = np.empty(n, np.int64), np.empty((face.N_PART, n))
+        self._largest = float(np.abs(source.diagonal).max(initial=0.0))
+
+    def steps_before(self, n: int) -> int:
+        """Steps among n points after which an end is tried for the first time."""
+        if math.isinf(self._source.work(n)) or 16.0 * n * n > self._memory_mb * 1e6:
+            return 2**62
+        return steps_within(n, _NANOSECONDS + _NANOSECONDS_OF_VALUE * n * n / 2.0)
+
+    def after_solution(
+        self,
+        epsilon: float,
+        points: np.ndarray,
+        stored: tuple[np.ndarray, ...],
+        report: np.ndarray,
+        n_steps: int,
+        *,
+        proven: bool,
+    ) -> bool:
+        """Turn a solution by the stored rows into an optimum if that is cheap; otherwise change
+        nothing. Returns whether it is one, by float64 values where these decide.
+
+        points : (n,), where the problem's points are among those of the source
+        stored : `rows`, `slot`, `problem` and `state` of `steps.descend`
+        proven : whether the error of the stored rows allows to conclude; if not, the residuals of
+            all points with a coefficient are computed in float64, for the report
+        """
+        n, source = len(points), self._source
+        # Where to begin is a solution: it stays.
+        if n_steps == 0 or math.isinf(source.work(n)):
+            return False
+        *_, problem, state = stored
+        near, part = self._near[:n], self._part
+        margin = _NEAR * (self._tol + report[ERROR])
+        m, n_far, n_free = near_margin(problem, state, report[INTERCEPT], margin, near, part)
+        values = _NANOSECONDS_OF_VALUE * m * (m + n_far)
+        products = _NANOSECONDS_OF_PRODUCT * (n_free**3 / 6.0 + 2.0 * n_free * m)
+        allowed = _NANOSECONDS + _PART * nanoseconds_of_steps(n, n_steps)
+        if m < 2 or values + products > allowed:
+            return False
+        status, shift = self._optimum(epsilon, points[near[: m + n_far]], m, 2.0 * allowed)
+        if status != face.OPTIMAL:
+            return False
+        before = problem.copy(), state.copy(), report.copy()
+        errors = (*source.entry_errors, self._largest)
+        status = adopt(m, near, part, epsilon, shift, _NO_CHANGES, errors, *stored, report)
+        if status == face.NOT_STORED:
+            change = problem[BETA][near[:m]] - part[face.B, :m]
+            moved = np.flatnonzero(change)
+            changes = matmul(source.exact(points, points[near[moved]]), change[moved])
+            status = adopt(m, near, part, epsilon, shift, changes, errors, *stored, report)
+        worse = report[VIOLATION] > self._tol or not report[GAP] <= before[2][GAP]
+        if status == face.HIDDEN or worse:
+            problem[:], state[:], report[:] = before
+            return False
+        if not proven:
+            self._report_exactly(epsilon, points, m, shift, problem, state, report)
+        return True
+
+    def _report_exactly(
+        self,
+        epsilon: float,
+        points: np.ndarray,
+        m: int,
+        shift: float,
+        problem: np.ndarray,
+        state: np.ndarray,
+        report: np.ndarray,
+    ) -> None:
+        """Account for the residuals of points outside the first m of `_near` from exact values."""
+        beta = problem[BETA]
+        support = np.flatnonzero(beta)
+        is_far = beta != 0.0
+        is_far[self._near[:m]] = False
+        far = np.flatnonzero(is_far)
+        values = matmul(self._source.exact(points[far], points[support]), beta[support])
+        problem[RESIDUAL, far] = problem[Z, far] - values + shift
+        account(problem, state, epsilon, report)
+        report[INTERCEPT] -= shift
+
+    def before_solution(
+        self,
+        epsilon: float,
+        points: np.ndarray,
+        stored: tuple[np.ndarray, ...],
+        report: np.ndarray,
+        n_steps: int,
+    ) -> bool:
+        """Go on from where steps have led; return whether that is an optimum.
+
+        Otherwise steps can go on from there: the residuals are exact, and so is what `descend`
+        calls so.
+        """
+        n, part = len(points), self._part[:, : len(points)]
+        *_, problem, state = stored
+        for row, source in zip(range(face.E), (BETA, Z, LOWER, UPPER), strict=True):
+            part[row] = problem[source]
+        allowed = _NANOSECONDS + _PART_BEFORE * nanoseconds_of_steps(n, n_steps)
+        status, shift = self._optimum(epsilon, points, n, allowed)
+        if status == face.NOT_DEFINITE:
+            return False
+        beta = part[face.B]
+        problem[BETA] = problem[EXACT_BETA] = beta
+        problem[RESIDUAL] = part[face.E]
+        grows = np.where(beta >= 0.0, -epsilon, epsilon)
+        falls = np.where(beta <= 0.0, epsilon, -epsilon)
+        state[LIFT] = np.where(beta < problem[UPPER], grows, -np.inf)
+        state[DROP] = np.where(beta > problem[LOWER], falls, np.inf)
+        account(problem, state, epsilon, report)
+        problem[RESIDUAL] -= shift
+        problem[EXACT_RESIDUAL] = problem[RESIDUAL]
+        report[INTERCEPT] -= shift
+        return bool(status == face.OPTIMAL and report[VIOLATION] <= self._tol)
+
+    def _optimum(
+        self, epsilon: float, points: np.ndarray, m: int, nanoseconds: float
+    ) -> tuple[int, float]:
+        """Status of `face.to_optimum` on `_part`, and by what the residuals of its m points exceed
+        those of the problem.
+
+        points : (m + q,), where the m points and the others are in the source
+        """
+        offset = None
+        if self._centred:
+            K, offset = self._source.centred(points, m)
+        else:
+            K = self._source.exact(points[:m], points)
+        part = self._part
+        L, scratch = np.empty((m, m)), np.empty((face.N_SCRATCH, m))
+        budget = nanoseconds / _NANOSECONDS_OF_PRODUCT
+        free = np.empty(m, np.int64)
+        status = to_optimum(K, part, epsilon, _ROUNDING, budget, L, scratch, free)
+        return status, 0.0 if offset is None else float(matmul(offset, part[face.B, : len(points)]))

@@ -1,0 +1,384 @@
+"""Compiled active-set steps: from coefficients near an optimum to the optimum, on a few points.
+
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u,    1'b = const,    l <= 0 <= u
+
+Steps of two coefficients that have come near the optimum mostly have the right points at their
+bounds. The coefficients of the free ones F then follow from one factorisation: on their face,
+
+    K_FF d + t 1 = e_F - slope_F,    1'd = 0,
+
+with the change d of the coefficients, the intercept t, e = z - Kb and slope = epsilon times the
+sign of b. A step ends at the first bound that it meets, where that point stays; bound points that
+gain by a step become free. The objective falls with every step, so the end is no worse than the
+beginning.
+
+Reference: P. Gill, W. Murray, "Numerically stable methods for quadratic programming", Mathematical
+Programming 1978.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.extending import register_jitable
+
+from kbench.intrinsics.scalars import larger, smaller
+from kbench.solvers.small.steps import (
+    BETA,
+    DROP,
+    ERROR,
+    INTERCEPT,
+    LIFT,
+    LOWER,
+    OBJECTIVE,
+    RESIDUAL,
+    SIZES,
+    UPPER,
+    Z,
+)
+from kbench.solvers.small.steps import account as _account
+
+# With "reassoc", sums are vectorised.
+_OPTIONS: Any = {"fastmath": {"contract", "nsz", "reassoc"}, "_nrt": False}
+_CALLED = {**_OPTIONS, "no_cfunc_wrapper": True, "cache": True, "nogil": True}
+
+account: Any = _account  # mypy takes compiled functions for ones without arguments
+
+# Rows of the array `part`.
+B, TARGET, LOW, HIGH, E, N_PART = range(6)
+# How a call of `adopt` ended.
+ADOPTED, NOT_STORED, HIDDEN = 0, 1, 2
+# How a call of `to_optimum` ended.
+OPTIMAL, OUT_OF_BUDGET, NOT_DEFINITE = 0, 1, 2
+# The diagonal that keeps singular faces (equal rows, more free points than the rank) solvable, in
+# parts of the mean of K's, and how often a step is repeated for what this changes.
+_PROXIMAL = 1e-10
+_MAX_PROXIMAL = 4
+# Bound points whose gain is at least this part of the largest become free together in the first
+# solves; then one at a time, which ends.
+_TOGETHER, _FIRST_SOLVES = 0.25, 8
+# Solves that no optimum has needed; they guard against endless loops by rounding.
+_MAX_SOLVES = 200
+# Rows of the scratch (N_SCRATCH, m) of `to_optimum`.
+_CHANGE, _MEAN, _SIDE, N_SCRATCH = range(4)
+
+
+@register_jitable(**_OPTIONS)
+def _factorise(L, f):
+    """Cholesky's factor of the lower triangle of L[:f, :f], in place; False: not definite.
+
+    Four entries of a row at a time: each value that is read takes part in four sums.
+    """
+    for i in range(f):
+        row = L[i]
+        for j in range(0, i + 1, 4):
+            if j + 3 < i:
+                a, b, c, d = L[j], L[j + 1], L[j + 2], L[j + 3]
+                s = t = u = v = 0.0
+                for k in range(j):
+                    s += row[k] * a[k]
+                    t += row[k] * b[k]
+                    u += row[k] * c[k]
+                    v += row[k] * d[k]
+                row[j] = (row[j] - s) / a[j]
+                t += row[j] * b[j]
+                row[j + 1] = (row[j + 1] - t) / b[j + 1]
+                u += row[j] * c[j] + row[j + 1] * c[j + 1]
+                row[j + 2] = (row[j + 2] - u) / c[j + 2]
+                v += row[j] * d[j] + row[j + 1] * d[j + 1] + row[j + 2] * d[j + 2]
+                row[j + 3] = (row[j + 3] - v) / d[j + 3]
+                continue
+            for m in range(j, i + 1):
+                other, s = L[m], 0.0
+                for k in range(m):
+                    s += row[k] * other[k]
+                if m < i:
+                    row[m] = (row[m] - s) / other[m]
+                elif row[m] - s > 0.0:
+                    row[m] = np.sqrt(row[m] - s)
+                else:
+                    return False
+    return True
+
+
+@register_jitable(**_OPTIONS)
+def _solve(L, f, x):
+    """x = (L L')^-1 x for the first f entries."""
+    for i in range(f):
+        row, total = L[i], 0.0
+        for k in range(i):
+            total += row[k] * x[k]
+        x[i] = (x[i] - total) / row[i]
+    for i in range(f - 1, -1, -1):
+        row = L[i]
+        x[i] /= row[i]
+        value = x[i]
+        for k in range(i):
+            x[k] -= value * row[k]
+
+
+@register_jitable(**_OPTIONS)
+def _sum_afresh(K, part):
+    m, every = K.shape
+    for i in range(m):
+        row, total = K[i], 0.0
+        for j in range(every):
+            total += row[j] * part[B, j]
+        part[E, i] = part[TARGET, i] - total
+
+
+@njit(error_model="numpy", **_CALLED)
+def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
+    """Minimise over m points with the sum of their coefficients; those of other points stay.
+
+    Parameters
+    ----------
+    K : (m, m + q) float64
+        Values between the points, and of them with q others; semidefinite.
+    part : (N_PART, m + q) float64
+        B, in and out; z, l and u of the points; E, out: z - K b, summed afresh. B of the others is
+        behind that of the points.
+    epsilon : float
+    rounding : float
+        Gains up to this part of the sizes that are summed are rounding errors.
+    budget : float
+        Multiplications after which to end.
+    L, scratch, free : (m, m), (N_SCRATCH, m), (m,) int64
+        Scratch.
+
+    Returns
+    -------
+    status : OPTIMAL, OUT_OF_BUDGET, or NOT_DEFINITE, where nothing is to be used
+
+    Notes
+    -----
+    f^3 / 6 + O(m f) multiplications for each set of f free points; mostly one or two sets.
+    """
+    m, every = K.shape[0], K.shape[1]
+    beta, z, lower, upper, e = part[B], part[TARGET], part[LOW], part[HIGH], part[E]
+    change, mean, side = scratch[_CHANGE], scratch[_MEAN], scratch[_SIDE]
+    typical = largest = squares = 0.0
+    for i in range(m):
+        typical += K[i, i] / m
+        largest = larger(largest, abs(z[i]))
+        x = beta[i]
+        side[i] = 0.0 if x == 0.0 else (1.0 if x > 0.0 else -1.0)
+    for i in range(every):
+        squares += beta[i] * beta[i]
+    noise = rounding * (largest + np.sqrt(squares) * typical)
+    _sum_afresh(K, part)
+    f = 0
+    for i in range(m):
+        if beta[i] != 0.0 and lower[i] < beta[i] < upper[i]:
+            free[f] = i
+            f += 1
+    status = OUT_OF_BUDGET
+    for turn in range(_MAX_SOLVES):
+        low = high = 0.0
+        if f == 1:
+            low = high = e[free[0]] - epsilon * side[free[0]]
+        if f > 1:
+            budget -= f * f * (f / 6.0 + 1.0) + 3.0 * f * m
+            if budget < 0.0:
+                break
+            # Coefficients whose sum stays are moved by the centred matrix, whose digits are not
+            # those of the mean.
+            whole = 0.0
+            for i in range(f):
+                row, total = K[free[i]], 0.0
+                for j in range(f):
+                    total += row[free[j]]
+                mean[i] = total / f
+                whole += mean[i] / f
+            for i in range(f):
+                row, target = K[free[i]], L[i]
+                for j in range(i + 1):
+                    target[j] = row[free[j]] - mean[i] - mean[j] + whole + typical / f
+                target[i] += _PROXIMAL * typical
+            if not _factorise(L, f):
+                status = NOT_DEFINITE
+                break
+            last, blocked = np.inf, False
+            for _ in range(_MAX_PROXIMAL):
+                total = 0.0
+                for i in range(f):
+                    change[i] = e[free[i]] - epsilon * side[free[i]]
+                    total += change[i]
+                low = high = total / f
+                size = 0.0
+                for i in range(f):
+                    change[i] -= low
+                    size = larger(size, abs(change[i]))
+                if not size < 0.5 * last:
+                    break
+                last = size
+                _solve(L, f, change)
+                total = 0.0
+                for i in range(f):
+                    total += change[i]
+                t = 1.0
+                for i in range(f):
+                    change[i] -= total / f
+                    k, d = free[i], change[i]
+                    end = upper[k] if d > 0.0 else lower[k]
+                    if epsilon > 0.0 and side[k] * d < 0.0:
+                        end = 0.0
+                    if abs(d) > abs(end - beta[k]):
+                        t = smaller(t, (end - beta[k]) / d)
+                for i in range(f):
+                    k, d = free[i], change[i]
+                    end = upper[k] if d > 0.0 else lower[k]
+                    if epsilon > 0.0 and side[k] * d < 0.0:
+                        end = 0.0
+                    move = t * d
+                    if t < 1.0 and d != 0.0 and (end - beta[k]) / d <= t:
+                        move, blocked = end - beta[k], True
+                        beta[k] = end
+                    else:
+                        beta[k] += move
+                    for j in range(m):
+                        e[j] -= move * K[k, j]
+                if blocked:
+                    break
+            if blocked:
+                left = 0
+                for i in range(f):
+                    k = free[i]
+                    end = beta[k] == upper[k] or beta[k] == lower[k]
+                    if not (end or (epsilon > 0.0 and beta[k] == 0.0)):
+                        free[left] = k
+                        left += 1
+                f = left
+                continue
+        for i in range(m):
+            change[i] = 0.0
+        highest, lowest = -np.inf, np.inf
+        for i in range(m):
+            x = beta[i]
+            if x < upper[i]:
+                highest = larger(highest, e[i] - (epsilon if x >= 0.0 else -epsilon))
+            if x > lower[i]:
+                lowest = smaller(lowest, e[i] + (epsilon if x <= 0.0 else -epsilon))
+        if f == 0:
+            if not (highest > -np.inf and lowest < np.inf):
+                status = OPTIMAL
+                break
+            low = high = 0.5 * (highest + lowest)
+        # Free points are at most as far from the intercept as rounding takes them.
+        for i in range(f):
+            change[free[i]] = 1.0
+        worst, which = 0.0, -1
+        for i in range(m):
+            if change[i] == 0.0:
+                x = beta[i]
+                up = e[i] - (epsilon if x >= 0.0 else -epsilon) - high if x < upper[i] else -1.0
+                down = low - e[i] - (epsilon if x <= 0.0 else -epsilon) if x > lower[i] else -1.0
+                gain = larger(up, down)
+                if gain > worst:
+                    worst, which = gain, i
+        if worst <= noise:
+            status = OPTIMAL
+            break
+        for i in range(m):
+            if change[i] == 0.0 and (turn < _FIRST_SOLVES or i == which):
+                x = beta[i]
+                up = e[i] - (epsilon if x >= 0.0 else -epsilon) - high if x < upper[i] else -1.0
+                down = low - e[i] - (epsilon if x <= 0.0 else -epsilon) if x > lower[i] else -1.0
+                if larger(up, down) >= _TOGETHER * worst:
+                    free[f] = i
+                    f += 1
+                    if x == 0.0:
+                        side[i] = 1.0 if up > down else -1.0
+    _sum_afresh(K, part)
+    return status
+
+
+@njit(**_CALLED)
+def near_margin(problem, state, intercept, margin, near, part):
+    """Collect the points whose slack is below `margin`, and behind them the others that have a
+    coefficient.
+
+    near : (n,) int64, set
+    part : (N_PART, n), set up to the points' number; see `to_optimum`
+
+    Returns the numbers of both, and that of free points.
+    """
+    lower, upper, n = problem[LOWER], problem[UPPER], near.shape[0]
+    count = n_near = n_free = 0
+    for turn in range(2):
+        for k in range(n):
+            x, e = problem[BETA, k], problem[RESIDUAL, k]
+            up = x < upper[k] and e + state[LIFT, k] > intercept - margin
+            down = x > lower[k] and e + state[DROP, k] < intercept + margin
+            if turn == 0 and lower[k] < x < upper[k] and x != 0.0:
+                n_free += 1
+            if (up or down) if turn == 0 else not (up or down or x == 0.0):
+                near[count] = k
+                part[B, count], part[TARGET, count] = x, problem[Z, k]
+                part[LOW, count], part[HIGH, count] = lower[k], upper[k]
+                count += 1
+        if turn == 0:
+            n_near = count
+    return n_near, count - n_near, n_free
+
+
+@njit(**_CALLED)
+def adopt(m, near, part, epsilon, shift, changes, errors, rows, slot, problem, state, report):
+    """Write the optimum of m points into the problem, and what follows from it: lift and drop, the
+    residuals of the other points, and the report.
+
+    near, part : as `near_margin` and `to_optimum` have left them
+    shift : what to add to the residuals of the other points
+    changes : (n,) or (0,)
+        Changes of the residuals; by the stored rows if it is empty.
+    errors : relative and absolute error of a stored value, and the largest value
+
+    Returns
+    -------
+    status : ADOPTED, NOT_STORED: a row is needed that is not stored, nothing is changed, or HIDDEN:
+        the slack of another point is within the errors of the stored rows
+    """
+    n = slot.shape[0]
+    old, e, lower, upper = problem[BETA], problem[RESIDUAL], problem[LOWER], problem[UPPER]
+    size = 0.0
+    for i in range(m):
+        change = part[B, i] - old[near[i]]
+        if change != 0.0 and slot[near[i]] < 0 and changes.shape[0] == 0:
+            return NOT_STORED
+        size += abs(change)
+    if changes.shape[0]:
+        for j in range(n):
+            e[j] += changes[j]
+    else:
+        for i in range(m):
+            change = part[B, i] - old[near[i]]
+            if change != 0.0:
+                row = rows[slot[near[i]]]
+                for j in range(n):
+                    e[j] -= change * np.float64(row[j])
+    # Residuals of one kind, by the stored rows, so that a fit that begins here reports the same.
+    objective = 0.0
+    for i in range(m):
+        old[near[i]] = part[B, i]
+    for j in range(n):
+        objective += epsilon * abs(old[j]) - 0.5 * old[j] * (problem[Z, j] + e[j])
+        e[j] += shift
+    for i in range(m):
+        k, x = near[i], part[B, i]
+        e[k] = part[E, i]
+        state[LIFT, k] = -np.inf if x >= upper[k] else (-epsilon if x >= 0.0 else epsilon)
+        state[DROP, k] = np.inf if x <= lower[k] else (epsilon if x <= 0.0 else -epsilon)
+    account(problem, state, epsilon, report)
+    report[OBJECTIVE] = objective
+    error = report[ERROR] + (errors[0] * errors[2] + errors[1]) * size
+    sizes = problem[SIZES]
+    for k in range(n):
+        sizes[k] = 0.0
+    for i in range(m):
+        sizes[near[i]] = 1.0
+    high, low = report[INTERCEPT] - 2.0 * error, report[INTERCEPT] + 2.0 * error
+    for k in range(n):
+        if sizes[k] == 0.0 and (e[k] + state[LIFT, k] > high or e[k] + state[DROP, k] < low):
+            return HIDDEN
+    report[INTERCEPT] -= shift
+    return ADOPTED
