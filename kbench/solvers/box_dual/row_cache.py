@@ -141,14 +141,15 @@ class RowCache:
         m = len(self.columns)
         self.lay_out(self.columns, self._capacity)
         out = self._buffer[: m * m].reshape(m, m)
-        once = self._kernel.nanoseconds > _COPYING_NS
+        if self._kernel.nanoseconds <= _COPYING_NS:
+            return self._kernel.block(self.columns, self._points_from(0), out=out)
+        scratch = np.empty(_SQUARE * m, out.dtype)
         for start in range(0, m, _SQUARE):
             rows = self.columns[start : start + _SQUARE]
-            first = start if once else 0
-            block = self._kernel.block(rows, self._points_from(first))
-            out[start : start + _SQUARE, first:] = block
-            if once:
-                out[start:, start : start + _SQUARE] = block.T
+            block = scratch[: len(rows) * (m - start)].reshape(len(rows), m - start)
+            self._kernel.block(rows, self._points_from(start), out=block)
+            out[start : start + _SQUARE, start:] = block
+            out[start:, start : start + _SQUARE] = block.T
         self._gathered = None
         return out
 
