@@ -8,6 +8,7 @@ import numpy as np
 from kbench.chunked import ChunkedRows
 from kbench.clustering.rows_by_cluster import spill
 from kbench.errors import KbenchError
+from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.linear import Linear
 from kbench.methods.base.box_svc import warn_of_limits
@@ -161,7 +162,7 @@ class LinearInChunks(SolvesPairs):
             replace(result, coef=result.coef[support]),
             support if points is None else points[support],
             normal,
-            result.intercept - float(normal @ mean),
+            result.intercept - float(matmul(normal, mean)),
         )
 
     def _describe_planes(self, planes: list[_Plane], index: np.ndarray) -> None:
