@@ -174,7 +174,8 @@ class KernelSVC(LinearInChunks):
     number of rows, and small problems of any semidefinite kernel after many steps, are solved by
     `kbench.solvers.interior_point` in 15 to 50 iterations, whatever C and the columns' scales are;
     where float64 cannot reach `tol` at such a C, the warning says "rounding".
-    Small problems mostly end at the optimum itself, not at a violation of `tol`.
+    Small problems end at the optimum itself where that costs little beside the steps, or where a
+    large C leaves a large duality gap.
 
     A fit to rows in chunks (kernel="linear") takes 128 bytes a row beside the rows, which it writes
     to disk and reads ten times an iteration. Its model is `coef_` and `intercept_`: support vectors
