@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kbench.data.formats import DELIMITERS, number, printable
+from kbench.data.formats import DELIMITERS, listed, number, printable
 from kbench.data.formats.number_text import (
     decimal_of,
     decorated,
@@ -34,6 +34,8 @@ _MAX_COLUMNS = 1_000_000
 
 _GROUPED = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{3}")
 """A number whose point may separate thousands, in a file as German spreadsheets write it."""
+
+_COMMENT = re.compile(r"\s*(#|%|//|!)")
 
 _SEPARATOR_LINE = re.compile(rb"sep=(.)\s*", re.IGNORECASE)
 """A first line by which Excel is told the delimiter."""
@@ -215,6 +217,9 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
         names = [*fields[:1], *(f"Unnamed: {k}" for k in range(1, blank)), *fields[max(1, blank) :]]
     elif not names:
         names = [str(k) for k in range(1, len(fields) + 1)]
+    if header:
+        _require_one_header(fields, sample, path, rest[0][0] if rest else place)
+    _require_no_comment([(place, raw), *rest][not header :], delimiter, path)
     _require_different(names, path, place)
     index = [""] if header and names[0] == "" else []
     columns = dict(zip(names, zip(*sample, strict=True), strict=True)) if sample else {}
@@ -355,12 +360,72 @@ def _like_a_number(text: str) -> bool:
     return number(text) is not None or any(decorated(text, d) is not None for d in ".,")
 
 
+def comment_mark(record: str) -> str | None:
+    """The characters with which a line begins that may be a comment; None if it is none."""
+    match = _COMMENT.match(record)
+    return match[1] if match else None
+
+
+def not_a_row(record: str, where: str) -> DataError:
+    """The error for a line among the rows that looks like a comment."""
+    mark = comment_mark(record)
+    return DataError(
+        f"{where}: {printable(record, 40)!r} begins with {mark}; a comment should stand before the "
+        f"table (`grep -v '^{mark}' FILE` leaves it out), and a column that begins so is no number "
+        "(dataset.source.columns.categorical or drop)"
+    )
+
+
+def _require_no_comment(found: list[tuple[int, bytes]], delimiter: str, path: Path) -> None:
+    """Refuse a line that looks like a comment where all others begin with a number."""
+    texts = [(place, raw.decode(errors="replace")) for place, raw in found]
+    marked = [(place, record) for place, record in texts if comment_mark(record)]
+    if not marked:
+        return
+    fields = (fields_of(record, delimiter) for _, record in texts if not comment_mark(record))
+    first = [row[0] for row in fields if row and not is_missing(row[0], numeric=True)]
+    if first and all(map(_like_a_number, first)):
+        place, record = marked[0]
+        raise not_a_row(record, f"{path}:{place}")
+
+
+def _require_one_header(
+    names: list[str], sample: Sequence[list[str]], path: Path, place: int
+) -> None:
+    """Refuse a second line of names or units: no number, above a column of numbers alone.
+
+    place : the line of the first row.
+    """
+    if len(sample) < 3 or any(number(text) is not None for text in sample[0]):
+        return
+    columns = [
+        [f for f in c if not is_missing(f, numeric=True)] for c in zip(*sample[1:], strict=True)
+    ]
+    above = [
+        text
+        for text, c in zip(sample[0], columns, strict=True)
+        if c and all(map(_like_a_number, c))
+    ]
+    told = [
+        text for text in above if not is_missing(text, numeric=True) and not _like_a_number(text)
+    ]
+    if len(told) < min(2, len(names) - 1):
+        return
+    raise DataError(
+        f"{path}:{place}: a second line of names or units ({listed(told)}), should be one line; "
+        "`frame.columns = frame.columns.map('_'.join)` makes one of pandas' levels, and "
+        f"`sed {place}d FILE` leaves this line out"
+    )
+
+
 def _require_different(names: list[str], path: Path, place: int) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(
-            f"{path}:{place}: two columns {twice!r}; name them by dataset.source.columns.names, "
-            "or set dataset.source.columns.header=false if this line is a row"
+            f"{path}:{place}: two columns {twice!r}, names should differ; pandas.read_csv(FILE)"
+            f".to_csv(FILE, index=False) calls the second {f'{twice}.1'!r}, "
+            "dataset.source.columns.names renames all, and "
+            "dataset.source.columns.header=false makes a row of this line"
         )
 
 

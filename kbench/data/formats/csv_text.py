@@ -19,9 +19,11 @@ from kbench.data.formats.arrow import columns
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.csv_form import (
     Form,
+    comment_mark,
     delimiter_of,
     fields_of,
     form_of,
+    not_a_row,
     not_utf8,
     note_decorated,
     quoted_pattern,
@@ -30,6 +32,7 @@ from kbench.data.formats.csv_form import (
 )
 from kbench.data.formats.number_text import (
     NULL_TEXTS,
+    almost_a_number,
     decimal_of,
     decorated,
     is_missing,
@@ -222,6 +225,8 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
             raise not_utf8(path, place) from None
         fields = fields_of(record, form.delimiter)
         if len(fields) != len(form.names):
+            if comment_mark(record):
+                raise not_a_row(record, f"{path}:{place}")
             s = "s" * (len(fields) != 1)
             raise DataError(
                 f"{path}:{place}: {len(fields)} field{s} between delimiters {form.delimiter!r}, "
@@ -231,7 +236,7 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
         for name, text, whole in zip(form.names, fields, padded, strict=True):
             if text != whole and is_missing(text, numeric=True) and not form.is_text(name):
                 form.decorated.add(name)  # pyarrow knows no blanks about a missing value
-            _adapt_column(form, name, text, f"{path}:{place}", options)
+            _adapt_column(form, name, text, f"{path}:{place}", options, record)
     if before == (len(form.decorated), form.roles.texts):
         quotes = quoted_pattern(form.delimiter).finditer(content)
         quote = next((match for match in quotes if not match[1]), None)
@@ -243,8 +248,10 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
         raise DataError(f"{path}:{line}: pyarrow cannot read the rows from this line on as CSV")
 
 
-def _adapt_column(form: Form, name: str, text: str, where: str, options: Options) -> None:
-    """Adapt the form to a field, or refuse the field."""
+def _adapt_column(
+    form: Form, name: str, text: str, where: str, options: Options, record: str
+) -> None:
+    """Adapt the form to a field of a record, or refuse the field."""
     if form.is_text(name):
         return
     if is_missing(text, numeric=True):
@@ -262,6 +269,8 @@ def _adapt_column(form: Form, name: str, text: str, where: str, options: Options
         if decorated(text, form.decimal) is not None:
             note_decorated(form, name, text, options)
             return
+    if name == form.names[0] and comment_mark(record):
+        raise not_a_row(record, where)
     target = name == form.roles.target
     if options.auto and options.known is None and not target:
         options.texts.add(name)
@@ -271,8 +280,10 @@ def _adapt_column(form: Form, name: str, text: str, where: str, options: Options
         form.decorated.discard(name)
         return
     shown = repr(printable(text, 60))
+    cause = almost_a_number(text, name)
     if target:
-        raise DataError(f"{where}: target {name!r} is {shown}, should be a number")
+        cause = f"; {cause}" if cause else ""
+        raise DataError(f"{where}: target {name!r} is {shown}, should be a number{cause}")
     remedy = (
         "dataset.source.columns.categorical=auto makes features of the texts of a column, "
         "dataset.source.columns.drop leaves it out"
@@ -292,6 +303,8 @@ def _adapt_column(form: Form, name: str, text: str, where: str, options: Options
             f"; the target is taken to be {printable(str(form.roles.target))!r}, "
             "dataset.source.columns.target=NAME chooses another"
         )
+    if cause:
+        remedy = f"{cause}; {remedy}"
     raise DataError(f"{where}: column {name!r} is {shown}, should be a number; {remedy}")
 
 
@@ -304,9 +317,12 @@ def _require_line_ends(content: bytes, path: Path, line: int, pattern: re.Patter
         unquoted = pattern.sub(lambda match: match[0].replace(b"\r", b"\0"), content)
     place = re.search(rb"\r(?!\n)", unquoted)
     if place is not None:
+        alone = b"\n" not in content
         raise DataError(
-            f"{path}:{content.count(10, 0, place.start()) + line}: a carriage return within the "
-            "line, lines should end in LF or CR LF"
+            f"{path}:{content.count(10, 0, place.start()) + line}: a carriage return "
+            + ("ends each line" if alone else "within the line")
+            + ", lines should end in LF or CR LF; "
+            + ("`tr '\\r' '\\n'` makes them so" if alone else "in a field it should be in quotes")
         )
 
 

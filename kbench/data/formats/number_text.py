@@ -9,7 +9,7 @@ whole file.
 import re
 from collections.abc import Iterable
 
-from kbench.data.formats import number
+from kbench.data.formats import number, printable
 
 MISSING = frozenset(
     (
@@ -84,6 +84,48 @@ def decorated(text: str, decimal: str) -> float | None:
     value = float(f"{whole}.{match['fraction'] or '0'}{match['power'] or ''}")
     negative = bool(match["negative"]) != ("-" in (match["sign"], match["sign2"]))
     return -value if negative else value
+
+
+_PLAIN = r"[-+]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][-+]?[0-9]+)?"
+_FORTRAN = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))[dD]([-+]?[0-9]+)")
+_UNCERTAIN = re.compile(rf"{_PLAIN}\s*(?:±|\+/-|\+-).+")
+_WITH_UNIT = re.compile(rf"{_PLAIN}\s*([^\W\d_°]{{1,12}}|°[^\W\d_]?)([/·*^⁻-]?[^\W_]{{1,8}})?")
+_DATE = re.compile(r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}([T ].*)?")
+
+
+def almost_a_number(text: str, name: str) -> str | None:
+    """What a field with a number in it holds beside, and how pandas makes a number of it.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        The column.
+
+    Returns
+    -------
+    str or None
+        None if there is no number in the field.
+    """
+    column = f"frame[{printable(name)!r}]"
+    alone = "the number should stand alone"
+    if "," not in text:  # which may be decimals or thousands
+        pattern = "([-+]?[.0-9]+(?:[eE][-+]?[0-9]+)?)"
+        alone += f": in pandas, `{column}.str.extract('{pattern}')[0].astype(float)`"
+    fortran = _FORTRAN.fullmatch(text)
+    if fortran:
+        return (
+            f"this is an exponent of Fortran, {fortran[1]}E{fortran[2]} is right: in pandas, "
+            f"`{column}.astype(str).str.replace('[dD]', 'E', regex=True).astype(float)`"
+        )
+    if _UNCERTAIN.fullmatch(text):
+        return f"an uncertainty belongs in a column of its own, {alone}"
+    if _DATE.fullmatch(text):
+        return f"this is a date, `pandas.to_datetime({column}).astype('int64')` makes numbers of it"
+    unit = _WITH_UNIT.fullmatch(text)
+    if unit:
+        return f"if {unit[1] + (unit[2] or '')!r} is the unit of all rows, {alone}"
+    return None
 
 
 def decimal_of(texts: Iterable[str], delimiter: str) -> str:
