@@ -194,6 +194,7 @@ MISSING_REMEDY = (
 # An infinite number says that something went wrong, such as a division by zero: it is not filled as
 # a missing one is, unless the user has made it one.
 INFINITE_REMEDY = "write nan in its place if it is missing (dataset.missing), or leave the row out"
+LINE_END_REMEDY = "lines should end in LF or CR LF; `tr '\\r' '\\n' < FILE` makes them so"
 MISSING_TARGET_REMEDY = "dataset.target.missing=drop leaves such rows out"
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import Part, listed, number, printable
+from kbench.data.formats import LINE_END_REMEDY, Part, listed, number, printable
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.csv_form import not_utf8
+from kbench.data.formats.number_text import almost_a_number
 from kbench.data.formats.table import Column, Options, Table, require_numbers, roles_of
 from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
@@ -59,6 +60,8 @@ def _lines(text: bytes, path: Path, first: int) -> Iterator[tuple[int, str]]:
             line = raw.removeprefix(b"\xef\xbb\xbf" if place == 1 else b"").decode().strip()
         except UnicodeDecodeError:
             raise not_utf8(path, place) from None
+        if line.startswith("@") and "\r" in line:
+            raise DataError(f"{path}:{place}: a carriage return within the line, {LINE_END_REMEDY}")
         if line and not line.startswith("%"):
             yield place, line
 
@@ -202,8 +205,10 @@ class _Reader:
             return "" if field == "?" else field
         value = float("nan") if field == "?" else number(field)
         if value is None:
+            cause = almost_a_number(field, name)
             raise DataError(
                 f"{where}: attribute {name!r} is {printable(field, 60)!r}, should be a number"
+                + (f"; {cause}" if cause else "")
             )
         return value
 

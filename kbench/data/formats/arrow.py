@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.data.formats.number_text import date_remedy
 from kbench.data.formats.table import Column
 from kbench.errors import DataError
 
@@ -42,9 +43,11 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
         elif types.is_floating(column.type) or types.is_integer(column.type):
             arrays[name] = Column(column.to_numpy().astype(np.float64, copy=False))
         else:
+            dates = types.is_timestamp(kind) or types.is_date(kind)
             raise DataError(
                 f"{path}: column {name!r} is of type {kind}, should be numbers or texts; "
-                f"dataset.source.columns.drop={[name]} leaves it out"
+                + (f"{date_remedy(name)}; " if dates else "")
+                + f"dataset.source.columns.drop={[name]} leaves it out"
             )
     return arrays
 

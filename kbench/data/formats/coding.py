@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data.formats import Layout, Part, features_file, number, printable, require_present
+from kbench.data.formats.gap_markers import GapMarkers
 from kbench.data.formats.number_text import DOUBTFUL, is_missing, labels_of
 from kbench.data.formats.table import Column, Options, Table
 from kbench.data.sources.array_file import ArrayWriter, mapped
@@ -107,6 +108,7 @@ class Coding:
         self._seen: dict[str, Counter[str]] = {}
         self._texts: set[str] | None = set()
         self._groups: dict[str, int] = {}
+        self._gap_markers = GapMarkers()
         self._unknown: Counter[str] = Counter()  # rows with an unknown category, by column
 
     def with_one_missing(self, table: Table) -> Table:
@@ -143,6 +145,9 @@ class Coding:
             texts = [name for name in used if table.columns[name].categories is not None]
             self._seen = {name: Counter() for name in texts}
         _same_columns(table, self._first)
+        for name in used:
+            if table.n and table.columns[name].categories is None:
+                self._gap_markers.learn(name, table.columns[name].values)
         for name in self._seen if training else ():
             column = table.columns[name]
             assert column.categories is not None
@@ -205,6 +210,7 @@ class Coding:
         if self.known is not None or self._first is None:
             return notes
         layout = self.layout
+        notes += self._gap_markers.notes()
         notes += [
             f"the target {printable(label)!r} is a class of its own; if it stands for a missing "
             "target, leave such rows out of the file"

@@ -217,9 +217,9 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
         names = [*fields[:1], *(f"Unnamed: {k}" for k in range(1, blank)), *fields[max(1, blank) :]]
     elif not names:
         names = [str(k) for k in range(1, len(fields) + 1)]
+    _require_no_comment([(place, raw), *rest][int(header) :], delimiter, path)
     if header:
         _require_one_header(fields, sample, path, rest[0][0] if rest else place)
-    _require_no_comment([(place, raw), *rest][not header :], delimiter, path)
     _require_different(names, path, place)
     index = [""] if header and names[0] == "" else []
     columns = dict(zip(names, zip(*sample, strict=True), strict=True)) if sample else {}
@@ -261,7 +261,8 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
         pointed = form.decimal == "," and any("." in f for f in texts) and any(odd.values())
         numbers = [plain_or_decorated(f, form.decimal) for f in texts]
         if name in odd and (odd[name] or pointed) and None not in numbers:
-            note_decorated(form, name, next(iter(odd[name] or texts)), options)
+            example = next(iter(odd[name])) if odd[name] else next(f for f in texts if "." in f)
+            note_decorated(form, name, example, options)
         elif texts and form.delimiter == ";" and all(_GROUPED.fullmatch(f) for f in texts):
             options.note(
                 f"in the column {printable(name)!r} {printable(texts[0])!r} is read as "

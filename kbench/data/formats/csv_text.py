@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import Part, number, printable
+from kbench.data.formats import LINE_END_REMEDY, Part, number, printable
 from kbench.data.formats.arrow import columns
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.csv_form import (
@@ -317,12 +317,10 @@ def _require_line_ends(content: bytes, path: Path, line: int, pattern: re.Patter
         unquoted = pattern.sub(lambda match: match[0].replace(b"\r", b"\0"), content)
     place = re.search(rb"\r(?!\n)", unquoted)
     if place is not None:
-        alone = b"\n" not in content
+        ends = "ends each line" if b"\n" not in content else "within the line"
         raise DataError(
-            f"{path}:{content.count(10, 0, place.start()) + line}: a carriage return "
-            + ("ends each line" if alone else "within the line")
-            + ", lines should end in LF or CR LF; "
-            + ("`tr '\\r' '\\n'` makes them so" if alone else "in a field it should be in quotes")
+            f"{path}:{content.count(10, 0, place.start()) + line}: a carriage return {ends}, "
+            f"{LINE_END_REMEDY}, and a field that holds it should be in quotes"
         )
 
 

@@ -7,7 +7,12 @@ import re
 
 import numpy as np
 
-from kbench.data.formats import INFINITE_REMEDY, MISSING_REMEDY, MISSING_TARGET_REMEDY
+from kbench.data.formats import (
+    INFINITE_REMEDY,
+    LINE_END_REMEDY,
+    MISSING_REMEDY,
+    MISSING_TARGET_REMEDY,
+)
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HEXADECIMAL = re.compile(
@@ -77,7 +82,7 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
         line = line[3:]
     body = line.removesuffix(b"\r").partition(b"#")[0]
     if b"\r" in body:
-        return "a carriage return inside the line; lines should end in LF or CRLF"
+        return f"a carriage return inside the line; {LINE_END_REMEDY}"
     # As LIBSVM does, the reader skips blanks between a colon and its value.
     label, *pairs = re.split(
         rb"[ \t]+", re.sub(rb"(?<=[0-9]):[ \t]+(?=[^ \t])", b":", body.strip(b" \t"))

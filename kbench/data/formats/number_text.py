@@ -94,7 +94,7 @@ _DATE = re.compile(r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}([T ].*)?")
 
 
 def almost_a_number(text: str, name: str) -> str | None:
-    """What a field with a number in it holds beside, and how pandas makes a number of it.
+    """What a field holds that a program would print for a number, and how pandas makes it one.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def almost_a_number(text: str, name: str) -> str | None:
     Returns
     -------
     str or None
-        None if there is no number in the field.
+        None if the field is of no such kind.
     """
     column = f"frame[{printable(name)!r}]"
     alone = "the number should stand alone"
@@ -121,11 +121,19 @@ def almost_a_number(text: str, name: str) -> str | None:
     if _UNCERTAIN.fullmatch(text):
         return f"an uncertainty belongs in a column of its own, {alone}"
     if _DATE.fullmatch(text):
-        return f"this is a date, `pandas.to_datetime({column}).astype('int64')` makes numbers of it"
+        return date_remedy(name)
+    if text.lower() in ("true", "false"):
+        return f"in pandas, `{column}.astype(float)` makes 1 and 0 of truth values"
     unit = _WITH_UNIT.fullmatch(text)
     if unit:
         return f"if {unit[1] + (unit[2] or '')!r} is the unit of all rows, {alone}"
     return None
+
+
+def date_remedy(name: str) -> str:
+    """How pandas makes numbers of a column of dates."""
+    dates = f"pandas.to_datetime(frame[{printable(name)!r}])"
+    return f"these are dates: in pandas, `{dates}.astype('int64')` makes numbers of them"
 
 
 def decimal_of(texts: Iterable[str], delimiter: str) -> str:

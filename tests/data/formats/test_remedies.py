@@ -1,0 +1,193 @@
+"""Lines and fields that are refused with their cause and a remedy that works; numbers like gaps."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from support import user_file
+
+from kbench.data import open_prepared, prepare
+from kbench.data.formats.gap_markers import GapMarkers
+from kbench.data.formats.number_text import almost_a_number
+from kbench.errors import DataError
+
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(40, 3)).round(3)
+Y = (X[:, 0] > 0).astype(int)
+FIRST = {"split": {"kind": "first", "n_train": 30}}
+
+
+def opened(path, folders, **over):
+    return open_prepared(prepare(user_file(path, **over), folders, download=False))
+
+
+def rows_of(data):
+    return np.vstack([data.X_train, data.X_test])
+
+
+COMMENTS = ["# second batch, 3 May", "#a", "# a,b,c,y", "#0.1,0.2,0.3,1", "% a", "// a,b,c,y"]
+
+
+@pytest.mark.parametrize("comment", COMMENTS)
+@pytest.mark.parametrize("at", [1, 20, 300])  # 300 : after the records that show the form
+@pytest.mark.parametrize("categorical", [None, "auto"])
+def test_a_comment_among_the_rows_is_named(folders, comment, at, categorical):
+    lines = ["a,b,c,y", *(",".join(map(str, row)) for row in np.tile(np.c_[X, Y], (10, 1)))]
+    lines.insert(at, comment)
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("\n".join(lines))
+    said = (
+        rf"t\.csv:{at + 1}: '{comment[:2].strip()}.* a comment should stand before the table .*grep"
+    )
+    with pytest.raises(DataError, match=said):
+        opened(path, folders, source={"columns": {"categorical": categorical}})
+
+
+def test_names_that_begin_with_a_number_sign_are_no_comments(folders):
+    path = folders.read_only[0] / "t.csv"
+    rows = (f"#{k},{X[k, 0]},{Y[k]}" for k in range(40))
+    path.write_text("\n".join(["id,a,y", *rows]))
+    data = opened(path, folders, source={"columns": {"drop": ["id"]}}, **FIRST)
+    np.testing.assert_array_equal(rows_of(data)[:, 0], X[:, 0].astype(np.float32))
+
+
+ALMOST = {  # the values that pandas' line in the message should find
+    "Fortran": (["1.5D+03", "-2d-1", "3.5"], [1500, -0.2, 3.5]),
+    "uncertainty": (["1.5 ± 0.1", "-2e-1+/-0.1", "3+-1"], [1.5, -0.2, 3]),
+    "unit": (["1.5 kg", "-2e-1 kg", "3 kg"], [1.5, -0.2, 3]),
+    "unit without a space": (["1.5eV", "-2e-1eV", "+3eV"], [1.5, -0.2, 3]),
+    "compound unit": (["1.5 m/s²", "-2 m/s²", "3 m/s²"], [1.5, -2, 3]),
+    "degrees": (["1.5°C", "-2 °C", "3°C"], [1.5, -2, 3]),
+    "truth values": (["True", "False", "True"], [1, 0, 1]),
+}
+
+
+@pytest.mark.parametrize("case", ALMOST)
+@pytest.mark.parametrize("form", ["csv", "arff"])
+@pytest.mark.parametrize("last", ["a", "y"])
+def test_the_remedy_for_what_is_almost_a_number_is_right(folders, case, form, last):
+    """The line of pandas in the message is executed; the target is mended like a feature."""
+    texts, values = ALMOST[case]
+    names = ["y", "a"] if last == "a" else ["a", "y"]
+    frame = pd.DataFrame({"a": texts, "y": [1, 0, 1]})[names]
+    text = frame.to_csv(index=False)
+    if form == "arff":
+        head = "".join(f"@attribute {name} numeric\n" for name in names)
+        text = f"@relation r\n{head}@data\n" + text.partition("\n")[2]
+    path = folders.read_only[0] / f"t.{form}"
+    path.write_text(text)
+    with pytest.raises(DataError, match=rf"t\.{form}:\d: .* 'a' is .*in pandas") as error:
+        opened(path, folders, task="regression")
+    line = re.search(r"`(frame\[.*?)`", str(error.value))[1]
+    if case == "truth values":
+        frame["a"] = frame["a"] == "True"  # as pandas reads them
+    np.testing.assert_allclose(eval(line, {"frame": frame}), values)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("zone", [None, "Europe/Zurich"])
+def test_the_remedy_for_dates_is_right(folders, form, zone):
+    dates = pd.date_range("2024-01-01", periods=40, freq="h", tz=zone)
+    frame = pd.DataFrame({"day": dates, "y": Y})
+    path = folders.read_only[0] / f"t.{form}"
+    frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
+    with pytest.raises(DataError, match=r"column 'day'.*these are dates.*columns\.drop") as error:
+        opened(path, folders)
+    line = re.search(r"`(pandas.*?)`", str(error.value))[1]
+    numbers = eval(line, {"frame": frame, "pandas": pd})
+    assert len(set(np.diff(numbers))) == 1
+
+
+@pytest.mark.parametrize("text", ["abc", "", "x1", "#5", "1;2", "kg"])
+def test_other_texts_are_no_numbers_with_something_beside(text):
+    assert almost_a_number(text, "a") is None
+
+
+def test_no_line_of_pandas_cuts_a_decimal_comma():
+    assert "pandas" not in almost_a_number("1,5 kg", "a")
+
+
+LEVELS = {
+    "levels": pd.MultiIndex.from_product([["f", "g"], ["mean", "std"]]),
+    "named levels": pd.MultiIndex.from_product([["f", "g"], ["mean", "std"]], names=["s", "q"]),
+    "units": pd.MultiIndex.from_arrays([list("abcy"), ["kg", "m", "s", ""]]),
+}
+
+
+@pytest.mark.parametrize("case", LEVELS)
+@pytest.mark.parametrize("index", [False, True])
+@pytest.mark.parametrize("categorical", [None, "auto"])
+def test_a_second_line_of_names_is_named(folders, case, index, categorical):
+    frame = pd.DataFrame(np.c_[X, Y], columns=LEVELS[case])
+    path = folders.read_only[0] / "t.csv"
+    frame.to_csv(path, index=index)
+    with pytest.raises(DataError, match=r"t\.csv:2: a second line of names or units \("):
+        opened(path, folders, source={"columns": {"categorical": categorical}})
+    frame.columns = frame.columns.map("_".join)  # what the message says
+    frame.to_csv(path, index=index)
+    data = opened(path, folders, **FIRST)
+    np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
+
+
+@pytest.mark.parametrize("form", ["csv", "arff", "libsvm"])
+def test_carriage_returns_alone_are_named(folders, form):
+    lines = {
+        "csv": ["a,y", *(f"{a},{y}" for a, y in zip(X[:, 0], Y, strict=True))],
+        "arff": ["@relation r", "@attribute a real", "@attribute y {0,1}", "@data", "1,0", "2,1"],
+        "libsvm": [f"{y} 1:{a}" for a, y in zip(X[:, 0], Y, strict=True)],
+    }[form]
+    path = folders.read_only[0] / f"t.{form}"
+    path.write_bytes("\r".join(lines).encode())
+    with pytest.raises(DataError, match=rf"t\.{form}:1: a carriage return .* LF or CR LF; `tr"):
+        opened(path, folders)
+
+
+MARKED = {
+    "temperature": ([-999, 3.5, 12.25, -999, -8], -999),
+    "two markers": ([-9999, 3.5, -999, -9999, -8, -999], -9999),
+    "a share": ([9999, 0.5, 0.25, 9999], 9999),
+    "with gaps": ([np.nan, -99, 1, 5, -99, np.nan], -99),
+}
+ORDINARY = {
+    "years": [1990, 2024, 9999, 9999, 2001],
+    "prices": [9.99, 99.99, 999, 999, 349],
+    "large values": [-999, -999, 350, -420, 12],
+    "one value": [-999, 1, 2, 3],
+    "a constant beside": [-999, 0, -999, 0],
+    "nothing beside": [-999, -999, np.nan],
+    "missing": [np.nan, np.nan],
+    "beyond the marker": [-999, -999, -1000, 1, 2],
+}
+
+
+@pytest.mark.parametrize("case", MARKED | ORDINARY)
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_numbers_that_look_like_gaps_are_said(case, pieces):
+    values, marker = MARKED[case] if case in MARKED else (ORDINARY[case], None)
+    markers = GapMarkers()
+    for piece in np.array_split(np.array(values, dtype=np.float64), pieces):
+        markers.learn("c", piece)
+    notes = markers.notes()
+    if marker is None:
+        assert notes == []
+    else:
+        said = f"in the column 'c' {values.count(marker)} values are {marker} and the others lie"
+        assert sum(note.startswith(said) for note in notes) == 1
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
+def test_numbers_that_look_like_gaps_are_read_as_they_are(folders, form):
+    frame = pd.DataFrame({"c": np.where(np.arange(40) % 4, X[:, 1], -999), "y": Y})
+    path = folders.read_only[0] / f"t.{form}"
+    if form == "parquet":
+        frame.to_parquet(path)
+    else:
+        head = "@relation r\n@attribute c real\n@attribute y {0,1}\n@data\n"
+        rows = frame.to_csv(index=False, header=form == "csv")
+        path.write_text(rows if form == "csv" else head + rows)
+    data = opened(path, folders, **FIRST)
+    np.testing.assert_array_equal(rows_of(data)[:, 0], np.float32(frame["c"]))
+    assert any(
+        "'c' 10 values are -999" in note and "dataset.missing" in note for note in data.notes
+    )
