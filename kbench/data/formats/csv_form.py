@@ -217,7 +217,8 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
         names = [*fields[:1], *(f"Unnamed: {k}" for k in range(1, blank)), *fields[max(1, blank) :]]
     elif not names:
         names = [str(k) for k in range(1, len(fields) + 1)]
-    _require_no_comment([(place, raw), *rest][int(header) :], delimiter, path)
+    if not _holds_texts(names, options):
+        _require_no_comment([(place, raw), *rest][int(header) :], delimiter, path)
     if header:
         _require_one_header(fields, sample, path, rest[0][0] if rest else place)
     _require_different(names, path, place)
@@ -375,6 +376,16 @@ def not_a_row(record: str, where: str) -> DataError:
         f"table (`grep -v '^{mark}' FILE` leaves it out), and a column that begins so is no number "
         "(dataset.source.columns.categorical or drop)"
     )
+
+
+def _holds_texts(names: list[str], options: Options) -> bool:
+    """Whether the config, or the training file, says that the first column may hold any text."""
+    if options.known is not None and options.known["columns"].get(names[0]):
+        return True
+    told = options.columns
+    lists = [told.get(key) for key in ("categorical", "drop")]
+    wanted = [told.get("group"), *(w for each in lists if isinstance(each, list) for w in each)]
+    return any(w == 1 or matching(names, w) == names[0] for w in wanted if w is not None)
 
 
 def _require_no_comment(found: list[tuple[int, bytes]], delimiter: str, path: Path) -> None:

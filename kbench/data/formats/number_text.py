@@ -132,7 +132,8 @@ def almost_a_number(text: str, name: str) -> str | None:
 
 def date_remedy(name: str) -> str:
     """How pandas makes numbers of a column of dates."""
-    dates = f"pandas.to_datetime(frame[{printable(name)!r}])"
+    # Offsets differ between summer and winter; without utc pandas refuses such a column.
+    dates = f"pandas.to_datetime(frame[{printable(name)!r}], utc=True)"
     return f"these are dates: in pandas, `{dates}.astype('int64')` makes numbers of them"
 
 

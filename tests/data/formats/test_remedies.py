@@ -52,6 +52,19 @@ def test_names_that_begin_with_a_number_sign_are_no_comments(folders):
     np.testing.assert_array_equal(rows_of(data)[:, 0], X[:, 0].astype(np.float32))
 
 
+@pytest.mark.parametrize("key", ["categorical", "drop", "group"])
+@pytest.mark.parametrize("column", ["id", 1])
+def test_texts_that_begin_with_a_number_sign_are_read_where_texts_are_expected(
+    folders, key, column
+):
+    path = folders.read_only[0] / "t.csv"
+    rows = (f"{'#' * (k == 5)}{k % 7},{X[k, 0]},{Y[k]}" for k in range(40))
+    path.write_text("\n".join(["id,a,y", *rows]))
+    wanted = column if key == "group" else [column]
+    data = opened(path, folders, source={"columns": {key: wanted}})
+    assert data.n_train + data.n_test == 40
+
+
 ALMOST = {  # the values that pandas' line in the message should find
     "Fortran": (["1.5D+03", "-2d-1", "3.5"], [1500, -0.2, 3.5]),
     "uncertainty": (["1.5 ± 0.1", "-2e-1+/-0.1", "3+-1"], [1.5, -0.2, 3]),
@@ -88,14 +101,15 @@ def test_the_remedy_for_what_is_almost_a_number_is_right(folders, case, form, la
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize("zone", [None, "Europe/Zurich"])
 def test_the_remedy_for_dates_is_right(folders, form, zone):
-    dates = pd.date_range("2024-01-01", periods=40, freq="h", tz=zone)
+    dates = pd.date_range("2024-03-30", periods=40, freq="h", tz=zone)
     frame = pd.DataFrame({"day": dates, "y": Y})
     path = folders.read_only[0] / f"t.{form}"
     frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
     with pytest.raises(DataError, match=r"column 'day'.*these are dates.*columns\.drop") as error:
         opened(path, folders)
     line = re.search(r"`(pandas.*?)`", str(error.value))[1]
-    numbers = eval(line, {"frame": frame, "pandas": pd})
+    read = pd.read_csv(path) if form == "csv" else pd.read_parquet(path)
+    numbers = eval(line, {"frame": read, "pandas": pd})
     assert len(set(np.diff(numbers))) == 1
 
 
