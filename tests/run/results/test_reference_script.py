@@ -389,7 +389,8 @@ def test_all_runs_of_a_table_or_figure_on_one_data_set_have_one_limit(one):
     for (experiment, *data), limits in planned_limits().items():
         if experiment in experiments_of(one.run):
             of_data.setdefault(tuple(data), set()).update(limits)
-    assert {data: limits for data, limits in of_data.items() if len(limits) > 1} == {}
+    several = {data: limits for data, limits in of_data.items() if len(limits) > 1}
+    assert not several or "have more time" in getattr(one, "caption", "")
 
 
 def test_a_stage_has_the_limit_that_its_experiments_state():
