@@ -31,7 +31,7 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.coordinate_descent import coordinate_steps
 from kbench.solvers.box_dual.face_newton import face_steps
 from kbench.solvers.box_dual.face_pivoting import descend_to_minimum
-from kbench.solvers.box_dual.iterate import MINUS_INFINITY, Iterate, extremes, free_points
+from kbench.solvers.box_dual.iterate import MINUS_INFINITY, PATIENCE, Iterate, extremes, free_points
 from kbench.solvers.box_dual.options import SolverOptions
 from kbench.solvers.box_dual.pair_descent import pair_steps
 from kbench.solvers.box_dual.row_cache import RowCache
@@ -77,9 +77,6 @@ _FREE_OF_SET = 1.5
 # Working sets on S after which its matrix is stored, in units of |S|^2 of their kernel values: most
 # sets S are solved with fewer. With 1, w8a takes twice as long, with 4 ijcnn1 a tenth longer.
 _STORED_AFTER = 16
-# Stop after this many working sets without a new minimum of the violation: rounding can keep
-# points moving back and forth for ever.
-_PATIENCE = 200
 
 
 class BlockDescent:
@@ -187,7 +184,7 @@ class BlockDescent:
                     continue
                 since_face = -since_face  # The next attempt comes after twice as many.
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
-            if stalled > _PATIENCE:
+            if stalled > PATIENCE:
                 break
             if size < 2 * WORKING_SET and n_free > WORKING_SET:
                 size *= 2
@@ -237,9 +234,7 @@ class BlockDescent:
             change = beta_W - before
             beta[W] = beta_W
             e_W += it.intercept
-            # f falls by change'(e before + e after) / 2, and epsilon |b|_1 grows.
-            it.objective -= 0.5 * float(matmul(change, e[W] + e_W))
-            it.objective += it.epsilon * float(np.abs(beta_W).sum() - np.abs(before).sum())
+            it.lower_objective(before, beta_W, e[W], e_W)
             if whole and K_W.dtype == np.float64:
                 # Summed from what the coefficients moved: e_W has the roundings of all steps.
                 e[W] -= matmul(K_W, change)

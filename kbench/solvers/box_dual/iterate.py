@@ -32,6 +32,9 @@ from kbench.trace import Deadline, Trace
 
 # Stands for minus infinity in compiled code whose flags exclude infinities.
 MINUS_INFINITY = -1e300
+# Rounds of a descent without a new minimum of the violation after which it stops: rounding can keep
+# points moving back and forth for ever.
+PATIENCE = 200
 # Nanoseconds for the slack of one point, read at an arbitrary position; decides the number of
 # threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 2.0
@@ -272,6 +275,14 @@ class Iterate:
             coupled=self.coupled,
             intercept=self.intercept,
         )
+
+    def lower_objective(
+        self, before: np.ndarray, after: np.ndarray, e_before: np.ndarray, e_after: np.ndarray
+    ) -> None:
+        """Account for a change of some coefficients, given their residuals before and after."""
+        # f falls by change'(e before + e after) / 2, and epsilon |b|_1 grows.
+        self.objective -= 0.5 * float(matmul(after - before, e_before + e_after))
+        self.objective += self.epsilon * float(np.abs(after).sum() - np.abs(before).sum())
 
     def true_objective(self) -> float:
         """Return f(b), given that the residual is up to date wherever b is not zero."""

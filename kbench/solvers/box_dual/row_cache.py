@@ -103,7 +103,7 @@ class RowCache:
             out = np.zeros(len(self.columns))
         if stored.any():
             slots = self._complete(rows[stored])
-            self._add_rows(slots, coef[stored].astype(self._rows.dtype), out)
+            _add_product(self._rows, slots, coef[stored], out)
         return out
 
     def gram(self, positions: np.ndarray) -> np.ndarray:
@@ -181,11 +181,6 @@ class RowCache:
         self._length[slots] = width
         return slots
 
-    def _add_rows(self, slots: np.ndarray, coef: np.ndarray, out: np.ndarray) -> None:
-        cost = _NANOSECONDS * len(out) * len(slots)
-        arguments = (self._rows, slots, coef, out)
-        run(_ADD_ROWS, *arguments, n=len(out), nanoseconds=cost, multiple=_COLUMNS)
-
     def _points_from(self, first: int) -> Any:
         """Return the prepared points of the columns from `first` on; gathered once."""
         if self._gathered is None or self._gathered[0] != (first, len(self.columns)):
@@ -199,18 +194,15 @@ class RowCache:
 def product_of_rows(K: np.ndarray, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
     """Return coef @ K[rows] : (m,) float64, for a stored matrix."""
     out = np.zeros(K.shape[1])
-    cost = _NANOSECONDS * len(out) * len(rows)
-    run(
-        _ADD_ROWS,
-        K,
-        rows,
-        coef.astype(K.dtype),
-        out,
-        n=len(out),
-        nanoseconds=cost,
-        multiple=_COLUMNS,
-    )
+    _add_product(K, rows, coef, out)
     return out
+
+
+def _add_product(K: np.ndarray, rows: np.ndarray, coef: np.ndarray, out: np.ndarray) -> None:
+    """Add coef @ K[rows, : len(out)] to out, float64."""
+    cost = _NANOSECONDS * len(out) * len(rows)
+    arguments = (K, rows, coef.astype(K.dtype), out)
+    run(_ADD_ROWS, *arguments, n=len(out), nanoseconds=cost, multiple=_COLUMNS)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp", "reassoc"})

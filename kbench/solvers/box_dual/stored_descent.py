@@ -20,7 +20,7 @@ import numpy as np
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.face_pivoting import descend_to_minimum
-from kbench.solvers.box_dual.iterate import Iterate, extremes, free_points
+from kbench.solvers.box_dual.iterate import PATIENCE, Iterate, extremes, free_points
 from kbench.solvers.box_dual.options import SolverOptions
 from kbench.solvers.box_dual.pair_descent import pair_steps
 from kbench.solvers.box_dual.row_cache import product_of_rows
@@ -35,9 +35,6 @@ _MOST_FREE = 6000
 # and point of S is at least its m^3 / 3: the steps since the last one have then taken half as long.
 # A step reads two rows of K and six arrays from memory, about 1.2 ns for each point.
 _WORTH = 90
-# Stop after this many rounds without a new minimum of the violation: rounding can keep points
-# moving back and forth for ever.
-_PATIENCE = 200
 
 
 class StoredDescent:
@@ -95,7 +92,7 @@ class StoredDescent:
                     squared_changes += float(matmul(step.change, step.change))
                     continue
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
-            if stalled > _PATIENCE:
+            if stalled > PATIENCE:
                 break
             before, v = beta.copy(), e - it.intercept
             most = _STEPS_PER_FREE_POINT * max(n_free, len(S) // 8 + 1)
@@ -115,9 +112,7 @@ class StoredDescent:
             budget.spend(steps)
             work += _WORTH * steps * len(S)
             v += it.intercept
-            # f falls by change'(e before + e after) / 2, and epsilon |b|_1 grows.
-            it.objective -= 0.5 * float(matmul(beta - before, e + v))
-            it.objective += it.epsilon * float(np.abs(beta).sum() - np.abs(before).sum())
+            it.lower_objective(before, beta, e, v)
             e = v
             changed = np.count_nonzero(free_points(beta, lower, upper) != free)
             settled = bool(changed <= _SETTLED * n_free)

@@ -36,12 +36,12 @@ def steps_before(n: int, work: float) -> int:
 
 
 def steps_within(n: int, nanoseconds: float) -> int:
-    """How many steps of two coefficients among n points take so many nanoseconds."""
+    """The number of steps of two coefficients among n points that fit into this time."""
     return int(nanoseconds / (_NANOSECONDS_OF_STEP + _NANOSECONDS_PER_POINT * n))
 
 
 def nanoseconds_of_steps(n: int, steps: int) -> float:
-    """Nanoseconds of steps of two coefficients among n points."""
+    """Time of this number of steps of two coefficients among n points."""
     return steps * (_NANOSECONDS_OF_STEP + _NANOSECONDS_PER_POINT * n)
 
 

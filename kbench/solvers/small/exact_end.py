@@ -42,8 +42,8 @@ _NANOSECONDS_OF_PRODUCT = 0.3
 # With ends of all solutions pendigits takes 39 ms instead of 21, digits 7.7 instead of 4.6.
 _PART = 0.25
 _PART_BEFORE = 1.0
-# Where C is large, the tolerance says little about the objective: at a duality gap of more than
-# this part of it, an end may take so many nanoseconds more.
+# Where C is large, the tolerance says little about the objective. If the duality gap is above the
+# first number, a part of the objective, an end may take longer by the second one, in nanoseconds.
 _LARGE_GAP, _ALLOWED_MORE = 0.03, 350_000.0
 # Points whose slack is below this multiple of the tolerance, and of the rounding of their
 # residuals, take part.
