@@ -112,6 +112,9 @@ def deferred() -> Iterator[None]:
     `ignore_interrupts`: Ctrl-C reaches them as well, and the command alone decides what it means.
     Outside the main thread, in which no signal is handled, the block is run as it is.
     """
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # whose start would unblock SIGINT
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -20,7 +20,6 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +99,6 @@ class Cluster:
         self._process = context.Process(
             target=serve, args=(there, engine, settings, str(self._log))
         )
-        resource_tracker.ensure_running()  # which unblocks SIGINT
         with deferred():
             self._process.start()
         there.close()

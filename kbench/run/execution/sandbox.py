@@ -101,7 +101,7 @@ class Sandbox:
         """Start the fork server, if it is not there; its imports go on after this returns."""
         if self._ready and not _server_has_ended():
             return
-        from multiprocessing import forkserver, resource_tracker
+        from multiprocessing import forkserver
 
         runner_folder()
         # One thread for every library in the server: a pool of threads would not survive forks.
@@ -113,7 +113,6 @@ class Sandbox:
         changed = one_thread | {"PYTHONSAFEPATH": "1"} | self._environment
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
-        resource_tracker.ensure_running()  # which unblocks SIGINT
         try:
             self._context.set_forkserver_preload(self._preload)
             with deferred():
