@@ -80,6 +80,18 @@ def test_a_signal_that_nohup_ignores_stays_ignored():
     assert process.returncode == 128 + signal.SIGTERM
 
 
+def require_stopped(program, *words):
+    """Run a program whose command gets SIGTERM: that ends it, with these words and no others."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        capture_output=True,
+        text=True,
+        preexec_fn=in_the_foreground,
+    )
+    assert done.returncode == 128 + signal.SIGTERM
+    assert (done.stdout, done.stderr) == ("", "kbench: stopped by SIGTERM\n")
+
+
 # A command whose signal arrives where Python drops exceptions, and which goes on working.
 DROPPED = """
 import gc, signal, sys, time, weakref
@@ -119,14 +131,7 @@ sys.exit(cli.main())
 
 @pytest.mark.parametrize("place", ["destructor", "cycle", "weak_reference"])
 def test_a_signal_is_not_lost_where_python_drops_exceptions(place):
-    done = subprocess.run(
-        [sys.executable, "-c", DROPPED, place],
-        capture_output=True,
-        text=True,
-        preexec_fn=in_the_foreground,
-    )
-    assert done.returncode == 128 + signal.SIGTERM
-    assert (done.stdout, done.stderr) == ("", "kbench: stopped by SIGTERM\n")
+    require_stopped(DROPPED, place)
 
 
 @pytest.fixture
@@ -202,11 +207,4 @@ sys.exit(cli.main())
 
 @pytest.mark.parametrize("words", ["", "suppressed", "suppressed sweep"])
 def test_a_signal_is_not_lost_where_an_error_takes_its_place(words):
-    done = subprocess.run(
-        [sys.executable, "-c", REPLACED, *words.split()],
-        capture_output=True,
-        text=True,
-        preexec_fn=in_the_foreground,
-    )
-    assert done.returncode == 128 + signal.SIGTERM
-    assert (done.stdout, done.stderr) == ("", "kbench: stopped by SIGTERM\n")
+    require_stopped(REPLACED, *words.split())

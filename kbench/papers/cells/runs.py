@@ -313,7 +313,7 @@ def preference(line: Line) -> tuple[Any, ...]:
 
 
 def _ratio(a: float, b: float) -> float:
-    """The absolute logarithm of the ratio of two numbers; infinite where it has none."""
+    """The absolute logarithm of the ratio of two numbers; infinite if one is not positive."""
     if a == b:
         return 0.0
     return abs(math.log(a / b)) if a > 0.0 < b else math.inf

@@ -63,7 +63,7 @@ class Axis:
 
     @property
     def label(self) -> str:
-        """Its title; the names of some curves and sizes are no words, those in `legend.yaml`."""
+        """Its title; `legend.yaml` has those that do not follow from the name."""
         name = self.column or self.param or self.curve or self.size or self.count
         if self.phase or name in _axes():
             return _axes().get(name, "seconds")
