@@ -15,16 +15,12 @@ from kbench.run.planning import registry
 
 # The environment variable that hands the estimators to the fork server.
 ESTIMATORS = "KBENCH_PRELOAD"
-# multiprocessing runs the script of the command again in each guard, as its main module.
-_IMPORTED_BY_THE_SCRIPT = ("kbench.cli",)
 
 
 def preloading_sandbox(estimators: Sequence[str]) -> Sandbox:
     """A sandbox whose fork server imports what every worker uses, and the given classes."""
-    return Sandbox(
-        [*_IMPORTED_BY_THE_SCRIPT, "kbench.run.execution.preloaded"],
-        {ESTIMATORS: json.dumps(list(estimators))},
-    )
+    environment = {ESTIMATORS: json.dumps(list(estimators))}
+    return Sandbox(["kbench.run.execution.preloaded"], environment)
 
 
 def worker_sandbox(overrides: Sequence[str]) -> Sandbox:

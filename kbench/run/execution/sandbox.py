@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kbench.errors import KbenchError
+from kbench.run.execution import without_script
 from kbench.run.execution.guard import Outcome, State, Work, guard
 from kbench.run.execution.temporary import runner_folder
 from kbench.settings import Limits
@@ -111,10 +112,11 @@ class Sandbox:
         # A new Python looks for modules in the working directory first, and would run a file
         # random.py there.
         changed = one_thread | {"PYTHONSAFEPATH": "1"} | self._environment
+        changed |= without_script.main_module()
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
         try:
-            self._context.set_forkserver_preload(self._preload)
+            self._context.set_forkserver_preload([without_script.__name__, *self._preload])
             with deferred():
                 forkserver.ensure_running()
         finally:

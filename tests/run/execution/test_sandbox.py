@@ -292,6 +292,31 @@ def test_a_fork_server_that_always_ends_is_one_line(tmp_path):
         sandbox.call(_environment, [], NONE)
 
 
+@pytest.mark.parametrize("how", [["script_of_a_user.py"], ["-m", "script_of_a_user"]])
+def test_no_run_executes_the_script_of_the_command_again(tmp_path, how):
+    """Also a script without `if __name__ == "__main__"`, which multiprocessing would refuse."""
+    script = """
+        import misbehaviour
+        from kbench.run.execution.sandbox import Sandbox
+        from kbench.settings import Limits
+        print("the script runs", flush=True)
+        for _ in range(2):
+            outcome = Sandbox().call(misbehaviour.well, {"answer": 42}, Limits())
+            print(outcome.status)
+    """
+    (tmp_path / "script_of_a_user.py").write_text(textwrap.dedent(script))
+    path = os.pathsep.join([str(tmp_path), str(Path(misbehaviour.__file__).parent)])
+    printed = subprocess.run(
+        [sys.executable, *how],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert printed.stderr == ""
+    assert printed.stdout.split("\n") == ["the script runs", "ok", "ok", ""]
+
+
 def is_fork_server(process):
     try:
         return "forkserver" in " ".join(process.cmdline())
