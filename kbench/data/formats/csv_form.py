@@ -14,6 +14,7 @@ from typing import Any
 
 from kbench.data.formats import DELIMITERS, listed, number, printable
 from kbench.data.formats.number_text import (
+    TRUTHS,
     decimal_of,
     decorated,
     is_missing,
@@ -56,6 +57,8 @@ class Form:
         Character before the decimals in decorated numbers.
     decorated : set of str
         Columns of numbers that are not all as Python writes them.
+    truths : set of str
+        Those of them that hold True and False alone, in any case.
     text_target : bool
         Whether the target is read as text.
     """
@@ -67,6 +70,13 @@ class Form:
     decimal: str
     text_target: bool
     decorated: set[str] = field(default_factory=set)
+    truths: set[str] = field(default_factory=set)
+
+    def value(self, name: str, text: str) -> float | None:
+        """The number that a field of a decorated column holds; None if it is none."""
+        if name in self.truths:
+            return TRUTHS.get(text.strip().lower())
+        return plain_or_decorated(text, self.decimal)
 
     def is_text(self, name: str) -> bool:
         """Whether any text is right in a column."""
@@ -236,8 +246,10 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
         {"comma": ",", "point": ".", None: ""}[decimals],
         options.text_target,
     )
-    _find_numbers(form, columns if header or not sample else _with(columns, fields), options)
+    columns = columns if header or not sample else _with(columns, fields)
+    _find_numbers(form, columns, options)
     form.roles = roles_of(names, options, path, index)
+    _find_truths(form, columns, options)
     return form
 
 
@@ -269,8 +281,26 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
                 f"in the column {printable(name)!r} {printable(texts[0])!r} is read as "
                 f"{float(texts[0]):.12g}; dataset.source.columns.decimal=comma reads thousands"
             )
-        elif options.auto and texts and any(number(f) is None for f in texts):
+        elif options.auto and any(number(f) is None for f in texts) and not _truths(texts):
             options.texts.add(name)
+
+
+def _truths(texts: Sequence[str]) -> bool:
+    """Whether the fields of a column that are not missing are True and False alone."""
+    filled = [text for text in texts if not is_missing(text, numeric=True)]
+    return bool(filled) and all(text.lower() in TRUTHS for text in filled)
+
+
+def _find_truths(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
+    """Which features hold truth values, which are numbers in every other format."""
+    for name, texts in columns.items():
+        if name != form.roles.target and not form.is_text(name) and _truths(texts):
+            form.decorated.add(name)
+            form.truths.add(name)
+            options.note(
+                f"in the column {printable(name)!r} true is read as 1 and false as 0; "
+                "dataset.source.columns.categorical=[NAME] makes features of its texts"
+            )
 
 
 def note_decorated(form: Form, name: str, example: str, options: Options) -> None:

@@ -32,11 +32,11 @@ from kbench.data.formats.csv_form import (
 )
 from kbench.data.formats.number_text import (
     NULL_TEXTS,
+    TRUTHS,
     almost_a_number,
     decimal_of,
     decorated,
     is_missing,
-    plain_or_decorated,
 )
 from kbench.data.formats.table import Column, Options, Table, require_numbers
 from kbench.data.sources.content import MAX_LINE_BYTES, text_pieces
@@ -196,12 +196,12 @@ def _converted(column: Column, form: Form, name: str) -> Column | None:
     """
     assert column.categories is not None
     if name == form.roles.target and form.text_target:
-        values = [plain_or_decorated(text, form.decimal) for text in column.categories]
+        values = [form.value(name, text) for text in column.categories]
         pairs = zip(column.categories, values, strict=True)
         texts = [text if value is None else repr(value) for text, value in pairs]
         return Column.of_texts(column.values, texts)
     numbers = [
-        np.nan if is_missing(text, numeric=True) else plain_or_decorated(text, form.decimal)
+        np.nan if is_missing(text, numeric=True) else form.value(name, text)
         for text in column.categories
     ]
     if None in numbers:
@@ -259,12 +259,12 @@ def _adapt_column(
             form.decorated.add(name)
         return
     if name in form.decorated:
-        if plain_or_decorated(text, form.decimal) is not None:
+        if form.value(name, text) is not None:
             return
     elif number(text) is not None:
         return
     else:
-        if not form.decorated and options.columns.get("decimal") is None:
+        if not form.decorated - form.truths and options.columns.get("decimal") is None:
             form.decimal = decimal_of([text], form.delimiter)
         if decorated(text, form.decimal) is not None:
             note_decorated(form, name, text, options)
@@ -278,9 +278,11 @@ def _adapt_column(
         options.notes[:] = [note for note in options.notes if not note.startswith(about)]
         form.roles = form.roles._replace(texts=form.roles.texts | {name})
         form.decorated.discard(name)
+        form.truths.discard(name)
         return
     shown = repr(printable(text, 60))
-    cause = almost_a_number(text, name)
+    mixed = text.lower() in TRUTHS and not target  # else they would be numbers
+    cause = None if mixed else almost_a_number(text, name)
     if target:
         cause = f"; {cause}" if cause else ""
         raise DataError(f"{where}: target {name!r} is {shown}, should be a number{cause}")
@@ -292,6 +294,8 @@ def _adapt_column(
         remedy = "dataset.source.format=libsvm reads index:value"
     elif options.known is not None:
         remedy = "it was one in the training file"
+    elif name in form.truths:
+        remedy = f"the fields before are truth values; {remedy}"
     elif name in form.decorated:
         remedy = (
             f"the column has decimal {'commas' if form.decimal == ',' else 'points'}, "

@@ -31,6 +31,9 @@ _SPELLINGS = sorted({f(text) for text in MISSING_NUMBERS for f in (str, str.uppe
 NULL_TEXTS = [*_SPELLINGS, "NaN", "-NaN", "<NA>"]
 """The spellings of MISSING_NUMBERS that pyarrow's reader is given."""
 
+TRUTHS = {"true": 1.0, "false": 0.0}
+"""The values of the texts, in lower case, that pandas, R and databases write for truth values."""
+
 _CURRENCY = r"(?:[$€£¥₹₩₽₺₴฿]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|kr|zł|Fr\.)(?=[\s\d]|$))"
 _SPACES = " \u00a0\u202f\u2009'"
 _DECORATED = {
@@ -122,7 +125,7 @@ def almost_a_number(text: str, name: str) -> str | None:
         return f"an uncertainty belongs in a column of its own, {alone}"
     if _DATE.fullmatch(text):
         return date_remedy(name)
-    if text.lower() in ("true", "false"):
+    if text.lower() in TRUTHS:
         return f"in pandas, `{column}.astype(float)` makes 1 and 0 of truth values"
     unit = _WITH_UNIT.fullmatch(text)
     if unit:

@@ -1,5 +1,6 @@
 """Lines and fields that are refused with their cause and a remedy that works; numbers like gaps."""
 
+import itertools
 import re
 
 import numpy as np
@@ -72,13 +73,17 @@ ALMOST = {  # the values that pandas' line in the message should find
     "unit without a space": (["1.5eV", "-2e-1eV", "+3eV"], [1.5, -0.2, 3]),
     "compound unit": (["1.5 m/s²", "-2 m/s²", "3 m/s²"], [1.5, -2, 3]),
     "degrees": (["1.5°C", "-2 °C", "3°C"], [1.5, -2, 3]),
+    # CSV has no types, so that True and False of a feature are read there.
     "truth values": (["True", "False", "True"], [1, 0, 1]),
 }
 
 
-@pytest.mark.parametrize("case", ALMOST)
-@pytest.mark.parametrize("form", ["csv", "arff"])
-@pytest.mark.parametrize("last", ["a", "y"])
+@pytest.mark.parametrize(
+    ("case", "form", "last"),
+    sorted(
+        {*itertools.product(ALMOST, ["csv", "arff"], ["a", "y"])} - {("truth values", "csv", "y")}
+    ),
+)
 def test_the_remedy_for_what_is_almost_a_number_is_right(folders, case, form, last):
     """The line of pandas in the message is executed; the target is mended like a feature."""
     texts, values = ALMOST[case]

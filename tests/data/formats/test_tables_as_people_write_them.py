@@ -251,6 +251,42 @@ def test_what_is_no_decorated_number(text):
     assert decorated(text, ".") is None
 
 
+TRUTHS = {
+    "pandas": ("True", "False", None),
+    "R": ("TRUE", "FALSE", None),
+    "polars": ("true", "false", None),
+    "with categories": ("True", "False", "auto"),
+}
+
+
+@pytest.mark.parametrize("case", TRUTHS)
+def test_truth_values_are_the_numbers_that_parquet_has(folders, case):
+    """As a feature; a target of truth values keeps its labels, and what is neither is refused."""
+    true, false, categorical = TRUTHS[case]
+    words = np.where(X[:, 1] > 0, true, false)
+    table = np.c_[X[:, 0].astype(str), words, np.where(Y, true, false)].tolist()
+    columns = {"source": {"columns": {"categorical": categorical}}, **FIRST}
+    data = opened(written(folders, "a,b,y\n", table), folders, **columns)
+    np.testing.assert_array_equal(rows_of(data), np.c_[X[:, 0], X[:, 1] > 0].astype(np.float32))
+    assert set(data.preparation.target.texts) == {true, false}
+    said = [note for note in data.notes if "true is read as 1 and false as 0" in note]
+    assert len(said) == 1
+    assert "'b'" in said[0]
+    for times, found in (
+        (1, f"{true}', should be a number; dataset"),
+        (6, "maybe', .*; the fields"),
+    ):
+        later = [*table, *table] * times
+        later[-1] = [later[-1][0], "maybe", later[-1][2]]
+        path = written(folders, "a,b,y\n", later, f"{times}.csv")
+        if categorical is None:
+            with pytest.raises(DataError, match=f"'b' is '{found}"):
+                opened(path, folders, **columns)
+        else:
+            data = opened(path, folders, **columns)
+            assert any("'b' holds texts" in note for note in data.notes)
+
+
 @settings(deadline=None)
 @given(st.lists(st.sampled_from("abcdefg"), min_size=12, max_size=80))
 def test_texts_become_features_as_scikit_learn_encodes_them(tmp_path_factory, texts):

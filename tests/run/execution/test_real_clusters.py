@@ -13,6 +13,8 @@ import psutil
 import pytest
 from harness import furnish, kbench, rows, start, wait_for
 
+from kbench.run.results.rows import IDENTITY
+
 SLURM = Path(__file__).parents[3] / "scripts" / "slurm_here.sh"
 # Seconds that no command may wait for a cluster that has lost a process.
 WITHIN_S = 60.0
@@ -37,59 +39,107 @@ def kill_tree(process):
     process.wait()
 
 
+class Cluster:
+    """A Dask scheduler and two workers, as processes that a test may kill and start again."""
+
+    def __init__(self, here):
+        self.here, self.port = here, str(random.randint(20000, 30000))
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.scheduler = self.nannies = None
+
+    def start(self):
+        """Start what does not run. A nanny starts the worker that it has lost by itself, but ends
+        with one that was killed in its start."""
+        if self.scheduler is None or self.scheduler.poll() is not None:
+            self.end()
+            self.scheduler = dask(self.here, "scheduler", "--port", self.port)
+        if self.nannies is None or self.nannies.poll() is not None:
+            self.nannies = dask(
+                self.here, "worker", self.address, "--nthreads", "1", "--nworkers", "2"
+            )
+
+    def workers(self):
+        if self.nannies.poll() is not None:
+            return []
+        return [
+            process
+            for process in psutil.Process(self.nannies.pid).children(recursive=True)
+            if "spawn_main" in " ".join(process.cmdline())
+        ]
+
+    def end(self):
+        for process in (self.nannies, self.scheduler):
+            if process is not None and process.poll() is None:
+                kill_tree(process)
+
+
 @pytest.fixture
-def scheduler(here):
-    """Address of a Dask scheduler with two workers, by processes that a test may kill."""
+def cluster(here):
     if importlib.util.find_spec("distributed") is None:
         pytest.skip("distributed is not installed: pip install 'kbench[dask]'")
-    port = str(random.randint(20000, 30000))
-    address = f"tcp://127.0.0.1:{port}"
-    started = {
-        "scheduler": dask(here, "scheduler", "--port", port),
-        "worker": dask(here, "worker", address, "--nthreads", "1", "--nworkers", "2"),
-    }
-    time.sleep(3)
-    yield address, started
-    for process in started.values():
-        for child in (
-            psutil.Process(process.pid).children(recursive=True) if process.poll() is None else ()
-        ):
-            child.kill()
-        process.kill()
-        process.wait()
+    cluster = Cluster(here)
+    cluster.start()
+    yield cluster
+    cluster.end()
 
 
-def whole(here):
-    """Every run of the sweep has exactly one row that is ok."""
-    ok = rows(here).query("status == 'ok'")
-    return sorted(zip(ok["method"], ok["seed"], strict=True)) == [
-        (method, seed) for method in ("knn", "svc") for seed in (0, 1, 2)
-    ]
+def every_run_once(here, seeds):
+    """Every run of the sweep has exactly one row that is ok, and no attempt has two rows."""
+    all_rows = rows(here)
+    ok = all_rows.query("status == 'ok'")
+    return (
+        not all_rows.duplicated(list(IDENTITY)).any()
+        and not ok.duplicated(["method", "seed"]).any()
+        and len(ok) == 2 * seeds
+    )
 
 
-VICTIMS = ["scheduler", "worker", "client"]
+# Kills of each process in each of two tests: with those of Ray and SLURM below, more than fifty.
+KILLS = {"worker": 15, "client": 8, "scheduler": 2}
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
-@pytest.mark.parametrize("moment", [0.5, 2.0, 4.0])
-def test_kills_on_a_real_dask_lose_no_row(here, scheduler, victim, moment):
-    """After any kill the command ends in time, and the same command completes the sweep."""
-    address, started = scheduler
-    words = [*SWEEP, "parallel=dask", "parallel.jobs=2"]
-    running = start(here, *words, f"parallel.address={address}")
-    wait_for(lambda: (here / "results" / "_claims").exists())
-    time.sleep(moment)
-    if victim == "client":
-        running.kill()
-    elif victim == "worker":
-        workers = psutil.Process(started["worker"].pid).children(recursive=True)
-        workers[-1].kill()
-    else:
-        started["scheduler"].kill()
-    _, errors = running.communicate(timeout=WITHIN_S)
-    assert "Traceback" not in errors
-    kbench(here, *words, "rerun=failed", check=0)
-    assert whole(here)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_kills_on_a_real_dask_lose_no_row(here, cluster, seed):
+    """Kills at any moment, in start, warm-up, runs and writing, one after the other.
+
+    A command whose cluster was killed ends in time, by one line; the same command goes on, and
+    every new command has more seeds.
+    """
+    draw = random.Random(seed)
+    victims = [each for each, times in KILLS.items() for _ in range(times)]
+    draw.shuffle(victims)
+    seeds, running = 0, None
+    for victim in victims:
+        cluster.start()
+        if running is None:
+            seeds += 3
+            running = start(here, *sweep_on(cluster, seeds))
+        time.sleep(draw.uniform(0.0, 5.0))
+        if victim == "client":
+            running.kill()
+        elif victim == "scheduler":
+            cluster.scheduler.kill()
+        else:
+            wait_for(lambda: cluster.nannies.poll() is not None or cluster.workers())
+            workers = cluster.workers()
+            if workers:
+                draw.choice(workers).kill()
+        if victim != "worker" or running.poll() is not None:
+            _, errors = running.communicate(timeout=WITHIN_S)
+            assert "Traceback" not in errors
+            running = None
+    cluster.start()
+    if running is not None:
+        running.communicate(
+            timeout=2 * WITHIN_S
+        )  # nothing is lost any more: it completes the sweep
+    kbench(here, *sweep_on(cluster, seeds), check=0)
+    assert every_run_once(here, seeds)
+
+
+def sweep_on(cluster, seeds):
+    words = ["-m", "method=knn,svc", "dataset=digits", f"seed=range(0,{seeds})", "rerun=failed"]
+    return [*words, "parallel=dask", "parallel.jobs=2", f"parallel.address={cluster.address}"]
 
 
 def test_a_lost_ray_head_interrupts_its_runs(here):
@@ -136,7 +186,7 @@ def hangs(here, seeds):
 
 def test_a_real_slurm_does_a_sweep_and_leaves_no_file(here, real_slurm):
     kbench(here, *SWEEP, "parallel=slurm", "parallel.options.mem_gb=1", check=0)
-    assert whole(here)
+    assert every_run_once(here, 3)
     assert not (here / "results" / "_slurm").exists()
 
 
@@ -176,5 +226,5 @@ def test_a_killed_client_of_a_real_slurm_is_taken_over(here, real_slurm):
     running.communicate()
     done = kbench(here, *words, check=0)
     assert "taken over from a command that was killed" in done.stderr
-    assert whole(here)
+    assert every_run_once(here, 3)
     assert len(rows(here)) == 6
