@@ -31,8 +31,8 @@ from kbench.solvers.box_dual.iterate import Iterate
 # violators more often, faster growth starts each level farther from its solution.
 _GROWTH = 4
 # Fewest points of the first subset, and its fraction of few points: there are then two levels
-# before the last. At most as many violators join S at a time, unless S is larger. Without this,
-# 4,000 rows of ijcnn1 take 5 % longer and 8,000 rows 24 % (`scripts/bench_small.py`).
+# before the last. Without this, 4,000 rows of ijcnn1 take 5 % longer and 8,000 rows 24 %
+# (`scripts/bench_small.py`).
 _FIRST_OF_FEW, _FIRST_FRACTION = 256, 16
 # The thresholds below are in units of the mean |z|, which is 1 for classification. They trade the
 # size of S against updates of the residual outside it. Set by hand on cod-rna and a9a; the counts
@@ -138,7 +138,10 @@ class NestedSubsets:
             worst = max(0.0, -slack.min(initial=0.0))
             if worst > tolerance:
                 violators = near[slack < -tolerance]
-                most = max(self._first_subset, len(descent.active))
+                # With fewer where the first subset is smaller, covtype_74k computes 9 % more kernel
+                # values, and 34 problems 3 % in the geometric mean (`scripts/bench_svm.py`,
+                # `scripts/bench_everyday.py`).
+                most = max(descent.options.first_subset, len(descent.active))
                 if len(violators) > most:
                     violators = violators[np.argpartition(it.slack(violators), most)[:most]]
                 if self._needs_all(len(near) + len(far), len(violators)):
