@@ -1,5 +1,6 @@
 """Every estimator of kbench on small sizes, with each of the parts that its methods give it."""
 
+import functools
 import inspect
 from typing import Any, NamedTuple
 
@@ -83,6 +84,11 @@ PARTS: dict[str, list] = {
 PART_NAMES = ("feature_map", "approximation", "estimator")
 
 
+@functools.cache
+def parameters_of(cls):
+    return inspect.signature(cls.__init__).parameters
+
+
 class Machine(NamedTuple):
     """A class with its part, which is given to the constructor by its name."""
 
@@ -91,7 +97,7 @@ class Machine(NamedTuple):
 
     @property
     def names(self):
-        return inspect.signature(self.cls.__init__).parameters
+        return parameters_of(self.cls)
 
     def __str__(self):
         return self.cls.__name__ + ("" if self.part is None else f"-{self.part}")

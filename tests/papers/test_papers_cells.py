@@ -215,7 +215,7 @@ def all_cells(found):
     }
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sets(st.sampled_from(range(len(pool))), min_size=2), st.data())
 def test_without_a_row_only_the_cells_that_depend_on_it_change(chosen, data):
     rows = [pool[i] for i in sorted(chosen)]

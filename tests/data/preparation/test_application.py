@@ -89,7 +89,7 @@ def test_categories_and_text_labels_of_a_table(folders):
     np.testing.assert_array_equal(preparation.target.decode(np.array([-1, 1])), ["no", "yes"])
 
 
-@settings(deadline=None)  # the first example imports pyarrow
+@settings(max_examples=30, deadline=None)  # the first example imports pyarrow
 @given(size=st.integers(1, 80))
 def test_further_rows_of_a_table_that_is_read_piece_by_piece(tmp_path_factory, size):
     root = tmp_path_factory.mktemp("pieces")

@@ -15,8 +15,11 @@ from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
 SIZES = {"shifts": 2.0, "elastic": 0.7, "coulomb": 0.5}
 
 
+DIGITS = (load_digits().data[:200] / 16).astype(np.float32)
+
+
 def images(n=30):
-    return (load_digits().data[:n] / 16).astype(np.float32)
+    return DIGITS[:n].copy()
 
 
 def molecules(n=30, k=6):

@@ -58,7 +58,7 @@ def any_row(draw):
     return row
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(row=any_row())
 def test_row_comes_back_as_written(tmp_path_factory, row):
     folder = ResultsFolder(tmp_path_factory.mktemp("r") / "results")
