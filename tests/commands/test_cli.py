@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
-from harness import kbench
+from harness import kbench, run_here
 
 from kbench.cli import main
 from kbench.commands import COMMANDS
@@ -155,11 +155,11 @@ def test_a_csv_needs_its_path_and_has_its_name(tmp_path):
     lines = ["a,b,y", *(f"{i % 7},{i % 5},{i % 2}" for i in range(60))]
     (tmp_path / "flowers.csv").write_text("\n".join(lines) + "\n")
     words = ["method=dummy", "dataset.path=flowers.csv", "dataset.source.columns.target=y"]
-    done = kbench(tmp_path, *words)
+    done = run_here(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert "dummy on flowers" in done.stderr + done.stdout
     assert "taken as the target" not in done.stderr
-    done = kbench(tmp_path, *words[:2])
+    done = run_here(tmp_path, *words[:2])
     assert done.returncode == 0, done.stderr
     assert (
         "the last column, 'y', is taken as the target; "
@@ -168,18 +168,18 @@ def test_a_csv_needs_its_path_and_has_its_name(tmp_path):
 
 
 def test_help_names_every_command_and_each_has_help(tmp_path):
-    said = kbench(tmp_path, "--help").stdout
+    said = run_here(tmp_path, "--help").stdout
     for command in COMMANDS:
         assert f"\n  {command} " in said
-        assert f"kbench {command}" in kbench(tmp_path, command, "--help").stdout
+        assert f"kbench {command}" in run_here(tmp_path, command, "--help").stdout
 
 
 def test_help_is_what_any_run_answers_that_asks_for_it(tmp_path):
-    said = kbench(tmp_path, "--help")
+    said = run_here(tmp_path, "--help")
     for words in ([], ["help"], ["-m", "--help"], ["method=svc", "dataset=digits", "-h"]):
-        assert kbench(tmp_path, *words).stdout == said.stdout
+        assert run_here(tmp_path, *words).stdout == said.stdout
     assert said.returncode == 0
-    assert "kbench plan" in kbench(tmp_path, "-m", "plan", "--help").stdout
+    assert "kbench plan" in run_here(tmp_path, "-m", "plan", "--help").stdout
 
 
 def test_the_runner_starts_without_what_only_its_workers_need(tmp_path):
@@ -203,7 +203,7 @@ def test_looking_around_imports_nothing_heavy(tmp_path, words):
 
 
 def test_list_says_what_there_is(tmp_path):
-    said = kbench(tmp_path, "list").stdout
+    said = run_here(tmp_path, "list").stdout
     for word in ("svc", "dcsvm_early", "digits", "covtype", "demo"):
         assert f"\n  {word} " in said
     (ijcnn1,) = (line for line in said.splitlines() if line.startswith("  ijcnn1 "))
@@ -216,15 +216,15 @@ def test_a_users_file_is_run_and_debugged(tmp_path):
     lines = [f"{1 if i % 3 else -1} 1:{i % 7} 3:{(i * i) % 5}" for i in range(200)]
     (tmp_path / "my data.txt").write_text("\n".join(lines) + "\n")
     words = ["method=svc", "dataset=file", "dataset.path=my data.txt", "dataset.task=binary"]
-    done = kbench(tmp_path, *words)
+    done = run_here(tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    said = kbench(tmp_path, "report", "format=csv").stdout
+    said = run_here(tmp_path, "report", "format=csv").stdout
     assert "svc" in said
     import pandas as pd
 
     row = pd.read_parquet(tmp_path / "results").iloc[0]
     assert (row["n_train"] + row["n_test"], row["n_features"]) == (200, 3)
-    again = kbench(tmp_path, "debug", row["key"][:10])
+    again = run_here(tmp_path, "debug", row["key"][:10])
     assert again.returncode == 0, again.stderr
     assert "not quite the same" not in again.stdout
     assert f"accuracy           {row['accuracy']}" in again.stdout
@@ -252,34 +252,34 @@ def test_debug_shows_the_traceback(tmp_path):
 
 
 def test_cfg_shows_the_composed_config_and_runs_nothing(tmp_path):
-    done = kbench(tmp_path, "method=svc", "--cfg", "job", "limits.wall_s=7")
+    done = run_here(tmp_path, "method=svc", "--cfg", "job", "limits.wall_s=7")
     assert "wall_s: 7" in done.stdout
     assert "estimator: sklearn.svm.SVC" in done.stdout
     assert not (tmp_path / "results").exists()
 
 
 def test_plan_runs_nothing(tmp_path):
-    done = kbench(tmp_path, "plan", "-m", "method=dummy,svc", "dataset=digits,ijcnn1", "seed=0,1")
+    done = run_here(tmp_path, "plan", "-m", "method=dummy,svc", "dataset=digits,ijcnn1", "seed=0,1")
     assert done.returncode == 0
     assert "4 runs: 4 to run, 0 done" in done.stdout
     assert "data not at hand: ijcnn1" in done.stdout
-    flag_first = kbench(
+    flag_first = run_here(
         tmp_path, "-m", "plan", "method=dummy,svc", "dataset=digits,ijcnn1", "seed=0,1"
     )
     assert flag_first.stdout == done.stdout
     assert not (tmp_path / "results").exists()
-    (shown,) = kbench(tmp_path, "plan", "method=svc", "show=runs").stdout.splitlines()
+    (shown,) = run_here(tmp_path, "plan", "method=svc", "show=runs").stdout.splitlines()
     assert shown.startswith("kbench method=svc dataset=digits tuned=none ")
 
 
 def test_data_prepare_and_where(tmp_path):
-    done = kbench(tmp_path, "data", "prepare", "digits")
+    done = run_here(tmp_path, "data", "prepare", "digits")
     assert done.returncode == 0, done.stderr
     assert "digits: ok" in done.stdout
-    where = kbench(tmp_path, "data", "where", "ijcnn1").stdout
+    where = run_here(tmp_path, "data", "where", "ijcnn1").stdout
     assert "absent" in where
     assert "looked for" in where
-    missing = kbench(tmp_path, "data", "check", "ijcnn1")
+    missing = run_here(tmp_path, "data", "check", "ijcnn1")
     assert missing.returncode == 1
 
 
@@ -321,16 +321,16 @@ def test_data_check_looks_at_variants_with_files_of_their_own(tmp_path):
     )
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "half.csv").write_text("1,2\n3,4\n")
-    done = kbench(tmp_path, "data", "check", "halves")
+    done = run_here(tmp_path, "data", "check", "halves")
     assert "absent: halves: whole.csv is not there" in done.stdout
     assert "halves (half): ok, 1 + 1 rows, 1 features" in done.stdout
-    listed = kbench(tmp_path, "list", "datasets").stdout
+    listed = run_here(tmp_path, "list", "datasets").stdout
     assert "present (half)" in listed.split("halves")[1].partition("\n")[0]
-    where = kbench(tmp_path, "data", "where", "halves").stdout
+    where = run_here(tmp_path, "data", "where", "halves").stdout
     assert "  whole.csv: absent\n" in where
     assert "  variant half, lower\n    half.csv: datasets/half.csv\n" in where
     (tmp_path / "datasets" / "half.csv").write_text("1,2\n3\n")
-    done = kbench(tmp_path, "data", "check", "halves")
+    done = run_here(tmp_path, "data", "check", "halves")
     assert done.returncode == 1
     assert "half.csv:2: 1 field between delimiters ',', should be 2" in done.stderr
 
@@ -340,13 +340,13 @@ def test_a_table_of_the_user_by_the_command_line(tmp_path):
     (tmp_path / "mine.csv").write_text(f"kind,size,answer\n{rows}\n")
     words = ["method=dummy", "dataset=file", "dataset.path=mine.csv", "dataset.task=binary"]
     words += ["dataset.source.format=csv", "dataset.source.columns.categorical=[kind]"]
-    done = kbench(tmp_path, *words, "dataset.target.positive=[yess]")
+    done = run_here(tmp_path, *words, "dataset.target.positive=[yess]")
     assert done.returncode != 0
     assert (
         "dataset.target.positive has 'yess', but the labels are no, yes"
         in done.stdout + done.stderr
     )
-    done = kbench(tmp_path, *words, "dataset.target.positive=['yes']")
+    done = run_here(tmp_path, *words, "dataset.target.positive=['yes']")
     assert done.returncode == 0, done.stderr
     import pandas as pd
 

@@ -16,7 +16,7 @@ from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import KbenchError
 from kbench.prediction import load_model
 
-kbench = functools.partial(harness.kbench, check=0)
+kbench = functools.partial(harness.run_here, check=0)
 COLOURS = ["red", "green", "blue"]
 
 

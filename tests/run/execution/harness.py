@@ -1,5 +1,7 @@
 """The command line in a folder of its own, with misbehaving methods beside the shipped ones."""
 
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -9,7 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 import psutil
+import pytest
 
+from kbench.cli import main
+from kbench.run.execution.preload import preloading_sandbox
 from kbench.signals import SIGNALS
 
 HERE = Path(__file__).parent
@@ -74,6 +79,26 @@ def kbench(here, *words, check=None, env=None, timeout=120):
     assert "Traceback" not in done.stderr, done.stderr
     if check is not None:
         assert done.returncode == check, done.stderr
+    return done
+
+
+def run_here(here, *words, check=None):
+    """What `kbench` does, in this process: its imports and its fork server serve many tests.
+
+    Tests of streams, signals, limits, imports and the environment start a process of their own.
+    """
+    preloading_sandbox(["kbench.methods.exact.kernel_svc:KernelSVC"])
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(here),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.delenv("KBENCH_DATA", raising=False)
+        done = subprocess.CompletedProcess(words, main(list(words)))
+    done.stdout, done.stderr = out.getvalue(), err.getvalue()
+    assert check in (None, done.returncode), done.stderr
     return done
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from harness import kbench, rows
+from harness import rows, run_here
 
 from kbench.run.execution.learning import LearningCurves
 
@@ -47,7 +47,7 @@ def test_regression_has_both_errors_and_a_method_that_shows_nothing_has_none():
 
 
 def test_a_run_keeps_its_curves_and_ends_at_the_error_of_its_row(tmp_path):
-    kbench(tmp_path, "method=r_pegasos", "method.n_epochs=1", "dataset=digits", check=0)
+    run_here(tmp_path, "method=r_pegasos", "method.n_epochs=1", "dataset=digits", check=0)
     row = rows(tmp_path).iloc[0]
     curves = pd.read_parquet(tmp_path / "results" / "_curves")
     error = curves[curves["curve"] == "test_error"]

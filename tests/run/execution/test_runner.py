@@ -10,7 +10,7 @@ from collections import Counter
 
 import pandas as pd
 import pytest
-from harness import MISDEEDS, furnish, kbench, rows, start, wait_for, workers
+from harness import MISDEEDS, furnish, kbench, rows, run_here, start, wait_for, workers
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_every_misdeed_gets_its_status_and_the_sweep_goes_on(here):
 
 
 def test_a_row_holds_what_the_fit_said_and_the_command_that_reproduces_it(here):
-    kbench(here, "method=nothing", "method.seconds=0.2", "seed=3", "limits.wall_s=9", check=0)
+    run_here(here, "method=nothing", "method.seconds=0.2", "seed=3", "limits.wall_s=9", check=0)
     row = rows(here).iloc[0]
     said = set(shlex.split(row["command"]))
     assert {"dataset=digits", "limits.wall_s=9", "seed=3", "method.seconds=0.2"} <= said
@@ -61,7 +61,7 @@ def test_a_row_holds_what_the_fit_said_and_the_command_that_reproduces_it(here):
     assert json.loads(row["params"])["seconds"] == 0.2
     curves = pd.read_parquet(here / "results" / "_curves")
     assert set(curves["curve"]) == {"objective", "n_active"}
-    again = kbench(here, *shlex.split(row["command"])[1:], check=0)
+    again = run_here(here, *shlex.split(row["command"])[1:], check=0)
     assert "nothing to do; 1 done before" in again.stdout
 
 
@@ -94,10 +94,10 @@ def test_what_is_done_is_not_done_again_unless_asked(here):
 
 def test_merged_rows_count_as_done(here):
     command = ["-m", "method=nothing", "seed=0,1,2"]
-    kbench(here, *command, check=0)
-    kbench(here, "merge", check=0)
+    run_here(here, *command, check=0)
+    run_here(here, "merge", check=0)
     assert len(list((here / "results").glob("*.parquet"))) == 1
-    assert "nothing to do; 3 done before" in kbench(here, *command, check=0).stdout
+    assert "nothing to do; 3 done before" in run_here(here, *command, check=0).stdout
     assert len(rows(here)) == 3
 
 
