@@ -104,8 +104,10 @@ def test_recall_of_neighbours_is_high(n, k, sparse):
     assert ids.shape == (n, min(k, n))
     assert (ids == np.arange(n)[:, None]).any(axis=1).all()
     assert (np.diff(np.sort(ids, axis=1), axis=1) > 0).all()
-    true = NearestNeighbors(n_neighbors=min(k, n)).fit(X).kneighbors(X, return_distance=False)
-    hits = np.mean([np.isin(a, b).mean() for a, b in zip(ids, true, strict=True)])
+    some = slice(None, None, max(1, n // 500))
+    exact = NearestNeighbors(n_neighbors=min(k, n)).fit(X)
+    true = exact.kneighbors(X[some], return_distance=False)
+    hits = np.mean([np.isin(a, b).mean() for a, b in zip(ids[some], true, strict=True)])
     assert hits > (0.999 if n <= 4096 else 0.97)
 
 

@@ -367,7 +367,7 @@ def test_doctor_compiles_the_methods_that_are_named(tmp_path):
     assert re.search(r"^  norma +binary +compiled [\d.]+ s$", done.stdout, re.M)
     assert "ridge" not in done.stdout  # a class of scikit-learn
     assert re.search(r"^\d problems in \d+ s$", done.stdout, re.M)
-    done = kbench(tmp_path, "doctor", "--compile", "norme")
+    done = run_here(tmp_path, "doctor", "--compile", "norme")
     assert done.returncode == 2
     assert "nearest: norma" in done.stderr
 

@@ -1,5 +1,6 @@
 """Commands under whatever a shell, a daemon or a full disk makes of their streams and folders."""
 
+import functools
 import os
 import shutil
 import subprocess
@@ -122,13 +123,16 @@ print(*{name.partition(".")[0] for name in sys.modules})
 """
 
 
+@functools.cache
+def imported():
+    command = [sys.executable, "-P", "-c", STARTED]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.parametrize("command", [[str(KBENCH)], [sys.executable, "-P", "-m", "kbench"]])
 def test_no_module_of_the_working_directory_is_run(tmp_path, command):
     """Of every module that a command and its workers import."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", STARTED], capture_output=True, text=True, check=True
-    )
-    names = {name for name in done.stdout.split() if name.isidentifier()} - {"__main__"}
+    names = {name for name in imported().split() if name.isidentifier()} - {"__main__"}
     assert {"random", "numpy", "kbench", "select", "types", "hydra"} <= names
     for name in names:
         (tmp_path / f"{name}.py").write_text("open('EXECUTED', 'a').write(__name__ + ' ')")

@@ -50,6 +50,9 @@ SPECIFIC: dict[str, dict] = {
     "ASkotchRegressor": {"block_size": 64, "rank": 20},
     "SDDClassifier": {"max_iter": 300},
     "SDDRegressor": {"max_iter": 300},
+    # The search for a metric is that of TunedKernelRidge, and takes half of the seconds.
+    "TunedKernelSVC": {"metric": None},
+    "TunedKernelSVR": {"metric": None},
 }
 # They need extras, or are scikit-learn's trees.
 SKIPPED = {

@@ -56,7 +56,7 @@ def test_gradients_agree_with_finite_differences(kernel, n_outputs):
 
 def test_a_function_of_a_plane_recovers_the_plane():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(4000, 30))
+    X = rng.normal(size=(2000, 30))
     plane = np.linalg.qr(rng.normal(size=(30, 2)))[0]
     target = np.sin(X @ plane[:, 0]) + np.tanh(X @ plane[:, 1])
     metric = LearnedMetric("full", n_rounds=4, rank=2, random_state=0).fit(X, target)
@@ -66,7 +66,7 @@ def test_a_function_of_a_plane_recovers_the_plane():
 
 def test_a_linear_target_recovers_its_direction():
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(3000, 30))
+    X = rng.normal(size=(1500, 30))
     plane = np.linalg.qr(rng.normal(size=(30, 2)))[0]
     targets = X @ plane
     metric = LearnedMetric("full", n_rounds=5, rank=2, random_state=0).fit(X, targets)

@@ -244,7 +244,7 @@ def test_neighbours_of_another_search_are_used():
 
 
 def test_a_typed_value_wins_over_its_preset_and_limits_can_be_lifted():
-    X = points(1500)
+    X = points(800)
     by_preset = fit(X, preset="fast", leaf_size=64)
     for parameters, fewer in (({"sketch": 5}, True), ({"max_rank": 3}, True), ({}, False)):
         typed = fit(X, preset="fast", leaf_size=64, **parameters)

@@ -300,11 +300,11 @@ def test_probabilities_are_calibrated():
 
 
 def test_probabilities_of_several_classes():
-    X, y = load_digits(return_X_y=True)
-    machine = TunedKernelSVC(probability=True, random_state=0).fit(X[:600], y[:600])
-    P = machine.predict_proba(X[600:])
-    assert P.shape == (len(X) - 600, 10)
-    assert np.mean(P.argmax(axis=1) == y[600:]) > 0.9
+    X, y = load_digits(n_class=4, return_X_y=True)
+    machine = TunedKernelSVC(probability=True, random_state=0).fit(X[:200], y[:200])
+    P = machine.predict_proba(X[200:])
+    assert P.shape == (len(X) - 200, 4)
+    assert np.mean(P.argmax(axis=1) == y[200:]) > 0.95
 
 
 def test_a_learned_metric_is_kept_only_where_it_helps():

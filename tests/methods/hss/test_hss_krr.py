@@ -146,7 +146,7 @@ def test_invalid_parameters_are_named():
     X, y = points(100)
     with pytest.raises(ValueError, match=r"'alpha' parameter of HSSKernelRidge .* Got 0"):
         ridge(0.0).fit(X, y)
-    X, y = points()
+    X, y = points(300)
     rough = ridge(1e-6, gamma=2.0, leaf_size=16, preset="paper_table4", random_state=0)
     with pytest.raises(ValueError, match=r"not positive definite: .* a shift of .* is enough"):
         rough.fit(X, y)

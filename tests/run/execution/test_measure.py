@@ -1,6 +1,5 @@
 """Clocks, sizes and peaks of a run are what they say."""
 
-import multiprocessing
 import os
 import pickle
 import signal
@@ -21,10 +20,9 @@ from kbench.run.execution.worker import WARMUP_ROWS, _some_rows, _take
 from kbench.trace import Trace
 
 
-def spin(seconds):
-    end = time.process_time() + seconds
-    while time.process_time() < end:
-        pass
+def spinning(seconds):
+    code = f"import time\nwhile time.process_time() < {seconds}: pass"
+    return subprocess.Popen([sys.executable, "-c", code])
 
 
 def test_a_stopwatch_counts_wall_and_cpu_apart():
@@ -49,19 +47,15 @@ def test_a_stopwatch_counts_wall_and_cpu_apart():
 
 
 def test_a_stopwatch_counts_the_children_that_run_and_that_ran():
-    context = multiprocessing.get_context("spawn")
     with measure.Stopwatch() as watch:
-        ended = context.Process(target=spin, args=(0.3,))
-        ended.start()
-        ended.join()
+        spinning(0.3).wait()
     assert watch.cpu_s >= 0.3
-    running = context.Process(target=spin, args=(60.0,))
     with measure.Stopwatch() as watch:
-        running.start()
+        running = spinning(60.0)
         while processes.cpu_seconds([running.pid]) < 0.3:
             time.sleep(0.01)
     running.kill()
-    running.join()
+    running.wait()
     assert watch.cpu_s >= 0.25
 
 
@@ -146,11 +140,10 @@ def test_peak_memory_is_that_of_the_block():
 
 
 def test_a_process_has_the_descendants_that_it_started():
-    child = multiprocessing.get_context("spawn").Process(target=spin, args=(60.0,))
-    child.start()
+    child = spinning(60.0)
     assert child.pid in processes.descendants(os.getpid())
     child.kill()
-    child.join()
+    child.wait()
     assert child.pid not in processes.descendants(os.getpid())
 
 

@@ -412,7 +412,7 @@ def test_repeated_splits_are_the_runs_of_their_seeds_in_every_method():
 def test_folds_are_runs_whose_commands_repeat_them():
     found = plan("method=svc,knn", "dataset.split.folds=2", "dataset.split.repeats=2", "seed=0,1")
     assert len({run.key for run in found.runs}) == 2 * 2 * 2 * 2
-    for run in found.runs[:8]:
+    for run in found.runs[:3]:
         again = plan(*shlex.split(run.command)[1:])
         assert [one.key for one in again.runs] == [run.key]
     configs = {canonical(run.dataset_config["split"]) for run in found.runs}

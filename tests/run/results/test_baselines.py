@@ -92,10 +92,10 @@ def test_classifier_learns_digits(name, digits):
     _, cls, meta, parameters = read(name)
     assert meta["tasks"] == ["binary", "multiclass"]
     seed = {"random_state": 0} if "random_state" in defaults(cls) else {}
-    model = cls(**parameters, **seed).fit(X[:1200], y[:1200])
-    accuracy = score("multiclass", y[1200:], model.predict(X[1200:]))["accuracy"]
+    model = cls(**parameters, **seed).fit(X[:600], y[:600])
+    accuracy = score("multiclass", y[600:], model.predict(X[600:]))["accuracy"]
     if name == "dummy":
-        assert accuracy == np.mean(y[1200:] == np.bincount(y[:1200]).argmax())
+        assert accuracy == np.mean(y[600:] == np.bincount(y[:600]).argmax())
     else:
         assert accuracy > 0.85
 

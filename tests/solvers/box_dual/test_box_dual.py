@@ -387,11 +387,11 @@ def test_nested_subsets_compute_less_than_the_matrix():
 
 
 def test_a_wide_kernel_with_a_large_bound_converges():
-    X, y = problem(1500, 2, seed=5)[:2]
+    X, y = problem(700, 2, seed=5)[:2]
     kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.02), X)
     result = solve_box_dual(kernel, y, 1000.0)
     assert result.stop_reason == "tol"
-    K = kernel.astype(np.float64).block(np.arange(1500))
+    K = kernel.astype(np.float64).block(np.arange(700))
     gradient = y * (K @ (y * result.alpha)) - 1.0
     up, down = result.alpha < 1000.0, result.alpha > 0.0
     assert max(-gradient[up].min(), gradient[down].max()) <= 1e-3

@@ -59,7 +59,7 @@ def test_stored_powers_are_within_their_bound():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("gamma", "offset"), [(0.01, 0.0), (3.0, 0.0), (300.0, 0.0), (3.0, 1e3)])
 def test_rows_on_demand_are_within_their_bound(d, gamma, offset, dtype):
-    n = 70
+    n = 40
     X = np.random.default_rng(0).normal(size=(n, d)) / np.sqrt(d) + offset
     X = X.astype(dtype)
     rows = GaussianRows(X, gamma)
