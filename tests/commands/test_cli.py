@@ -155,12 +155,10 @@ def test_a_csv_needs_its_path_and_has_its_name(tmp_path):
     lines = ["a,b,y", *(f"{i % 7},{i % 5},{i % 2}" for i in range(60))]
     (tmp_path / "flowers.csv").write_text("\n".join(lines) + "\n")
     words = ["method=dummy", "dataset.path=flowers.csv", "dataset.source.columns.target=y"]
-    done = run_here(tmp_path, *words)
-    assert done.returncode == 0, done.stderr
+    done = run_here(tmp_path, *words, check=0)
     assert "dummy on flowers" in done.stderr + done.stdout
     assert "taken as the target" not in done.stderr
-    done = run_here(tmp_path, *words[:2])
-    assert done.returncode == 0, done.stderr
+    done = run_here(tmp_path, *words[:2], check=0)
     assert (
         "the last column, 'y', is taken as the target; "
         "dataset.source.columns.target=NAME chooses another"
@@ -240,13 +238,7 @@ def test_debug_shows_the_traceback(tmp_path):
     row = pd.read_parquet(tmp_path / "results").iloc[0]
     assert row["status"] == "error"
     assert "square" in row["message"]
-    done = subprocess.run(
-        [sys.executable, "-m", "kbench", "debug", row["key"][:10]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
+    done = run_here(tmp_path, "debug", row["key"][:10], check=1)
     assert "Traceback" in done.stderr
     assert "square" in done.stderr
 
@@ -259,13 +251,11 @@ def test_cfg_shows_the_composed_config_and_runs_nothing(tmp_path):
 
 
 def test_plan_runs_nothing(tmp_path):
-    done = run_here(tmp_path, "plan", "-m", "method=dummy,svc", "dataset=digits,ijcnn1", "seed=0,1")
-    assert done.returncode == 0
+    words = ["-m", "method=dummy,svc", "dataset=digits,ijcnn1", "seed=0,1"]
+    done = run_here(tmp_path, "plan", *words, check=0)
     assert "4 runs: 4 to run, 0 done" in done.stdout
     assert "data not at hand: ijcnn1" in done.stdout
-    flag_first = run_here(
-        tmp_path, "-m", "plan", "method=dummy,svc", "dataset=digits,ijcnn1", "seed=0,1"
-    )
+    flag_first = run_here(tmp_path, "-m", "plan", *words[1:])
     assert flag_first.stdout == done.stdout
     assert not (tmp_path / "results").exists()
     (shown,) = run_here(tmp_path, "plan", "method=svc", "show=runs").stdout.splitlines()
@@ -273,8 +263,7 @@ def test_plan_runs_nothing(tmp_path):
 
 
 def test_data_prepare_and_where(tmp_path):
-    done = run_here(tmp_path, "data", "prepare", "digits")
-    assert done.returncode == 0, done.stderr
+    done = run_here(tmp_path, "data", "prepare", "digits", check=0)
     assert "digits: ok" in done.stdout
     where = run_here(tmp_path, "data", "where", "ijcnn1").stdout
     assert "absent" in where

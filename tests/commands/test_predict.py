@@ -1,9 +1,6 @@
 """Kept models and `kbench predict`, as a user meets them."""
 
 import functools
-import os
-import subprocess
-import sys
 
 import harness
 import numpy as np
@@ -108,15 +105,8 @@ def test_a_model_that_the_format_does_not_hold_costs_no_measurement(tmp_path):
         "from sklearn.naive_bayes import GaussianNB\nclass Odd(GaussianNB): pass\n"
     )
     words = ["method=odd", "dataset=iris", "keep_model=true"]
-    environment = dict(os.environ) | {"PYTHONPATH": str(tmp_path)}
     for expected in ("1 ok", "nothing to do"):
-        done = subprocess.run(
-            [sys.executable, "-m", "kbench", *words],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        done = harness.kbench(tmp_path, *words, env={"PYTHONPATH": str(tmp_path)})
         assert expected in done.stdout, done.stderr
     (row,) = rows(tmp_path).itertuples()
     assert row.message.startswith("the model was not kept: model.estimator is of class odd.Odd")

@@ -2,13 +2,11 @@
 
 import csv
 import io
-import os
-import subprocess
-import sys
 from itertools import combinations
 
 import numpy as np
 import pytest
+from harness import run_here
 from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -22,23 +20,15 @@ from kbench.methods import ApproximateRidgeClassifier, KernelSVC
 METHODS = ["svc", "kernel_svc", "meka", "hist_gradient_boosting"]
 
 
-def kbench(here, *words):
-    limited = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "kbench", *words]
-    done = subprocess.run(command, cwd=here, env=limited, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
     here = tmp_path_factory.mktemp("five_by_two")
     splits = ["dataset.split.repeats=5", "dataset.split.folds=2"]
     asked = [f"method={','.join(METHODS)}", "dataset=digits,breast_cancer", *splits]
-    kbench(here, "-m", *asked, "use=none", "tag=five-by-two")
+    run_here(here, "-m", *asked, "use=none", "tag=five-by-two", check=0)
     words = ["report", "compare", f"method={','.join(METHODS)}", "tag=five-by-two"]
-    assert "paired over 10 splits" in kbench(here, *words)
-    found = csv.DictReader(io.StringIO(kbench(here, *words, "format=csv")))
+    assert "paired over 10 splits" in run_here(here, *words).stdout
+    found = csv.DictReader(io.StringIO(run_here(here, *words, "format=csv").stdout))
     return {(row["dataset"].split(" ")[0], row["a"], row["b"]): row for row in found}
 
 

@@ -69,7 +69,7 @@ def environment():
 
 def kbench(here, *words, check=None, env=None, timeout=120):
     done = subprocess.run(
-        [sys.executable, "-m", "kbench", *words],
+        [sys.executable, "-P", "-m", "kbench", *words],
         cwd=here,
         env=environment() | (env or {}),
         capture_output=True,

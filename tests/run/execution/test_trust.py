@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness import kbench
 
 from kbench.cli import main
 from kbench.commands.debugging import overrides_of
@@ -299,7 +300,4 @@ def test_a_long_folder_for_temporary_files_is_no_obstacle(tmp_path):
     """The path of a socket may have 107 bytes only."""
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
-    words = [sys.executable, "-m", "kbench", "method=dummy", "dataset=iris"]
-    environment = os.environ | {"TMPDIR": str(folder)}
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    kbench(tmp_path, "method=dummy", "dataset=iris", check=0, env={"TMPDIR": str(folder)})

@@ -4,10 +4,8 @@ the way from the command to row, report and tuned file."""
 import csv
 import io
 import json
-import os
-import subprocess
-import sys
 
+import harness
 import numpy as np
 import pandas as pd
 import pytest
@@ -174,10 +172,8 @@ def here(tmp_path):
 
 
 def kbench(here, *words, check=0):
-    one = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(here / "modules")}
-    command = [sys.executable, "-P", "-m", "kbench", *words]
-    done = subprocess.run(command, cwd=here, env=one, capture_output=True, text=True, timeout=200)
-    assert done.returncode == check, done.stderr
+    modules = {"PYTHONPATH": str(here / "modules")}
+    done = harness.kbench(here, *words, check=check, env=modules)
     return done.stdout, done.stderr
 
 
