@@ -76,11 +76,15 @@ OF_OTHER_KINDS = re.compile(
 )
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if not OF_OTHER_KINDS.match(key)])
-def test_every_key_of_a_file_of_the_user_s_is_set_without_a_plus(key):
+@pytest.fixture(scope="module")
+def keys_of_a_file():
     with composer() as hydra:
-        config = flatten(hydra.compose(["method=svc", "dataset=file"])["dataset"])
-    assert key in config
+        return flatten(hydra.compose(["method=svc", "dataset=file"])["dataset"])
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if not OF_OTHER_KINDS.match(key)])
+def test_every_key_of_a_file_of_the_user_s_is_set_without_a_plus(key, keys_of_a_file):
+    assert key in keys_of_a_file
 
 
 NAMED = re.compile(r"(?<![\w.])dataset((?:\.[a-z_A-Z]+)+)=")

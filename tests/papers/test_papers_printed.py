@@ -1,5 +1,6 @@
 """The papers' printed numbers add up, and every one of them has a place in a layout."""
 
+import functools
 import re
 
 import pytest
@@ -97,6 +98,7 @@ def configured(group, name):
     return load_yaml(path) if path.exists() else None
 
 
+@functools.cache
 def load_yaml(path):
     import yaml
 
