@@ -1,11 +1,11 @@
 """The wheel alone, unpacked beside nothing: it carries its configs and works in an empty folder."""
 
-import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import harness
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -29,14 +29,7 @@ def site(tmp_path_factory):
 
 
 def kbench(site, here, *words):
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "kbench", *words],
-        cwd=here,
-        env=os.environ | {"PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return harness.kbench(here, *words, env={"PYTHONPATH": str(site)})
 
 
 def test_the_wheel_holds_code_and_configs_and_nothing_else(site):

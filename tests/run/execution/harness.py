@@ -83,10 +83,7 @@ def kbench(here, *words, check=None, env=None, timeout=120):
 
 
 def run_here(here, *words, check=None):
-    """What `kbench` does, in this process: its imports and its fork server serve many tests.
-
-    Tests of streams, signals, limits, imports and the environment start a process of their own.
-    """
+    """What `kbench` does, in this process, whose imports and fork server serve many tests."""
     preloading_sandbox(["kbench.methods.exact.kernel_svc:KernelSVC"])
     out, err = io.StringIO(), io.StringIO()
     with (
