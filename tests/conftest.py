@@ -18,10 +18,10 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 from kbench.data.formats import guarded  # noqa: E402
 
-# What lands a change must not depend on luck: new examples are for the developer's machine.
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
-if os.environ.get("CI"):
-    hypothesis.settings.load_profile("ci")
+# What lands a change must not depend on luck: new examples are for the developer's machine, and no
+# test depends on seconds.
+hypothesis.settings.register_profile("default", derandomize="CI" in os.environ, deadline=None)
+hypothesis.settings.load_profile("default")
 
 PLUGIN = Path(__file__).parent / "example_plugin"
 # A lone text in place of a list would match by its letters.

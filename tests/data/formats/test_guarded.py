@@ -71,7 +71,7 @@ def in_form(X, form):
     return getattr(scipy.sparse, f"{form}_matrix")(X.astype(np.float64))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(tables(), st.sampled_from(FORMS), st.sampled_from(["mat", "npz", "npy"]), st.booleans())
 def test_arrays_of_every_form_come_back_as_they_were_written(
     tmp_path_factory, X, form, name, column
