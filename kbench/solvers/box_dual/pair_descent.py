@@ -28,7 +28,7 @@ from kbench.solvers.box_dual.float_order import (
 
 # Least curvature in units of K_ii + K_jj, for points that coincide: 16 eps of float32, and 4,000
 # eps of float64, whose values of inner products lose digits by cancellation.
-_FLAT, _FLAT_IN_FLOAT64 = 1e-6, 1e-12
+FLAT, FLAT_IN_FLOAT64 = 1e-6, 1e-12
 # A distance to a bound below this fraction of the coefficient (before the step or at the bound) is
 # a rounding error of float64 and counts as 0: a point that it kept from its bound would violate for
 # ever. It must not be relative to u - l, which may be 1e15 times the coefficients.
@@ -83,7 +83,7 @@ def _steps(
     q = v.shape[0]
     number, integer = K.dtype.type, gain_bits.dtype.type
     nothing, two, half = number(0), number(2), number(0.5)
-    flattest = _FLAT if gain_bits.itemsize == 4 else _FLAT_IN_FLOAT64
+    flattest = FLAT if gain_bits.itemsize == 4 else FLAT_IN_FLOAT64
     flat = number(flattest)
     d = diagonal.astype(K.dtype)
     grow, fall, lift, drop = ends[0], ends[1], ends[2], ends[3]
@@ -121,18 +121,8 @@ def _steps(
             break
         total = diagonal[i] + diagonal[j]
         h = max(total - 2.0 * row_i[j], flattest * total)
-        x_i, x_j = beta[i], beta[j]
-        up, down = distances(x_i, lower[i], upper[i])[0], distances(x_j, lower[j], upper[j])[1]
-        move = min(min((highest - (v[j] + drop[j])) / h, up), down)
-        # Exactly the bound or 0, not a rounded sum: whether a point is there is tested by equality.
-        # Where one of the two is moved onto its end, the other moves as far.
-        if up - move <= _ROUNDING * max(abs(x_i), move):
-            move = up
-        ends_j = down - move <= _ROUNDING * max(abs(x_j), move)
-        if ends_j and down <= up:
-            move = down
-        beta[i] = (0.0 if x_i < 0.0 else upper[i]) if move == up else x_i + move
-        beta[j] = (0.0 if x_j > 0.0 else lower[j]) if ends_j else x_j - move
+        way = highest - (v[j] + drop[j])
+        move = move_pair(beta, i, j, way, h, np.inf, lower, upper)
         grow[i], fall[i], lift[i], drop[i] = _ends(beta[i], lower[i], upper[i], epsilon)
         grow[j], fall[j], lift[j], drop[j] = _ends(beta[j], lower[j], upper[j], epsilon)
         row_j, t = K[j], number(move)
@@ -145,6 +135,27 @@ def _steps(
             lowest_key = min(lowest_key, ordered(bits_of(e_k + drop[k]), gain_bits))
         step += 1
     return step
+
+
+@njit(nogil=True, inline="always")
+def move_pair(beta, i, j, way, h, limit, lower, upper):
+    """Move way / h, `limit` at most, from beta[j] to beta[i], as far as both can go; return how far.
+
+    Where a coefficient meets its end, it is exactly the bound or 0, not a rounded sum: whether a
+    point is there is tested by equality. Where one of the two is moved onto its end, the other
+    moves as far.
+    """
+    x_i, x_j = beta[i], beta[j]
+    up, down = distances(x_i, lower[i], upper[i])[0], distances(x_j, lower[j], upper[j])[1]
+    move = min(min(min(way / h, up), down), limit)
+    if up - move <= _ROUNDING * max(abs(x_i), move):
+        move = up
+    ends_j = down - move <= _ROUNDING * max(abs(x_j), move)
+    if ends_j and down <= up:
+        move = down
+    beta[i] = (0.0 if x_i < 0.0 else upper[i]) if move == up else x_i + move
+    beta[j] = (0.0 if x_j > 0.0 else lower[j]) if ends_j else x_j - move
+    return move
 
 
 @njit(nogil=True, inline="always")

@@ -9,6 +9,7 @@ Storing all rows takes 1.6 times as long on w8a and 1.5 times on a9a (`scripts/a
 `recompute_rows`).
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ _SQUARE, _COPYING_NS = 512, 1.5
 # the number of threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 0.2
 _NANOSECONDS_SCATTERED = 1.0
+# Nanoseconds for storing and rereading a kernel value. Rows are stored from the use on at which
+# computing them that often would have taken longer (`scripts/ablate_svm.py`, `recompute_rows`).
+_STORING_NS = 1.8
 
 
 class RowCache:
@@ -189,6 +193,12 @@ class RowCache:
             points = self._kernel.points(self.columns[first:])
             self._gathered = (first, len(self.columns)), points
         return self._gathered[1]
+
+
+def min_uses(kernel: KernelMatrix) -> int:
+    """Return from which use on a row of K is worth storing; 1 where the cost is unknown (inf)."""
+    nanoseconds = kernel.nanoseconds
+    return NEVER if nanoseconds < 1.0 else max(1, math.ceil(_STORING_NS / nanoseconds))
 
 
 def product_of_rows(K: np.ndarray, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:

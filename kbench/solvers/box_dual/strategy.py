@@ -27,14 +27,11 @@ from kbench.solvers.box_dual.iterate import Iterate, Subproblem
 from kbench.solvers.box_dual.nested_subsets import NestedSubsets
 from kbench.solvers.box_dual.options import SolverOptions
 from kbench.solvers.box_dual.refinement import refine
-from kbench.solvers.box_dual.row_cache import NEVER, RowCache
+from kbench.solvers.box_dual.row_cache import NEVER, RowCache, min_uses
 
 # Problems of at most this many points are solved in float64 from the start: a float32 solve and its
 # float64 verification would take as long.
 _FLOAT64_POINTS = 1024
-# Nanoseconds for storing and rereading a kernel value. Rows are stored from the use on at which
-# computing them that often would have taken longer (`scripts/ablate_svm.py`, `recompute_rows`).
-_STORING_NS = 1.8
 # Solves aim at this fraction of the tolerance, so that the float64 violation, which differs by
 # rounding, is rarely above the tolerance.
 _TARGET = 0.9
@@ -56,8 +53,8 @@ class Strategy:
     def solver(self, iterate: Iterate) -> NestedSubsets:
         """Return a solver of one problem, with a row cache where storing rows pays."""
         kernel, options = iterate.kernel, self.options
-        min_uses = _min_uses(kernel) if options.recompute_rows else 1
-        rows = RowCache(kernel, self.cache_mb, min_uses)
+        uses = min_uses(kernel) if options.recompute_rows else 1
+        rows = RowCache(kernel, self.cache_mb, uses)
         all_in_S = (
             not (self.shrinking and options.nested_subsets)
             or len(kernel) <= options.few_points
@@ -206,9 +203,3 @@ def _find_intercept(
         subproblem.write_back()
     whole.intercept = iterates[0].intercept
     whole.subtract(h)
-
-
-def _min_uses(kernel: KernelMatrix) -> int:
-    """Return from which use on a row of K is worth storing; 1 where the cost is unknown (inf)."""
-    nanoseconds = kernel.nanoseconds
-    return NEVER if nanoseconds < 1.0 else max(1, math.ceil(_STORING_NS / nanoseconds))

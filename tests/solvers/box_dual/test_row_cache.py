@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.solvers.box_dual.row_cache import NEVER, RowCache
-from kbench.solvers.box_dual.strategy import _min_uses
+from kbench.solvers.box_dual.row_cache import NEVER, RowCache, min_uses
 
 
 @given(seed=st.integers(0, 1000), slots=st.integers(0, 60), min_uses=st.integers(1, 4))
@@ -78,6 +77,6 @@ def test_rows_of_unknown_or_high_cost_are_stored_at_their_first_use(kernel, d, e
     X = np.random.default_rng(0).normal(size=(50, d))
     X = X @ X.T if kernel == "precomputed" else X
     matrix = KernelMatrix(make_kernel(kernel, X, gamma=0.5), X)
-    assert _min_uses(matrix) == expected
-    whole = RowCache(matrix, 1.0, _min_uses(matrix)).holds_whole_rows
+    assert min_uses(matrix) == expected
+    whole = RowCache(matrix, 1.0, min_uses(matrix)).holds_whole_rows
     assert whole == (expected == 1)

@@ -1,0 +1,418 @@
+"""Duals of support vector machines with the parameter nu.
+
+    min_b  1/2 b'Kb - z'b,   l <= b <= u,   1'b = 0,   |b|_1 = t or <= t,        e = z - Kb
+
+nu-classification has z = 0, bounds [0, w_i] and [-w_i, 0] of the two classes and |b|_1 = t, so that
+the coefficients of each class sum to t / 2; nu-regression has the targets z, bounds of both signs
+and |b|_1 <= t. The multiplier of 1'b is the intercept c, that of |b|_1 is epsilon: of a regression
+half the width of the tube, of a classifier minus the margin. Points that are free have
+e = c + epsilon above 0 and e = c - epsilon below.
+
+    t <- 0 (regression) or the points with the lowest margins of a quarter's solution (classifier)
+    repeat
+      W = newer half of the last W + the worst violators of each side
+      descend on b_W with K_WW                                              `side_steps`
+      e <- e - K[:, moved] (change of b)
+      if more points are free than fit into half of W: twice as many in W, or all
+    until the violation is below tol, then e = z - Kb in float64, and on from there
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from kbench.intrinsics.products import matmul
+from kbench.kernels import KernelMatrix
+from kbench.solvers.box_dual.block_descent import largest
+from kbench.solvers.box_dual.iterate import MINUS_INFINITY, PATIENCE, Budget, free_points
+from kbench.solvers.box_dual.row_cache import RowCache, min_uses, product_of_rows
+from kbench.solvers.nu_dual.side_steps import side_steps
+from kbench.trace import Trace
+
+# Points of the first working sets. A larger one takes longer steps and fewer products with e.
+_WORKING_SET = 1024
+# Problems of at most this many points are one working set, in float64.
+_FLOAT64_POINTS = 1024
+# Growth of the nested subsets on whose solutions a classifier starts.
+_GROWTH = 4
+# A subset is solved until its violation is below this part of that at its start.
+_LOOSE = 0.01
+# As in `block_descent`: a working set is left at this part of the violation, or of the target.
+_INNER_RELATIVE, _INNER_TARGET = 0.03, 0.75
+_STEPS_PER_POINT = 20
+# Multiplications of the steps between two looks at the clock where the working set holds all
+# points: about 0.2 s.
+_WORK_OF_A_CALL = 2.0e8
+# Steps aim at this part of the tolerance: the violation in float64 differs by rounding.
+_TARGET = 0.9
+# Residuals are recomputed in float64 at most so often without halving the violation, once the
+# kernel values of the steps are float64, too.
+_MAX_ROUNDS = 30
+# Steps are taken in float64 where float32 residuals of this many units in the last place would
+# exceed the violation to reach.
+_ROUNDED = 64.0
+
+
+@dataclass(frozen=True)
+class NuDualResult:
+    """Solution of the dual and how it was reached.
+
+    Attributes
+    ----------
+    coef : (n,) float64
+        b.
+    intercept, epsilon : float
+        c and epsilon, means over free points where there are any.
+    objective : float
+        1/2 b'Kb - z'b.
+    violation : float
+        The largest violation of the four kinds of steps of `side_steps`, from float64 kernel
+        values: LIBSVM's criterion.
+    duality_gap : float
+        Primal minus dual objective, at least 0.
+    n_iter : int
+        Steps of two coordinates.
+    stop_reason : {"tol", "max_iter", "max_time", "precision"}
+    """
+
+    coef: np.ndarray
+    intercept: float
+    epsilon: float
+    objective: float
+    violation: float
+    duality_gap: float
+    n_iter: int
+    stop_reason: str
+
+
+def solve_nu_dual(
+    kernel: KernelMatrix,
+    z: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    norm: float,
+    *,
+    tol: float = 1e-3,
+    cache_mb: float = 1000.0,
+    max_iter: int = -1,
+    max_time: float | None = None,
+    shrinking: bool = True,
+    random_state: Any = 0,
+    trace: Trace | None = None,
+) -> NuDualResult:
+    """Solve the dual to a violation of at most `tol`.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix of n points
+        Its dtype is the precision of the steps of more than 1,024 points.
+    z, lower, upper : (n,) float64
+    norm : float
+        t. If one of the bounds of each point is 0, the upper bounds must sum to t / 2 at least, and
+        so must the lower ones; |b|_1 = t. Otherwise |b|_1 <= t.
+    tol : float
+        Violation to reach, in units of e.
+    cache_mb : float
+        MB that kernel values may take.
+    max_iter : int
+        Limit on steps; -1 is none.
+    max_time : float, optional
+        Limit in seconds, checked between working sets.
+    shrinking : bool
+        Whether a classifier starts from the solutions of subsets.
+    random_state : int or RandomState
+        Of the subsets.
+    trace : Trace, optional
+        Receives alpha = |b|, objective, violation and n_support after each working set.
+
+    Returns
+    -------
+    NuDualResult
+        If a limit was reached, b is feasible.
+
+    Notes
+    -----
+    Each working set of q points costs n q kernel values, of which `cache_mb` holds some, and O(q) a
+    step; where half of the points are free, and n^2 values fit into `cache_mb`, it holds all.
+    """
+    budget = Budget(
+        math.inf if max_iter < 0 else max_iter, max_time, Trace() if trace is None else trace
+    )
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    problem = _Problem(kernel, z, lower, upper, norm)
+    descent = _Descent(problem, budget, cache_mb)
+    descent.start(rng if shrinking else None)
+    violation, reason = descent.solve_exactly(tol)
+    return descent.result(violation, reason)
+
+
+class _Problem(NamedTuple):
+    kernel: KernelMatrix
+    z: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    norm: float
+
+    @property
+    def has_fixed_norm(self) -> bool:
+        """Whether no coefficient can change its sign, so that |b|_1 is a sum of them."""
+        return not ((self.lower < 0.0) & (self.upper > 0.0)).any()
+
+    def of(self, rows: np.ndarray) -> "_Problem":
+        """The problem of some points, with the part of t that their bounds are of all bounds."""
+        lower, upper = self.lower[rows], self.upper[rows]
+        part = (upper - lower).sum() / (self.upper - self.lower).sum()
+        norm = min(self.norm * part, 2.0 * upper.sum(), -2.0 * lower.sum())
+        return _Problem(self.kernel.take(rows), self.z[rows], lower, upper, float(norm))
+
+
+class _Ends(NamedTuple):
+    """The four maxima of `side_steps`, and the points that they are over."""
+
+    points: tuple[np.ndarray, ...]  # which can go up, down above 0, and up, down below 0
+    values: tuple[float, ...]  # max e, min e, max e, min e; infinite where there is no such point
+
+    @property
+    def middles(self) -> tuple[float, float]:
+        """The middles of the extremes above and below 0; one of them where there is no other."""
+        high_above, low_above, high_below, low_below = self.values
+        return _middle(low_above, high_above), _middle(low_below, high_below)
+
+
+def _middle(low: float, high: float) -> float:
+    ends = [value for value in (low, high) if math.isfinite(value)]
+    return sum(ends) / len(ends) if ends else 0.0
+
+
+class _Descent:
+    """A feasible point of a problem, its residual, and how it gets better."""
+
+    def __init__(self, problem: _Problem, budget: Budget, cache_mb: float) -> None:
+        n = len(problem.z)
+        if n <= _FLOAT64_POINTS:
+            problem = problem._replace(kernel=problem.kernel.astype(np.float64))
+        self.problem, self.budget, self._cache_mb = problem, budget, cache_mb
+        self.beta, self.e = np.zeros(n), problem.z.copy()
+        self.slack = -1.0 if problem.has_fixed_norm else problem.norm
+        diagonal = problem.kernel.diagonal()
+        self._diagonal = np.maximum(diagonal, max(1e-12 * np.abs(diagonal).max(), 1e-30))
+        self._use(problem.kernel)
+
+    def _use(self, kernel: KernelMatrix) -> None:
+        """Take steps with the values of this matrix."""
+        self._kernel, self._matrix = kernel, np.empty((0, 0), kernel.dtype)
+        self._rows: RowCache | None = None
+        # A matrix of all points may take as much memory as the rows.
+        half = 0.5e6 * self._cache_mb
+        self._size_limit = max(_WORKING_SET, math.isqrt(int(half / kernel.dtype.itemsize)))
+
+    def start(self, rng: np.random.Generator | None) -> None:
+        """Find a feasible point; with `rng`, by the solution of a quarter of the points."""
+        problem, n = self.problem, len(self.beta)
+        if not problem.has_fixed_norm:
+            return
+        margin = np.zeros(n)
+        if rng is not None and n > _GROWTH * _WORKING_SET:
+            rows = np.sort(rng.choice(n, n // _GROWTH, replace=False))
+            part = _Descent(problem.of(rows), self.budget, self._cache_mb)
+            part.start(rng)
+            part.solve(_LOOSE * part.violation)
+            support = np.flatnonzero(part.beta)
+            margin = -self._kernel.product(rows[support], part.beta[support])
+        self.beta = _first(-margin, problem.upper, 0.5 * problem.norm)
+        self.beta -= _first(margin, -problem.lower, 0.5 * problem.norm)
+        moved = np.flatnonzero(self.beta)
+        self.e -= self._kernel.product(moved, self.beta[moved])
+
+    def ends(self) -> _Ends:
+        b, e, lower, upper = self.beta, self.e, self.problem.lower, self.problem.upper
+        can_grow, can_fall = b < upper, b > lower
+        points = (can_grow & (b >= 0.0), b > 0.0, b < 0.0, can_fall & (b <= 0.0))
+        values = (
+            e[points[0]].max(initial=-np.inf),
+            e[points[1]].min(initial=np.inf),
+            e[points[2]].max(initial=-np.inf),
+            e[points[3]].min(initial=np.inf),
+        )
+        return _Ends(points, tuple(float(value) for value in values))
+
+    def violation_of(self, ends: _Ends) -> float:
+        high_above, low_above, high_below, low_below = ends.values
+        kinds = [0.0, high_above - low_above, high_below - low_below]
+        if self.slack >= 0.0:
+            kinds.append(high_below - low_above)
+        if self.slack > 0.0:
+            kinds.append(high_above - low_below)
+        return max(kinds)
+
+    @property
+    def violation(self) -> float:
+        return self.violation_of(self.ends())
+
+    def solve_exactly(self, tol: float) -> tuple[float, str]:
+        """Lower the violation to `tol` by float64 residuals; returns it, and the reason to stop."""
+        kernel, previous = self.problem.kernel.astype(np.float64), math.inf
+        for _ in range(_MAX_ROUNDS):
+            self.solve(_TARGET * tol)
+            support = np.flatnonzero(self.beta)
+            self.e = self.problem.z - kernel.product(support, self.beta[support])
+            violation = self.violation
+            if violation <= tol:
+                return violation, "tol"
+            if limit := self.budget.exhausted():
+                return violation, limit
+            if violation > 0.5 * previous:
+                if self._kernel.dtype == np.float64:
+                    break
+                self._use(kernel)
+            previous = violation
+        return violation, "precision"
+
+    def solve(self, target: float) -> None:
+        """Lower the violation to `target`, or until a limit or rounding prevents it."""
+        problem, budget = self.problem, self.budget
+        n, lower, upper = len(self.beta), problem.lower, problem.upper
+        size = min(n, max(_WORKING_SET, len(self._matrix)))
+        recent = np.empty(0, np.intp)
+        lowest, stalled = math.inf, 0
+        while True:
+            ends = self.ends()
+            violation = self.violation_of(ends)
+            self._report(violation)
+            if violation <= target or budget.exhausted():
+                return
+            lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
+            if stalled > PATIENCE:
+                return
+            n_free = int(np.count_nonzero(free_points(self.beta, lower, upper)))
+            if 2 * n_free > size:
+                size = 2 * max(size, n_free)
+                size = n if 4 * size > 3 * n else size
+                size = min(size, self._size_limit)
+            W, recent = self._working_set(ends, recent, size)
+            whole = len(W) == n
+            stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
+            if not self._descend(W, stop, whole=whole):
+                return
+
+    def _working_set(
+        self, ends: _Ends, recent: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The next working set, and its points that were not in the last one."""
+        n = len(self.beta)
+        if n <= size:
+            return np.arange(n), recent
+        recent = recent[: size // 2]
+        taken = np.zeros(n, bool)
+        taken[recent] = True
+        new = []
+        for can_move, sign in zip(ends.points, (1.0, -1.0, 1.0, -1.0), strict=True):
+            candidates = can_move & ~taken
+            most = min((size - len(recent)) // 4, int(np.count_nonzero(candidates)))
+            if most:
+                worst = largest(np.where(candidates, sign * self.e, MINUS_INFINITY), most)
+                taken[worst] = True
+                new.append(worst)
+        added = np.concatenate(new) if new else recent[:0]
+        return np.concatenate([recent, added]), added
+
+    def _descend(self, W: np.ndarray, stop: float, *, whole: bool) -> int:
+        """Take steps on the working set; returns how many."""
+        problem, budget, before = self.problem, self.budget, self.beta[W]
+        e, centre = self.e[W], sum(self.ends().middles) / 2.0
+        K = self._gram(W, whole=whole)
+        e -= centre
+        resolution = float(np.finfo(np.float32).eps) * float(np.abs(e).max())
+        if K.dtype == np.float32 and _ROUNDED * resolution > stop:
+            K = K.astype(np.float64)
+        most = _WORK_OF_A_CALL / len(W) if whole else _STEPS_PER_POINT * len(W)
+        beta = before.copy()
+        steps, self.slack = side_steps(
+            K,
+            beta,
+            e,
+            problem.lower[W],
+            problem.upper[W],
+            self._diagonal[W],
+            self.slack,
+            stop,
+            int(min(most, budget.max_iter - budget.n_iter)),
+        )
+        budget.spend(steps)
+        moved = np.flatnonzero(beta != before)
+        change = (beta - before)[moved]
+        self.beta[W] = beta
+        if whole:
+            self.e -= product_of_rows(K, moved, change)
+        elif len(moved):
+            self.e -= self._row_cache().product(W[moved], change)
+        return steps
+
+    def _gram(self, W: np.ndarray, *, whole: bool) -> np.ndarray:
+        if len(self._matrix) == len(W) and whole:
+            return self._matrix
+        K = self._kernel.block(W, self._kernel.points(W))
+        if whole:
+            self._matrix, self._rows = K, None
+        return K
+
+    def _row_cache(self) -> RowCache:
+        if self._rows is None:
+            n = len(self.beta)
+            self._rows = RowCache(self._kernel, 0.5 * self._cache_mb, min_uses(self._kernel))
+            self._rows.lay_out(np.arange(n), n)
+        return self._rows
+
+    def _report(self, violation: float) -> None:
+        if self.budget.trace.active:
+            self.budget.trace(
+                alpha=np.abs(self.beta),
+                objective=self.objective,
+                violation=violation,
+                n_support=int(np.count_nonzero(self.beta)),
+            )
+
+    @property
+    def objective(self) -> float:
+        return -0.5 * float(matmul(self.beta, self.problem.z + self.e))
+
+    def result(self, violation: float, reason: str) -> NuDualResult:
+        """The multipliers and what else describes the point, whose residual is exact."""
+        problem, b, e = self.problem, self.beta, self.e
+        free = free_points(b, problem.lower, problem.upper)
+        sides = [
+            float(e[free & side].mean()) if (free & side).any() else middle
+            for side, middle in zip((b > 0.0, b < 0.0), self.ends().middles, strict=True)
+        ]
+        intercept, epsilon = 0.5 * (sides[0] + sides[1]), 0.5 * (sides[0] - sides[1])
+        if self.slack >= 0.0:
+            epsilon = max(epsilon, 0.0)
+        # The best that each coefficient could gain at these multipliers, at one of its ends or 0.
+        s = e - intercept
+        best = np.maximum(problem.upper * (s - epsilon), problem.lower * (s + epsilon))
+        gain = np.maximum(best, 0.0) - b * s + epsilon * np.abs(b)
+        gap = float(gain.sum()) + epsilon * max(self.slack, 0.0)
+        return NuDualResult(
+            coef=b,
+            intercept=intercept,
+            epsilon=epsilon,
+            objective=self.objective,
+            violation=violation,
+            duality_gap=gap,
+            n_iter=self.budget.n_iter,
+            stop_reason=reason,
+        )
+
+
+def _first(order: np.ndarray, room: np.ndarray, total: float) -> np.ndarray:
+    """Fill up to `room` : (n,) those with the largest `order` until the sum is `total`; (n,)."""
+    largest_first = np.argsort(-order, kind="stable")
+    sorted_room = room[largest_first]
+    filled = np.empty(len(room))
+    filled[largest_first] = np.clip(
+        total - (np.cumsum(sorted_room) - sorted_room), 0.0, sorted_room
+    )
+    return filled
