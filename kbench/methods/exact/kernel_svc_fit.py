@@ -30,6 +30,11 @@ class LastFit(NamedTuple):
     coef: np.ndarray  # as Solution.coef
     results: list[BoxDualResult] | None  # of all problems, if the large engine solved them
 
+    @classmethod
+    def of(cls, data: "Data", solution: "Solution") -> "LastFit":
+        """What a fit leaves."""
+        return cls(data.kernel, data.rows_key, data.labels, data.C, solution.coef, solution.results)
+
     def scaled(self, C: np.ndarray) -> np.ndarray:
         """Coefficients times the ratio of the bounds C : (n,) to those of this fit, within C."""
         return np.clip(self.coef * float(C.max() / self.C.max()), -C, C)
@@ -68,6 +73,7 @@ class Data:
     def __init__(self, X: Any, labels: np.ndarray, C: np.ndarray, kernel: Kernel) -> None:
         self.X, self.labels, self.C, self.kernel = X, labels, C, kernel
         self.order = np.argsort(labels, kind="stable")
+        self.rows_key = ""  # hash of X, where the next fit may begin at this one
 
     def dual(self, y: np.ndarray) -> Dual:
         """The binary problem of signs y : (n,), 0 for rows that are not in it."""

@@ -1,16 +1,17 @@
 """The binary problems of `KernelSVC`, each solved by the engine that is faster for it."""
 
 import functools
-import itertools
 from typing import Any, ClassVar
 
+import joblib
 import numpy as np
 
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
-from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems
-from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
+from kbench.methods.base.box_svc import Problem, Start, solve_problems
+from kbench.methods.exact.callable_kernel import WholeRowsKernel
+from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.interior import Interior
 from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
 from kbench.solvers import BoxDualResult
@@ -18,31 +19,22 @@ from kbench.solvers.small import Limits, is_small, solve_each, solve_pairs
 from kbench.trace import Deadline, Trace
 
 
-class SolvesPairs(TakesAnyRows, BoxSVC):
+class SolvesPairs(ExactSVC):
     """Base of `KernelSVC`, whose parameters it reads."""
 
-    multi_class: str
-    fit_intercept: bool
-    cache_size: float
     split: bool
-    warm_start: bool
 
     # Whether the kernel's explicit map may replace the engines that begin at `_start`.
     _may_use_map: ClassVar[bool] = True
 
-    @property
-    def _takes_pairs(self) -> bool:
-        """Whether there are several classes, taken by pairs."""
-        return self.multi_class == "ovo" and len(self.classes_) > 2
+    def _data(self, X: Any, index: np.ndarray, C: np.ndarray) -> Data:
+        data = super()._data(X, index, C)
+        if self.warm_start:
+            data.rows_key = joblib.hash(X)
+        return data
 
-    @property
-    def _pairs(self) -> list[tuple[int, int]]:
-        return list(itertools.combinations(range(len(self.classes_)), 2))
-
-    def _signs(self, index: np.ndarray) -> np.ndarray:
-        if not self._takes_pairs:
-            return super()._signs(index)
-        return np.column_stack([1.0 * (index == a) - 1.0 * (index == b) for a, b in self._pairs])
+    def _keep(self, data: Data, solution: Solution) -> None:
+        self._last = LastFit.of(data, solution) if self.warm_start else None
 
     def _solver_options(self) -> dict[str, Any]:
         return {
@@ -53,16 +45,9 @@ class SolvesPairs(TakesAnyRows, BoxSVC):
         }
 
     def _solve(
-        self, data: Data, key: str, deadline: Deadline, trace: Trace
+        self, data: Data, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
-        """Solve all problems, each by the engine that is faster for it.
-
-        Returns
-        -------
-        solution : Solution
-        matrix : KernelMatrix or None
-            Of the large engine, if it solved any problem.
-        """
+        """Solve all problems, each by the engine that is faster for it."""
         (n,), k = data.labels.shape, len(self.classes_)
         m = k * (k - 1) // 2 if self._takes_pairs else 1 if k == 2 else k
         solution = Solution(m, np.zeros((k - 1 if self._takes_pairs else m, n)))
@@ -86,7 +71,7 @@ class SolvesPairs(TakesAnyRows, BoxSVC):
             return solution, None
         matrix = data.matrix(self.dtype)
         problem = Problem(data.X, matrix, self._signs(data.labels), data.C, data.labels)
-        start = self._start(problem, last, key)
+        start = self._start(problem, last, data.rows_key)
 
         def solve(p: int, max_iter: int) -> BoxDualResult:
             return solve_problems(

@@ -48,8 +48,6 @@ class LinearInChunks(SolvesPairs):
     the hyperplanes: support vectors are not kept.
     """
 
-    _normals: np.ndarray | None = None
-
     @property
     def accepts_chunks(self) -> bool:
         """Whether `fit` takes `ChunkedRows` with these parameters."""

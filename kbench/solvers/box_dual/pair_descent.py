@@ -139,7 +139,7 @@ def _steps(
 
 @njit(nogil=True, inline="always")
 def move_pair(beta, i, j, way, h, limit, lower, upper):
-    """Move way / h, `limit` at most, from beta[j] to beta[i], as far as both can go; return how far.
+    """Move way / h, at most `limit`, from beta[j] to beta[i] as far as both can go; return how far.
 
     Where a coefficient meets its end, it is exactly the bound or 0, not a rounded sum: whether a
     point is there is tested by equality. Where one of the two is moved onto its end, the other

@@ -12,14 +12,12 @@ The last line takes few steps, because every group is nearly optimal for the sam
 """
 
 import functools
-import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.kernels import KernelMatrix
 from kbench.kernels.threads import run_tasks
 from kbench.solvers.box_dual.block_descent import BlockDescent
 from kbench.solvers.box_dual.grouped_matrix import GroupedMatrix
