@@ -37,6 +37,8 @@ _MODULES = {
     "HSSKernelRidge": "kbench.methods.hss.hss_krr",
     "KernelRidge": "kbench.methods.exact.kernel_ridge",
     "KernelRidgeClassifier": "kbench.methods.exact.kernel_ridge",
+    "KernelNuSVC": "kbench.methods.exact.kernel_nu_svc",
+    "KernelNuSVR": "kbench.methods.exact.kernel_nu_svr",
     "KernelOneClassSVM": "kbench.methods.exact.kernel_one_class",
     "KernelQuantileRegressor": "kbench.methods.exact.kernel_quantile",
     "KernelSDCA": "kbench.methods.stochastic.k_sdca",

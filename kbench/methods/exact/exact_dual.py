@@ -31,7 +31,7 @@ from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, so
 from kbench.trace import Deadline, Trace
 
 
-class _Solution(NamedTuple):
+class DualSolution(NamedTuple):
     """Of one dual, by any of the engines; see `BoxDualResult`."""
 
     coef: np.ndarray  # (n,)
@@ -42,6 +42,12 @@ class _Solution(NamedTuple):
     n_iter: int
     stop_reason: str
     interior: int = 0  # iterations of the interior-point method
+
+    @classmethod
+    def of(cls, result: Any, interior: int = 0) -> "DualSolution":
+        """What a solver has returned."""
+        fields = {name: getattr(result, name) for name in cls._fields if name != "interior"}
+        return cls(**fields, interior=interior)
 
 
 class ExactDual(CountedPrediction, TakesAnyRows):
@@ -124,7 +130,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         trace: Trace,
         coupled: bool,
         start: np.ndarray | None,
-    ) -> tuple[list[_Solution], KernelMatrix | None]:
+    ) -> tuple[list[DualSolution], KernelMatrix | None]:
         """Solutions of the duals, and the matrix of the engine for many points if it was used."""
         n, deadline = len(duals[0].rows), Deadline(self.max_time, trace)
         total = 0.0 if start is None else float(start.sum())
@@ -140,7 +146,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             total=total,
         )
         rows = None if isinstance(kernel, Precomputed | WholeRowsKernel) else X
-        solutions: list[_Solution | None] = [None] * len(duals)
+        solutions: list[DualSolution | None] = [None] * len(duals)
         if coupled and is_small(n, rows, self.cache_size, MOST_POINTS_OF_REGRESSION):
             limits = Limits(self.tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
             try:
@@ -175,11 +181,11 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             self.kernel_entries_ += result.kernel_entries
             return result
 
-        def solved(dual: Dual) -> _Solution:
+        def solved(dual: Dual) -> DualSolution:
             result = interior.bounded(dual, self.max_iter, lambda steps: solve_large(dual, steps))
             if isinstance(result, InteriorResult):
                 return _of_interior(result)
-            return _Solution(**_reported(result))
+            return DualSolution.of(result)
 
         return [
             solved(dual) if solution is None else solution
@@ -194,7 +200,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         limits: Limits,
         start: np.ndarray | None,
         total: float,
-    ) -> list[_Solution | None]:
+    ) -> list[DualSolution | None]:
         """Solve by the engine for few points; None where its precision does not suffice."""
         rows = small_rows(kernel, X, np.arange(len(duals[0].rows)))
         z, lower, upper = (
@@ -205,11 +211,11 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             rows, z, lower, upper, limits, epsilon=duals[0].epsilon, coef0=coef0, total=total
         )
         self.kernel_entries_ += result.kernel_entries
-        columns = [getattr(result, name) for name in _Solution._fields]
-        each = [_Solution(*values) for values in zip(*columns, strict=True)]
+        columns = [getattr(result, name) for name in DualSolution._fields]
+        each = [DualSolution(*values) for values in zip(*columns, strict=True)]
         return [None if solution.stop_reason == "precision" else solution for solution in each]
 
-    def _set_solutions(self, solutions: Sequence[_Solution], coupled: bool) -> None:
+    def _set_solutions(self, solutions: Sequence[DualSolution], coupled: bool) -> None:
         coef = np.array([solution.coef for solution in solutions])
         self.support_ = np.flatnonzero(coef.any(axis=0))
         self.dual_coef_ = coef[:, self.support_]
@@ -269,9 +275,5 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         return tags
 
 
-def _of_interior(result: InteriorResult) -> _Solution:
-    return _Solution(**_reported(result), interior=max(1, result.n_iter))
-
-
-def _reported(result: RegressionDualResult | InteriorResult) -> dict[str, Any]:
-    return {name: getattr(result, name) for name in _Solution._fields if name != "interior"}
+def _of_interior(result: InteriorResult) -> DualSolution:
+    return DualSolution.of(result, max(1, result.n_iter))

@@ -11,9 +11,10 @@ from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.small_machine import interior_note, small_rows
 from kbench.solvers import BoxDualResult
 from kbench.solvers.interior_point.duals import InteriorResult
+from kbench.solvers.nu_dual.solve import NuDualResult
 from kbench.solvers.small import GaussianRows, MatrixRows, SmallDualResult
 
-AnyResult = SmallDualResult | BoxDualResult | InteriorResult
+AnyResult = SmallDualResult | BoxDualResult | InteriorResult | NuDualResult
 # The large engine starts at the last fit's gradient only if its error is below this: such errors
 # belong to points far from their margin, and do not matter at any tolerance. Larger ones take
 # longer to correct in float64 than the solver takes from zero in float32.

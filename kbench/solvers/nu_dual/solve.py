@@ -18,7 +18,7 @@ e = c + epsilon above 0 and e = c - epsilon below.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +51,9 @@ _TARGET = 0.9
 # Residuals are recomputed in float64 at most so often without halving the violation, once the
 # kernel values of the steps are float64, too.
 _MAX_ROUNDS = 30
+# Where the margin of a classifier is not above the violation, the tolerance falls to this part of
+# what is asked for.
+_FINEST = 0.01
 # Steps are taken in float64 where float32 residuals of this many units in the last place would
 # exceed the violation to reach.
 _ROUNDED = 64.0
@@ -75,7 +78,8 @@ class NuDualResult:
         Primal minus dual objective, at least 0.
     n_iter : int
         Steps of two coordinates.
-    stop_reason : {"tol", "max_iter", "max_time", "precision"}
+    stop_reason : {"tol", "max_iter", "max_time", "precision", "margin"}
+        "margin": that of a classifier, -epsilon, is not above a violation of tol / 100.
     """
 
     coef: np.ndarray
@@ -145,8 +149,16 @@ def solve_nu_dual(
     problem = _Problem(kernel, z, lower, upper, norm)
     descent = _Descent(problem, budget, cache_mb)
     descent.start(rng if shrinking else None)
-    violation, reason = descent.solve_exactly(tol)
-    return descent.result(violation, reason)
+    result = descent.solve_exactly(tol)
+    lowest = tol * _FINEST
+    while problem.has_fixed_norm and result.stop_reason == "tol":
+        if -result.epsilon > result.violation:
+            break
+        if tol <= lowest:
+            return replace(result, stop_reason="margin")
+        tol *= 0.1
+        result = descent.solve_exactly(tol)
+    return result
 
 
 class _Problem(NamedTuple):
@@ -252,8 +264,8 @@ class _Descent:
     def violation(self) -> float:
         return self.violation_of(self.ends())
 
-    def solve_exactly(self, tol: float) -> tuple[float, str]:
-        """Lower the violation to `tol` by float64 residuals; returns it, and the reason to stop."""
+    def solve_exactly(self, tol: float) -> NuDualResult:
+        """Lower the violation to `tol` by float64 residuals."""
         kernel, previous = self.problem.kernel.astype(np.float64), math.inf
         for _ in range(_MAX_ROUNDS):
             self.solve(_TARGET * tol)
@@ -261,15 +273,15 @@ class _Descent:
             self.e = self.problem.z - kernel.product(support, self.beta[support])
             violation = self.violation
             if violation <= tol:
-                return violation, "tol"
+                return self._result(violation, "tol")
             if limit := self.budget.exhausted():
-                return violation, limit
+                return self._result(violation, limit)
             if violation > 0.5 * previous:
                 if self._kernel.dtype == np.float64:
                     break
                 self._use(kernel)
             previous = violation
-        return violation, "precision"
+        return self._result(violation, "precision")
 
     def solve(self, target: float) -> None:
         """Lower the violation to `target`, or until a limit or rounding prevents it."""
@@ -379,7 +391,7 @@ class _Descent:
     def objective(self) -> float:
         return -0.5 * float(matmul(self.beta, self.problem.z + self.e))
 
-    def result(self, violation: float, reason: str) -> NuDualResult:
+    def _result(self, violation: float, reason: str) -> NuDualResult:
         """The multipliers and what else describes the point, whose residual is exact."""
         problem, b, e = self.problem, self.beta, self.e
         free = free_points(b, problem.lower, problem.upper)

@@ -1,0 +1,190 @@
+"""nu-support vector classifier, solved exactly, in the place of `sklearn.svm.NuSVC`."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval
+
+from kbench.kernels import KernelMatrix
+from kbench.methods.exact.exact_svc import ExactSVC
+from kbench.methods.exact.kernel_svc_fit import Data, Solution
+from kbench.solvers.nu_dual.solve import solve_nu_dual
+from kbench.trace import Deadline, Trace
+
+# Rounding of sums of weights: a norm that is above what is feasible by this part of it is feasible.
+_ROUNDING = 1e-12
+
+
+@dataclass(eq=False, repr=False)
+class KernelNuSVC(ExactSVC):
+    """nu-support vector classifier.
+
+    Minimises 1/2 ||f||^2 + sum_i w_i max(0, rho - y_i (f(x_i) + b)) - nu W rho over f, b and rho
+    for weights w_i = 1 of the rows, W = sum_i w_i, the problem of `sklearn.svm.NuSVC`, whose
+    parameters have the same meaning here, through its dual
+
+        min_a  1/2 a'Qa,   0 <= a_i <= w_i,   y'a = 0,   sum a = nu W,   Q_ij = y_i y_j k(x_i, x_j).
+
+    At most a part nu of the training rows (by weight) then has a margin y (f + b) below rho, and at
+    least a part nu are support vectors. Functions are divided by rho, so that the margin is 1 and
+    the model is that of `KernelSVC` with C = 1 / rho.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        In (0, 1], and at most twice the smaller class's part of the rows of each pair of classes.
+    kernel : str or callable, default="rbf"
+        A kernel of `kbench.kernels.KERNELS`.
+    degree : int, default=3
+    gamma : float or {"scale", "auto"}, default="scale"
+    coef0 : float, default=0.0
+    shrinking : bool, default=True
+        Whether the solver starts from the solutions of random subsets of the rows.
+    probability : bool, default=False
+    tol : float, default=1e-3
+        Violation at which to stop, in units of the undivided f, as in `NuSVC`: of the margin it is
+        the part tol / rho. Where the margin that is found is not above its violation, the solver
+        goes on to tol / 100.
+    cache_size : float, default=1000.0
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of rows; `NuSVC` ignores this parameter. "balanced" makes every nu
+        feasible.
+    verbose : bool, default=False
+    max_iter : int, default=-1
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+    break_ties : bool, default=False
+    random_state : int, RandomState or None, default=None
+        Of the folds for `probability`.
+    max_time : float or None, default=None
+    dtype : {"float32", "float64"}, default="float32"
+        From `kernel` on as in `KernelSVC`, unless stated here. Problems of at most 1,024 rows are
+        solved in float64.
+
+    Attributes
+    ----------
+    margin_ : (n_pairs,)
+        rho of each pair of classes, by which `dual_coef_` and `intercept_` are divided: the
+        solution is that of `KernelSVC` with C = 1 / rho.
+    objective_, duality_gap_, violation_ : float
+        As in `KernelSVC`, but of the dual above, before the division.
+    classes_, class_weight_, support_, support_vectors_, dual_coef_, intercept_, coef_, n_support_
+        As in `KernelSVC`.
+    n_iter_, fit_status_, shape_fit_, converged_, kernel_entries_, notes_, timings_, model_bytes_
+        As in `KernelSVC`.
+    n_features_in_ : int
+
+    Notes
+    -----
+    `kbench.solvers.nu_dual` solves each pair of classes. A working set of q rows takes n q kernel
+    values, and O(q) a step. Where n_free of n rows are free, working sets grow to 2 n_free rows,
+    with 8 n_free^2 float32 values in half of `cache_size`.
+
+    A model that has met a limit before it has a margin above its violation is divided by half of
+    the violation.
+
+    References: B. Schoelkopf, A. Smola, R. Williamson, P. Bartlett, "New support vector
+    algorithms", Neural Computation 2000; C.-C. Chang, C.-J. Lin, "Training nu-support vector
+    classifiers", Neural Computation 2001.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kbench.methods import KernelNuSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> KernelNuSVC(nu=0.1).fit(X, y).score(X, y) > 0.95
+    True
+    """
+
+    _peer: ClassVar[str] = "NuSVC"
+    _parameter_constraints: ClassVar[dict] = {
+        **ExactSVC._parameter_constraints,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+    # Weights alone bound the coefficients.
+    C: ClassVar[float] = 1.0
+
+    _: KW_ONLY
+    nu: float = 0.5
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    shrinking: bool = True
+    probability: bool = False
+    tol: float = 1e-3
+    cache_size: float = 1000.0
+    class_weight: dict | str | None = None
+    verbose: bool = False
+    max_iter: int = -1
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
+    random_state: Any = None
+    max_time: float | None = None
+    dtype: str = "float32"
+
+    def _solve(
+        self, data: Data, deadline: Deadline, trace: Trace
+    ) -> tuple[Solution, KernelMatrix | None]:
+        k, n, Y = len(self.classes_), len(data.labels), self._signs(data.labels)
+        norms = [self._norm(data, y, pair) for y, pair in zip(Y.T, self._pairs, strict=True)]
+        matrix = data.matrix(self.dtype)
+        solution = Solution(Y.shape[1], np.zeros((k - 1, n)))
+        self.margin_ = np.zeros(Y.shape[1])
+        for p, (y, norm) in enumerate(zip(Y.T, norms, strict=True)):
+            dual = data.dual(y)
+            part = matrix if len(dual.rows) == n else matrix.take(dual.rows)
+            result = solve_nu_dual(
+                part,
+                np.zeros(len(dual.rows)),
+                dual.lower,
+                dual.upper,
+                norm,
+                tol=self.tol,
+                cache_mb=self.cache_size,
+                max_iter=self.max_iter,
+                max_time=deadline.seconds_left(),
+                shrinking=self.shrinking,
+                trace=trace,
+            )
+            if part is not matrix:
+                matrix.count(part.n_entries)
+            rho = -result.epsilon
+            if rho <= result.violation:
+                rho = 0.5 * result.violation
+            # With rows that are all equal, every rho solves the problem.
+            self.margin_[p] = rho = rho or 1.0
+            solution.record(p, replace(result, intercept=result.intercept / rho))
+            solution.reasons[p] = result.stop_reason
+            coef = np.zeros(n)
+            coef[dual.rows] = result.coef / rho
+            solution.place(p, coef, self._pairs[p] if self._takes_pairs else None, data.labels)
+        return solution, matrix
+
+    def _norm(self, data: Data, y: np.ndarray, pair: tuple[int, int]) -> float:
+        """nu W of a pair of classes, with signs y : (n,)."""
+        of_classes = [float(data.C[y == sign].sum()) for sign in (-1.0, 1.0)]
+        total, largest = sum(of_classes), 2.0 * min(of_classes)
+        if self.nu * total > (1.0 + _ROUNDING) * largest:
+            a, b = (self.classes_[number] for number in pair)
+            raise ValueError(
+                f"specified nu is infeasible: nu={self.nu:g} is above {largest / total:.6g}, twice "
+                f"the part that the smaller of the classes {a} and {b} has of their rows; "
+                f"class_weight='balanced' makes every nu feasible"
+            )
+        return float(min(self.nu * total, largest))
+
+    def _warn(self, reasons: set[str]) -> None:
+        if "margin" in reasons:
+            warnings.warn(
+                f"nu={self.nu:g} leaves no margin above a violation of {self.violation_:.2g}: with "
+                "this kernel more rows than that have to be on the wrong side of one, so that a "
+                "larger nu or another kernel is needed",
+                ConvergenceWarning,
+                stacklevel=5,  # the caller of fit
+            )
+        super()._warn(reasons - {"margin"})
