@@ -1,5 +1,6 @@
 """nu-support vector classifier, solved exactly, in the place of `sklearn.svm.NuSVC`."""
 
+import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
@@ -13,7 +14,8 @@ from sklearn.utils._param_validation import Interval
 from kbench.kernels import KernelMatrix
 from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
-from kbench.solvers.nu_dual.solve import solve_nu_dual
+from kbench.solvers.nu_dual.solve import FLOAT64_POINTS, solve_nu_dual
+from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
 from kbench.trace import Deadline, Trace
 
 # Rounding of sums of weights: a norm that is above what is feasible by this part of it is feasible.
@@ -130,19 +132,20 @@ class KernelNuSVC(ExactSVC):
     def _solve(
         self, data: Data, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
-        k, n, Y = len(self.classes_), len(data.labels), self._signs(data.labels)
-        norms = [self._norm(data, y, pair) for y, pair in zip(Y.T, self._pairs, strict=True)]
-        matrix = data.matrix(self.dtype)
-        solution = Solution(Y.shape[1], np.zeros((k - 1, n)))
-        self.margin_ = np.zeros(Y.shape[1])
-        for p, (y, norm) in enumerate(zip(Y.T, norms, strict=True)):
-            dual = data.dual(y)
-            part = matrix if len(dual.rows) == n else matrix.take(dual.rows)
+        k, n, matrix = len(self.classes_), len(data.labels), data.matrix(self.dtype)
+        pairs = self._pairs if self._takes_pairs else [(1, 0)]
+        norms = [self._norm(data, *pair) for pair in pairs]
+        part_of = self._parts(data, matrix)
+        solution = Solution(len(pairs), np.zeros((k - 1, n)))
+        self.margin_ = np.zeros(len(pairs))
+        for p, ((a, b), norm) in enumerate(zip(pairs, norms, strict=True)):
+            rows, part = part_of(a, b)
+            bound, first = data.C[rows], data.labels[rows] == a
             result = solve_nu_dual(
                 part,
-                np.zeros(len(dual.rows)),
-                dual.lower,
-                dual.upper,
+                np.zeros(len(rows)),
+                np.where(first, 0.0, -bound),
+                np.where(first, bound, 0.0),
                 norm,
                 tol=self.tol,
                 cache_mb=self.cache_size,
@@ -161,20 +164,51 @@ class KernelNuSVC(ExactSVC):
             solution.record(p, replace(result, intercept=result.intercept / rho))
             solution.reasons[p] = result.stop_reason
             coef = np.zeros(n)
-            coef[dual.rows] = result.coef / rho
-            solution.place(p, coef, self._pairs[p] if self._takes_pairs else None, data.labels)
+            coef[rows] = result.coef / rho
+            solution.place(p, coef, (a, b) if self._takes_pairs else None, data.labels)
         return solution, matrix
 
-    def _norm(self, data: Data, y: np.ndarray, pair: tuple[int, int]) -> float:
-        """nu W of a pair of classes, with signs y : (n,)."""
-        of_classes = [float(data.C[y == sign].sum()) for sign in (-1.0, 1.0)]
+    def _parts(self, data: Data, matrix: KernelMatrix) -> Callable[[int, int], tuple[Any, Any]]:
+        """The rows of two classes and their kernel matrix, as a function of the classes.
+
+        Pairs that are solved in float64 share their values, of which each needs all.
+        """
+        n, sizes = len(matrix), np.bincount(data.labels)
+        if not self._takes_pairs:
+            return lambda a, b: (np.arange(n), matrix)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        spans = [slice(start, end) for start, end in itertools.pairwise(ends)]
+
+        def rows_of(a: int, b: int) -> np.ndarray:
+            return np.concatenate([data.order[spans[a]], data.order[spans[b]]])
+
+        if np.sort(sizes)[-2:].sum() > FLOAT64_POINTS or 8 * n * n > 0.5e6 * self.cache_size:
+
+            def computed(a: int, b: int) -> tuple[Any, Any]:
+                rows = rows_of(a, b)
+                return rows, matrix.take(rows)
+
+            return computed
+        exact = matrix.astype(np.float64)
+        values = exact.block(data.order, exact.points(data.order))
+
+        def stored(a: int, b: int) -> tuple[Any, Any]:
+            # Rows of a class follow one another, which makes blocks quick to copy.
+            blocks = [[values[spans[c], spans[d]] for d in (a, b)] for c in (a, b)]
+            return rows_of(a, b), StoredMatrix(np.block(blocks))
+
+        return stored
+
+    def _norm(self, data: Data, a: int, b: int) -> float:
+        """nu W of two classes."""
+        of_classes = [float(data.C[data.labels == number].sum()) for number in (a, b)]
         total, largest = sum(of_classes), 2.0 * min(of_classes)
         if self.nu * total > (1.0 + _ROUNDING) * largest:
-            a, b = (self.classes_[number] for number in pair)
             raise ValueError(
                 f"specified nu is infeasible: nu={self.nu:g} is above {largest / total:.6g}, twice "
-                f"the part that the smaller of the classes {a} and {b} has of their rows; "
-                f"class_weight='balanced' makes every nu feasible"
+                f"the part that the smaller of the classes {self.classes_[a]} and "
+                f"{self.classes_[b]} has of their rows; class_weight='balanced' makes every nu "
+                "feasible"
             )
         return float(min(self.nu * total, largest))
 

@@ -30,12 +30,13 @@ from kbench.solvers.box_dual.block_descent import largest
 from kbench.solvers.box_dual.iterate import MINUS_INFINITY, PATIENCE, Budget, free_points
 from kbench.solvers.box_dual.row_cache import RowCache, min_uses, product_of_rows
 from kbench.solvers.nu_dual.side_steps import side_steps
+from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
 from kbench.trace import Trace
 
 # Points of the first working sets. A larger one takes longer steps and fewer products with e.
 _WORKING_SET = 1024
 # Problems of at most this many points are one working set, in float64.
-_FLOAT64_POINTS = 1024
+FLOAT64_POINTS = 1024
 # Growth of the nested subsets on whose solutions a classifier starts.
 _GROWTH = 4
 # A subset is solved until its violation is below this part of that at its start.
@@ -93,7 +94,7 @@ class NuDualResult:
 
 
 def solve_nu_dual(
-    kernel: KernelMatrix,
+    kernel: KernelMatrix | StoredMatrix,
     z: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
@@ -111,7 +112,7 @@ def solve_nu_dual(
 
     Parameters
     ----------
-    kernel : KernelMatrix of n points
+    kernel : KernelMatrix of n points, or StoredMatrix of at most 1,024
         Its dtype is the precision of the steps of more than 1,024 points.
     z, lower, upper : (n,) float64
     norm : float
@@ -145,10 +146,12 @@ def solve_nu_dual(
     budget = Budget(
         math.inf if max_iter < 0 else max_iter, max_time, Trace() if trace is None else trace
     )
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     problem = _Problem(kernel, z, lower, upper, norm)
     descent = _Descent(problem, budget, cache_mb)
-    descent.start(rng if shrinking else None)
+    rng = None
+    if shrinking and len(z) > _GROWTH * _WORKING_SET:
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    descent.start(rng)
     result = descent.solve_exactly(tol)
     lowest = tol * _FINEST
     while problem.has_fixed_norm and result.stop_reason == "tol":
@@ -162,7 +165,7 @@ def solve_nu_dual(
 
 
 class _Problem(NamedTuple):
-    kernel: KernelMatrix
+    kernel: Any
     z: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
@@ -204,7 +207,7 @@ class _Descent:
 
     def __init__(self, problem: _Problem, budget: Budget, cache_mb: float) -> None:
         n = len(problem.z)
-        if n <= _FLOAT64_POINTS:
+        if n <= FLOAT64_POINTS:
             problem = problem._replace(kernel=problem.kernel.astype(np.float64))
         self.problem, self.budget, self._cache_mb = problem, budget, cache_mb
         self.beta, self.e = np.zeros(n), problem.z.copy()
