@@ -394,17 +394,25 @@ class _Descent:
     def objective(self) -> float:
         return -0.5 * float(matmul(self.beta, self.problem.z + self.e))
 
+    def _multipliers(self) -> tuple[float, float]:
+        """The intercept and epsilon."""
+        b, ends = self.beta, self.ends()
+        free = free_points(b, self.problem.lower, self.problem.upper)
+        above, below = (
+            float(self.e[free & side].mean()) if (free & side).any() else middle
+            for side, middle in zip((b > 0.0, b < 0.0), ends.middles, strict=True)
+        )
+        if self.slack > 0.0 or (self.slack == 0.0 and above < below):
+            # There is no tube, and both sides have the same multiplier.
+            high_above, low_above, high_below, low_below = ends.values
+            middle = _middle(min(low_above, low_below), max(high_above, high_below))
+            return (float(self.e[free].mean()) if free.any() else middle), 0.0
+        return 0.5 * (above + below), 0.5 * (above - below)
+
     def _result(self, violation: float, reason: str) -> NuDualResult:
         """The multipliers and what else describes the point, whose residual is exact."""
         problem, b, e = self.problem, self.beta, self.e
-        free = free_points(b, problem.lower, problem.upper)
-        sides = [
-            float(e[free & side].mean()) if (free & side).any() else middle
-            for side, middle in zip((b > 0.0, b < 0.0), self.ends().middles, strict=True)
-        ]
-        intercept, epsilon = 0.5 * (sides[0] + sides[1]), 0.5 * (sides[0] - sides[1])
-        if self.slack >= 0.0:
-            epsilon = max(epsilon, 0.0)
+        intercept, epsilon = self._multipliers()
         # The best that each coefficient could gain at these multipliers, at one of its ends or 0.
         s = e - intercept
         best = np.maximum(problem.upper * (s - epsilon), problem.lower * (s + epsilon))

@@ -1,0 +1,170 @@
+"""The dual with the parameter nu: feasibility, KKT conditions and bounds, recomputed by NumPy."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.solvers import solve_regression_dual
+from kbench.solvers.nu_dual import solve as nu_dual
+from kbench.solvers.nu_dual.side_steps import side_steps
+from kbench.solvers.nu_dual.solve import solve_nu_dual
+from kbench.trace import Trace
+
+
+def problem(n, kind, seed=0, d=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    weight = rng.integers(1, 4, n) / 2.0
+    target = np.sin(X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=n)
+    if kind == "regression":
+        return X, target, -weight, weight
+    first = target > np.median(target)
+    return X, np.zeros(n), np.where(first, 0.0, -weight), np.where(first, weight, 0.0)
+
+
+def matrix(X, dtype=np.float64):
+    return KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, dtype)
+
+
+def require_optimal(K, z, lower, upper, norm, result, tol):
+    """KKT conditions of the problem with the result's multipliers, and its own figures."""
+    b = result.coef
+    assert (b >= lower).all() and (b <= upper).all()
+    assert abs(b.sum()) <= 1e-9 * norm
+    e = z - K @ b
+    s, epsilon = e - result.intercept, result.epsilon
+    # Where b can grow the slope must not exceed epsilon sign(b), where it can fall not be below it.
+    up = s - np.where(b >= 0.0, epsilon, -epsilon)
+    down = s - np.where(b > 0.0, epsilon, -epsilon)
+    assert up[b < upper].max(initial=-np.inf) <= 1.01 * tol
+    assert down[b > lower].min(initial=np.inf) >= -1.01 * tol
+    size = np.abs(b).sum()
+    if (lower < 0.0).any() and ((lower < 0.0) & (upper > 0.0)).any():
+        assert size <= norm * (1.0 + 1e-9)
+        assert epsilon >= 0.0
+        assert epsilon * (norm - size) <= 1e-6 * norm + tol
+    else:
+        assert size == pytest.approx(norm, rel=1e-9)
+        assert b[upper > 0.0].sum() == pytest.approx(norm / 2.0, rel=1e-9)
+    objective = 0.5 * b @ K @ b - z @ b
+    assert result.objective == pytest.approx(objective, rel=1e-8, abs=1e-10)
+    # The primal objective at the multipliers is above the dual one by the gap.
+    loss = np.maximum(0.0, np.maximum(upper * (s - epsilon), lower * (s + epsilon))).sum()
+    primal = 0.5 * b @ K @ b + loss + epsilon * norm
+    assert primal + objective == pytest.approx(result.duality_gap, rel=1e-6, abs=1e-8)
+    assert result.duality_gap >= -1e-9
+
+
+@given(
+    n=st.integers(4, 60),
+    nu=st.floats(0.02, 0.95),
+    kind=st.sampled_from(["classes", "regression"]),
+    seed=st.integers(0, 10_000),
+)
+@settings(max_examples=40, deadline=None)
+def test_kkt_conditions_hold_and_multipliers_belong_to_the_solution(n, nu, kind, seed):
+    X, z, lower, upper = problem(n, kind, seed)
+    if kind == "classes":
+        norm = 2.0 * nu * min(upper.sum(), -lower.sum())
+    else:
+        norm = nu * upper.sum()
+    kernel = matrix(X)
+    result = solve_nu_dual(kernel, z, lower, upper, norm, tol=1e-6)
+    assert result.stop_reason in ("tol", "margin")
+    require_optimal(kernel.block(np.arange(n)), z, lower, upper, norm, result, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["classes", "regression"])
+@pytest.mark.parametrize("cache_mb", [0.0, 1.0, 1000.0])
+def test_working_sets_subsets_and_float32_reach_the_solution_of_one_set(
+    kind, cache_mb, monkeypatch
+):
+    n = 500
+    X, z, lower, upper = problem(n, kind)
+    norm = 0.3 * upper.sum()
+    whole = solve_nu_dual(matrix(X), z, lower, upper, norm, tol=1e-7)
+    monkeypatch.setattr(nu_dual, "_WORKING_SET", 32)
+    monkeypatch.setattr(nu_dual, "FLOAT64_POINTS", 16)
+    kernel = matrix(X, np.float32)
+    small = solve_nu_dual(kernel, z, lower, upper, norm, tol=1e-4, cache_mb=cache_mb)
+    assert small.stop_reason == "tol" and small.violation <= 1e-4
+    require_optimal(matrix(X).block(np.arange(n)), z, lower, upper, norm, small, 1e-4)
+    assert -1e-9 <= small.objective - whole.objective <= small.duality_gap
+    assert small.epsilon == pytest.approx(whole.epsilon, abs=2e-4)
+
+
+def test_a_regression_whose_norm_is_not_reached_has_no_tube():
+    X, z, lower, upper = problem(80, "regression")
+    kernel = matrix(X)
+    result = solve_nu_dual(kernel, z, lower, upper, upper.sum(), tol=1e-8)
+    assert result.epsilon == 0.0
+    assert np.abs(result.coef).sum() < upper.sum()
+    plain = solve_regression_dual(kernel, z, upper, epsilon=0.0, tol=1e-8)
+    assert result.objective == pytest.approx(plain.objective, rel=1e-10)
+
+
+def test_the_tube_of_nu_is_the_epsilon_of_the_same_regression():
+    X, z, lower, upper = problem(200, "regression")
+    kernel = matrix(X)
+    result = solve_nu_dual(kernel, z, lower, upper, 0.4 * upper.sum(), tol=1e-8)
+    plain = solve_regression_dual(kernel, z, upper, epsilon=result.epsilon, tol=1e-8)
+    np.testing.assert_allclose(plain.coef, result.coef, atol=1e-5)
+
+
+def test_a_class_that_is_used_up_and_one_coefficient_each_are_feasible():
+    X, z, lower, upper = problem(40, "classes")
+    largest = 2.0 * min(upper.sum(), -lower.sum())
+    kernel = matrix(X)
+    result = solve_nu_dual(kernel, z, lower, upper, largest, tol=1e-6)
+    require_optimal(kernel.block(np.arange(40)), z, lower, upper, largest, result, 1e-6)
+
+
+@pytest.mark.parametrize("limit", [{"max_iter": 3}, {"max_time": 0.0}])
+@pytest.mark.parametrize("kind", ["classes", "regression"])
+def test_a_limit_leaves_a_feasible_point_and_says_so(kind, limit):
+    X, z, lower, upper = problem(300, kind)
+    norm = 0.3 * upper.sum()
+    result = solve_nu_dual(matrix(X), z, lower, upper, norm, **limit)
+    assert result.stop_reason == next(iter(limit))
+    assert result.n_iter <= limit.get("max_iter", 0)
+    assert (result.coef >= lower).all() and (result.coef <= upper).all()
+    assert np.abs(result.coef).sum() <= norm * (1.0 + 1e-9)
+    assert result.duality_gap > 0.0
+
+
+def test_equal_rows_have_no_margin():
+    X, z, lower, upper = problem(30, "classes")
+    result = solve_nu_dual(matrix(np.ones_like(X)), z, lower, upper, 10.0)
+    assert result.stop_reason == "margin" and result.epsilon == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_trace_sees_the_violation_fall():
+    X, z, lower, upper = problem(100, "classes")
+    seen = []
+    trace = Trace(lambda _, state: seen.append((state["objective"], state["violation"])))
+    solve_nu_dual(matrix(X), z, lower, upper, 20.0, trace=trace)
+    assert seen[-1][0] < seen[0][0] and seen[-1][1] <= 1e-3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("slack", [-1.0, 0.0, 2.0])
+def test_steps_keep_sums_and_spend_slack_only(dtype, slack):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(30, 30))
+    K = (A @ A.T / 30 + np.eye(30)).astype(dtype)
+    z, upper = rng.normal(size=30), np.full(30, 0.5)
+    lower = -upper if slack >= 0.0 else np.where(np.arange(30) < 15, 0.0, -0.5)
+    upper = upper if slack >= 0.0 else np.where(np.arange(30) < 15, 0.5, 0.0)
+    beta = np.where(np.arange(30) % 15 < 4, np.where(np.arange(30) < 15, 0.2, -0.2), 0.0)
+    before, e = beta.copy(), z - K.astype(float) @ beta
+    steps, left = side_steps(
+        K, beta, e, lower, upper, K.diagonal().astype(float), slack, 1e-4, 10_000
+    )
+    assert 0 < steps < 10_000
+    assert beta.sum() == pytest.approx(before.sum(), abs=1e-12)
+    grown = np.abs(beta).sum() - np.abs(before).sum()
+    assert grown == pytest.approx(slack - left if slack >= 0.0 else 0.0, abs=1e-12)
+    assert left >= 0.0 or slack < 0.0
+    np.testing.assert_allclose(e, z - K.astype(float) @ beta, atol=1e-5)
