@@ -8,9 +8,9 @@ import pytest
 from all_machines import build, machines
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris
-from sklearn.svm import SVC, SVR, OneClassSVM
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
-from kbench.methods import KernelOneClassSVM, KernelSVC, KernelSVR
+from kbench.methods import KernelNuSVC, KernelNuSVR, KernelOneClassSVM, KernelSVC, KernelSVR
 
 X, Y = load_iris(return_X_y=True)
 MACHINES = list(machines())
@@ -20,7 +20,7 @@ OF_ROWS = [
     for machine in MACHINES
     if "sample_weight" in inspect.signature(machine.cls.fit).parameters
 ]
-NEGATIVE_IS_ABSENT = {"KernelOneClassSVM", "KernelSVC", "KernelSVR"}
+NEGATIVE_IS_ABSENT = {"KernelNuSVC", "KernelNuSVR", "KernelOneClassSVM", "KernelSVC", "KernelSVR"}
 WRONG_OF_CLASSES = [
     {0: -1.0, 1: 1.0, 2: 1.0},
     {0: -1.0, 1: -1.0, 2: -1.0},
@@ -83,7 +83,14 @@ def test_a_class_without_weight_is_refused(machine):
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs"), [(KernelSVC, SVC), (KernelSVR, SVR), (KernelOneClassSVM, OneClassSVM)]
+    ("ours", "theirs"),
+    [
+        (KernelSVC, SVC),
+        (KernelSVR, SVR),
+        (KernelNuSVC, NuSVC),
+        (KernelNuSVR, NuSVR),
+        (KernelOneClassSVM, OneClassSVM),
+    ],
 )
 def test_negative_weights_are_absent_rows_as_in_svc(ours, theirs):
     rng = np.random.default_rng(0)

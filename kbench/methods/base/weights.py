@@ -2,9 +2,9 @@
 
 A weight is finite. A weight of a row is zero, which is as if the row were not there, or positive;
 estimators in the place of scikit-learn's support vector machines (`KernelSVC`, `KernelSVR`,
-`KernelOneClassSVM`) take a negative one as zero, as those do. A weight of a class is positive, and
-so is the weight of at least one of its rows: a class without weight has no decision function;
-`SVC` refuses it, too.
+`KernelNuSVC`, `KernelNuSVR`, `KernelOneClassSVM`) take a negative one as zero, as those do. A
+weight of a class is positive, and so is the weight of at least one of its rows: a class without
+weight has no decision function; `SVC` refuses it, too.
 """
 
 from numbers import Number

@@ -31,6 +31,7 @@ from kbench.solvers.box_dual.iterate import MINUS_INFINITY, PATIENCE, Budget, fr
 from kbench.solvers.box_dual.row_cache import RowCache, min_uses, product_of_rows
 from kbench.solvers.nu_dual.side_steps import side_steps
 from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
+from kbench.solvers.stopped import settle
 from kbench.trace import Trace
 
 # Points of the first working sets. A larger one takes longer steps and fewer products with e.
@@ -55,6 +56,8 @@ _MAX_ROUNDS = 30
 # Where the margin of a classifier is not above the violation, the tolerance falls to this part of
 # what is asked for.
 _FINEST = 0.01
+# The steps of that are as many as before, or this number.
+_MIN_MORE_STEPS = 10_000
 # Steps are taken in float64 where float32 residuals of this many units in the last place would
 # exceed the violation to reach.
 _ROUNDED = 64.0
@@ -80,7 +83,8 @@ class NuDualResult:
     n_iter : int
         Steps of two coordinates.
     stop_reason : {"tol", "max_iter", "max_time", "precision", "margin"}
-        "margin": that of a classifier, -epsilon, is not above a violation of tol / 100.
+        "margin": that of a classifier, -epsilon, is not above the violation, which is `tol` at most
+        and for which as many steps again, or a violation of tol / 100, have not sufficed.
     """
 
     coef: np.ndarray
@@ -153,15 +157,17 @@ def solve_nu_dual(
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     descent.start(rng)
     result = descent.solve_exactly(tol)
-    lowest = tol * _FINEST
-    while problem.has_fixed_norm and result.stop_reason == "tol":
-        if -result.epsilon > result.violation:
-            break
-        if tol <= lowest:
-            return replace(result, stop_reason="margin")
+    if result.stop_reason != "tol" or not problem.has_fixed_norm:
+        return result
+    finest, asked = tol * _FINEST, budget.max_iter
+    budget.max_iter = min(asked, budget.n_iter + max(budget.n_iter, _MIN_MORE_STEPS))
+    while result.stop_reason == "tol" and -result.epsilon <= result.violation and tol > finest:
         tol *= 0.1
         result = descent.solve_exactly(tol)
-    return result
+    if result.stop_reason == "max_time" or budget.n_iter >= asked:
+        return result
+    has_margin = -result.epsilon > result.violation
+    return replace(result, stop_reason="tol" if has_margin else "margin")
 
 
 class _Problem(NamedTuple):
@@ -278,7 +284,7 @@ class _Descent:
             if violation <= tol:
                 return self._result(violation, "tol")
             if limit := self.budget.exhausted():
-                return self._result(violation, limit)
+                return self._settled(limit)
             if violation > 0.5 * previous:
                 if self._kernel.dtype == np.float64:
                     break
@@ -393,6 +399,20 @@ class _Descent:
     @property
     def objective(self) -> float:
         return -0.5 * float(matmul(self.beta, self.problem.z + self.e))
+
+    def _settled(self, limit: str) -> NuDualResult:
+        """The end at a limit: of a regression that of `kbench.solvers.stopped`, without a tube."""
+        problem = self.problem
+        if problem.has_fixed_norm:
+            return self._result(self.violation, limit)
+        bounds = problem.lower, problem.upper
+        best = settle(self.beta, self.e, problem.z, *bounds, epsilon=0.0, coupled=True)
+        self.beta *= best.multiple
+        self.e = problem.z - best.multiple * (problem.z - self.e)
+        self.slack = max(problem.norm - float(np.abs(self.beta).sum()), 0.0)
+        result = self._result(self.violation, limit)
+        gap = max(best.primal + result.objective, 0.0)
+        return replace(result, intercept=best.intercept, epsilon=0.0, duality_gap=gap)
 
     def _multipliers(self) -> tuple[float, float]:
         """The intercept and epsilon."""

@@ -31,7 +31,8 @@ def matrix(X, dtype=np.float64):
 def require_optimal(K, z, lower, upper, norm, result, tol):
     """KKT conditions of the problem with the result's multipliers, and its own figures."""
     b = result.coef
-    assert (b >= lower).all() and (b <= upper).all()
+    assert (b >= lower).all()
+    assert (b <= upper).all()
     assert abs(b.sum()) <= 1e-9 * norm
     e = z - K @ b
     s, epsilon = e - result.intercept, result.epsilon
@@ -66,10 +67,7 @@ def require_optimal(K, z, lower, upper, norm, result, tol):
 @settings(max_examples=40, deadline=None)
 def test_kkt_conditions_hold_and_multipliers_belong_to_the_solution(n, nu, kind, seed):
     X, z, lower, upper = problem(n, kind, seed)
-    if kind == "classes":
-        norm = 2.0 * nu * min(upper.sum(), -lower.sum())
-    else:
-        norm = nu * upper.sum()
+    norm = 2.0 * nu * min(upper.sum(), -lower.sum()) if kind == "classes" else nu * upper.sum()
     kernel = matrix(X)
     result = solve_nu_dual(kernel, z, lower, upper, norm, tol=1e-6)
     assert result.stop_reason in ("tol", "margin")
@@ -89,7 +87,8 @@ def test_working_sets_subsets_and_float32_reach_the_solution_of_one_set(
     monkeypatch.setattr(nu_dual, "FLOAT64_POINTS", 16)
     kernel = matrix(X, np.float32)
     small = solve_nu_dual(kernel, z, lower, upper, norm, tol=1e-4, cache_mb=cache_mb)
-    assert small.stop_reason == "tol" and small.violation <= 1e-4
+    assert small.stop_reason == "tol"
+    assert small.violation <= 1e-4
     require_optimal(matrix(X).block(np.arange(n)), z, lower, upper, norm, small, 1e-4)
     assert -1e-9 <= small.objective - whole.objective <= small.duality_gap
     assert small.epsilon == pytest.approx(whole.epsilon, abs=2e-4)
@@ -129,7 +128,8 @@ def test_a_limit_leaves_a_feasible_point_and_says_so(kind, limit):
     result = solve_nu_dual(matrix(X), z, lower, upper, norm, **limit)
     assert result.stop_reason == next(iter(limit))
     assert result.n_iter <= limit.get("max_iter", 0)
-    assert (result.coef >= lower).all() and (result.coef <= upper).all()
+    assert (result.coef >= lower).all()
+    assert (result.coef <= upper).all()
     assert np.abs(result.coef).sum() <= norm * (1.0 + 1e-9)
     assert result.duality_gap > 0.0
 
@@ -137,7 +137,8 @@ def test_a_limit_leaves_a_feasible_point_and_says_so(kind, limit):
 def test_equal_rows_have_no_margin():
     X, z, lower, upper = problem(30, "classes")
     result = solve_nu_dual(matrix(np.ones_like(X)), z, lower, upper, 10.0)
-    assert result.stop_reason == "margin" and result.epsilon == pytest.approx(0.0, abs=1e-12)
+    assert result.stop_reason == "margin"
+    assert result.epsilon == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_trace_sees_the_violation_fall():
@@ -145,7 +146,8 @@ def test_a_trace_sees_the_violation_fall():
     seen = []
     trace = Trace(lambda _, state: seen.append((state["objective"], state["violation"])))
     solve_nu_dual(matrix(X), z, lower, upper, 20.0, trace=trace)
-    assert seen[-1][0] < seen[0][0] and seen[-1][1] <= 1e-3
+    assert seen[-1][0] < seen[0][0]
+    assert seen[-1][1] <= 1e-3
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
