@@ -1,0 +1,151 @@
+"""LIBSVM's text file of a support vector machine, which `svm_load_model` and `svm-predict` read.
+
+The keywords are those of `svm_save_model` in LIBSVM's svm.cpp.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from kbench.files import output_file
+
+# By the names of scikit-learn's classes and kernels.
+_TYPES = {
+    "SVC": "c_svc",
+    "NuSVC": "nu_svc",
+    "OneClassSVM": "one_class",
+    "SVR": "epsilon_svr",
+    "NuSVR": "nu_svr",
+}
+_KERNELS = {
+    "linear": ("linear", ()),
+    "poly": ("polynomial", ("degree", "gamma", "coef0")),
+    "rbf": ("rbf", ("gamma",)),
+    "sigmoid": ("sigmoid", ("gamma", "coef0")),
+    "precomputed": ("precomputed", ()),
+}
+
+
+def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted support vector machine as LIBSVM's model file.
+
+    LIBSVM's decisions are those of `model.to_sklearn()`, equal up to rounding of float64. With two
+    classes LIBSVM's value is positive for the first one, `decision_function` for the second.
+
+    Parameters
+    ----------
+    model : fitted `KernelSVC`, `KernelNuSVC`, `KernelSVR`, `KernelNuSVR` or `KernelOneClassSVM`
+        Or an estimator of `sklearn.svm` in whose place they are.
+    path : str or path
+        Is replaced once the file is complete.
+
+    Raises
+    ------
+    NotFittedError
+    TypeError
+        A model of another class.
+    ValueError
+        A kernel that LIBSVM does not have.
+    KbenchError
+        The file cannot be written.
+
+    Notes
+    -----
+    Labels that are no integers of 32 bits are written as their positions in `classes_`.
+    Probabilities are not written. Zeros of support vectors are left out. With kernel="precomputed"
+    support vectors are numbers of training rows from 1 on, as LIBSVM counts them: its rows to
+    predict are `0:1 1:k_1 2:k_2 ...`.
+
+    O(n_sv d) time, and memory of one row beside the file's.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from kbench.methods import KernelSVC
+    >>> from kbench.prediction import save_libsvm
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "iris.model"
+    >>> save_libsvm(KernelSVC().fit(*load_iris(return_X_y=True)), path)
+    >>> path.read_text().split()[:4]
+    ['svm_type', 'c_svc', 'kernel_type', 'rbf']
+    """
+    twin = model.to_sklearn() if hasattr(model, "to_sklearn") else model
+    kind = _TYPES.get(type(twin).__name__)
+    if kind is None or not type(twin).__module__.startswith("sklearn.svm."):
+        raise TypeError(
+            f"save_libsvm: {type(model).__name__} is no support vector machine that LIBSVM has; it "
+            f"has those of scikit-learn's {', '.join(_TYPES)}"
+        )
+    check_is_fitted(twin)
+    if twin.kernel not in _KERNELS:
+        raise ValueError(
+            f"save_libsvm: kernel is {twin.kernel!r}; LIBSVM has {', '.join(_KERNELS)}"
+        )
+    with output_file(Path(path)) as file:
+        for line in _header(twin, kind):
+            file.write(f"{line}\n".encode())
+        file.write(b"SV\n")
+        for line in _support_vectors(twin):
+            file.write(f"{line}\n".encode())
+
+
+def _header(twin: Any, kind: str) -> Iterator[str]:
+    kernel, parameters = _KERNELS[twin.kernel]
+    yield f"svm_type {kind}"
+    yield f"kernel_type {kernel}"
+    values = {"degree": twin.degree, "gamma": twin._gamma, "coef0": twin.coef0}
+    for name in parameters:
+        yield f"{name} {_number(values[name])}"
+    classes = getattr(twin, "classes_", None) if kind in ("c_svc", "nu_svc") else None
+    yield f"nr_class {2 if classes is None else len(classes)}"
+    yield f"total_sv {len(twin.support_)}"
+    yield f"rho {_numbers(-twin._intercept_)}"
+    if classes is not None:
+        yield f"label {' '.join(str(label) for label in _labels(classes))}"
+        yield f"nr_sv {' '.join(str(count) for count in twin.n_support_)}"
+
+
+def _labels(classes: np.ndarray) -> list[int]:
+    """Labels as LIBSVM's integers."""
+    if classes.dtype.kind in "iufb":
+        labels = [int(label) for label in classes]
+        if labels == classes.tolist() and max(abs(label) for label in labels) < 2**31:
+            return labels
+    return list(range(len(classes)))
+
+
+def _support_vectors(twin: Any) -> Iterator[str]:
+    """A line for each: the coefficients, and the entries that are not zero."""
+    coef = twin._dual_coef_
+    coef = coef.toarray() if sp.issparse(coef) else coef
+    if twin.kernel == "precomputed":
+        for weights, row in zip(coef.T, twin.support_, strict=True):
+            yield f"{_numbers(weights)} 0:{row + 1}"
+        return
+    vectors = twin.support_vectors_
+    for position, weights in enumerate(coef.T):
+        if sp.issparse(vectors):
+            row = slice(vectors.indptr[position], vectors.indptr[position + 1])
+            order = np.argsort(vectors.indices[row], kind="stable")
+            columns, values = vectors.indices[row][order], vectors.data[row][order]
+        else:
+            columns = np.flatnonzero(vectors[position])
+            values = vectors[position, columns]
+        entries = " ".join(
+            f"{column + 1}:{_number(value)}" for column, value in zip(columns, values, strict=True)
+        )
+        yield f"{_numbers(weights)} {entries}".rstrip()
+
+
+def _numbers(values: np.ndarray) -> str:
+    return " ".join(_number(value) for value in values)
+
+
+def _number(value: float) -> str:
+    """The fewest digits that give back the float64."""
+    return repr(float(value)) if not float(value).is_integer() else f"{float(value):.17g}"
