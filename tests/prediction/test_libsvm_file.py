@@ -1,5 +1,7 @@
 """save_libsvm: model files that LIBSVM itself reads, with the decisions of our models."""
 
+import ctypes
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -30,16 +32,22 @@ MODELS = {
 }
 
 
-def decisions(path, data, y):
-    """Labels or values that LIBSVM itself predicts, and its decision values."""
-    svmutil = pytest.importorskip(
-        "libsvm.svmutil", reason="needs LIBSVM's own package, libsvm-official"
-    )
-    machine = svmutil.svm_load_model(str(path))
-    assert machine is not None
-    rows = [{j + 1: float(v) for j, v in enumerate(row)} for row in data]
-    labels, _, values = svmutil.svm_predict([] if y is None else y, rows, machine, "-q")
-    return np.array(labels), np.array(values)
+def decisions(path, rows, n_values, *, is_kernel=False):
+    """Labels or values that LIBSVM itself predicts for rows as dicts, and its decision values.
+
+    `svm_predict` of libsvm-official takes one value of nu-classifiers with any number of classes
+    and writes beyond its end, so LIBSVM's own function is called.
+    """
+    svm = pytest.importorskip("libsvm.svm", reason="needs LIBSVM's package, libsvm-official")
+    svmutil = pytest.importorskip("libsvm.svmutil")
+    model = svmutil.svm_load_model(str(path))
+    assert model is not None
+    labels, values = [], np.empty((len(rows), n_values))
+    for row, out in zip(rows, values, strict=True):
+        nodes, _ = svm.gen_svm_nodearray(row, isKernel=is_kernel)
+        place = out.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+        labels.append(svm.libsvm.svm_predict_values(model, nodes, place))
+    return np.array(labels), values
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr"])
@@ -50,7 +58,8 @@ def test_libsvm_reads_the_file_and_decides_alike(name, kernel, kind, tmp_path):
     data = sp.csr_array(X) if kind == "csr" else X
     model = cls(kernel=kernel, gamma=0.3, coef0=0.5, degree=2).fit(data, y)
     save_libsvm(model, tmp_path / "model")
-    labels, values = decisions(tmp_path / "model", X, None)
+    rows = [{j + 1: float(v) for j, v in enumerate(row)} for row in X]
+    labels, values = decisions(tmp_path / "model", rows, len(model.intercept_))
     twin = model.to_sklearn()
     if cls not in (KernelSVC, KernelNuSVC):
         exact = twin.predict(data) if y is not None else twin.decision_function(data)
@@ -69,10 +78,8 @@ def test_given_values_are_read_by_the_numbers_of_rows(tmp_path):
     K = X @ X.T
     model = KernelSVC(kernel="precomputed").fit(K, Y)
     save_libsvm(model, tmp_path / "model")
-    svmutil = pytest.importorskip("libsvm.svmutil", reason="needs libsvm-official")
-    machine = svmutil.svm_load_model(str(tmp_path / "model"))
     rows = [{0: i + 1} | {j + 1: float(v) for j, v in enumerate(k)} for i, k in enumerate(K)]
-    labels = svmutil.svm_predict([], rows, machine, "-q")[0]
+    labels, _ = decisions(tmp_path / "model", rows, 3, is_kernel=True)
     np.testing.assert_array_equal(labels, model.to_sklearn().predict(K))
 
 
