@@ -1,6 +1,7 @@
 """KernelSVC and KernelSVR beside SVC and SVR on standardised data that nobody tuned for.
 
     python scripts/bench_everyday.py [--only NAME ...] [--C C ...] [--pairs P] [--list]
+    python scripts/bench_everyday.py --nu NU ... [--only NAME ...] [--pairs P]
     python scripts/bench_everyday.py --automatic [--only NAME ...]
 
 Both solve the same problem, gamma="scale", tol=1e-3, the peer with cache_size=2000. Seconds are CPU
@@ -10,10 +11,12 @@ units of n^2, `steps` are the iterations of either, `violation` is ours in float
 peer's seconds divided by ours; geometric means come last. The generators are those of
 `scripts/everyday.py` and scikit-learn. --automatic fits each estimator that chooses its parameters
 once: CPU seconds, and the error on 2,000 other rows (error rate, or RMSE in deviations of the
-target), beside HistGradientBoosting.
+target), beside HistGradientBoosting. --nu compares KernelNuSVC and KernelNuSVR with NuSVC and
+NuSVR at these values instead; a nu that is infeasible, or at which the peer fails, is left out.
 """
 
 import argparse
+import math
 import os
 import statistics
 import time
@@ -29,7 +32,7 @@ import everyday as made  # noqa: E402
 import numpy as np  # noqa: E402
 from sklearn import datasets, ensemble  # noqa: E402
 from sklearn.preprocessing import StandardScaler, normalize  # noqa: E402
-from sklearn.svm import SVC, SVR  # noqa: E402
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR  # noqa: E402
 
 from kbench import methods  # noqa: E402
 
@@ -137,22 +140,31 @@ def seconds(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     return time.process_time() - start
 
 
-def compared(name: str, line: Line, C: float, pairs: int) -> float:
-    """Print a line; the peer's seconds as a multiple of ours."""
+# By the parameter that is varied: our classes and their peers.
+CLASSIFIERS = {"C": (methods.KernelSVC, SVC), "nu": (methods.KernelNuSVC, NuSVC)}
+REGRESSORS = {"C": (methods.KernelSVR, SVR), "nu": (methods.KernelNuSVR, NuSVR)}
+
+
+def compared(name: str, line: Line, parameter: str, value: float, pairs: int) -> float:
+    """Print a line; the peer's seconds as a multiple of ours, or nan where one of them fails."""
     X, y = line.data()
-    ours, peer = (methods.KernelSVC, SVC) if made.is_class_target(y) else (methods.KernelSVR, SVR)
-    model, other = ours(C=C), peer(C=C, cache_size=2000)
-    model.fit(X[:500], y[:500])
+    ours, peer = (CLASSIFIERS if made.is_class_target(y) else REGRESSORS)[parameter]
+    model, other = ours(**{parameter: value}), peer(**{parameter: value}, cache_size=2000)
     mine, theirs = [], []
-    for _ in range(pairs):
-        mine.append(seconds(model, X, y))
-        if max(theirs, default=0.0) <= _ONCE:
-            theirs.append(seconds(other, X, y))
+    try:
+        model.fit(X[:500], y[:500])
+        for _ in range(pairs):
+            mine.append(seconds(model, X, y))
+            if max(theirs, default=0.0) <= _ONCE:
+                theirs.append(seconds(other, X, y))
+    except ValueError as error:
+        print(f"{name:24} {parameter}={value:<4g} {str(error)[:80]}", flush=True)
+        return math.nan
     fast, slow = statistics.median(mine), statistics.median(theirs)
     counted = f"kernel {model.kernel_entries_ / len(y) ** 2:6.2f}  steps {np.sum(model.n_iter_):8}"
     print(
-        f"{name:24} C={C:<4g} {fast:8.3f} {slow:8.3f} s {slow / fast:6.2f} times  {counted} /"
-        f" {np.sum(other.n_iter_):8}  violation {np.max(model.violation_):.1g}",
+        f"{name:24} {parameter}={value:<4g} {fast:8.3f} {slow:8.3f} s {slow / fast:6.2f} times"
+        f"  {counted} / {np.sum(other.n_iter_):8}  violation {np.max(model.violation_):.1g}",
         flush=True,
     )
     return slow / fast
@@ -174,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", nargs="+", metavar="NAME")
     parser.add_argument("--C", nargs="+", type=float, metavar="C")
+    parser.add_argument("--nu", nargs="+", type=float, metavar="NU")
     parser.add_argument("--pairs", type=int, default=3, metavar="P")
     parser.add_argument("--automatic", action="store_true")
     parser.add_argument("--list", action="store_true", help="names of the lines")
@@ -188,12 +201,15 @@ def main() -> None:
         if options.automatic:
             automatic(name, *AUTOMATIC[name])
             continue
-        for C in options.C or LINES[name].Cs:
-            ratios.setdefault(C, []).append(compared(name, LINES[name], C, options.pairs))
-    every = [ratio for of_C in ratios.values() for ratio in of_C]
-    for C, some in [*sorted(ratios.items()), ("any", every)] if every else []:
+        parameter = "nu" if options.nu else "C"
+        for value in options.nu or options.C or LINES[name].Cs:
+            ratio = compared(name, LINES[name], parameter, value, options.pairs)
+            if not math.isnan(ratio):
+                ratios.setdefault(value, []).append(ratio)
+    every = [ratio for of_value in ratios.values() for ratio in of_value]
+    for value, some in [*sorted(ratios.items()), ("any", every)] if every else []:
         mean = statistics.geometric_mean(some)
-        print(f"C={C:<4} {len(some)} lines, lowest {min(some):.2f}, geometric mean {mean:.2f}")
+        print(f"{value:<6} {len(some)} lines, lowest {min(some):.2f}, geometric mean {mean:.2f}")
 
 
 if __name__ == "__main__":
