@@ -50,8 +50,8 @@ class KernelNuSVC(ExactSVC):
     probability : bool, default=False
     tol : float, default=1e-3
         Violation at which to stop, in units of the undivided f, as in `NuSVC`: of the margin it is
-        the part tol / rho. Where the margin that is found is not above its violation, the solver
-        goes on to tol / 100.
+        the part tol / rho. Where the margin is not above half of its violation, the solver goes on,
+        to tol / 100 or for as many steps again.
     cache_size : float, default=1000.0
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows; `NuSVC` ignores this parameter. "balanced" makes every nu
@@ -86,8 +86,8 @@ class KernelNuSVC(ExactSVC):
     values, and O(q) a step. Where n_free of n rows are free, working sets grow to 2 n_free rows,
     with 8 n_free^2 float32 values in half of `cache_size`.
 
-    A model that has met a limit before it has a margin above its violation is divided by half of
-    the violation.
+    A model whose margin is not above half of its violation is divided by the latter, and a
+    ConvergenceWarning says so.
 
     References: B. Schoelkopf, A. Smola, R. Williamson, P. Bartlett, "New support vector
     algorithms", Neural Computation 2000; C.-C. Chang, C.-J. Lin, "Training nu-support vector
@@ -156,11 +156,9 @@ class KernelNuSVC(ExactSVC):
             )
             if part is not matrix:
                 matrix.count(part.n_entries)
-            rho = -result.epsilon
-            if rho <= result.violation:
-                rho = 0.5 * result.violation
             # With rows that are all equal, every rho solves the problem.
-            self.margin_[p] = rho = rho or 1.0
+            rho = max(-result.epsilon, 0.5 * result.violation) or 1.0
+            self.margin_[p] = rho
             solution.record(p, replace(result, intercept=result.intercept / rho))
             solution.reasons[p] = result.stop_reason
             coef = np.zeros(n)
@@ -215,7 +213,7 @@ class KernelNuSVC(ExactSVC):
     def _warn(self, reasons: set[str]) -> None:
         if "margin" in reasons:
             warnings.warn(
-                f"nu={self.nu:g} leaves no margin above a violation of {self.violation_:.2g}: with "
+                f"nu={self.nu:g} leaves no margin above half of a violation of {self.violation_:.2g}: with "
                 "this kernel more rows than that have to be on the wrong side of one, so that a "
                 "larger nu or another kernel is needed",
                 ConvergenceWarning,

@@ -53,8 +53,8 @@ _TARGET = 0.9
 # Residuals are recomputed in float64 at most so often without halving the violation, once the
 # kernel values of the steps are float64, too.
 _MAX_ROUNDS = 30
-# Where the margin of a classifier is not above the violation, the tolerance falls to this part of
-# what is asked for.
+# Where the margin of a classifier is not above half of the violation, the tolerance falls to this
+# part of what is asked for.
 _FINEST = 0.01
 # The steps of that are as many as before, or this number.
 _MIN_MORE_STEPS = 10_000
@@ -83,8 +83,8 @@ class NuDualResult:
     n_iter : int
         Steps of two coordinates.
     stop_reason : {"tol", "max_iter", "max_time", "precision", "margin"}
-        "margin": that of a classifier, -epsilon, is not above the violation, which is `tol` at most
-        and for which as many steps again, or a violation of tol / 100, have not sufficed.
+        "margin": that of a classifier, -epsilon, is not above half of the violation, even after as
+        many steps again, or at a tolerance of tol / 100.
     """
 
     coef: np.ndarray
@@ -161,13 +161,17 @@ def solve_nu_dual(
         return result
     finest, asked = tol * _FINEST, budget.max_iter
     budget.max_iter = min(asked, budget.n_iter + max(budget.n_iter, _MIN_MORE_STEPS))
-    while result.stop_reason == "tol" and -result.epsilon <= result.violation and tol > finest:
+    while result.stop_reason == "tol" and not has_margin(result) and tol > finest:
         tol *= 0.1
         result = descent.solve_exactly(tol)
     if result.stop_reason == "max_time" or budget.n_iter >= asked:
         return result
-    has_margin = -result.epsilon > result.violation
-    return replace(result, stop_reason="tol" if has_margin else "margin")
+    return replace(result, stop_reason="tol" if has_margin(result) else "margin")
+
+
+def has_margin(result: NuDualResult) -> bool:
+    """Whether the margin of a classifier is above half of the violation."""
+    return -result.epsilon > 0.5 * result.violation
 
 
 class _Problem(NamedTuple):
@@ -226,7 +230,9 @@ class _Descent:
         """Take steps with the values of this matrix."""
         self._kernel, self._matrix = kernel, np.empty((0, 0), kernel.dtype)
         self._rows: RowCache | None = None
-        # A matrix of all points may take as much memory as the rows.
+        # Rows that are stored at their first use are dear; all points then take half the values.
+        self._most_of_points = 0.5 if min_uses(kernel) == 1 else 0.75
+        # Rows, or the matrix of all points, have half of the memory.
         half = 0.5e6 * self._cache_mb
         self._size_limit = max(_WORKING_SET, math.isqrt(int(half / kernel.dtype.itemsize)))
 
@@ -311,7 +317,7 @@ class _Descent:
             n_free = int(np.count_nonzero(free_points(self.beta, lower, upper)))
             if 2 * n_free > size:
                 size = 2 * max(size, n_free)
-                size = n if 4 * size > 3 * n else size
+                size = n if size > self._most_of_points * n else size
                 size = min(size, self._size_limit)
             W, recent = self._working_set(ends, recent, size)
             whole = len(W) == n
@@ -375,10 +381,14 @@ class _Descent:
     def _gram(self, W: np.ndarray, *, whole: bool) -> np.ndarray:
         if len(self._matrix) == len(W) and whole:
             return self._matrix
-        K = self._kernel.block(W, self._kernel.points(W))
-        if whole:
-            self._matrix, self._rows = K, None
-        return K
+        if not whole:
+            return self._row_cache().gram(W)
+        if len(W) <= FLOAT64_POINTS:
+            self._matrix = self._kernel.block(W, self._kernel.points(W))
+        else:
+            # The matrix takes the memory of the rows.
+            self._matrix, self._rows = self._row_cache().matrix(), None
+        return self._matrix
 
     def _row_cache(self) -> RowCache:
         if self._rows is None:
