@@ -2,6 +2,6 @@
 
 `KernelSVC`, `KernelSVR`, `KernelNuSVC`, `KernelNuSVR` and `KernelOneClassSVM` take the place of
 scikit-learn's SVC, SVR, NuSVC, NuSVR and OneClassSVM, and `KernelQuantileRegressor` solves the dual
-of KernelSVR with other bounds; the solvers themselves are in `kbench.solvers`. Estimators that divide, approximate or sample the problem have
-folders of their own.
+of KernelSVR with other bounds; the solvers themselves are in `kbench.solvers`. Estimators that
+divide, approximate or sample the problem have folders of their own.
 """

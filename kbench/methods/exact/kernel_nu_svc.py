@@ -213,9 +213,9 @@ class KernelNuSVC(ExactSVC):
     def _warn(self, reasons: set[str]) -> None:
         if "margin" in reasons:
             warnings.warn(
-                f"nu={self.nu:g} leaves no margin above half of a violation of {self.violation_:.2g}: with "
-                "this kernel more rows than that have to be on the wrong side of one, so that a "
-                "larger nu or another kernel is needed",
+                f"nu={self.nu:g} leaves no margin above half of a violation of "
+                f"{self.violation_:.2g}: with this kernel a larger part of the rows has to be on "
+                "the wrong side of one, so that a larger nu or another kernel is needed",
                 ConvergenceWarning,
                 stacklevel=5,  # the caller of fit
             )
