@@ -1,5 +1,6 @@
 """Base of the kernel support vector classifiers: parameters, problems, and reported results."""
 
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -155,8 +156,20 @@ def warn_of_limits(
         f"{estimator.violation_:.2g}, above tol={tol:g}, and a duality gap of {gap:.2g} times the "
         "primal objective; the model is the best one evaluated",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=level_of_caller(),
     )
+
+
+def level_of_caller() -> int:
+    """The `stacklevel` of a warning that names the line which called `fit`: the first one outside
+    kbench and scikit-learn.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("kbench", "sklearn"):
+            break
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class Start(NamedTuple):

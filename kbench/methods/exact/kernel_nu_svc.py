@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from kbench.kernels import KernelMatrix
+from kbench.methods.base.box_svc import level_of_caller
 from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
 from kbench.solvers.nu_dual.solve import FLOAT64_POINTS, solve_nu_dual
@@ -217,6 +218,6 @@ class KernelNuSVC(ExactSVC):
                 f"{self.violation_:.2g}: with this kernel a larger part of the rows has to be on "
                 "the wrong side of one, so that a larger nu or another kernel is needed",
                 ConvergenceWarning,
-                stacklevel=5,  # the caller of fit
+                stacklevel=level_of_caller(),
             )
         super()._warn(reasons - {"margin"})

@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
+from kbench.methods.base.box_svc import level_of_caller
+
 # The message of a NotFittedError, with the name that scikit-learn's users search for.
 NOT_FITTED = (
     "This %(name)s instance, in the place of {}, is not fitted yet. Call 'fit' with appropriate "
@@ -36,7 +38,7 @@ def warn_of_unbounded(C: Any, coef: Any) -> None:
             f"C=inf: no function of this kernel has all rows on the right side of its margin, so "
             f"the solution is that of C={_LARGEST_C:g}",
             ConvergenceWarning,
-            stacklevel=5,  # the caller of fit
+            stacklevel=level_of_caller(),
         )
 
 
