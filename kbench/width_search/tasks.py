@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -334,7 +335,10 @@ class Regression:
     """Targets with mean 0 and deviation 1; the error is the mean squared error.
 
     Of heavy-tailed targets (`centre_and_scale`) median and robust deviation take their places, and
-    larger errors than so many of these count as these.
+    errors above `constants.LARGEST_ERROR` robust deviations of the targets count as that. After the
+    first rung these are deviations of its best model's errors, if targets or errors have heavy
+    tails: otherwise few wrong targets decide which model is best, and a tube that is a fraction of
+    the RMSE holds all other errors.
 
     Parameters
     ----------
@@ -348,19 +352,27 @@ class Regression:
         The targets with mean 0 and deviation 1.
     mean, scale_of_c : float
         Mean and deviation of y: C and epsilon in its units are those of the search times this.
+    largest_error : float
+        That counts as such, in deviations of y; infinite without heavy tails.
     """
 
     # A regression has nearly all rows as support vectors, and large C where it has little noise.
     last_values = constants.SAMPLE_VALUES
     steps = constants.STEPS
+    _is_adapted = False
 
     def __init__(self, y: np.ndarray, epsilon: float) -> None:
         self.mean, self.scale_of_c, self.largest_error = centre_and_scale(y)
         self.z = (y - self.mean) / self.scale_of_c
         self.epsilon = epsilon
+        # Quantiles of absolute errors on the first rung, by gamma and C.
+        self._quantiles: defaultdict[tuple[float, float], list[float]] = defaultdict(list)
+
+    @property
+    def worst(self) -> float:
         # Of targets that are not heavy-tailed it is 1 but for rounding.
         heavy = np.isfinite(self.largest_error)
-        self.worst = float(self._squares(self.z).mean()) if heavy else 1.0
+        return float(self._squares(self.z).mean()) if heavy else 1.0
 
     def _squares(self, errors: np.ndarray) -> np.ndarray:
         """Losses of errors, in the unit of `z`."""
@@ -380,8 +392,19 @@ class Regression:
         return [(training, validation)]
 
     def adapt(self, error: float) -> None:
-        """Widen the tube to a fraction of the first rung's RMSE, which saves steps."""
-        self.epsilon = max(self.epsilon, constants.TUBE_OF_ERROR * float(np.sqrt(error)))
+        """Widen the tube to a fraction of the first rung's RMSE, which saves steps.
+
+        Of heavy-tailed targets or errors the robust deviation of the errors takes its place.
+        """
+        deviation = float(np.sqrt(error))
+        if self._quantiles:
+            quantile = min(float(np.mean(values)) for values in self._quantiles.values())
+            robust = max(quantile / constants.NORMAL_QUANTILE, self.epsilon)
+            if np.isfinite(self.largest_error) or robust < deviation / constants.HEAVY_TAILS:
+                self.largest_error = min(self.largest_error, constants.LARGEST_ERROR * robust)
+                deviation = min(deviation, robust)
+        self.epsilon = max(self.epsilon, constants.TUBE_OF_ERROR * deviation)
+        self._is_adapted = True
 
     def arranged(self, training: np.ndarray) -> np.ndarray:
         return training
@@ -421,10 +444,15 @@ class Regression:
         support = np.flatnonzero(coef.any(axis=1))
         intercepts = np.array([solution.intercept for solution in solutions])
         weights = coef[support].astype(np.float32)
-        squares = np.empty((len(validation), len(solutions)))
+        errors = np.empty((len(validation), len(solutions)))
         for rows, block in gram.blocks(gamma, support):
-            errors = matmul(block, weights) + intercepts - self.z[validation[rows], None]
-            squares[rows] = self._squares(errors)
+            errors[rows] = matmul(block, weights) + intercepts - self.z[validation[rows], None]
+        if not self._is_adapted:
+            for C, quantile in zip(
+                Cs, np.quantile(np.abs(errors), constants.ERROR_QUANTILE, axis=0), strict=False
+            ):
+                self._quantiles[gamma, C].append(float(quantile))
+        squares = self._squares(errors)
         n_rows = np.full(len(solutions), len(validation))
         sums = [squares.sum(axis=0), (squares**2).sum(axis=0), n_rows]
         solved = np.array([solution.solved for solution in solutions])

@@ -115,6 +115,19 @@ def test_few_wrong_targets_do_not_decide_for_models_of_absolute_errors(machine, 
         assert off < 2.0 * (np.var(plain) + np.mean(spoilt - y) ** 2)
 
 
+@pytest.mark.parametrize("size", [10.0, 1e4])
+@pytest.mark.parametrize("machine", [m for m in CHOOSING if "epsilon_" in m.cls.__doc__], ids=str)
+def test_few_wrong_targets_do_not_widen_the_tube(machine, size):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(256, 3))
+    y = 2.0 * np.sin(X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=256)
+    spoilt = y.copy()
+    spoilt[::32] += size * rng.choice([-1.0, 1.0], 8)
+    tubes = [build(machine).set_params(metric=None).fit(X, t).epsilon_ for t in (y, spoilt)]
+    # Three per cent of the errors count as three deviations: sqrt(1 + .03 x 9) = 1.13.
+    assert tubes[1] < 2.0 * tubes[0]
+
+
 @pytest.mark.parametrize("shift", [0.0, 2.0**23])
 @pytest.mark.parametrize("scale", [1.0, 2.0**-30, 2.0**30])
 def test_heavy_tailed_targets_have_a_robust_unit_that_follows_shift_and_scale(scale, shift):

@@ -327,8 +327,9 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
     ----------
     C_, gamma_, epsilon_ : float
     cv_error_ : float
-        Held-out mean squared error of the chosen parameters; of heavy-tailed targets (deviation
-        above twice the robust one), errors above three robust deviations count as three.
+        Held-out mean squared error of the chosen parameters; of heavy-tailed targets or errors
+        (deviation above twice the robust one), errors above three robust deviations of the
+        errors count as three.
     cv_error_interval_ : (2,)
         Normal interval of `cv_error_` at 95 %.
     best_estimator_ : KernelSVR
