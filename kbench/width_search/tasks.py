@@ -367,12 +367,12 @@ class Regression:
         self.epsilon = epsilon
         # Quantiles of absolute errors on the first rung, by gamma and C.
         self._quantiles: defaultdict[tuple[float, float], list[float]] = defaultdict(list)
+        self._set_worst()
 
-    @property
-    def worst(self) -> float:
+    def _set_worst(self) -> None:
         # Of targets that are not heavy-tailed it is 1 but for rounding.
         heavy = np.isfinite(self.largest_error)
-        return float(self._squares(self.z).mean()) if heavy else 1.0
+        self.worst = float(self._squares(self.z).mean()) if heavy else 1.0
 
     def _squares(self, errors: np.ndarray) -> np.ndarray:
         """Losses of errors, in the unit of `z`."""
@@ -403,6 +403,7 @@ class Regression:
             if np.isfinite(self.largest_error) or robust < deviation / constants.HEAVY_TAILS:
                 self.largest_error = min(self.largest_error, constants.LARGEST_ERROR * robust)
                 deviation = min(deviation, robust)
+                self._set_worst()
         self.epsilon = max(self.epsilon, constants.TUBE_OF_ERROR * deviation)
         self._is_adapted = True
 
