@@ -43,6 +43,10 @@ class GroupedMatrix(KernelMatrix):
     def count(self, n_entries: int) -> None:
         self._counted_elsewhere += n_entries
 
+    @property
+    def nanoseconds(self) -> float:
+        return max(block.nanoseconds for block in self._blocks)
+
     def astype(self, dtype: Any) -> "GroupedMatrix":
         if self.dtype == dtype:
             return self

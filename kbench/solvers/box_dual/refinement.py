@@ -36,9 +36,13 @@ from kbench.solvers.box_dual.row_cache import RowCache
 # times as many float64 values for it.
 _BAND = 0.01
 _SAFETY = 8.0
-# Budget of float64 kernel values for computing all residuals exactly: a million take about 1 ms
-# (`scripts/bench_kernels.py`). With 4 million, 4,000 rows of ijcnn1 took a tenth longer.
-_CHEAP_ENTRIES = 1 << 20
+# Budget for computing all residuals exactly: float64 kernel values times the nanoseconds of one in
+# float32, of which it takes some five times as many (`scripts/bench_kernels.py`). With four times
+# as much 4,000 rows of ijcnn1 took a tenth longer; with a number of values instead, fits to 3,200
+# rows of 768 features took twice as long (`scripts/bench_everyday.py`, embeddings).
+_CHEAP_NS = 4e5
+# Nanoseconds of a value whose cost is unknown.
+_UNKNOWN_NS = 0.4
 # Residuals of a float64 solve are summed afresh if their updates have errors above this fraction of
 # the tolerance; otherwise the sum of n x |support| products is saved.
 _VISIBLE = 0.01
@@ -79,11 +83,13 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     ):
         true[:], true_beta[:] = True, it.beta
     relative = np.maximum(np.sqrt(it.diagonal / it.diagonal.max()), _NARROWEST)
+    each = it.kernel.nanoseconds
+    each = each if np.isfinite(each) else _UNKNOWN_NS
     first, width, mean_error = _BAND * it.scale, _BAND * it.scale, it.residual_error
     previous, exact_rows = np.inf, False
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
-        all_exact = limit or n * np.count_nonzero(it.beta) <= _CHEAP_ENTRIES
+        all_exact = limit or n * np.count_nonzero(it.beta) * each <= _CHEAP_NS
         band = np.ones(n, bool) if all_exact else _near(it, first, width * relative)
         largest, mean = _correct(it, exact, true, true_beta, band, relative)
         drift, mean_error = max(it.residual_error, largest), max(mean_error, mean)
