@@ -7,8 +7,7 @@ times the speed of float32 multiply-adds. The instruction takes unsigned bytes o
 signed ones on the other, so 128 is subtracted from the right points:
 <x, z> = <x, z - 128> + 128 sum_k x_k.
 
-Shows on mnist_20k: 1.8 times as long with float32 features (`scripts/ablate_svm.py`,
-`byte_layout`).
+With float32 features, mnist_20k takes 1.8 times as long (`scripts/ablate_svm.py`, `byte_layout`).
 """
 
 from typing import Any
@@ -22,7 +21,8 @@ from kbench.kernels.threads import run
 from kbench.kernels.tiles import power_of_two
 from kbench.kernels.work_sharing import Loop, divided, share
 
-# Panels of COLUMNS right points that are copied together, so that whole cache lines are read.
+# Number of panels of COLUMNS right points that are copied together: each copied row of `right` is
+# then whole cache lines. More panels need more scratch memory. Set by hand.
 _PANELS = 4
 _WIDTH = _PANELS * COLUMNS
 # Toggling the highest bit of each byte subtracts 128 from it.
@@ -50,17 +50,17 @@ def _copy_columns(right, first, width, panels):
 @njit(fastmath=_FLAGS, nogil=True)
 def _write(dots, shift, squares, unit, out):
     """out[j] = 2^-(unit D_j)"""
-    number, shift = out.dtype.type, np.int32(shift)
+    real, shift = out.dtype.type, np.int32(shift)
     for j in range(out.shape[0]):
-        out[j] = power_of_two(-unit * number(np.int32(shift + squares[j] - 2 * dots[j])))
+        out[j] = power_of_two(-unit * real(np.int32(shift + squares[j] - 2 * dots[j])))
 
 
 @njit(fastmath=_FLAGS, nogil=True)
 def _add(dots, shift, squares, unit, coef, partial):
     """partial[j] += coef 2^-(unit D_j)"""
-    number, shift = partial.dtype.type, np.int32(shift)
+    real, shift = partial.dtype.type, np.int32(shift)
     for j in range(partial.shape[0]):
-        exponent = -unit * number(np.int32(shift + squares[j] - 2 * dots[j]))
+        exponent = -unit * real(np.int32(shift + squares[j] - 2 * dots[j]))
         partial[j] += coef * power_of_two(exponent)
 
 
@@ -111,8 +111,8 @@ _TILES = Loop(_tiles, _shared_tiles)
 
 def fill(A: BytePoints, B: BytePoints, unit: float, out: np.ndarray) -> None:
     """Write 2^-(unit D) between points A (a of them) and B (n) into out : (a, n), C-contiguous."""
-    none, nothing = np.empty(0, out.dtype), np.empty(0)
-    _run(*_left(A), B, out.dtype.type(unit), none, nothing, out)
+    no_coef, no_sums = np.empty(0, out.dtype), np.empty(0)
+    _run(*_left(A), B, out.dtype.type(unit), no_coef, no_sums, out)
 
 
 def accumulate(
@@ -120,8 +120,8 @@ def accumulate(
 ) -> None:
     """Add sum_i coef_i 2^-(unit D_ij), i of A, j of B, to out : (n,) float64.
 
-    coef : (a,) of the type in which values are computed. Sums of six products are formed in it,
-    and added up in float64.
+    coef : (a,) of the dtype in which values are computed. Sums over six left points (ROWS) have
+    that dtype, and are added up in float64.
     """
     left, shifts = _left(A)
     weights = np.zeros(len(left), coef.dtype)

@@ -17,8 +17,8 @@ stays, and small dense solvers inside:
         values as K_SS has: the same with all of K_SS stored (`stored_descent`)
     until the violation on S <= target
 
-Invariant: `residual` is up to date on all of S. Keeping half of a working set shows on cod-rna,
-which takes 30 times as long without it (`scripts/ablate_svm.py`, `keep_half`).
+Invariant: `residual` is up to date on all of S. Unless half of a working set is kept, cod-rna takes
+30 times as long (`scripts/ablate_svm.py`, `keep_half`).
 """
 
 import functools

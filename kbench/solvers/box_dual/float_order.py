@@ -4,7 +4,7 @@ LLVM does not vectorise a running maximum of floats. But the bits of floats, rea
 in the same order (where the sign bit is set, once the other bits are flipped); LLVM vectorises a
 running maximum of integers, and the search for the first position at which it stands.
 
-Shows on covtype_30k, 2.6 times as long with plain maxima, and on every other problem
+With plain maxima, covtype_30k takes 2.6 times as long, and every other problem is slower, too
 (`scripts/ablate_svm.py`, `float_order`).
 """
 

@@ -19,7 +19,7 @@ level is solved to the target. The loop ends: a point is removed from S at most 
 added once more, no point of a level moves back from near to far, and the tolerance falls by a
 constant factor; each pass does at least one of these.
 
-Shows on ijcnn1: 2.1 times as long with all points in S (`scripts/ablate_svm.py`, `nested_subsets`).
+With all points in S, ijcnn1 takes 2.1 times as long (`scripts/ablate_svm.py`, `nested_subsets`).
 """
 
 import numpy as np

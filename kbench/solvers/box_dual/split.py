@@ -19,7 +19,7 @@ kinds of cells are tried, the second where the first show no groups:
   differ in two columns, so that the boxes have the distance sqrt(2) where each gap is 1.
 - Clusters of k-means.
 
-Shows on covtype_30k and covtype_74k, whose one-hot columns separate 74 groups
+Covtype_30k and covtype_74k, whose one-hot columns separate 74 groups, are solved faster this way
 (`scripts/ablate_svm.py`, `groups`).
 """
 

@@ -18,21 +18,23 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from kbench.intrinsics.products import matmul
-from kbench.solvers.interior_point.predictor_corrector import Interior
+from kbench.solvers.interior_point.predictor_corrector import Iterate
 from kbench.solvers.interior_point.problem import BoxQP
 
 # Proximal steps of a round. The first solves a face whose curvatures are all above D.
 _MAX_PROXIMAL = 8
-# D in parts of the mean of the diagonal of K. With the larger one, coefficients move less where K
+# D relative to the mean of the diagonal of K. With the larger one, coefficients move less where K
 # has no curvature to speak of; the smaller one follows where that is not exact.
 _PROXIMAL = (1e-5, 1e-9)
 # The relative gap of an exact optimum.
 _EXACT = 1e-11
-# Curvatures below this part of the gradients' scale over the width of the bounds count as this.
+# Curvatures below this multiple of the gradients' scale over the width of the bounds are raised to
+# it.
 _FLAT = 1e-4
-# A multiplier of the wrong sign is one if it exceeds this part of the gradients' scale.
+# A multiplier of the wrong sign counts if it exceeds this multiple of the gradients' scale, and is a
+# rounding error otherwise.
 _WRONG = 1e-9
-# The sum of coefficients may miss the equality by this part of their size.
+# The largest error of the equality, relative to sum |x|.
 MAX_OFF = 1e-9
 
 
@@ -54,7 +56,7 @@ class Optimum:
     gap : float
         sum_i max {-r_i (x' - x_i): l <= x' <= u}, r = g + A'b: the primal minus the dual objective.
     off : float
-        max |A x - d|, in parts of sum |x|.
+        max |A x - d|, relative to sum |x|.
     """
 
     x: np.ndarray
@@ -66,11 +68,11 @@ class Optimum:
 
     @property
     def relative_gap(self) -> float:
-        """The gap in parts of the larger objective."""
+        """The gap relative to the larger objective."""
         return self.gap / max(abs(self.objective), abs(self.gap - self.objective), 1e-300)
 
 
-def finish(problem: BoxQP, point: Interior, max_rounds: int = 15) -> Optimum:
+def finish(problem: BoxQP, point: Iterate, max_rounds: int = 15) -> Optimum:
     """Return the best of what the rounds found, by its gap; `point` itself if no face
     has an optimum within the bounds."""
     x, w, b = point.x, point.w, point.b
@@ -151,7 +153,7 @@ def _on_face(
     return x, w, b
 
 
-def at_bounds(problem: BoxQP, coef: np.ndarray) -> Interior:
+def at_bounds(problem: BoxQP, coef: np.ndarray) -> Iterate:
     """The point of coefficients within the bounds whose multipliers say which are at them."""
     x = coef
     if len(problem.signs) > 1:
@@ -159,7 +161,7 @@ def at_bounds(problem: BoxQP, coef: np.ndarray) -> Interior:
     above, below = x - problem.lower, problem.upper - x
     y, z = (np.where(gap == 0.0, problem.scale, 0.0) for gap in (above, below))
     b = assess(problem, x, np.zeros(len(problem.A))).b
-    return Interior(x, problem.K.weights(problem.coef(x)), b, above, below, y, z)
+    return Iterate(x, problem.K.weights(problem.coef(x)), b, above, below, y, z)
 
 
 def canonical(problem: BoxQP, x: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 # Factorisations that a problem takes, as a rule: 15 to 40.
 _FACTORISATIONS = 25
-# The factor's columns may be at most this part of its rows, so that r x r matrices are cheap.
+# The factor needs at least this many rows for each column, so that r x r matrices are cheap.
 _ROWS_PER_COLUMN = 10
 # Nanoseconds of a multiplication of a factorisation of all points, of which later iterations leave
 # out those at bounds, and of what else an iteration does (`scripts/bench_small.py --any-C`).

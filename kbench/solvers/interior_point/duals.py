@@ -23,12 +23,13 @@ from kbench.solvers.interior_point.active_set import (
 from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, Matrix
 
-# Gaps, in parts of the objective, at which the active set is tried. Most problems end with the
+# Relative gaps at which the active set is tried. Most problems end with the
 # first. The more points there are, the closer to the bounds are some of those that are free.
 _GAPS = (1e-5, 1e-8, 1e-11)
-# Rounds of the finish that are tried before the method: more take longer than it does.
+# Rounds of the exact finish that are tried before the first iteration: more take longer than the
+# method itself. Set by hand.
 _ROUNDS_BEFORE = 2
-# The relative gap of coefficients from which on no smaller one is tried.
+# Coefficients with at most this relative gap are returned without trying a smaller gap.
 _EXACT = 1e-9
 
 

@@ -11,9 +11,9 @@ from kbench.intrinsics.products import matmul
 # Rows of V that are weighted and multiplied at once. 4,096 rows of 30 columns are 1 MB, which stays
 # in the L2 cache (`scripts/bench_small.py --low-rank`, 500,000 x 20).
 _BLOCK_ROWS = 4096
-# Eigenvalues of a given matrix down to minus this part of its trace count as zeros.
+# Eigenvalues of a given matrix down to minus this multiple of its trace count as zeros.
 _NEGATIVE = 1e-14
-# The first diagonal shift, in parts of the diagonal, of a matrix that rounding has left indefinite;
+# The first diagonal shift of a matrix that rounding has left indefinite, relative to its diagonal;
 # each further one is 100 times as large.
 _SHIFT = 1e-15
 _MAX_SHIFTS = 7

@@ -4,13 +4,14 @@ With slacks s = x - l and v = u - x and their multipliers y, z >= 0, the optimum
 
     Q x + p + A'b - y + z = 0,   A x = d,   s y = 0,   v z = 0.
 
-Each iteration factorises Newton's equations of this system with s y = v z = mu once,
-D = y / s + z / v, and solves them twice: for mu = 0 (predictor), then for the mu that the
-predictor's step suggests and the products of its changes (corrector). 15 to 40 iterations, whatever
-the bounds and the condition are.
+Each iteration linearises this system with s y = v z = mu in place of 0. It factorises the matrix
+of Newton's equations, Q with the diagonal y / s + z / v, once and solves them twice. The predictor
+has mu = 0; its longest step shows how far s'y + v'z can fall, which gives mu. The corrector has
+that mu, and subtracts the second-order terms dx dy and -dx dz of the predictor. The method takes
+15 to 40 iterations for any bounds and condition number (docs/solver.md, "Kernels of low rank").
 
 Reference: S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM J.
-Optim. 1992; M. Ferris, T. Munson, "Interior-point methods for massive support vector machines",
+Optim. 1992; M. Ferris, T. Munson, "Iterate-point methods for massive support vector machines",
 2002.
 """
 
@@ -23,22 +24,25 @@ from scipy.linalg import LinAlgError
 from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.problem import BoxQP
 
-# Iterations that may pass without a smaller gap or residual: float64 allows no more.
+# Stop after this many iterations in which neither the gap nor a residual fell by a tenth: float64
+# then allows no smaller ones. Set by hand, as are the other constants of this module.
 _MAX_IDLE = 8
+# Far more than the 40 iterations that the slowest problem needs; it guards against endless loops.
 _MAX_ITERATIONS = 100
-# Residuals at which to end: of the gradient in parts of its scale, of the equalities in parts of
-# sum |x|.
+# Stop at these residuals: of the gradient relative to `problem.scale`, of the equalities relative
+# to sum |x|. Smaller ones cost iterations that the exact finish (`active_set`) saves.
 _RESIDUAL = 1e-9
 _SUM = 1e-12
-# Objectives below this part of the first products count as zero.
-_NOTHING = 1e-20
-# Fraction of the way to the nearest bound that a step goes.
+# An objective below this multiple of the first complementarity counts as zero in the relative gap.
+_ZERO_OBJECTIVE = 1e-20
+# Fraction of the step to the nearest bound that is taken: longer steps converge in fewer
+# iterations, but leave points so close to a bound that the next steps are short.
 _TO_BOUND = 0.995
 
 
 @dataclass
-class Interior:
-    """A point of the method.
+class Iterate:
+    """Primal and dual variables after an iteration.
 
     Attributes
     ----------
@@ -48,12 +52,12 @@ class Interior:
     b : (k,)
         Multipliers of the equalities.
     above, below : (m,)
-        x - l and u - x, which keep their digits where x is near a bound.
+        The slacks x - l and u - x, stored because differences would lose digits near a bound.
     y, z : (m,)
-        Their multipliers.
+        Multipliers of the slacks.
     n_iter : int
     gap : float
-        above'y + below'z, in parts of the objective.
+        The complementarity above'y + below'z, relative to the objective.
     """
 
     x: np.ndarray
@@ -71,8 +75,8 @@ def minimise(
     problem: BoxQP,
     gap: float,
     stop: Callable[[int], bool] = lambda n_iter: False,
-    point: Interior | None = None,
-) -> Interior:
+    point: Iterate | None = None,
+) -> Iterate:
     """Return a point whose gap is at most `gap`, or the best one that float64 allows.
 
     Parameters
@@ -80,20 +84,20 @@ def minimise(
     problem : BoxQP
         lower < upper everywhere.
     gap : float
-        Complementarity at which to end, in parts of the objective.
+        Relative gap at which to stop.
     stop : callable
-        Asked before each iteration, with its number.
-    point : Interior, optional
-        Where to begin.
+        Called with the number of iterations before each of them; True stops the method.
+    point : Iterate, optional
+        First iterate.
     """
     point = _start(problem) if point is None else point
-    best, n_idle, best_merit, least = point, 0, np.inf, np.full(3, np.inf)
+    best, n_idle, best_merit, lowest = point, 0, np.inf, np.full(3, np.inf)
     first = None
     while True:
         residual = problem.each_copy(problem.K.values(point.w))
         quadratic = float(matmul(point.x, residual))
         linear = float(matmul(problem.p, point.x))
-        # In place, as below: of many points, vectors are what takes memory.
+        # In place, as in `_step`: with many points, vectors of length m take most of the memory.
         residual += problem.p
         residual += matmul(point.b, problem.A)
         residual -= point.y
@@ -102,19 +106,19 @@ def minimise(
         products = float(matmul(point.above, point.y) + matmul(point.below, point.z))
         size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
         first = products if first is None else first
-        # Where the optimum is zero, its objective is no measure.
-        point.gap = products / max(size, _NOTHING * first, 1e-300)
+        # If the objective at the optimum is zero, the gap is relative to the first complementarity.
+        point.gap = products / max(size, _ZERO_OBJECTIVE * first, 1e-300)
         off = float(np.abs(residual).max()) / problem.scale
         off_sum = float(np.abs(infeasible).max(initial=0.0))
         off_sum /= max(float(np.abs(point.x).sum()), 1e-300)
         merit = max(point.gap, 1e-3 * off, off_sum)
         if not np.isfinite(merit):
             return best
-        # Where the gap is small enough, only the residuals can be worth further iterations.
-        above = products if point.gap > gap else 0.0
-        sizes = np.array([above, max(off, _RESIDUAL), max(off_sum, _SUM)])
-        n_idle = 0 if (sizes < 0.9 * least).any() else n_idle + 1
-        least = np.minimum(least, sizes)
+        # Quantities that are small enough are replaced by constants, so that they are no progress.
+        remaining = products if point.gap > gap else 0.0
+        sizes = np.array([remaining, max(off, _RESIDUAL), max(off_sum, _SUM)])
+        n_idle = 0 if (sizes < 0.9 * lowest).any() else n_idle + 1
+        lowest = np.minimum(lowest, sizes)
         if merit < best_merit:
             best, best_merit = point, merit
         if (
@@ -130,23 +134,26 @@ def minimise(
             return best
 
 
-def _start(problem: BoxQP) -> Interior:
-    """The middle of the box and no weights: multipliers of the size of p then suffice, while those
-    of the gradient of a large C would be as large as C."""
+def _start(problem: BoxQP) -> Iterate:
+    """The middle between the bounds, with weights w of zero instead of those of x.
+
+    The gradient of the first system is then p, and multipliers of the size of p suffice; with the
+    weights of x they would grow with C.
+    """
     half = 0.5 * (problem.upper - problem.lower)
     x = problem.lower + half if problem.lower.any() else half
     size = np.full(len(x), problem.scale)
     w = np.zeros_like(problem.K.weights(problem.coef(x)))
-    return Interior(x, w, np.zeros(len(problem.A)), half, half, size, size)
+    return Iterate(x, w, np.zeros(len(problem.A)), half, half, size, size)
 
 
 def _step(
     problem: BoxQP,
-    point: Interior,
+    point: Iterate,
     residual: np.ndarray,
     infeasible: np.ndarray,
     products: float,
-) -> Interior:
+) -> Iterate:
     above, below, y, z = point.above, point.below, point.y, point.z
     weight = y / above
     weight += z / below
@@ -154,8 +161,8 @@ def _step(
     difference = problem.K.difference(point.w, problem.coef(point.x))
 
     def direction(cy: np.ndarray, cz: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Changes of x, w, b, y, z for the wanted changes cy and cz of the products, which are
-        overwritten."""
+        """Changes of x, w, b, y, z for which the products s y and v z change by cy and cz to first
+        order. Overwrites cy and cz by the changes of y and z."""
         right = cy / above
         right -= cz / below
         right -= residual
@@ -174,7 +181,7 @@ def _step(
     after = products + t * change + t * t * float(dy.sum() - dz.sum())
     m = 2 * len(dx)
     mu = products / m * (max(after, 0.0) / products) ** 3
-    # The wanted changes mu - above y - dx dy and mu - below z + dx dz.
+    # The corrector's changes of the products: mu - above y - dx dy and mu - below z + dx dz.
     dy += above * y
     np.subtract(mu, dy, out=dy)
     dz -= below * z
@@ -188,10 +195,10 @@ def _step(
         change_of += values
     dx *= t
     new_below = below - dx
-    # Where x is the distance from its bound, it is one array.
+    # If all lower bounds are 0, x and its slack are the same array.
     x = None if point.x is above else point.x + dx
     dx += above
-    return Interior(
+    return Iterate(
         dx if x is None else x,
         point.w + t * dw,
         point.b + t * db,
@@ -205,5 +212,5 @@ def _step(
 
 def _longest(values: np.ndarray, change: np.ndarray) -> float:
     """The longest step, at most 1, after which values + step * change are not negative."""
-    least = float((change / values).min())
-    return 1.0 if least > -1.0 else -1.0 / least
+    steepest = float((change / values).min())
+    return 1.0 if steepest > -1.0 else -1.0 / steepest

@@ -34,14 +34,15 @@ from kbench.solvers.interior_point.factors import (
 # Columns whose correlations have a condition below this are not whitened: Cholesky factors then
 # keep 10 digits, and refined solves the others.
 _WELL_CONDITIONED = 1e5
-# Eigenvalues below this part of the largest one are rounding errors and are raised to it.
+# Eigenvalues below this multiple of the largest one are rounding errors and are raised to it.
 _NOISE = 1e-13
 # Points with T k(x, x) below this number over n are left out of the Cholesky factor.
 _NEAR = 1e-4
 # Free variables, whose D is nothing, would swamp the equations of the weights. Those with T k(x, x)
 # above this number stay unknowns of their own, at most eight more than equations.
 _FREE = 100.0
-# The largest residual of a solve, in parts of its right-hand side, and how often it is refined.
+# A solve is refined until its residual relative to the right-hand side is at most this, and at most
+# so many times. Set by hand.
 _SOLVED = 1e-12
 _MAX_REFINEMENTS = 3
 

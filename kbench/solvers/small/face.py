@@ -50,12 +50,12 @@ B, TARGET, LOW, HIGH, E, N_PART = range(6)
 ADOPTED, NOT_STORED, HIDDEN = 0, 1, 2
 # How a call of `to_optimum` ended.
 OPTIMAL, OUT_OF_BUDGET, NOT_DEFINITE = 0, 1, 2
-# The diagonal that keeps singular faces (equal rows, more free points than the rank) solvable, in
-# parts of the mean of K's, and how often a step is repeated for what this changes.
+# Relative to the mean of K's diagonal, what is added to the diagonal so that singular faces (equal
+# rows, more free points than the rank) can be solved; and how many further steps correct for it.
 _PROXIMAL = 1e-10
 _MAX_PROXIMAL = 4
-# Bound points whose gain is at least this part of the largest become free together in the first
-# solves; then one at a time, which ends.
+# In the first solves, points at bounds whose gain is at least this fraction of the largest become
+# free together, which saves solves; afterwards one at a time, which cannot cycle.
 _TOGETHER, _FIRST_SOLVES = 0.25, 8
 # Solves that no optimum has needed; they guard against endless loops by rounding.
 _MAX_SOLVES = 200
@@ -140,7 +140,7 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
         behind that of the points.
     epsilon : float
     rounding : float
-        Gains up to this part of the sizes that are summed are rounding errors.
+        Gains up to this fraction of the summed magnitudes are rounding errors.
     budget : float
         Multiplications after which to end.
     L, scratch, free : (m, m), (N_SCRATCH, m), (m,) int64
