@@ -127,7 +127,7 @@ def probabilities(values: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
 
 
 # Probabilities of pairs are kept this far from 0 and 1, as in LIBSVM.
-_LEAST_OF_PAIR = 1e-7
+_MIN_OF_PAIR = 1e-7
 # Rows whose systems of equations are solved together: 24 MB at 26 classes.
 _COUPLED_ROWS = 4096
 
@@ -152,7 +152,7 @@ def coupled_probabilities(values: np.ndarray, sigmoids: np.ndarray, q: int) -> n
         block = slice(start, start + _COUPLED_ROWS)
         with np.errstate(over="ignore"):
             r = 1.0 / (1.0 + np.exp(sigmoids[:, 0] * values[block] + sigmoids[:, 1]))
-        r = np.clip(r, _LEAST_OF_PAIR, 1.0 - _LEAST_OF_PAIR)
+        r = np.clip(r, _MIN_OF_PAIR, 1.0 - _MIN_OF_PAIR)
         R = np.zeros((len(r), q, q))
         R[:, first, second], R[:, second, first] = r, 1.0 - r
         # The optimality conditions with the multiplier of the sum as the last unknown.

@@ -91,7 +91,7 @@ DEFAULTS = (
     "kin40k",
     "wine",
 )
-MOST_WORSE = 1.03
+MAX_WORSE = 1.03
 
 
 def load(name: str) -> tuple[Dataset, str]:
@@ -209,7 +209,7 @@ def defaults(names: list[str], seeds: int) -> None:
     better = sum(ratio < 1.0 for ratio in ratios)
     print(
         f"better on {better} of {len(ratios)} (must 8 of 10), "
-        f"at worst {max(ratios):.3f} times boosting's error (must {MOST_WORSE})"
+        f"at worst {max(ratios):.3f} times boosting's error (must {MAX_WORSE})"
     )
 
 

@@ -67,7 +67,7 @@ WHOLE = ("iris", "wine_cultivars", "breast_cancer", "digits")  # sets without a 
 BINARY = {"ijcnn1": (32.0, 2.0), "covtype_93k": (32.0, 32.0)}
 SIZES = (500, 1000, 2000, 4000, 8000)
 REGRESSION = ("cpusmall", "kin40k", "bike", "cadata")
-MOST_ROWS = 10_000  # of regression sets
+MAX_ROWS = 10_000  # of regression sets
 SHIPPED = {
     "iris": load_iris,
     "wine": load_wine,
@@ -77,7 +77,7 @@ SHIPPED = {
 }
 ANY_C = (0.01, 1.0, 100.0, 1e4, 1e6)
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
-MOST_STEPS = 10_000_000  # of SVC and SVR, which would take hours on some of these problems
+MAX_STEPS = 10_000_000  # of SVC and SVR, which would take hours on some of these problems
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -229,7 +229,7 @@ def regression(name: str, repeats: int, peer: type[SVR], must: float) -> list[fl
     X, y = load(name)
     if not len(X):
         return []
-    X, y = X[:MOST_ROWS], y[:MOST_ROWS].astype(np.float64)
+    X, y = X[:MAX_ROWS], y[:MAX_ROWS].astype(np.float64)
     X, y = StandardScaler().fit_transform(X), (y - y.mean()) / y.std()
     gamma, ratios = 1 / X.shape[1], []
     for C in (1.0, 10.0, 100.0):
@@ -317,7 +317,7 @@ def any_c(names: list[str], repeats: int) -> None:
             spent, model = seconds(lambda: ours(kernel=kernel, C=C, max_time=60).fit(X, y))  # noqa: B023
             times[0].append(spent)
             if not turn or times[1][0] < 1.0:
-                limited = theirs(kernel=kernel, C=C, max_iter=MOST_STEPS)
+                limited = theirs(kernel=kernel, C=C, max_iter=MAX_STEPS)
                 times[1].append(seconds(lambda: limited.fit(X, y))[0])  # noqa: B023
         mine, peer = statistics.median(times[0]), statistics.median(times[1])
         found = worst_gap(model, X, y)
@@ -364,7 +364,7 @@ def low_rank(name: str, repeats: int) -> None:
     ours(**options).fit(X[:3000], y[:3000])
     results = [seconds(lambda: ours(**options).fit(X, y)) for _ in range(repeats)]
     mine, model = statistics.median(spent for spent, _ in results), results[-1][1]
-    peer = seconds(lambda: theirs(**options, max_iter=MOST_STEPS).fit(X, y))[0] if must else None
+    peer = seconds(lambda: theirs(**options, max_iter=MAX_STEPS).fit(X, y))[0] if must else None
     against = "" if peer is None else f" {peer:9.3f} s   {peer / mine:7.1f} x, must {must:g}"
     holds = model.converged_ and (peer is None or peer / mine >= must)
     print(

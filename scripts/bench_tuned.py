@@ -62,7 +62,7 @@ from kbench.methods import (
 from kbench.width_search.tasks import Classification
 
 # Rows up to which all rows are held out once for the sigmoids, and most rows beyond.
-_FEW_ROWS, _MOST_CALIBRATION = 16_000, 20_000
+_FEW_ROWS, _MAX_CALIBRATION = 16_000, 20_000
 # Seconds at most and test accuracy at least, for data set and number of rows.
 MUSTS = {
     "covtype_93k:5000": "<= 3 s, >= 79.5 %",
@@ -183,7 +183,7 @@ def sampling(n: int, n_test: int) -> float:
     Half the number of parameters over the number of rows, for either sample (S. S. Wilks, "The
     large-sample distribution of the likelihood ratio", Annals of Mathematical Statistics 9, 1938).
     """
-    calibration = n if n <= _FEW_ROWS else min(n // 2, _MOST_CALIBRATION)
+    calibration = n if n <= _FEW_ROWS else min(n // 2, _MAX_CALIBRATION)
     return 1.0 / calibration + 1.0 / n_test
 
 

@@ -61,7 +61,7 @@ from kbench.run.results.stopped import limit, stopped_at, time_limit
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from reference_plan import Costs, asked_for, open_places, planned, words_of
 
-MOST_POINTS = 500
+MAX_POINTS = 500
 # What tells a run from another one, but for its seed and its machine.
 RUN = ["method", "dataset", "variant", "data_sha256", "params", "threads", "jobs"]
 # Curves of a solver's progress: figures draw those of a run's first seed, no cell is made of them.
@@ -258,15 +258,15 @@ def _replaces(fresh: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
 
 
 def thinned(curves: pd.DataFrame) -> pd.DataFrame:
-    """Curves of more than `MOST_POINTS` points with every k-th one, and those of shorter curves."""
+    """Curves of more than `MAX_POINTS` points with every k-th one, and those of shorter curves."""
     if curves.empty:
         return curves
     run = ["key", "environment", "threads", "x_name"]
     each = curves.groupby([*run, "curve"])
     length, place = each["x"].transform("size"), each.cumcount()
-    step = (length / MOST_POINTS).map(math.ceil)
+    step = (length / MAX_POINTS).map(math.ceil)
     places = pd.MultiIndex.from_frame(curves[[*run, "x"]])
-    shared = places.isin(places[length <= MOST_POINTS])
+    shared = places.isin(places[length <= MAX_POINTS])
     return curves[(place % step == 0) | (place == length - 1) | shared]
 
 

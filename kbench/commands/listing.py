@@ -26,7 +26,7 @@ KINDS = {
 WORDS = (*KINDS, "--json")
 KEYS = ("datasets_dir",)
 # Characters that a description needs beside the other columns.
-_LEAST_WIDTH = 30
+_MIN_WIDTH = 30
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,10 +55,10 @@ def main(argv: Sequence[str]) -> int:
 def _wrapped(head: str, about: str, width: int) -> list[str]:
     """Lines of an entry: the description beside its columns, or below them if it is narrow."""
     beside = len(head) + 2
-    if width - beside >= _LEAST_WIDTH:
+    if width - beside >= _MIN_WIDTH:
         first, *more = textwrap.wrap(about, width - beside) or [""]
         return [f"{head}  {first}".rstrip(), *(" " * beside + line for line in more)]
-    below = textwrap.wrap(about, max(_LEAST_WIDTH, width - 6))
+    below = textwrap.wrap(about, max(_MIN_WIDTH, width - 6))
     return [head.rstrip(), *(f"      {line}" for line in below)]
 
 

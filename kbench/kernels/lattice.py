@@ -18,7 +18,7 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_numbe
 # Largest 8-bit number.
 LEVELS = 255
 # Sums of squared differences are 32-bit integers.
-_MOST_COLUMNS = (2**31 - 1) // LEVELS**2
+_MAX_COLUMNS = (2**31 - 1) // LEVELS**2
 # Rows and distinct values from which the lattice is found; `pack` checks all values.
 _SAMPLE_ROWS = 64
 _SAMPLE_VALUES = 4096
@@ -94,7 +94,7 @@ class Lattice:
 
         low, high : (p,) least and greatest value of each of the columns, which must differ
         """
-        if not 0 < len(columns) <= _MOST_COLUMNS or X.dtype.kind != "f":
+        if not 0 < len(columns) <= _MAX_COLUMNS or X.dtype.kind != "f":
             return None
         widest = float((high - low).max())
         largest = float(np.maximum(np.abs(low), np.abs(high)).max())

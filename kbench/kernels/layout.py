@@ -20,7 +20,7 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_numbe
 
 # Least number of two-valued columns to pack: two words cost as much as 3 features
 # (`scripts/bench_kernels.py`), and packing has a fixed cost.
-_FEWEST_BITS = 8
+_MIN_BITS = 8
 # CSR rows are prepared as dense points if these take at most _DENSE_GROWTH times the bytes of the
 # CSR rows plus _DENSE_BYTES per row: tiles are faster than sparse products, but take memory.
 _DENSE_GROWTH = 4
@@ -29,7 +29,7 @@ _DENSE_BYTES = 256
 _CHUNK = 4096
 # Least number of 8-bit features for byte products, below which tiles are as fast, and the number of
 # bits per such feature up to which bits are better stored as bytes too.
-_FEWEST_BYTES = 32
+_MIN_BYTES = 32
 _BITS_AS_BYTES = 3
 
 
@@ -98,7 +98,7 @@ class Layout:
         is_bit = two_valued & ~is_constant & (high - low == gap)
         # A constant column of one-hot coded data may have its other value in new rows.
         zero_or_gap = is_constant & ((low == 0.0) | (low == gap))
-        if packing.bits and is_bit.sum() >= _FEWEST_BITS:
+        if packing.bits and is_bit.sum() >= _MIN_BITS:
             low, high = np.where(zero_or_gap, 0.0, low), np.where(zero_or_gap, gap, high)
             is_bit, is_constant = is_bit | zero_or_gap, is_constant & ~zero_or_gap
         else:
@@ -119,7 +119,7 @@ class Layout:
         origin = np.sum([sums[start] for start in sorted(sums)], axis=0) / X.shape[0]
         spread = np.maximum(high[features] - origin, origin - low[features]).max(initial=0.0)
         lattice = None
-        if packing.bytes and len(features) >= max(_FEWEST_BYTES, len(bits) / _BITS_AS_BYTES):
+        if packing.bytes and len(features) >= max(_MIN_BYTES, len(bits) / _BITS_AS_BYTES):
             columns = np.concatenate([features, bits])
             lattice = Lattice.of(X, columns, low[columns], high[columns])
         return Layout(

@@ -127,8 +127,8 @@ def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) 
     if _state.spare is None and allowed_threads() == 1:
         loop.plain(*arguments, 0, n)
         return
-    most = min(int(nanoseconds) // _NANOSECONDS_PER_THREAD, n // multiple)
-    helpers = _take_helpers(most - 1) if most > 1 else []
+    max_threads = min(int(nanoseconds) // _NANOSECONDS_PER_THREAD, n // multiple)
+    helpers = _take_helpers(max_threads - 1) if max_threads > 1 else []
     block = n
     if helpers:
         block = max(1, int(n / multiple * _NANOSECONDS_PER_BLOCK / nanoseconds)) * multiple
@@ -148,13 +148,13 @@ class _ThreadState(threading.local):
 _state = _ThreadState()
 
 
-def _take_helpers(most: int) -> list[_Helper]:
-    """Return idle helpers, as many as this thread may use and at most `most`."""
+def _take_helpers(max_helpers: int) -> list[_Helper]:
+    """Return idle helpers, as many as this thread may use and at most `max_helpers`."""
     if _state.spare is None:
-        return [_helper() for _ in range(min(allowed_threads() - 1, most))]
+        return [_helper() for _ in range(min(allowed_threads() - 1, max_helpers))]
     helpers: list[_Helper] = []
     with contextlib.suppress(IndexError):
-        while len(helpers) < most:
+        while len(helpers) < max_helpers:
             helpers.append(_state.spare.pop())
     return helpers
 

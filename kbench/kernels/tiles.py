@@ -36,12 +36,12 @@ LOG2_E = math.log2(math.e)
 
 
 # Binary logarithms of the least values of `power_of_two`, in float32 and float64.
-LEAST_32, LEAST_64 = -100.0, -900.0
+MIN_32, MIN_64 = -100.0, -900.0
 
 
-def least_exponent(dtype: np.dtype) -> float:
+def min_exponent(dtype: np.dtype) -> float:
     """Binary logarithm of the least kernel value in this precision (see `power_of_two`)."""
-    return LEAST_32 if dtype == np.float32 else LEAST_64
+    return MIN_32 if dtype == np.float32 else MIN_64
 
 
 def power_of_two(t):
@@ -50,7 +50,7 @@ def power_of_two(t):
     The result is never below 2^-100 (float64: 2^-900), so that its products with coefficients are
     not denormal numbers, with which processors compute many times more slowly.
     """
-    return 2.0 ** max(t, LEAST_32)
+    return 2.0 ** max(t, MIN_32)
 
 
 @overload(power_of_two)
@@ -62,7 +62,7 @@ def _compile_power_of_two(t):
         f4 = np.float32
 
         def power32(t):
-            t = max(t, f4(LEAST_32))
+            t = max(t, f4(MIN_32))
             shifted = t + f4(12582912.0)
             f = t - (shifted - f4(12582912.0))
             p = f4(1.3390863e-3) + f * f4(1.5453163e-4)
@@ -77,7 +77,7 @@ def _compile_power_of_two(t):
         return power32
 
     def power64(t):
-        t = max(t, LEAST_64)
+        t = max(t, MIN_64)
         shifted = t + 6755399441055744.0
         f = t - (shifted - 6755399441055744.0)
         p = 7.072585949269223e-09 + f * 4.4549605981865186e-10

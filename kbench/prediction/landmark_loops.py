@@ -35,7 +35,7 @@ from kbench.intrinsics.landmark_tiles import (
 _GROUP_ROWS, _GROUP_BYTES = 60, 1 << 14
 # A vector holds sixteen rows, not sixteen landmarks, if the leaf has at most 64 features and at
 # least 6 rows remain.
-_MOST_FEATURES, _FEWEST_ROWS = 64, 6
+_MAX_FEATURES, _MIN_ROWS = 64, 6
 
 
 @njit(inline="always")
@@ -74,13 +74,13 @@ def _sums_across(
 ):
     """Write sums of a leaf for the first rows, sixteen rows at a time by output.
 
-    Returns the number of rows done, at most n; fewer than `_FEWEST_ROWS` rows remain. `rows_at`
+    Returns the number of rows done, at most n; fewer than `_MIN_ROWS` rows remain. `rows_at`
     holds valid addresses up to the next multiple of sixteen.
     """
     slot, width = LANES * LANES * n_blocks, LANES * n_features
     block = 4 * (n_features + 1) * LANES
     r = 0
-    while n - r >= _FEWEST_ROWS:
+    while n - r >= _MIN_ROWS:
         n_vectors = VECTORS if n - r > LANES * (VECTORS - 1) else 1
         for v in range(n_vectors):
             transposed(rows_at + 8 * (r + LANES * v), n_features, points_at + 4 * width * v)
@@ -149,7 +149,7 @@ def evaluate_leaves(
     """
     n_features, n_outputs = features.shape[1], constant.shape[1]
     order, ends = _by_leaf(labels, leaves.shape[0])
-    across = pseudo == 0 and all_features and LANES <= n_features <= _MOST_FEATURES
+    across = pseudo == 0 and all_features and LANES <= n_features <= _MAX_FEATURES
     if across:
         group = LANES * VECTORS
     else:

@@ -40,7 +40,7 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole
 _ROUTED_BYTES = 1 << 18
 # Rows of a batch per leaf, so that the numbers of a leaf are read once for about 32 rows. A machine
 # with few leaves takes up to 32,768 rows, so that few rows remain beside full tiles.
-_LEAF_ROWS, _MOST_ROWS = 32, 1 << 15
+_LEAF_ROWS, _MAX_ROWS = 32, 1 << 15
 # Range of the extent of features over which squared differences neither underflow nor overflow in
 # float32; it leaves a margin for differences of a thousandth of the extent and for sums of
 # features.
@@ -238,7 +238,7 @@ class LocalLandmarks:
         self.table, self.coef = aligned(self.table), aligned(self.coef)
         routed = max(LANES, _ROUTED_BYTES // (4 * X.shape[1]))
         n_leaves = len(self.leaves)
-        batch = max(routed, _LEAF_ROWS * n_leaves, min(_LEAF_ROWS**2 * n_leaves, _MOST_ROWS))
+        batch = max(routed, _LEAF_ROWS * n_leaves, min(_LEAF_ROWS**2 * n_leaves, _MAX_ROWS))
         labels = np.zeros(min(batch, X.shape[0]), np.int64)
         for start in range(0, len(values), batch):
             rows = float32_rows(X[start : start + batch], self.offset)

@@ -27,7 +27,7 @@ _BLOCK_ROWS = 512
 _CACHED_ROWS = 32
 # Least exponent of a kernel value: values below 2^-126 would be denormal numbers, with which
 # processors compute many times more slowly.
-_LEAST_EXPONENT = -100.0 * math.log(2.0)
+_MIN_EXPONENT = -100.0 * math.log(2.0)
 # Features up to which models of two classes compute rows when they first need them. They need
 # half of the rows or fewer, but each width computes the differences again: of 1,600 rows a value
 # takes 0.9 ns with 8 features, 2.2 with 22 and 3.9 with 54; a value of `matrix`, for three widths,
@@ -194,7 +194,7 @@ def _left(X: np.ndarray, norms: np.ndarray) -> np.ndarray:
 def _exponentiate(distances: np.ndarray, gamma: float, out: np.ndarray) -> None:
     """Write exp(-gamma distances) into out; rounding errors below distance 0 count as 0."""
     np.multiply(distances, np.float32(-gamma), out=out)
-    np.clip(out, np.float32(_LEAST_EXPONENT), np.float32(0.0), out=out)
+    np.clip(out, np.float32(_MIN_EXPONENT), np.float32(0.0), out=out)
     np.exp(out, out=out)
 
 

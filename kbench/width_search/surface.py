@@ -24,7 +24,7 @@ _DRIFTS = (0.0, 0.2, 0.4, 0.6)
 # 2.8 gives; that overshoots beside slopes.
 _LENGTHS = (8.8, 11.2)
 # Deviation of the shape as a multiple of the deviation of the log errors seen, and its least value.
-_DEVIATIONS, _LEAST_DEVIATION = 1.5, 0.2
+_DEVIATIONS, _MIN_DEVIATION = 1.5, 0.2
 # Deviation of what changes the shape, per doubling of the rows and in neighbourhoods, relative to
 # that of the shape.
 _CHANGE = 0.2
@@ -34,7 +34,7 @@ _OFFSET = 0.5
 # Deviation of a log error beside its sampling error, alone and together with its rung's.
 _NOISE = 0.03
 # An expected improvement of the log error below this is not worth a model.
-_LEAST_IMPROVEMENT = 3e-4
+_MIN_IMPROVEMENT = 3e-4
 # Points whose expected log error is this much above the best are not tried.
 _HOPELESS = 0.3
 
@@ -60,7 +60,7 @@ class Surface:
         self, points: np.ndarray, log_errors: np.ndarray, rungs: np.ndarray, deviations: np.ndarray
     ) -> None:
         self._points, self._prior = points, float(log_errors.max())
-        self._deviation = max(_DEVIATIONS * float(np.std(log_errors)), _LEAST_DEVIATION)
+        self._deviation = max(_DEVIATIONS * float(np.std(log_errors)), _MIN_DEVIATION)
         noise = np.diag(deviations**2 + _NOISE**2)
         noise += _NOISE**2 * (rungs[:, None] == rungs)
         residual = log_errors - self._prior
@@ -138,7 +138,7 @@ class Surface:
             density = np.exp(-(gain**2) / 2.0) / np.sqrt(2.0 * np.pi)
             improvement = deviation * (gain * ndtr(gain) + density)
             improvement[useless] = improvement[chosen] = 0.0
-            if improvement.max() < _LEAST_IMPROVEMENT:
+            if improvement.max() < _MIN_IMPROVEMENT:
                 break
             chosen.append(int(improvement.argmax()))
             covariance = _conditioned(covariance, q + chosen[-1])

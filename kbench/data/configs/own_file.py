@@ -32,7 +32,7 @@ _NOT_READ = {
     *(".h5", ".hdf5", ".npy", ".rds", ".rdata", ".sav", ".dta", ".sas7bdat"),
 }
 
-MOST_CLASSES = 50
+MAX_CLASSES = 50
 """Most different whole numbers that are taken for classes; more are a regression's targets."""
 
 _ROWS = 100_000
@@ -127,7 +127,7 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
     Returns
     -------
     str
-        binary for two different targets; multiclass for texts, and for at most MOST_CLASSES
+        binary for two different targets; multiclass for texts, and for at most MAX_CLASSES
         different whole numbers; otherwise regression.
 
     Raises
@@ -142,7 +142,7 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
         seen.update(values.tolist())
         n += values.size
         numbers = [value for value in seen if isinstance(value, float)]
-        if len(seen) > 2 and (len(numbers) > MOST_CLASSES or any(v % 1 for v in numbers)):
+        if len(seen) > 2 and (len(numbers) > MAX_CLASSES or any(v % 1 for v in numbers)):
             return "regression"
         if n >= _ROWS:
             break
@@ -154,7 +154,7 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
             f"{first}: the target is {value!r} in all {n} rows, should have two values at least; "
             "dataset.source.columns.target=NAME chooses another column"
         )
-    if len(texts) > max(MOST_CLASSES, n // 2):
+    if len(texts) > max(MAX_CLASSES, n // 2):
         first = next(path for paths in parts.values() for path in paths)
         raise DataError(
             f"{first}: the target has {len(texts)} different texts in {n} rows, as "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.configs.own_file import MOST_CLASSES
+from kbench.data.configs.own_file import MAX_CLASSES
 from kbench.data.formats import listed
 from kbench.errors import ConfigError, DataError
 
@@ -150,7 +150,7 @@ def learn(
     Warns
     -----
     UserWarning
-        More than MOST_CLASSES classes that are numbers: probably the targets of a regression.
+        More than MAX_CLASSES classes that are numbers: probably the targets of a regression.
     """
     if task == "regression" and not rule.get("positive"):
         kind = rule.get("scale") or "none"
@@ -159,7 +159,7 @@ def learn(
     labels = np.unique(np.concatenate([np.unique(y_train), np.unique(y_test)]))
     _require_distinct(labels)
     if task == "multiclass":
-        if texts is None and labels.size > MOST_CLASSES:
+        if texts is None and labels.size > MAX_CLASSES:
             warnings.warn(
                 f"dataset.task is multiclass, and the target has {labels.size} different numbers "
                 f"from {labels[0]:g} to {labels[-1]:g}: if they are quantities, set "

@@ -49,7 +49,7 @@ class Laplacian(Exponential):
 
         values = manhattan_distances(A, B)
         values *= -self.gamma
-        least = tiles.least_exponent(out.dtype) / tiles.LOG2_E
+        least = tiles.min_exponent(out.dtype) / tiles.LOG2_E
         np.clip(values, least, 0.0, out=values)
         np.exp(values, out=out, casting="same_kind")
 

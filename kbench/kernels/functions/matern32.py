@@ -33,7 +33,7 @@ def _shape(t):
     number = t.dtype.type
     one, ln2 = number(1.0), number(_LN2)
     # The power of two ends here, and so must the polynomial.
-    farthest = number(-tiles.LEAST_32) if t.itemsize == 4 else number(-tiles.LEAST_64)
+    farthest = number(-tiles.MIN_32) if t.itemsize == 4 else number(-tiles.MIN_64)
     for j in range(t.shape[0]):
         u = min(np.sqrt(-t[j]), farthest)
         s = ln2 * u

@@ -130,17 +130,17 @@ def fit_chunks(
         C * targets.weights(model.class_weight),
         seed,
     )
-    most = max_cluster_rows(rows)
+    max_rows = max_cluster_rows(rows)
     identity = {
         "rows": survey.checksum if rows.scratch is not None else "",
         "seed": seed,
         "kernel": trainer.kernel,
         "block_rows": rows.block_rows,
-        "most": most,
+        "most": max_rows,
         **{name: value for name, value in model.get_params(deep=False).items() if name != "n_jobs"},
     }
     with working_folder(rows, identity) as folder:
-        divided = divide_rows(rows, survey, k, settings["branching"], folder, rng, most, trace)
+        divided = divide_rows(rows, survey, k, settings["branching"], folder, rng, max_rows, trace)
         with trace.phase("train"):
             packed, results, notes = train_clusters(
                 divided.places, trainer, folder / "machines", trace, n_jobs

@@ -27,7 +27,7 @@ from kbench.methods.exact.svc_conventions import NOT_FITTED, like_rows, read_onl
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import RegressionDualResult, solve_regression_dual
 from kbench.solvers.interior_point.duals import InteriorResult
-from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, solve_each
+from kbench.solvers.small import MAX_POINTS_OF_REGRESSION, Limits, is_small, solve_each
 from kbench.trace import Deadline, Trace
 
 
@@ -147,7 +147,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         )
         rows = None if isinstance(kernel, Precomputed | WholeRowsKernel) else X
         solutions: list[DualSolution | None] = [None] * len(duals)
-        if coupled and is_small(n, rows, self.cache_size, MOST_POINTS_OF_REGRESSION):
+        if coupled and is_small(n, rows, self.cache_size, MAX_POINTS_OF_REGRESSION):
             limits = Limits(self.tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
             try:
                 solutions = self._solve_small(X, kernel, duals, limits, start, total)

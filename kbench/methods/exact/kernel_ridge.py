@@ -38,7 +38,7 @@ from kbench.validated import validate_data
 # Pivots that accelerated randomly pivoted Cholesky proposes at a time: this part of the landmarks,
 # and at least so many. Larger blocks make matrix products faster, and more proposals are rejected.
 _BLOCKS = 10
-_LEAST_BLOCK = 64
+_MIN_BLOCK = 64
 
 
 @dataclass(eq=False, repr=False)
@@ -180,7 +180,7 @@ class ExactRidge(KernelRidgeEstimator):
         # The landmarks change the number of iterations, not the solution, so the seed is fixed.
         if self.preconditioner == "rpcholesky":
             kernel = KernelMatrix(self._kernel(X), X, self.dtype)
-            block = max(_LEAST_BLOCK, size // _BLOCKS)
+            block = max(_MIN_BLOCK, size // _BLOCKS)
             rng = np.random.RandomState(0)
             factor = randomly_pivoted_cholesky(kernel, size, rng, block)[1]
             if scale is not None:

@@ -185,23 +185,23 @@ def divide_rows(
     branching: int,
     folder: Path,
     rng: np.random.RandomState,
-    most: int,
+    max_rows: int,
     trace: Trace,
 ) -> Divided:
     """Grow a tree on the sample, and write the rows in the order of its leaves.
 
-    A leaf with more than `most` rows is divided again in the same way, until no leaf has more. The
-    phases of the trace are "tree" and "divide".
+    A leaf with more than `max_rows` rows is divided again in the same way, until no leaf has more.
+    The phases of the trace are "tree" and "divide".
 
     Raises
     ------
     KbenchError
-        The disk is full; or more than `most` rows are equal, which no division separates.
+        The disk is full; or more than `max_rows` rows are equal, which no division separates.
     """
     with trace.phase("tree"):
         tree = kmeans_tree(survey.sample, n_clusters, rng, branching=branching)
     with trace.phase("divide"):
-        return _divide(rows, survey, tree, branching, folder, rng, most)
+        return _divide(rows, survey, tree, branching, folder, rng, max_rows)
 
 
 def _divide(
@@ -211,7 +211,7 @@ def _divide(
     branching: int,
     folder: Path,
     rng: np.random.RandomState,
-    most: int,
+    max_rows: int,
 ) -> Divided:
     spilled = spill(
         rows,
@@ -223,9 +223,9 @@ def _divide(
     )
     places = [Place(spilled, leaf) for leaf in range(tree.n_leaves)]
     notes: list[str] = []
-    while (largest := max(places, key=lambda place: place.size)).size > most:
+    while (largest := max(places, key=lambda place: place.size)).size > max_rows:
         leaf = places.index(largest)
-        subtree, parts = _divide_again(rows, largest, branching, folder, rng, most, len(notes))
+        subtree, parts = _divide_again(rows, largest, branching, folder, rng, max_rows, len(notes))
         notes.append(
             f"a cluster of {largest.size} rows does not fit into memory_mb={rows.memory_mb:g} and "
             f"was divided into {len(parts)}"
@@ -242,18 +242,18 @@ def _divide_again(
     branching: int,
     folder: Path,
     rng: np.random.RandomState,
-    most: int,
+    max_rows: int,
     number: int,
 ) -> tuple[KMeansTree, list[Place]]:
     """A tree for the rows of one leaf, and the places of its leaves."""
     part = place.spilled.chunked(place.cluster, rows)
-    n_clusters = -(-2 * place.size // most)
+    n_clusters = -(-2 * place.size // max_rows)
     again = Survey(part, _Encoded(), _LEAF_SAMPLE * n_clusters, rng.randint(2**31))
     subtree = kmeans_tree(again.sample, n_clusters, rng, branching=branching)
     if subtree.n_leaves == 1:
         raise KbenchError(
             f"{place.size} rows of a cluster are equal and do not fit into "
-            f"memory_mb={rows.memory_mb:g}; at most {most} rows are trained together"
+            f"memory_mb={rows.memory_mb:g}; at most {max_rows} rows are trained together"
         )
     spilled = spill(
         part,

@@ -153,13 +153,15 @@ def fit_clusters(
     trace: Trace,
 ) -> ClusterFit:
     """The exact ridge models of the leaves of a tree of k-means with `part.n_clusters` leaves."""
-    most = max_cluster_rows(rows)
+    max_rows = max_cluster_rows(rows)
     # Two levels of about as many branches each: a row costs two short searches.
     branching = max(2, int(np.ceil(np.sqrt(part.n_clusters))))
-    identity = _identity(trainer, rows, survey, {**part.get_params(), "seed": seed}, most)
+    identity = _identity(trainer, rows, survey, {**part.get_params(), "seed": seed}, max_rows)
     rng = np.random.RandomState(seed)
     with working_folder(rows, identity) as folder:
-        divided = divide_rows(rows, survey, part.n_clusters, branching, folder, rng, most, trace)
+        divided = divide_rows(
+            rows, survey, part.n_clusters, branching, folder, rng, max_rows, trace
+        )
         with trace.phase("train"):
             packed, records, notes = train_clusters(
                 divided.places, trainer, folder / "machines", trace
@@ -213,12 +215,12 @@ def max_cluster_rows(rows: ChunkedRows) -> int:
 
 
 def _identity(
-    trainer: Any, rows: ChunkedRows, survey: Survey, parameters: dict[str, Any], most: int
+    trainer: Any, rows: ChunkedRows, survey: Survey, parameters: dict[str, Any], max_rows: int
 ) -> dict[str, Any]:
     return {
         "rows": survey.checksum,
         "block_rows": rows.block_rows,
-        "most": most,
+        "most": max_rows,
         **parameters,
         **{name: value for name, value in vars(trainer).items() if name != "targets"},
         "trainer": type(trainer).__name__,

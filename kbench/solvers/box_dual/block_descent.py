@@ -65,13 +65,13 @@ _FACE_FOUND = 0.1
 # the value take 1.0 to 1.2 times as long on kin40k, bike and cpusmall at C = 10, 10,000 rows.
 _SETS_PER_FACE = 5e5
 # Limit on its points: K of 4,000 points takes 128 MB in float64, its factorisation 0.35 s.
-_MOST_FREE = 4000
+_MAX_FREE = 4000
 # The minimum over the free points of W is computed once pairs have taken this many steps a point
 # and the solution has at most _FREE_OF_SET |W| free points: with more, the next sets undo it. The
 # number falls after an attempt that found the minimum, and rises after one that did not, within
 # limits. On cadata and cpusmall with C = 100, 10,000 rows, it saves a quarter of the time
 # (`bench_small.py --regression`).
-_PAIRS_BEFORE_FACE, _FEWEST_PAIRS, _MOST_PAIRS = 12.0, 6.0, 16.0
+_PAIRS_BEFORE_FACE, _MIN_PAIRS, _MAX_PAIRS = 12.0, 6.0, 16.0
 _AFTER_SUCCESS, _AFTER_FAILURE = 0.8, 1.5
 _FREE_OF_SET = 1.5
 # Working sets on S after which its matrix is stored, in units of |S|^2 of their kernel values: most
@@ -201,9 +201,9 @@ class BlockDescent:
             )
             whole = len(W) == len(S)
             K_W = self._block(W, whole)
-            most = _STEPS_WHOLE if few else _STEPS_PER_POINT * len(W)
+            max_steps = _STEPS_WHOLE if few else _STEPS_PER_POINT * len(W)
             stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
-            most = int(min(most, budget.max_iter - budget.n_iter))
+            max_steps = int(min(max_steps, budget.max_iter - budget.n_iter))
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
             lower_W, upper_W = lower[W], upper[W]
             descend = functools.partial(
@@ -217,17 +217,17 @@ class BlockDescent:
                 2.0 * stop if it.coupled else stop,
             )
             faces = self._takes_faces and n_free <= _FREE_OF_SET * len(W)
-            first = min(most, int(self._pairs_before_face * len(W))) if faces else most
+            first = min(max_steps, int(self._pairs_before_face * len(W))) if faces else max_steps
             steps = descend(first, it.epsilon)
-            if steps == first < most:
+            if steps == first < max_steps:
                 self._face_of_set(S[W], K_W, beta_W, e_W, lower_W, upper_W)
-                steps += descend(most - first, it.epsilon)
+                steps += descend(max_steps - first, it.epsilon)
             if steps == 0:
                 break
             budget.spend(steps)
             since_face += not whole
-            exhausted += steps >= most
-            slow = options.face_newton and steps >= most and exhausted > _SLOW_SETS
+            exhausted += steps >= max_steps
+            slow = options.face_newton and steps >= max_steps and exhausted > _SLOW_SETS
             if slow and violation < _FACE_FOUND * it.scale and not it.coupled:
                 ridge = eps * len(W)
                 face_steps(K_W, beta_W, e_W, lower[W], upper[W], it.epsilon, ridge=ridge)
@@ -272,7 +272,7 @@ class BlockDescent:
         """Whether to minimise over the free points of S, `sets` working sets after the last."""
         if not self._takes_faces or sets < max(2.0, n_free * n_free / _SETS_PER_FACE):
             return False
-        return violation < _FACE_FOUND * self.iterate.scale and 2 <= n_free <= _MOST_FREE
+        return violation < _FACE_FOUND * self.iterate.scale and 2 <= n_free <= _MAX_FREE
 
     def _face_of_set(
         self,
@@ -293,7 +293,7 @@ class BlockDescent:
         epsilon = self.iterate.epsilon
         step = descend_to_minimum(self.kernel, points, beta, e, lower, upper, epsilon, product)
         wait = self._pairs_before_face * (_AFTER_FAILURE if step is None else _AFTER_SUCCESS)
-        self._pairs_before_face = min(max(wait, _FEWEST_PAIRS), _MOST_PAIRS)
+        self._pairs_before_face = min(max(wait, _MIN_PAIRS), _MAX_PAIRS)
 
     def _block(self, W: np.ndarray, whole: bool) -> np.ndarray:
         """Return K_WW; where W = S (`whole`), it is kept for the next solve."""

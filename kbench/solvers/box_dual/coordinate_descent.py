@@ -76,7 +76,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
         grow[k], fall[k] = up, down
         if kinked:
             lift[k], drop[k] = lift_and_drop(beta[k], up, down, epsilon)
-    least_gain = 0.5 * stop * stop * inverse.max()
+    min_gain = 0.5 * stop * stop * inverse.max()
     step = 0
     while step < max_steps:
         if kinked:
@@ -88,7 +88,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
         i = position_of_largest(gain_bits)
         # The gain of an unclipped step is w^2 / (2 K_ii), so the violation can have fallen to
         # `stop` only when all gains are this small.
-        if i == q or gain[i] <= least_gain:
+        if i == q or gain[i] <= min_gain:
             for k in range(q):
                 gain[k] = max(
                     w[k] if grow[k] > nothing else nothing, -w[k] if fall[k] > nothing else nothing

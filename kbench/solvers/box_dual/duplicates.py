@@ -21,7 +21,7 @@ from kbench.solvers.box_dual.iterate import Iterate, show
 
 # Least fraction of the rows that must have an equal predecessor: merging copies all rows once, and
 # what it saves falls with this fraction (`scripts/ablate_svm.py`, `duplicates`).
-_LEAST_FRACTION = 0.02
+_MIN_FRACTION = 0.02
 # A copy's coefficient that differs from its bound or from 0 by this fraction of the sum of the
 # coefficients of its kind is there: the differences of float64 numbers of that size are rounded.
 _ROUNDING = 1e-14
@@ -56,7 +56,7 @@ class Duplicates:
         order = np.argsort(key)
         a, b = order[:-1], order[1:]
         near = np.logical_and.reduce([of[a] == of[b] for of in (key, *labels)])
-        if not near.any() or near.mean() < _LEAST_FRACTION:
+        if not near.any() or near.mean() < _MIN_FRACTION:
             return None
         same = near.copy()
         same[near] = _equal_rows(X[a[near]], X[b[near]])

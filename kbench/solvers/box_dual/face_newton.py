@@ -24,7 +24,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from kbench.intrinsics.products import matmul
 
 # Limit on the faces per call: each costs a Cholesky factorisation, and coordinate steps take over.
-_MOST_FACES = 6
+_MAX_FACES = 6
 
 
 def face_steps(
@@ -48,7 +48,7 @@ def face_steps(
     ridge : float, > 0
         At least the rounding error of the eigenvalues of K.
     """
-    for _ in range(_MOST_FACES):
+    for _ in range(_MAX_FACES):
         free = np.flatnonzero((beta > lower) & (beta < upper) & (beta != 0.0))
         if not len(free):
             return

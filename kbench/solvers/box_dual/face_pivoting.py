@@ -37,8 +37,8 @@ from kbench.solvers.box_dual.iterate import free_points
 _RIDGE = 1e-9
 # Limit on the rounds, and on the fraction of the points that may be fixed: beyond it, the face is
 # not nearly the solution's, and pairs change it at less cost.
-_MOST_ROUNDS = 25
-_MOST_FIXED = 0.5
+_MAX_ROUNDS = 25
+_MAX_FIXED = 0.5
 # Of the points outside their ends those are fixed that met them in this part of the way, if
 # they are more than _FEW. With all points, up to two thirds leave R again, and each costs a
 # triangular solve: 5,000 rows of noise, C = 100, 2,833 free points take .93 s, and .33 with this.
@@ -153,7 +153,7 @@ def _pivot(
     Y.append(solved[:, :1])
     used = np.zeros(1, np.intp)  # the columns of Y that are constraints: 1, and those of R
     fixed, side = np.empty(0, np.intp), np.empty(0)  # R, and 1 at high, -1 at low
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         ends = np.where(side > 0.0, high[fixed], low[fixed])
         distance = np.concatenate([[0.0], ends - beta[fixed]])
         try:
@@ -173,7 +173,7 @@ def _pivot(
         early = outside[way <= _EARLY * np.abs(new - beta)[outside]]
         if len(early) > _FEW * len(outside):
             outside = early
-        if len(fixed) + len(outside) > _MOST_FIXED * m:
+        if len(fixed) + len(outside) > _MAX_FIXED * m:
             return None
         unit = np.zeros((m, len(outside)), order="F")
         unit[outside, np.arange(len(outside))] = 1.0

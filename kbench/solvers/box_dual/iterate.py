@@ -39,7 +39,7 @@ PATIENCE = 200
 # threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 2.0
 # Least K_ii that steps divide by, as a fraction of the largest |K_ii|, and where all are 0.
-_LEAST_DIAGONAL, _SMALLEST = 1e-12, 1e-30
+_MIN_DIAGONAL, _SMALLEST = 1e-12, 1e-30
 # Sums of coefficients that differ from what they should be by this fraction of the sum of |b| are
 # corrected; rounding of 100,000 steps leaves less.
 _SUM_ERROR = 1e-12
@@ -170,7 +170,7 @@ class Iterate:
         diagonal = kernel.diagonal()
         # Positive, because steps divide by it; a kernel's values may all be small.
         largest = float(np.abs(diagonal).max(initial=0.0))
-        self.diagonal = np.maximum(diagonal, max(_LEAST_DIAGONAL * largest, _SMALLEST))
+        self.diagonal = np.maximum(diagonal, max(_MIN_DIAGONAL * largest, _SMALLEST))
         self.scale = float(np.abs(z).mean()) or 1.0
         self.rounding = 0.0
         self.total = float(self.beta.sum())

@@ -51,8 +51,8 @@ _TIGHTEN = 0.05
 # Where the free points do not fit into a working set and S would hold more than this fraction of
 # the level, it gets all its points and the matrix of all is stored: steps on a part of them find
 # free points that the others change again.
-_MOST_OF_LEVEL = 0.4
-# How often a point may be removed from S, and the least fraction of S that must be removable
+_MAX_OF_LEVEL = 0.4
+# How often a point may be removed from S, and the minimum fraction of S that must be removable
 # for a removal in mid-level: it costs the stored kernel rows. Set by hand.
 _REMOVALS = 2
 _REMOVED_FRACTION = 0.4
@@ -141,9 +141,10 @@ class NestedSubsets:
                 # With fewer where the first subset is smaller, covtype_74k computes 9 % more kernel
                 # values, and 34 problems 3 % in the geometric mean (`scripts/bench_svm.py`,
                 # `scripts/bench_everyday.py`).
-                most = max(descent.options.first_subset, len(descent.active))
-                if len(violators) > most:
-                    violators = violators[np.argpartition(it.slack(violators), most)[:most]]
+                max_joining = max(descent.options.first_subset, len(descent.active))
+                if len(violators) > max_joining:
+                    order = np.argpartition(it.slack(violators), max_joining)
+                    violators = violators[order[:max_joining]]
                 if self._needs_all(len(near) + len(far), len(violators)):
                     it.update_residual(far, beta_of_far)
                     self._add(np.concatenate([near, far]))
@@ -177,7 +178,7 @@ class NestedSubsets:
     def _needs_all(self, n_outside: int, n_violators: int) -> bool:
         """Whether all points of the level join S, of which these violators would make the most."""
         n = len(self.descent.active)
-        large = n + n_violators > _MOST_OF_LEVEL * (n + n_outside)
+        large = n + n_violators > _MAX_OF_LEVEL * (n + n_outside)
         return large and self.descent.can_store(n + n_outside)
 
     def _solve(self, tolerance: float, near: np.ndarray) -> None:
@@ -190,15 +191,15 @@ class NestedSubsets:
         self._in_S[points] = True
         self.descent.extend(points)
 
-    def _remove_idle(self, least_fraction: float = 0.0) -> np.ndarray:
-        """Remove points with large KKT slack from S if they are more than `least_fraction` of it.
+    def _remove_idle(self, min_fraction: float = 0.0) -> np.ndarray:
+        """Remove points with large KKT slack from S if they are more than `min_fraction` of it.
 
         Returns the removed indices.
         """
         S = self.descent.active
         idle = self.iterate.slack(S) > _IDLE * self.iterate.scale
         idle &= self._removals[S] < _REMOVALS
-        if not idle.any() or idle.mean() <= least_fraction:
+        if not idle.any() or idle.mean() <= min_fraction:
             return S[:0]
         removed = S[idle]
         self._removals[removed] += 1

@@ -28,7 +28,7 @@ _NEGLECTED = 0.1
 # With an intercept, groups are used if at most this fraction of the pairs of points lies within
 # them. Outliers alone (heavy tails) save nothing, and for a given intercept a regression takes its
 # steps one coordinate at a time, without the minima over free points.
-_MOST_PAIRS = 0.5
+_MAX_PAIRS = 0.5
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) 
         )
         if (
             iterate.coupled
-            and sum(len(group) ** 2 for group in groups) > _MOST_PAIRS * len(problem) ** 2
+            and sum(len(group) ** 2 for group in groups) > _MAX_PAIRS * len(problem) ** 2
         ):
             groups = []
     neglected = _NEGLECTED * tol if groups else 0.0

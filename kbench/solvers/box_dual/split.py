@@ -50,11 +50,11 @@ _LLOYD_STEPS = 3
 # a call. Set by hand.
 _CHUNK = 4096
 # Bound on the numbers of combined labels, so that they stay below 2^63.
-_MOST_LABELS = 2**62
+_MAX_LABELS = 2**62
 
 
 def independent_groups(
-    kernel: KernelMatrix, total: float, neglected: float, least: int = 1
+    kernel: KernelMatrix, total: float, neglected: float, min_size: int = 1
 ) -> list[np.ndarray]:
     """Find groups of points between which kernel values may be neglected; empty if there is one.
 
@@ -65,7 +65,7 @@ def independent_groups(
         Bound on the sum of the coefficients' absolute values.
     neglected : float
         Error of the residual that may be neglected.
-    least : int
+    min_size : int
         Smaller groups are combined: solving each has a fixed cost.
 
     Returns
@@ -89,19 +89,19 @@ def independent_groups(
         seeds = sample[np.argsort(component, kind="stable")][::_POINTS_PER_CLUSTER]
         label = _joined(X, _clusters(X, sample, seeds, power), reach, power)
     if label.any():
-        label = _combined(label, least)
+        label = _combined(label, min_size)
     if not label.any():
         return []
     order = np.argsort(label, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
 
 
-def _combined(label: np.ndarray, least: int) -> np.ndarray:
-    """Return labels from 0 after groups of fewer than `least` points are combined; (n,)."""
+def _combined(label: np.ndarray, min_size: int) -> np.ndarray:
+    """Return labels from 0 after groups of fewer than `min_size` points are combined; (n,)."""
     sizes = np.bincount(label)
-    small = sizes < least
+    small = sizes < min_size
     before = np.cumsum(np.where(small, sizes, 0)) - sizes
-    combined = np.where(small, before // least, len(label) + np.arange(len(sizes)))
+    combined = np.where(small, before // min_size, len(label) + np.arange(len(sizes)))
     return np.unique(combined[label], return_inverse=True)[1]
 
 
@@ -137,10 +137,10 @@ def _by_gaps(X: np.ndarray, reach: float, power: int) -> np.ndarray:
     group = _between(X, [feature.at_least(radius) for feature in gaps])
     if all((feature.width >= radius).all() for feature in gaps):
         return group
-    most_cells = math.isqrt(_PAIRS_PER_POINT * len(X))
-    if int(group.max()) >= most_cells:
+    max_cells = math.isqrt(_PAIRS_PER_POINT * len(X))
+    if int(group.max()) >= max_cells:
         return group
-    return _joined(X, _cells(X, gaps, group, most_cells), reach, power)
+    return _joined(X, _cells(X, gaps, group, max_cells), reach, power)
 
 
 def _gaps(X: np.ndarray, width: float) -> list[_Gaps]:
@@ -154,12 +154,12 @@ def _gaps(X: np.ndarray, width: float) -> list[_Gaps]:
     return result
 
 
-def _between(X: np.ndarray, gaps: list[_Gaps], most_labels: int = _MOST_LABELS) -> np.ndarray:
+def _between(X: np.ndarray, gaps: list[_Gaps], max_labels: int = _MAX_LABELS) -> np.ndarray:
     """Return labels from 0 of the points that no gap separates; (n,)."""
     label, n_labels = np.zeros(len(X), np.int64), 1
     for j, before, _ in gaps:
         n_sides = len(before) + 1
-        if n_labels > most_labels // n_sides:
+        if n_labels > max_labels // n_sides:
             used, label = np.unique(label, return_inverse=True)
             n_labels = len(used)
         n_labels *= n_sides
@@ -167,20 +167,20 @@ def _between(X: np.ndarray, gaps: list[_Gaps], most_labels: int = _MOST_LABELS) 
     return np.unique(label, return_inverse=True)[1]
 
 
-def _cells(X: np.ndarray, gaps: list[_Gaps], group: np.ndarray, most: int) -> np.ndarray:
-    """Divide the groups at gaps; features that would make more than `most` cells are left out.
+def _cells(X: np.ndarray, gaps: list[_Gaps], group: np.ndarray, max_cells: int) -> np.ndarray:
+    """Divide the groups at gaps; features that would make more than `max_cells` cells are left out.
 
     Features with wider gaps come first. Returns labels from 0; (n,).
     """
     cell, n_cells = group, int(group.max()) + 1
     for j, before, _ in sorted(gaps, key=lambda feature: -float(feature.width.max())):
         n_sides = len(before) + 1
-        if n_sides > most:
+        if n_sides > max_cells:
             continue
         finer = cell * n_sides + np.searchsorted(before, X[:, j])
         used = np.bincount(finer, minlength=n_cells * n_sides) > 0
         n_used = int(np.count_nonzero(used))
-        if n_used <= most:
+        if n_used <= max_cells:
             cell, n_cells = (np.cumsum(used) - 1)[finer], n_used
     return cell
 

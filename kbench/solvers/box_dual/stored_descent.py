@@ -30,7 +30,7 @@ from kbench.solvers.box_dual.row_cache import product_of_rows
 # data at C = 100 take as long within a tenth (`scripts/bench_everyday.py`).
 _STEPS_PER_FREE_POINT, _SETTLED = 4, 0.05
 # Limit on the points of a minimum: 288 MB, 1.5 s.
-_MOST_FREE = 6000
+_MAX_FREE = 6000
 # A minimum is due once this number of multiplications of its Cholesky factorisation for each step
 # and point of S is at least its m^3 / 3: the steps since the last one have then taken half as long.
 # A step reads two rows of K and six arrays from memory, about 1.2 ns for each point.
@@ -82,7 +82,7 @@ class StoredDescent:
             free = free_points(beta, lower, upper)
             n_free = int(np.count_nonzero(free))
             due = settled and work >= n_free**3 / 3 and self.options.face_newton
-            if due and n_free <= _MOST_FREE:
+            if due and n_free <= _MAX_FREE:
                 settled, work = False, 0
                 step = descend_to_minimum(
                     self.kernel, S, beta, e, lower, upper, it.epsilon, self._product
@@ -95,7 +95,7 @@ class StoredDescent:
             if stalled > PATIENCE:
                 break
             before, v = beta.copy(), e - it.intercept
-            most = _STEPS_PER_FREE_POINT * max(n_free, len(S) // 8 + 1)
+            max_steps = _STEPS_PER_FREE_POINT * max(n_free, len(S) // 8 + 1)
             steps = steps_in(
                 self.K,
                 beta,
@@ -104,7 +104,7 @@ class StoredDescent:
                 upper,
                 diagonal,
                 2.0 * target,
-                int(min(most, budget.max_iter - budget.n_iter)),
+                int(min(max_steps, budget.max_iter - budget.n_iter)),
                 it.epsilon,
             )
             if steps == 0:

@@ -59,7 +59,7 @@ _CHUNK = 256
 # Points of each class that S starts with (the authors' program).
 _SEEDS = 5
 # Least number of cached rows, whatever `cache_mb` is.
-_FEWEST_ROWS = 16
+_MIN_ROWS = 16
 _UNLIMITED = np.iinfo(np.int64).max
 
 
@@ -329,7 +329,7 @@ class _Learner:
 
     def empty_state(self, capacity: int) -> State:
         cache_values = int(self.cache_mb * 2**20) // self.kernel.dtype.itemsize
-        n_rows = min(capacity, max(_FEWEST_ROWS, cache_values // capacity))
+        n_rows = min(capacity, max(_MIN_ROWS, cache_values // capacity))
         return State(
             counts=np.zeros(4, np.int64),
             member=np.full(capacity, -1),

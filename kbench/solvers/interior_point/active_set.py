@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from kbench.intrinsics.products import matmul
-from kbench.solvers.interior_point.predictor_corrector import Iterate
+from kbench.solvers.interior_point.predictor_corrector import PrimalDualPoint
 from kbench.solvers.interior_point.problem import BoxQP
 
 # Proximal steps of a round. The first solves a face whose curvatures are all above D.
@@ -31,8 +31,8 @@ _EXACT = 1e-11
 # Curvatures below this multiple of the gradients' scale over the width of the bounds are raised to
 # it.
 _FLAT = 1e-4
-# A multiplier of the wrong sign counts if it exceeds this multiple of the gradients' scale, and is a
-# rounding error otherwise.
+# A multiplier of the wrong sign counts above this multiple of the gradients' scale: below it, its
+# sign is a rounding error.
 _WRONG = 1e-9
 # The largest error of the equality, relative to sum |x|.
 MAX_OFF = 1e-9
@@ -72,7 +72,7 @@ class Optimum:
         return self.gap / max(abs(self.objective), abs(self.gap - self.objective), 1e-300)
 
 
-def finish(problem: BoxQP, point: Iterate, max_rounds: int = 15) -> Optimum:
+def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Optimum:
     """Return the best of what the rounds found, by its gap; `point` itself if no face
     has an optimum within the bounds."""
     x, w, b = point.x, point.w, point.b
@@ -153,7 +153,7 @@ def _on_face(
     return x, w, b
 
 
-def at_bounds(problem: BoxQP, coef: np.ndarray) -> Iterate:
+def at_bounds(problem: BoxQP, coef: np.ndarray) -> PrimalDualPoint:
     """The point of coefficients within the bounds whose multipliers say which are at them."""
     x = coef
     if len(problem.signs) > 1:
@@ -161,7 +161,7 @@ def at_bounds(problem: BoxQP, coef: np.ndarray) -> Iterate:
     above, below = x - problem.lower, problem.upper - x
     y, z = (np.where(gap == 0.0, problem.scale, 0.0) for gap in (above, below))
     b = assess(problem, x, np.zeros(len(problem.A))).b
-    return Iterate(x, problem.K.weights(problem.coef(x)), b, above, below, y, z)
+    return PrimalDualPoint(x, problem.K.weights(problem.coef(x)), b, above, below, y, z)
 
 
 def canonical(problem: BoxQP, x: np.ndarray) -> np.ndarray:

@@ -37,11 +37,11 @@ def is_semidefinite(K: np.ndarray) -> bool:
     return True
 
 
-def largest_places(values: np.ndarray, least: float, at_most: int) -> np.ndarray:
-    """Places of the largest values above `least`, in their order."""
-    places = np.flatnonzero(values > least)
-    if len(places) > at_most:
-        places = np.sort(places[np.argpartition(-values[places], at_most)[:at_most]])
+def largest_places(values: np.ndarray, lower: float, max_places: int) -> np.ndarray:
+    """Places of the largest values above `lower`, at most `max_places` of them, in their order."""
+    places = np.flatnonzero(values > lower)
+    if len(places) > max_places:
+        places = np.sort(places[np.argpartition(-values[places], max_places)[:max_places]])
     return places
 
 

@@ -11,7 +11,7 @@ that mu, and subtracts the second-order terms dx dy and -dx dz of the predictor.
 15 to 40 iterations for any bounds and condition number (docs/solver.md, "Kernels of low rank").
 
 Reference: S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM J.
-Optim. 1992; M. Ferris, T. Munson, "Iterate-point methods for massive support vector machines",
+Optim. 1992; M. Ferris, T. Munson, "Interior-point methods for massive support vector machines",
 2002.
 """
 
@@ -41,7 +41,7 @@ _TO_BOUND = 0.995
 
 
 @dataclass
-class Iterate:
+class PrimalDualPoint:
     """Primal and dual variables after an iteration.
 
     Attributes
@@ -75,8 +75,8 @@ def minimise(
     problem: BoxQP,
     gap: float,
     stop: Callable[[int], bool] = lambda n_iter: False,
-    point: Iterate | None = None,
-) -> Iterate:
+    point: PrimalDualPoint | None = None,
+) -> PrimalDualPoint:
     """Return a point whose gap is at most `gap`, or the best one that float64 allows.
 
     Parameters
@@ -87,7 +87,7 @@ def minimise(
         Relative gap at which to stop.
     stop : callable
         Called with the number of iterations before each of them; True stops the method.
-    point : Iterate, optional
+    point : PrimalDualPoint, optional
         First iterate.
     """
     point = _start(problem) if point is None else point
@@ -134,7 +134,7 @@ def minimise(
             return best
 
 
-def _start(problem: BoxQP) -> Iterate:
+def _start(problem: BoxQP) -> PrimalDualPoint:
     """The middle between the bounds, with weights w of zero instead of those of x.
 
     The gradient of the first system is then p, and multipliers of the size of p suffice; with the
@@ -144,16 +144,16 @@ def _start(problem: BoxQP) -> Iterate:
     x = problem.lower + half if problem.lower.any() else half
     size = np.full(len(x), problem.scale)
     w = np.zeros_like(problem.K.weights(problem.coef(x)))
-    return Iterate(x, w, np.zeros(len(problem.A)), half, half, size, size)
+    return PrimalDualPoint(x, w, np.zeros(len(problem.A)), half, half, size, size)
 
 
 def _step(
     problem: BoxQP,
-    point: Iterate,
+    point: PrimalDualPoint,
     residual: np.ndarray,
     infeasible: np.ndarray,
     products: float,
-) -> Iterate:
+) -> PrimalDualPoint:
     above, below, y, z = point.above, point.below, point.y, point.z
     weight = y / above
     weight += z / below
@@ -198,7 +198,7 @@ def _step(
     # If all lower bounds are 0, x and its slack are the same array.
     x = None if point.x is above else point.x + dx
     dx += above
-    return Iterate(
+    return PrimalDualPoint(
         dx if x is None else x,
         point.w + t * dw,
         point.b + t * db,

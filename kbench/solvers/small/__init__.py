@@ -1,11 +1,11 @@
 """The engine for few points and many classes; `kbench.solvers.box_dual.solve` is the other one."""
 
-from kbench.solvers.small.choice import MOST_POINTS_OF_REGRESSION, is_small
+from kbench.solvers.small.choice import MAX_POINTS_OF_REGRESSION, is_small
 from kbench.solvers.small.dual import Limits, SmallDualResult, solve_each, solve_pairs
 from kbench.solvers.small.rows import GaussianRows, MatrixRows, Rows, interior_work
 
 __all__ = [
-    "MOST_POINTS_OF_REGRESSION",
+    "MAX_POINTS_OF_REGRESSION",
     "GaussianRows",
     "Limits",
     "MatrixRows",

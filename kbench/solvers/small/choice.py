@@ -7,18 +7,18 @@ import numpy as np
 # Points of a binary problem up to which the small engine is faster than `solve_box_dual`. Both
 # take the same time at about 2,000 points on covtype_93k (54 features, half of the points support
 # vectors) and at 2,500 to 3,000 on ijcnn1 (`scripts/bench_small.py --crossover`).
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 # The same for regression: both take the same time at 3,000 to 4,000 rows of kin40k and bike, on
 # cpusmall at 3,000 (C = 10), above for a smaller and below for a larger C.
-MOST_POINTS_OF_REGRESSION = 3000
+MAX_POINTS_OF_REGRESSION = 3000
 # The same where columns of two values are packed as bits (a9a), which makes rows much cheaper for
 # the other engine alone. The value has not been tuned.
-MOST_POINTS_OF_BITS = 500
+MAX_POINTS_OF_BITS = 500
 # Rows that are looked at to find out whether columns have two values.
 _SAMPLE = 200
 
 
-def is_small(n: int, X: Any, cache_mb: float, most_points: int = MOST_POINTS) -> bool:
+def is_small(n: int, X: Any, cache_mb: float, max_points: int = MAX_POINTS) -> bool:
     """Whether the small engine should solve a binary problem, or a regression, of n points.
 
     Parameters
@@ -29,12 +29,12 @@ def is_small(n: int, X: Any, cache_mb: float, most_points: int = MOST_POINTS) ->
         The rows; None where only kernel values are given.
     cache_mb : float
         MB that kernel values may take; the engine stores up to n^2 of them in float32.
-    most_points : int
-        The crossover, `MOST_POINTS` or `MOST_POINTS_OF_REGRESSION`.
+    max_points : int
+        The crossover, `MAX_POINTS` or `MAX_POINTS_OF_REGRESSION`.
     """
-    if n > most_points or 4.0 * n * n > cache_mb * 1e6:
+    if n > max_points or 4.0 * n * n > cache_mb * 1e6:
         return False
-    return n <= MOST_POINTS_OF_BITS or not _has_mostly_bits(X)
+    return n <= MAX_POINTS_OF_BITS or not _has_mostly_bits(X)
 
 
 def _has_mostly_bits(X: Any) -> bool:

@@ -58,7 +58,7 @@ _GRAM_ROWS = 2048  # rows whose features are held at a time for the Gram matrix
 # A scale below this is multiplied into the coefficients, before it leaves the range of float32.
 _SMALLEST_SCALE = 1e-6
 # Smallest decay of a step: a decay of 0 would leave no scale to divide by.
-_LEAST_DECAY = 1e-12
+_MIN_DECAY = 1e-12
 _LARGEST = 1e30  # a loss or a coefficient above this means divergence
 _BLOCK_CHOICE = 1 << 18  # stream of the random choice of blocks, distinct from those of features
 
@@ -291,7 +291,7 @@ class DoublyStochastic:
         return direction.astype(np.float64)
 
     def _shrink(self, decay: float) -> None:
-        self.scale *= decay if abs(decay) > _LEAST_DECAY else _LEAST_DECAY
+        self.scale *= decay if abs(decay) > _MIN_DECAY else _MIN_DECAY
         if abs(self.scale) > _SMALLEST_SCALE:
             return
         for A, total in zip(self.coef, self.total, strict=False):

@@ -107,7 +107,7 @@ def test_gaps_in_several_features_are_combined(most):
     )
     kind = np.random.default_rng(0).integers(0, len(places), 400)
     X = places[kind] + np.random.default_rng(1).uniform(0, 0.5, size=(400, 3))
-    label = _between(X, _gaps(X, 4.0), most_labels=most)
+    label = _between(X, _gaps(X, 4.0), max_labels=most)
     groups = [np.flatnonzero(label == number) for number in np.unique(label)]
     # The second feature has no gap of at least 4.
     sizes = np.unique(places[kind][:, [0, 2]], axis=0, return_counts=True)[1]
