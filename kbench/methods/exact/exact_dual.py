@@ -16,13 +16,13 @@ from kbench.methods.base.ends import require_finite
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
-from kbench.methods.exact.interior import Dual, Interior
-from kbench.methods.exact.small_machine import (
+from kbench.methods.exact.expansions import (
     interior_note,
     is_dense_gaussian,
     shared_expansion,
     small_rows,
 )
+from kbench.methods.exact.interior import Dual, Interior
 from kbench.methods.exact.svc_conventions import NOT_FITTED, like_rows, read_only
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import RegressionDualResult, solve_regression_dual

@@ -22,8 +22,8 @@ from kbench.methods.base.ends import require_finite
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import class_weights
 from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
+from kbench.methods.exact.expansions import is_dense_gaussian, pair_expansion, shared_expansion
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
-from kbench.methods.exact.small_machine import is_dense_gaussian, pair_expansion, shared_expansion
 from kbench.methods.exact.svc_conventions import NOT_FITTED, bounded, like_rows, read_only
 from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Deadline, Trace

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from kbench.kernels import Kernel
 from kbench.kernels.value_range import KernelRangeError
-from kbench.methods.exact.small_machine import small_rows
+from kbench.methods.exact.expansions import small_rows
 from kbench.solvers.interior_point.counted_work import MAX_STORED, is_low_rank, steps_before
 from kbench.solvers.interior_point.duals import InteriorResult, solve_interior
 from kbench.solvers.interior_point.problem import LowRank, Matrix

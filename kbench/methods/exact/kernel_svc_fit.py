@@ -7,8 +7,8 @@ import numpy as np
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods.base.box_svc import Problem, Start
+from kbench.methods.exact.expansions import interior_note, small_rows
 from kbench.methods.exact.interior import Dual
-from kbench.methods.exact.small_machine import interior_note, small_rows
 from kbench.solvers import BoxDualResult
 from kbench.solvers.interior_point.duals import InteriorResult
 from kbench.solvers.nu_dual.solve import NuDualResult

@@ -15,9 +15,9 @@ from kbench.methods.base.box_svc import warn_of_limits
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.penalty import penalty_of_sample
 from kbench.methods.base.survey import ClassTargets, Survey
+from kbench.methods.exact.expansions import interior_note, pair_expansion, shared_expansion
 from kbench.methods.exact.kernel_svc_fit import LastFit
 from kbench.methods.exact.kernel_svc_problems import SolvesPairs
-from kbench.methods.exact.small_machine import interior_note, pair_expansion, shared_expansion
 from kbench.methods.exact.svc_conventions import bounded, warn_of_unbounded
 from kbench.methods.out_of_core.out_of_core import working_folder
 from kbench.solvers.interior_point.duals import InteriorResult, solve_signed
