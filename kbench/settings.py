@@ -29,7 +29,7 @@ _HANDED_TO_SLURM = 1000
 
 @dataclass
 class Limits:
-    """Limits of one run; null is no limit.
+    """Limits of one run; null means no limit.
 
     wall_s : seconds of fit, predict, scoring and keeping the model. cpu_s : CPU seconds of the
     same, all processes of the run together. memory_mb : MiB beyond what a worker holds before it

@@ -112,7 +112,7 @@ class Deadline:
     Parameters
     ----------
     max_time : float or None
-        Seconds, >= 0; None or infinity is no limit.
+        Seconds, >= 0; None or infinity means no limit.
     trace : Trace
         Its paused time does not count.
 

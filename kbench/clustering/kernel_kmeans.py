@@ -1,4 +1,4 @@
-"""Kernel k-means of n points with centres in the span of a sample S of m points, in two ways.
+"""Two kinds of kernel k-means of n points, with centres in the span of a sample S of m points.
 
 Centres are mu_c = sum_{j in S} W_cj phi(x_j), so that
 
@@ -27,8 +27,8 @@ from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import require_width
 from kbench.stored import check_arrays, require
 
-# Points per block of kernel values with the sample: 4 MB of float32 for a sample of 1,000 points.
-# More take more memory, fewer make the matrix products slow. Set by hand.
+# Points per block of kernel values with the sample, 4 MB of float32 for a sample of 1,000 points:
+# larger blocks take more memory, smaller ones make the matrix products slow. Set by hand.
 _BATCH = 1024
 
 
@@ -157,7 +157,7 @@ def two_step_kernel_kmeans(
 
     Notes
     -----
-    O(n m d + n k) time; O(m^2) memory and that of a batch.
+    O(n m d + n k) time; memory of m^2 numbers and a block of kernel values.
     """
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
     start = rng.randint(min(n_clusters, len(sample)), size=len(sample))
@@ -166,7 +166,7 @@ def two_step_kernel_kmeans(
     labels = centres.assign_training(kernel)
     occupied = np.unique(labels)
     if len(occupied) < centres.n_clusters:
-        # Lloyd's iteration may stop when a cluster contains none of the points of its mean.
+        # After Lloyd's iteration a cluster may have no point of the matrix nearest to its mean.
         kept = np.isin(sample_labels, occupied)
         weights = mean_weights(_without_gaps(sample_labels[kept]))
         centres = KernelCentres(kernel, sample[kept], weights)
@@ -189,7 +189,8 @@ def approximate_kernel_kmeans(
     Notes
     -----
     O(m^3) time, and O(n m (d + k)) for each iteration, which computes the kernel values again;
-    O(m^2) memory and that of a batch. With all points in the sample this is kernel k-means.
+    memory of m^2 numbers and a block of kernel values. With all points in the sample this is kernel
+    k-means.
     """
     centres, labels = two_step_kernel_kmeans(kernel, n_clusters, sample, rng, max_iter=max_iter)
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)

@@ -1,13 +1,13 @@
 """Weighted k-means: landmarks near the rows with large coefficients of a kernel machine.
 
 Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2014), section 4:
-with the weights w_i = a_i^2 of a trained machine, the error of its approximation by landmarks is
+with the weights w_i = a_i^2 of a trained model, the error of its approximation by landmarks is
 bounded in terms of
 
     D = sum_i w_i ||x_i - u_c(i)||^2,
 
 which Lloyd's iteration decreases. Initial centres are drawn as in k-means++ (Arthur and
-Vassilvitskii, SODA 2007), with the weights of the rows.
+Vassilvitskii, SODA 2007), with probabilities multiplied by the weights of the rows.
 """
 
 import numpy as np

@@ -43,9 +43,9 @@ def read(argv: Sequence[str], keys: Iterable[str]) -> tuple[list[str], dict[str,
         elif key in known and equals:
             values[key] = value
         else:
-            takes = f"; it takes {', '.join(f'{k}=...' for k in known)}" if known else ""
+            all_keys = f"; it takes {', '.join(f'{k}=...' for k in known)}" if known else ""
             raise ConfigError(
-                f"no key of this command is called {key!r}{nearest(key, known)}{takes}"
+                f"no key of this command is called {key!r}{nearest(key, known)}{all_keys}"
             )
     return bare, values
 
@@ -62,9 +62,8 @@ def results_folder(values: Mapping[str, str]) -> "ResultsFolder":
 
     path = Path(values.get("results_dir", "results"))
     if "results_dir" in values and not path.is_dir():
-        beside = path.parent
-        there = [str(beside / p.name) for p in beside.glob("*") if p.is_dir()]
-        hint = nearest(str(path), there)
+        siblings = [str(path.parent / p.name) for p in path.parent.glob("*") if p.is_dir()]
+        hint = nearest(str(path), siblings)
         if "," in str(path):
             hint = "; a report reads one folder"
         raise ConfigError(f"results_dir={path}: there is no such folder{hint}")
@@ -72,19 +71,19 @@ def results_folder(values: Mapping[str, str]) -> "ResultsFolder":
 
 
 def names(value: str | None) -> list[str] | None:
-    """'a,b' -> ['a', 'b']; None stays None."""
+    """The names in a comma-separated value: 'a,b' -> ['a', 'b']; None -> None."""
     return None if value is None else [name for name in value.split(",") if name]
 
 
-def whole(what: str, value: str, least: int = 1) -> int:
-    """The integer in `value`; a ConfigError if it is none or less than `least`."""
-    if not value.isdecimal() or int(value) < least:
-        raise ConfigError(f"{what} is {value!r}, should be a whole number from {least}")
+def whole(what: str, value: str, minimum: int = 1) -> int:
+    """The integer in `value`; a ConfigError if it is not an integer of at least `minimum`."""
+    if not value.isdecimal() or int(value) < minimum:
+        raise ConfigError(f"{what} is {value!r}, should be a whole number from {minimum}")
     return int(value)
 
 
 def one_of(what: str, value: str, known: Iterable[str]) -> str:
-    """`value`; a ConfigError with the known values if it is not among them."""
+    """Return `value`; raise a ConfigError that lists the known values if it is not among them."""
     known = list(known)
     if value not in known:
         raise ConfigError(
@@ -94,7 +93,7 @@ def one_of(what: str, value: str, known: Iterable[str]) -> str:
 
 
 def truth(what: str, value: str) -> bool:
-    """Whether `value` is true; a ConfigError if it is neither true nor false."""
+    """Whether `value` is "true"; raise a ConfigError if it is neither "true" nor "false"."""
     return one_of(what, value, ["true", "false"]) == "true"
 
 

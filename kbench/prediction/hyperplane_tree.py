@@ -1,8 +1,8 @@
-"""Complete trees of hyperplanes with a gated linear machine in each node, for prediction by LDKL.
+"""Complete trees of hyperplanes with a gated linear function in each node, for prediction by LDKL.
 
 Jose, Goyal, Aggrwal and Varma, "Local Deep Kernel Learning for Efficient Non-linear SVM Prediction"
-(ICML 2013), equation (4) after training. tanh t is (1 - e) / (1 + e) with e = exp(-2 |t|) and the
-sign of t, which is accurate to 1e-7 and vectorises.
+(ICML 2013), equation (4), with trained vectors. tanh t is computed as sign(t) (1 - e) / (1 + e)
+with e = exp(-2 |t|), which LLVM vectorises; its error is at most 1e-7.
 """
 
 from typing import Any
@@ -18,10 +18,11 @@ from kbench.prediction.landmarks import float32_rows
 from kbench.prediction.packing import aligned
 from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole
 
-# Rows that descend a level together, so that their sums overlap instead of waiting for one another;
-# set by hand.
+# Number of rows that descend a level together: their inner products are independent, so the
+# processor overlaps them. Larger groups take a larger buffer of padded rows. Set by hand.
 _GROUP = 32
-# Values of dense float32 rows that are made of CSR rows at a time: 64 MB.
+# CSR rows are converted to dense float32 rows in blocks of at most this many values, 64 MB: larger
+# blocks take more memory, smaller ones cost more calls. Set by hand.
 _DENSE_VALUES = 2**24
 
 
@@ -74,14 +75,15 @@ class HyperplaneTrees:
         For m functions, the vectors w, p and q of each node with the constant last. The vector q
         of leaves is not used. M = 2^(depth + 1) - 1.
     sigma : float
+        Sharpness of the gates.
     offset : (d,) array or None
         Subtracted from rows before they are rounded to float32.
     """
 
     def __init__(self, trees: np.ndarray, sigma: float, offset: np.ndarray | None) -> None:
         self.n_features = trees.shape[-1] - 1
-        lacking = -self.n_features % LANES
-        vectors = np.pad(trees[..., :-1], [(0, 0)] * 3 + [(0, lacking)]).astype(np.float32)
+        padding = -self.n_features % LANES
+        vectors = np.pad(trees[..., :-1], [(0, 0)] * 3 + [(0, padding)]).astype(np.float32)
         self.nodes = aligned(vectors.ravel()).reshape(vectors.shape)
         self.biases = np.ascontiguousarray(trees[..., -1], np.float32)
         self.depth = (trees.shape[1] + 1).bit_length() - 2
@@ -97,7 +99,7 @@ class HyperplaneTrees:
         return self.nodes.nbytes + self.biases.nbytes + offset
 
     def flops(self) -> float:
-        """Cost of a row in units of an inner product of d numbers; tanh is ten multiplications."""
+        """Cost of a row in products of d numbers; tanh counts as TRANSCENDENTAL multiplications."""
         m, d = len(self.nodes), self.n_features
         return m * (3 * self.depth + 2 + TRANSCENDENTAL * (self.depth + 1) / d)
 
@@ -113,8 +115,8 @@ class HyperplaneTrees:
             batch = max(_DENSE_VALUES // self.n_features, 1)
         for start in range(0, len(values), batch):
             rows = float32_rows(X[start : start + batch], self.offset)
-            some = values[start : start + batch]
-            _walk(rows, self.nodes, self.biases, self.depth, np.float32(self.sigma), some)
+            out = values[start : start + batch]
+            _walk(rows, self.nodes, self.biases, self.depth, np.float32(self.sigma), out)
         return values
 
     def check_stored(self) -> None:

@@ -5,10 +5,10 @@
 is the primal objective of coefficients b with intercept c, where s is the sum that b must have. The
 solvers lower the dual objective in every step, but not P: a solver that is stopped long before it
 converges can leave a decision function that is far worse than a constant, and its usual intercept,
-the middle between the two extreme residuals, depends on two rows only. A
-stopped solver therefore returns the multiple t b of its coefficients with the smallest P, t = 1,
-1/2, 1/4, ..., 0, with the intercept that minimises P for it. P is convex in t, and t = 0 is the
-best constant. Multiplication by a power of two causes no rounding error.
+the middle between the two extreme residuals, depends on two rows only. A stopped solver therefore
+returns the multiple t b of its coefficients with the smallest P, t = 1, 1/2, 1/4, ..., 0, with the
+intercept that minimises P for it. P is convex in t, and t = 0 is the best constant. Multiplication
+by a power of two causes no rounding error.
 """
 
 from typing import NamedTuple
@@ -97,8 +97,8 @@ def least_loss_intercept(
     """Return the intercept c that minimises the loss of e - c plus total c; (n,) arrays.
 
     The objective is convex and piecewise linear in c: its slope grows by u_i at e_i - epsilon, and
-    by -l_i at e_i + epsilon. c is the point at which the slope changes its sign, or the middle of the
-    interval on which it is 0.
+    by -l_i at e_i + epsilon. c is where the slope changes its sign, or the middle of the interval
+    on which it is 0.
     """
     kinks = np.concatenate([e - epsilon, e + epsilon])
     weight = np.concatenate([upper, -lower])

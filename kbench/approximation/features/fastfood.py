@@ -51,9 +51,9 @@ class Fastfood(FourierFeatures):
 
     Notes
     -----
-    Transforming a row costs O(D log d'), less than dense frequencies for a few hundred features or
-    more (`scripts/bench_approximation.py`). Unbiased over seeds; the error of a kernel value is
-    O(1 / sqrt(D)).
+    Transforming a row costs O(D log d'), which is less than with dense frequencies from a few
+    hundred features on (`scripts/bench_approximation.py`). The mean of a kernel value over seeds is
+    exact, and its error is O(1 / sqrt(D)).
 
     Examples
     --------
@@ -102,6 +102,7 @@ class Fastfood(FourierFeatures):
             (
                 self.signs_.astype(dtype),
                 self.gaussians_.astype(dtype),
+                # In turns, as `kbench.approximation.features.turns` takes angles.
                 (self.scales_ / self._unit / (2.0 * np.pi)).astype(dtype),
                 self.permutations_,
             ),

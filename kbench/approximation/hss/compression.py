@@ -29,18 +29,24 @@ from kbench.clustering.cluster_tree import ClusterTree
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 
-# Number of kernel columns evaluated per block.
+# Number of kernel columns evaluated per block: more take more memory (16 MB of float32 for 1,000
+# rows), fewer make the matrix products slower. Set by hand.
 _CHUNK = 4096
-# Number of rows of a node on which the size of its near columns is estimated.
+# Number of rows of a node on which the norms of its near columns are estimated: more rows choose
+# better columns and cost more kernel values. Set by hand.
 _SCORE_ROWS = 16
+# A sketch is used if it has at most 1 / 1.25 of the columns: otherwise it costs more than it saves.
+# Set by hand.
+_MIN_REDUCTION = 1.25
 # The Gram matrix is float32 if rel_tol is at least this. Pivots below sqrt(4 eps) = 0.0007 are
 # rounding errors in float32.
 _SINGLE_TOL = 0.03
-# The sketch is first summed into 4 times fewer columns. The basis found on them is accepted if
-# there are at least 6 columns for each unit of its rank; otherwise the full sketch decides. Fewer
-# columns save time and raise the error by less than half (tests/approximation/hss/test_hss.py).
+# The sketch is first summed into a quarter of its columns. The basis that they give is accepted if
+# there are at least 6 of them for each unit of its rank; otherwise the basis is computed from the
+# full sketch. Fewer columns save time; the error grows by less than half
+# (tests/approximation/hss/test_hss.py).
 _FOLDS = 4
-_COLUMNS_A_RANK = 6
+_COLUMNS_PER_RANK = 6
 # The columns determine the rank if there are at least 10 more of them (STRUMPACK's oversampling).
 _OVERSAMPLING = 10
 
@@ -54,14 +60,14 @@ class Tolerances:
     rel_tol, abs_tol : float
         Smallest accepted pivot of a node; both are divided by its level.
     trace_tol : float
-        Bound on the relative Frobenius norm of the residual of a basis; 0 disables it.
+        Bound on the relative Frobenius norm of the residual of a basis; 0 means no bound.
     max_rank : int
     max_near : int or None
-        Maximal number of near columns of a node; None is no limit.
+        Maximal number of near columns of a node; None means no limit.
     n_far : int
         Far columns of a node.
     sketch : int or None
-        Columns of the sketch; a quarter of them if the rank is low. None: no sketch.
+        Number of columns of the sketch; a quarter of it if the rank is low. None: no sketch.
     """
 
     rel_tol: float
@@ -141,7 +147,7 @@ def compress(
     nodes: list[Node] = []
     near: list[np.ndarray] = []
     scratch = _Scratch(n)
-    held = 0
+    n_bytes = 0
     for i in range(len(tree)):
         left, right = int(tree.left[i]), int(tree.right[i])
         start, stop = int(tree.start[i]), int(tree.stop[i])
@@ -168,7 +174,8 @@ def compress(
             if len(far):
                 weights[len(near[i]) :] = np.sqrt((n_outside - len(near[i])) / len(far))
             level = int(tree.level[i])
-            # In postorder, the previous node is the right child or a neighbouring leaf.
+            # Nodes are in postorder: the previous one is the right child or a neighbouring leaf, whose
+            # rank is likely to be similar.
             before = nodes[i - 1].basis if i else None
             expected = 0 if before is None else before.rank
             basis_of = partial(_basis, kernel, rows, level, expected, tolerances, rng)
@@ -182,8 +189,8 @@ def compress(
             node.skeleton = rows[node.basis.kept]
         elif i < len(tree) - 1:
             node.basis = Interpolation(rows, np.zeros((0, 0), kernel.dtype))
-        held += node.nbytes
-        if held > max_bytes:
+        n_bytes += node.nbytes
+        if n_bytes > max_bytes:
             raise MemoryLimitError(
                 f"the HSS matrix takes more than {max_bytes / 2**20:.0f} MiB: lower max_rank or "
                 "leaf_size, raise the tolerances, or allow more"
@@ -198,7 +205,7 @@ def rank_between(
     tolerances: Tolerances,
     rng: np.random.RandomState,
 ) -> int:
-    """Rank that a node of the first level with these rows would have, by some columns only."""
+    """Rank of a node of the first level with these rows, estimated from these columns only."""
     weights = np.ones(len(columns), kernel.dtype)
     return _basis(kernel, rows, 1, 0, tolerances, rng, columns, weights).rank
 
@@ -262,7 +269,7 @@ def _basis(
         max_rank=tolerances.max_rank,
     )
     width = tolerances.sketch
-    if width is None or len(columns) <= 1.25 * width:
+    if width is None or len(columns) <= _MIN_REDUCTION * width:
         gram = np.zeros((len(rows), len(rows)), dtype)
         for first in range(0, len(columns), _CHUNK):
             part = slice(first, first + _CHUNK)
@@ -279,9 +286,9 @@ def _basis(
             values = kernel.block(rows, kernel.points(columns[part]))
             _add_scaled(values, signed[part], sketch)
         narrow = -(-width // _FOLDS)
-        few = expected * _COLUMNS_A_RANK <= narrow
+        few = expected * _COLUMNS_PER_RANK <= narrow
         basis = interpolated(_gram(_folded(sketch, narrow) if few else sketch, dtype))
-        if few and basis.rank * _COLUMNS_A_RANK > narrow:
+        if few and basis.rank * _COLUMNS_PER_RANK > narrow:
             basis = interpolated(_gram(sketch, dtype))
     return Interpolation(basis.order, basis.coef.astype(kernel.dtype, copy=False))
 

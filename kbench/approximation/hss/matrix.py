@@ -97,7 +97,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
         Number of columns of the sketch that replaces the sampled columns; a quarter of it where the
         rank is much lower. "none" uses the sampled columns themselves.
     memory_mb : float or None, default=None
-        Limit on the size of the matrix in MiB; None is no limit.
+        Limit on the size of the matrix in MiB; None means no limit.
     dtype : {"float32", "float64"}, default="float32"
         Precision of kernel values and of the stored matrix.
     random_state : int, RandomState or None, default=None

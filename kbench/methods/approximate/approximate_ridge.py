@@ -223,7 +223,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         cloned before it is fitted. If its `random_state` is None, it gets that of the estimator.
     alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix: lambda of the papers.
-        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
+        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     solver : {"direct", "cg", "pcg"}, default="direct"
         Woodbury's identity and a Cholesky factorisation, exact; conjugate gradients, which the
         papers use; or preconditioned conjugate gradients. If the matrix is so indefinite that there

@@ -11,14 +11,14 @@ With K_mm = T'T and A'A = (n / m) T T' + alpha I, b = T^-1 A^-1 beta solves
 
 whose condition number is bounded when m is large enough. (The paper's lambda is alpha / n.) The
 paper estimates K_nm' K_nm in the preconditioner from the m landmarks. Here it is estimated from p
-rows P, and p may exceed m,
+rows P, where p may exceed m:
 
     A'A = (n / p) T^-T K_pm' K_pm T^-1 + alpha I,
 
-so that the preconditioner is accurate for a smaller m. If P is the landmarks, it is the paper's.
+The preconditioner is then accurate for a smaller m. If P are the landmarks, it is the paper's.
 KRILL (Diaz, Epperly, Frangella, Tropp and Webber, "Robust, Randomized Preconditioning for Kernel
-Ridge Regression", arXiv 2304.12465) estimates it from all rows, by a sparse random sign embedding
-Phi of 2 m rows: each column has 8 entries of +-1 / sqrt(8), and
+Ridge Regression", arXiv 2304.12465) estimates K_nm' K_nm from all rows, by a sparse random sign
+embedding Phi of 2 m rows, each column of which has 8 entries of +-1 / sqrt(8):
 
     A'A = T^-T (Phi K_nm)' (Phi K_nm) T^-1 + alpha I.
 """
@@ -51,12 +51,13 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
 
-# Rows per block of float64 kernel values with the landmarks when the preconditioner is made: more
-# rows take more memory (8 bytes for each row and landmark), fewer make GEMM slower. Set by hand.
+# Rows of a block of float64 kernel values with the landmarks: more rows take more memory (8 bytes
+# for each row and landmark), fewer make GEMM slower. Set by hand.
 _BATCH = 512
-# Rows of KRILL's embedding for each landmark, and entries in a column of it, as in its paper.
-_EMBEDDED = 2
-_ENTRIES = 8
+# Rows of KRILL's embedding for each landmark, and non-zero entries in each of its columns, from its
+# paper. More of either give a better preconditioner at more cost.
+_EMBEDDING_ROWS = 2
+_ENTRIES_PER_COLUMN = 8
 
 
 @dataclass(eq=False, repr=False)
@@ -69,7 +70,7 @@ class FalkonRidge(KernelRidgeEstimator):
         Number of landmarks, which are rows drawn without replacement; at most the number of rows.
     alpha : float or "loo", default="loo"
         Weight of ||f||^2 against the sum of squared errors; lambda in the MEKA paper.
-        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
+        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     kernel : str or callable, default="rbf"
         A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"
@@ -87,10 +88,10 @@ class FalkonRidge(KernelRidgeEstimator):
         less, and more iterations follow.
     preconditioner : {"rows", "krill"} or None, default=None
         "rows" (None): from `preconditioner_rows` rows. "krill": from a random embedding of all
-        rows, which takes n m kernel values more and no parameter.
+        rows, which needs no parameter, and n m more kernel values unless they are stored.
     memory_mb : float, default=2048.0
-        Memory in MiB for kernel values between rows and landmarks. If they need more, they are not
-        stored, but computed again for every product.
+        Memory in MiB for kernel values between rows and landmarks. If they need more, they are
+        computed again for every product.
     error_rows : int, default=1000
         Number of rows on which `kernel_error_` is measured, outside the timed part of `fit`; 0
         measures nothing.
@@ -104,8 +105,9 @@ class FalkonRidge(KernelRidgeEstimator):
         As in `ApproximateRidge`, for the matrix K_nm K_mm^-1 K_mn: exact kernel ridge regression
         with that matrix has the same solution.
     dual_coef_ : (m, n_targets) float64
-        b
+        The coefficients b.
     n_iter_ : int
+        Iterations of conjugate gradients.
     converged_ : bool
     kernel_entries_ : int
     n_parameters_ : int
@@ -189,7 +191,7 @@ class FalkonRidge(KernelRidgeEstimator):
         if self.error_rows:
             with trace.pause():
                 rows = compared_rows(X, self.error_rows)
-                self.kernel_error_ = kernel_error(kernel, _Spanned(kernel, chosen, T), rows)
+                self.kernel_error_ = kernel_error(kernel, _NystromMatrix(kernel, chosen, T), rows)
         dtype = prediction_dtype(kernel.take(chosen), self.dual_coef_)
         return KernelExpansion(kernel, chosen, self.dual_coef_, dtype)
 
@@ -210,7 +212,7 @@ class FalkonRidge(KernelRidgeEstimator):
         gram[np.diag_indices(m)] += np.finfo(np.float32).eps * gram.diagonal().max()
         T = cholesky(gram, overwrite_a=True)
         if self.preconditioner == "krill":
-            embedded = columns.embedded(_sign_embedding(_EMBEDDED * m, n, rng))
+            embedded = columns.embedded(_sign_embedding(_EMBEDDING_ROWS * m, n, rng))
             whitened = solve_triangular(T, embedded.T, trans=1, overwrite_b=True)
             square = matmul(whitened, whitened.T)
         else:
@@ -234,7 +236,7 @@ class FalkonRidge(KernelRidgeEstimator):
         for start in range(0, len(rows), _BATCH):
             block = exact.block(rows[start : start + _BATCH], landmarks)
             whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
-            # One triangle is all that `cholesky` reads.
+            # dsyrk fills the upper triangle only, and `cholesky` reads no other.
             square = dsyrk(1.0, whitened, 1.0, square, overwrite_c=True)
         return square * (n / len(rows))
 
@@ -251,60 +253,60 @@ class FalkonClassifier(RidgeClassifierMixin, FalkonRidge):
 class _Columns:
     """Products with K_nm, which is stored in float32 if it fits into `memory_mb`.
 
-    Sums are float64, because landmarks that are almost linearly dependent have large coefficients
-    of opposite signs.
+    Products are summed in float64: landmarks that are almost linearly dependent have large
+    coefficients of opposite signs, which cancel.
     """
 
     def __init__(self, kernel: KernelMatrix, chosen: np.ndarray, memory_mb: float) -> None:
         self._kernel, self._chosen = kernel, chosen
-        self._everything = np.arange(len(kernel))
-        self._held: np.ndarray | None = None
+        self._all_rows = np.arange(len(kernel))
+        self._stored: np.ndarray | None = None
         if 4.0 * len(kernel) * len(chosen) <= memory_mb * 2**20:
-            self._held = kernel.block(self._everything, kernel.points(chosen))
+            self._stored = kernel.block(self._all_rows, kernel.points(chosen))
 
     def times(self, V: np.ndarray) -> np.ndarray:
         """K_nm V; (m, t) -> (n, t) float64."""
-        if self._held is None:
+        if self._stored is None:
             return self._kernel.product(self._chosen, V)
-        out = np.empty((len(self._held), V.shape[1]))
+        out = np.empty((len(self._stored), V.shape[1]))
         for start in range(0, len(out), _BATCH):
             rows = slice(start, start + _BATCH)
-            out[rows] = matmul(self._held[rows].astype(np.float64), V)
+            out[rows] = matmul(self._stored[rows].astype(np.float64), V)
         return out
 
     def transposed(self, U: np.ndarray) -> np.ndarray:
         """K_nm' U; (n, t) -> (m, t) float64."""
-        if self._held is None:
-            return self._kernel.product(self._everything, U, rows=self._chosen)
-        out = np.zeros((self._held.shape[1], U.shape[1]))
+        if self._stored is None:
+            return self._kernel.product(self._all_rows, U, rows=self._chosen)
+        out = np.zeros((self._stored.shape[1], U.shape[1]))
         for start in range(0, len(U), _BATCH):
             rows = slice(start, start + _BATCH)
-            out += matmul(self._held[rows].astype(np.float64).T, U[rows])
+            out += matmul(self._stored[rows].astype(np.float64).T, U[rows])
         return out
 
     def embedded(self, Phi: sp.csc_array) -> np.ndarray:
         """Phi K_nm; (p, n) -> (p, m) float64."""
         landmarks = self._kernel.points(self._chosen)
         out = np.zeros((Phi.shape[0], len(self._chosen)))
-        for start in range(0, len(self._everything), _BATCH):
-            rows = self._everything[start : start + _BATCH]
-            held = self._held
-            values = self._kernel.block(rows, landmarks) if held is None else held[rows]
+        for start in range(0, len(self._all_rows), _BATCH):
+            rows = self._all_rows[start : start + _BATCH]
+            stored = self._stored
+            values = self._kernel.block(rows, landmarks) if stored is None else stored[rows]
             out += matmul(Phi[:, start : start + _BATCH], values.astype(np.float64))
         return out
 
 
 def _sign_embedding(p: int, n: int, rng: np.random.RandomState) -> sp.csc_array:
     """Phi : (p, n), each column of length 1 with a random sign in each of 8 groups."""
-    entries = min(_ENTRIES, p)
+    entries = min(_ENTRIES_PER_COLUMN, p)
     edges = np.linspace(0, p, entries + 1).astype(np.intp)
     rows = (edges[:-1] + rng.uniform(size=(n, entries)) * np.diff(edges)).astype(np.intp).ravel()
     signs = rng.choice([-1.0, 1.0], n * entries) / np.sqrt(entries)
     return sp.csc_array((signs, rows, entries * np.arange(n + 1)), shape=(p, n))
 
 
-class _Spanned:
-    """K_nm K_mm^-1 K_mn, given K_mm = T'T."""
+class _NystromMatrix:
+    """K_nm K_mm^-1 K_mn, given K_mm = T'T; what `kernel_error` compares with K."""
 
     def __init__(self, kernel: KernelMatrix, chosen: np.ndarray, T: np.ndarray) -> None:
         # float64: almost dependent landmarks have large coefficients of opposite signs.

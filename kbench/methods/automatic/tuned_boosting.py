@@ -72,7 +72,7 @@ class TunedBoosting(BaseEstimator):
     ----------
     time_budget : float or None, default=20.0
         Wall seconds of the whole fit. Brackets are begun as long as they are expected to end in
-        time; 50 trees of the defaults are always fitted. None is no limit.
+        time; 50 trees of the defaults are always fitted. None means no limit.
     n_brackets : int, default=20
         Most brackets of 9 settings.
     max_iter : int, default=1000

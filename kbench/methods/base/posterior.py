@@ -17,10 +17,11 @@ import scipy.linalg
 
 from kbench.kernels import KernelMatrix
 
-# Kernel values of new rows at a time: 4 million float64 take 32 MiB. Larger blocks are no faster,
-# because their product with the factor is by then that of whole matrices. Set by hand.
+# Number of kernel values in a block of new rows: 4 million float64 take 32 MiB. Larger blocks are
+# no faster, because the triangular solve is already a product of matrices. Set by hand.
 _VALUES = 1 << 22
-# Least variance, in units of k(x, x), that rounding may give; a lower one is a kernel's fault.
+# Variances down to minus this multiple of k(x, x) are rounding errors and count as 0; a lower one
+# shows that the kernel is not positive semidefinite, and is an error. Set by hand.
 _ROUNDING = 1e-6
 
 

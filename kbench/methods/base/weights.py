@@ -1,10 +1,10 @@
-"""The one check of the weights of rows and classes, for every estimator that takes them.
+"""Checks of the weights of rows and of classes, for every estimator that takes them.
 
-A weight is finite. A weight of a row is zero, which is as if the row were not there, or positive;
-estimators in the place of scikit-learn's support vector machines (`KernelSVC`, `KernelSVR`,
-`KernelNuSVC`, `KernelNuSVR`, `KernelOneClassSVM`) take a negative one as zero, as those do. A
-weight of a class is positive, and so is the weight of at least one of its rows: a class without
-weight has no decision function; `SVC` refuses it, too.
+Weights are finite. The weight of a row is positive, or zero, which is as if the row were not there.
+Estimators that replace scikit-learn's support vector machines (`KernelSVC`, `KernelSVR`,
+`KernelNuSVC`, `KernelNuSVR`, `KernelOneClassSVM`) treat a negative weight as zero, as scikit-learn
+does. The weight of a class is positive, and so is the weight of at least one of its rows, because a
+class without weight would have no decision function; `SVC` refuses it, too.
 """
 
 from numbers import Number
@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_array
 
-# The words of scikit-learn, which its own tests compare.
+# Messages of scikit-learn, whose estimator checks compare them.
 NO_WEIGHT = "Invalid input - all samples have zero or negative weights."
 ONE_CLASS = "Invalid input - all samples with positive weights belong to the same class."
 
@@ -83,7 +83,7 @@ def require_weighted_classes(classes: np.ndarray, index: np.ndarray, weight: np.
 
 
 def class_weights(class_weight: dict | str | None, classes: np.ndarray, y: Any) -> np.ndarray:
-    """Factor of each class, as `compute_class_weight` has it; (q,) float64.
+    """Factor of each class from scikit-learn's `compute_class_weight`, checked; (q,) float64.
 
     Parameters
     ----------

@@ -61,14 +61,15 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
 
     Notes
     -----
-    O(n^2 d + n^3 / c) time, 3 n^2 / c^2 numbers beside those of BKA.
+    O(n^2 d + n^3 / c) time; memory of 3 n^2 / c^2 numbers in addition to that of BKA.
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
+    >>> from kbench.approximation import BKA
     >>> from kbench.methods import BlockSpectra
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> ranks = [BlockSpectra(5, partition=p, random_state=0).fit(X, y).ranks_.sum()
+    >>> ranks = [BlockSpectra(BKA(5, partition=p), random_state=0).fit(X, y).ranks_.sum()
     ...          for p in ("kmeans", "random")]
     >>> bool(ranks[0] < ranks[1])
     True
@@ -103,12 +104,12 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
         self.random_state = random_state
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
-        part = fresh_part(self.approximation, BKA(5), self.random_state).fit(X, trace=trace)
-        matrix = part.matrix_
-        self.labels_ = part.labels_
+        blocks = fresh_part(self.approximation, BKA(5), self.random_state).fit(X, trace=trace)
+        matrix = blocks.matrix_
+        self.labels_ = blocks.labels_
         self.kernel_entries_, self.n_parameters_ = matrix.kernel_entries_, matrix.n_parameters_
         with trace.phase("spectra"):
-            self._set_spectra(KernelMatrix(part.kernel_, X, np.float64), matrix.groups, trace)
+            self._set_spectra(KernelMatrix(blocks.kernel_, X, np.float64), matrix.groups, trace)
         with trace.phase("solve"):
             return matrix.machine(matrix.solve(Y, self.alpha))
 
@@ -118,14 +119,14 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
         self.ranks_ = np.empty((c, c), np.intp)
         self.cosines_ = np.full((c, c, self.n_angles), np.nan)
         for s, rows in enumerate(groups):
-            own, self.ranks_[s, s] = self._spectrum(kernel, rows, rows)
+            basis, self.ranks_[s, s] = self._spectrum(kernel, rows, rows)
             trace(row=s, column=s, rank=int(self.ranks_[s, s]))
             for t in np.delete(np.arange(c), s):
                 vectors, self.ranks_[s, t] = self._spectrum(kernel, rows, groups[t])
-                k = min(self.n_angles, own.shape[1], vectors.shape[1])
+                k = min(self.n_angles, basis.shape[1], vectors.shape[1])
                 # Rounding may take a cosine above one.
                 cosines = np.minimum(
-                    scipy.linalg.svdvals(matmul(own[:, :k].T, vectors[:, :k])), 1.0
+                    scipy.linalg.svdvals(matmul(basis[:, :k].T, vectors[:, :k])), 1.0
                 )
                 self.cosines_[s, t, :k] = cosines
                 trace(row=s, column=t, rank=int(self.ranks_[s, t]))

@@ -1,4 +1,4 @@
-"""Base class of the diagnostics of the two-class dual without intercept, and its objective."""
+"""Base class of the diagnostics of the two-class dual without intercept; the dual's objective."""
 
 from abc import abstractmethod
 from numbers import Real
@@ -15,18 +15,19 @@ from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.box_dual.split import independent_groups
 from kbench.trace import Trace
 
-# Kernel values between groups of support vectors may be left out if that changes the objective by
-# less than this multiple of sum a. Far below every tolerance of the solvers; set by hand.
+# Kernel values between groups of support vectors are left out if that changes the objective by less
+# than this multiple of sum a: larger ones save more kernel values and lose digits. It is far below
+# every tolerance of the solvers; set by hand.
 _NEGLECTED = 1e-9
-# Parameters that a diagnostic passes on to the models it compares.
-_MACHINE_PARAMETERS = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
+# Parameters that a diagnostic passes on to the models that it compares.
+_MODEL_PARAMETERS = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
 
 
 class TwoClassDiagnostic(BoxSVC):
     """Base class of the diagnostics, which predict with a fitted model."""
 
     _parameter_constraints: ClassVar[dict] = {
-        name: BoxSVC._parameter_constraints[name] for name in _MACHINE_PARAMETERS
+        name: BoxSVC._parameter_constraints[name] for name in _MODEL_PARAMETERS
     } | {"C": [Interval(Real, 0, None, closed="neither")]}
     class_weight = None
     dtype = "float64"
@@ -62,9 +63,9 @@ class TwoClassDiagnostic(BoxSVC):
     def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
         """Set the fitted attributes of the class."""
 
-    def _machine_parameters(self) -> dict[str, Any]:
+    def _model_parameters(self) -> dict[str, Any]:
         """Parameters with which every compared model is fitted."""
-        return {"dtype": self.dtype, **{name: getattr(self, name) for name in _MACHINE_PARAMETERS}}
+        return {"dtype": self.dtype, **{name: getattr(self, name) for name in _MODEL_PARAMETERS}}
 
     def _take_over(self, model: BoxSVC) -> None:
         """Copy the fitted attributes of a model, so that this estimator predicts with it."""

@@ -72,7 +72,7 @@ class DivisionBound(TwoClassDiagnostic):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from kbench.methods import DivisionBound
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = DivisionBound((2, 4), random_state=0).fit(problem.X, y)
+    >>> model = DivisionBound((2, 4), random_state=0).fit(X, y)
     >>> bool((model.losses_ <= model.bounds_).all())
     True
     """
@@ -99,7 +99,7 @@ class DivisionBound(TwoClassDiagnostic):
     random_state: Any = None
 
     def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
-        shared = self._machine_parameters()
+        shared = self._model_parameters()
         with trace.phase("exact"):
             exact = exact_svc(**shared).fit(problem.X, y)
         self._take_over(exact)

@@ -78,7 +78,7 @@ class KernelSpectrum(TwoClassDiagnostic):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from kbench.methods import KernelSpectrum
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = KernelSpectrum(random_state=0).fit(problem.X, y)
+    >>> model = KernelSpectrum(random_state=0).fit(X, y)
     >>> bool(abs(model.singular_values_.sum() - len(X)) < 1e-6)  # the trace
     True
     """
@@ -113,8 +113,8 @@ class KernelSpectrum(TwoClassDiagnostic):
             _, labels = sampled_kmeans(problem.X, self.n_clusters, rng.permutation(n), max_iter=100)
             order = np.argsort(labels, kind="stable")
         with trace.phase("machine"):
-            machine = exact_svc(**self._machine_parameters()).fit(problem.X, y)
-        self._take_over(machine)
+            model = exact_svc(**self._model_parameters()).fit(problem.X, y)
+        self._take_over(model)
         self.singular_values_, self.order_ = np.sort(values)[::-1], order
         self.heat_map_ = _cell_means(K, self.resolution)
         self.clustered_heat_map_ = _cell_means(K[np.ix_(order, order)], self.resolution)

@@ -153,7 +153,7 @@ class SupportCurves(TwoClassDiagnostic):
     random_state: Any = None
 
     def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
-        shared = self._machine_parameters()
+        shared = self._model_parameters()
         with trace.phase("reference"):
             # A first solve at `tol` decomposes into more independent groups than one at
             # `reference_tol`. Steps in float32 with the residual in float64 are as exact as steps

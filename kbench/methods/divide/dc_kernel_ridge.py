@@ -52,7 +52,7 @@ class DCRidge(KernelRidgeEstimator):
     alpha : float or "loo", default="loo"
         Added to the diagonal of every subset's kernel matrix. (The theory uses the parameter of the
         whole problem for each subset: lambda n for the mean of squares, alpha for their sum.)
-        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
+        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     kernel : str or callable, default="rbf"
         A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"

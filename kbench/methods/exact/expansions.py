@@ -1,4 +1,9 @@
-"""What KernelSVC and KernelSVR share: rows of the engine for few points, and what predicts."""
+"""The rows that the small solver takes and the expansions that predict: of KernelSVC, KernelSVR.
+
+`kbench.solvers.small` solves problems of few points, on rows made by `small_rows`;
+`kbench.solvers.box_dual` solves those of many, on a `KernelMatrix`. Their models differ in how they
+hold the support vectors.
+"""
 
 import math
 from typing import Any
@@ -13,22 +18,24 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
 from kbench.solvers.small import GaussianRows, MatrixRows
 
-# CSR rows with at most this many entries, zeros included, are made dense: 64 MB of float64.
+# CSR rows with at most this many entries, zeros included, are made dense: 64 MB of float64. Dense
+# rows have the faster code; the limit bounds their memory. Set by hand.
 _DENSE_ENTRIES = 2**23
-# Errors of decision values from which on float64 is used, when the margin is 1. Of pairs only the
-# sign counts in `predict`; float64 takes twice the time, and no set of `scripts/bench_small.py`
-# needs it at this value. Other values are to agree to 1e-5 between batches of any size.
-PAIR_ERROR, VALUE_ERROR = 1e-3, 1e-5
+# Largest rounding error of a decision value, in units of the margin: if that of float32 may be
+# larger, prediction computes in float64, which takes twice the time. For pairs of classes only the
+# sign of the value counts, and at 1e-3 no data set of `scripts/bench_small.py` needs float64. Other
+# values are returned to the user, and 1e-5 keeps them equal for batches of any size; set by hand.
+_PAIR_ERROR, _VALUE_ERROR = 1e-3, 1e-5
 
 
 def is_dense_gaussian(kernel: Kernel, X: Any) -> bool:
-    """Whether the kernel is Gaussian and the rows are dense, or few enough to be made so."""
-    few = not sp.issparse(X) or math.prod(X.shape) <= _DENSE_ENTRIES
-    return isinstance(kernel, RBF) and few
+    """Whether the kernel is Gaussian, and the rows are dense or small enough to be made dense."""
+    fits = not sp.issparse(X) or math.prod(X.shape) <= _DENSE_ENTRIES
+    return isinstance(kernel, RBF) and fits
 
 
 def small_rows(kernel: Kernel, X: Any, order: np.ndarray) -> GaussianRows | MatrixRows:
-    """Kernel values between the rows of X : (n, d) in this order, for the small engine."""
+    """Kernel values between the rows of X : (n, d) in this order, for the small solver."""
     if isinstance(kernel, RBF) and is_dense_gaussian(kernel, X):
         X = X[order]
         return GaussianRows(X.toarray() if sp.issparse(X) else X, kernel.gamma)
@@ -36,7 +43,7 @@ def small_rows(kernel: Kernel, X: Any, order: np.ndarray) -> GaussianRows | Matr
 
 
 def interior_note(n_problems: int, of: int, n_iter: int) -> str:
-    """What `notes_` say of problems that the interior-point method has solved."""
+    """The entry of `notes_` for problems that the interior-point method has solved."""
     return f"{n_problems} of {of} problems by an interior-point method in {n_iter} iterations"
 
 
@@ -45,10 +52,10 @@ def shared_expansion(
 ) -> KernelExpansion | SharedExpansion:
     """The functions sum_i coef_i k(x_i, .) of the rows `support` of X; coef : (m, s).
 
-    matrix : of the large engine, if that solved the problem; None: of the small one.
+    matrix : the kernel matrix of the solver for many points; None after the small solver.
     """
     if matrix is None:
-        return SharedExpansion(gaussian_centres(kernel, X, support, coef, VALUE_ERROR), coef.T)
+        return SharedExpansion(gaussian_centres(kernel, X, support, coef, _VALUE_ERROR), coef.T)
     if isinstance(kernel, WholeRowsKernel):
         return SharedExpansion(ValueCentres(support), coef.T)
     return KernelExpansion(matrix, support, coef.T, prediction_dtype(matrix, coef.T))
@@ -64,7 +71,7 @@ def pair_expansion(
 ) -> PairExpansion:
     """As `shared_expansion`, for pairs of classes with n_support : (k,) support vectors each."""
     if matrix is None:
-        centres: Any = gaussian_centres(kernel, X, support, coef, PAIR_ERROR)
+        centres: Any = gaussian_centres(kernel, X, support, coef, _PAIR_ERROR)
     elif isinstance(kernel, WholeRowsKernel):
         centres = ValueCentres(support)
     else:
@@ -75,7 +82,7 @@ def pair_expansion(
 def gaussian_centres(
     kernel: Kernel, X: Any, support: np.ndarray, coef: np.ndarray, error: float
 ) -> GaussianCentres:
-    """Support vectors whose decision values have at most this error."""
+    """Support vectors whose decision values have at most this rounding error."""
     assert isinstance(kernel, RBF)
     norm = float(np.linalg.norm(coef, axis=1).max(initial=0.0))
     return GaussianCentres(X[support], kernel.gamma, error=error, norm=norm)

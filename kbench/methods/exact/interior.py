@@ -46,7 +46,7 @@ class Interior:
     cache_mb : float
         MB that an explicit map or a stored matrix may take.
     max_iter : int
-        Limit on iterations; -1 is none.
+        Limit on iterations; -1 means no limit.
     total : float
         The sum of the coefficients of a coupled problem.
     """

@@ -43,7 +43,7 @@ class KernelQuantileRegressor(DualRegression):
     cache_size : float, default=1000.0
     verbose : bool, default=False
     max_iter : int, default=-1
-        Limit on the steps of each quantile; -1 is none.
+        Limit on the steps of each quantile; -1 means no limit.
     fit_intercept : bool, default=True
     max_time : float or None, default=None
         Limit in seconds, of all quantiles together.

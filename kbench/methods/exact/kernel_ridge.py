@@ -49,7 +49,7 @@ class ExactRidge(KernelRidgeEstimator):
     ----------
     alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix: lambda of the papers.
-        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
+        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     kernel : str or callable, default="rbf"
         A positive semidefinite kernel of `kbench.kernels.KERNELS`.
     gamma : float or {"scale", "auto"}, default="scale"

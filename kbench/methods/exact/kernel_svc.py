@@ -60,7 +60,7 @@ class KernelSVC(LinearInChunks):
     verbose : bool, default=False
         Whether `fit` prints a line on its result.
     max_iter : int, default=-1
-        Limit on steps of each binary problem; -1 is none.
+        Limit on steps of each binary problem; -1 means no limit.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for several classes that are taken by pairs: a value for
         each class, from votes and confidence, or the values of the pairs.

@@ -296,7 +296,7 @@ target_cost, random_state, n_jobs
         As in `DCPredClassifier`; landmarks="support" keeps all rows.
     alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix.
-        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
+        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     memory_mb : float, default=2048.0
         Largest kernel matrix of a leaf, in MiB; larger leaves are refused.
     fit_intercept : bool, default=False

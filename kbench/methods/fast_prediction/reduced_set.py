@@ -160,25 +160,26 @@ converged_, n_features_in_
                 for coef in self.dual_coef_
             ]
         with trace.phase("prepare"):
-            self.points_ = np.vstack([machine.points for machine in reduced])
+            self.points_ = np.vstack([expansion.points for expansion in reduced])
             self.coef_ = np.zeros((len(reduced), len(self.points_)))
             start = 0
-            for row, machine in zip(self.coef_, reduced, strict=True):
-                row[start : start + len(machine.coef)] = machine.coef
-                start += len(machine.coef)
-            self.residuals_ = tuple(machine.residuals for machine in reduced)
+            for row, expansion in zip(self.coef_, reduced, strict=True):
+                row[start : start + len(expansion.coef)] = expansion.coef
+                start += len(expansion.coef)
+            self.residuals_ = tuple(expansion.residuals for expansion in reduced)
             kernel = KernelMatrix(RBF(function.gamma), self.points_, self.dtype)
             dtype = prediction_dtype(kernel, self.coef_.T)
-            everything = np.arange(len(self.points_))
-            self._machine = KernelExpansion(kernel, everything, self.coef_.T, dtype)
+            points = np.arange(len(self.points_))
+            self._machine = KernelExpansion(kernel, points, self.coef_.T, dtype)
         self.n_parameters_ = self.points_.size + len(self.points_) + len(reduced)
         self.kernel_entries_ = problem.kernel.n_entries
 
 
 def _expansion(X: Any, support: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of X : (n, d) with non-zero coefficients of the support vectors, and these.
+    """The support vectors with non-zero coefficients, dense float64 rows of X : (n, d), and these.
 
-    A fit that was interrupted at once has none; then it is the first row with coefficient 0.
+    A fit that a limit stops before its first step has none; the first row, with coefficient 0,
+    stands in for them.
     """
     kept = np.flatnonzero(coef)
     vectors, coef = (X[support[kept]], coef[kept]) if len(kept) else (X[:1], np.zeros(1))

@@ -59,7 +59,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         random_state is that of the regressor if it has none. The factors are float64 in any case.
     alpha : float or "loo", default="loo"
         The ridge, lambda of the papers.
-        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
+        "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     predict_with : {"exact", "compressed"}, default="exact"
         "compressed" evaluates the regression function through the tree (`HSSMatrix.machine`).
     error_rows : int, default=200

@@ -33,10 +33,12 @@ from kbench.methods.stochastic.virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
 from kbench.validated import validate_data
 
-# Mean loss of each batch before its step, and its rows.
+# For each batch, its mean loss before the step, and its number of rows.
 Losses = Iterator[tuple[float, int]]
 
-_PREDICTED_ROWS = 2048  # rows whose features are computed at a time; set by hand
+# Rows of a block of prediction: more take more memory for their features, fewer cost more calls. Set
+# by hand.
+_PREDICTED_ROWS = 2048
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -147,7 +149,7 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
         return self._fit_by(lambda *arguments: descend(_torch(), *arguments), X, y, trace)
 
     def _fit_by(self, descend: Callable[..., Losses], X: Any, y: Any, trace: Trace) -> Self:
-        """Fit by `descend`, whose arguments are those of the function of that name after torch."""
+        """Fit by `descend`, which takes the arguments of the module's `descend` after `torch`."""
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             rng = check_random_state(self.random_state)
@@ -179,7 +181,7 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _begin(self, X: Any, y: Any, seed: int) -> tuple[Any, np.ndarray]:
-        """Check the rows, and set the net to random filters with a last layer of zeros."""
+        """Check the rows, and start the net with random filters and a last layer of zeros."""
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], reset=True
         )
@@ -290,7 +292,7 @@ def descend(
 
     Yields
     ------
-    Mean loss of a batch before its step, and its rows.
+    Mean loss of a batch before its step, and its number of rows.
     """
     functional = torch.nn.functional
     # The tensors and the arrays share their memory.

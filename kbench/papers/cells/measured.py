@@ -42,14 +42,15 @@ def read_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
         least = least_seconds(line) if measure.trains else None
         notes = limits(line, problem, least)
         return replace(entry, status=ended_as(line), least=least, notes=notes)
-    on_time = limits(line, problem) if ended else clocks(line, problem, measure)
+    time_notes = limits(line, problem) if ended else clocks(line, problem, measure)
     if mean is None:
-        # Cells that the paper does not print stay empty: not every method has every quantity.
-        found = None if in_paper is None else match
-        return replace(entry, match=found, status=NOT_MEASURED if found else "", notes=on_time)
-    notes = (*differences(cell.table, wanted, match), *on_time)
+        # A cell that the paper does not print stays empty: the method may not have the quantity.
+        expected = None if in_paper is None else match
+        status = NOT_MEASURED if expected else ""
+        return replace(entry, match=expected, status=status, notes=time_notes)
+    notes = (*differences(cell.table, wanted, match), *time_notes)
     quantity = quantity_of(measure)
-    # Sizes of data sets are read from rows of any method, whose settings do not matter.
+    # A selector without methods reads sizes of the data set, which no setting changes.
     if wanted.methods and (in_paper is not None or is_score(quantity)):
         notes += tuple(filter(None, [settings(cell.table, cell.column, line)]))
     value, sd = mean
@@ -69,21 +70,21 @@ def growth_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
     wanted, runs = cell.wanted, cell.runs
     assert wanted.data is not None
     choices = paper(cell.table.paper).data[wanted.data]
-    found = [runs.find(machine, wanted, (choice,), cell.table.experiments) for choice in choices]
-    matches = [match for match in found if match is not None]
+    sought = (runs.find(machine, wanted, (choice,), cell.table.experiments) for choice in choices)
+    matches = [match for match in sought if match is not None]
     if not matches:
         return Entry(printed=cell.printed(measure))
     rows = tuple(row for match in matches for row in match.line.rows)
     entry = Entry(printed=cell.printed(measure), match=matches[-1], rows=rows, stand_in=True)
     abscissa = Measure(label=measure.over, of=(measure.over,))
     points: list[tuple[float, float]] = []
-    on_time: list[str] = []
+    time_notes: list[str] = []
     failed: list[str] = []
     for match in matches:
         size, mean = (mean_sd(runs.values(match, one, {})) for one in (abscissa, measure))
         if size and mean and mean[0] > 0.0:
             points.append((size[0], mean[0]))
-            on_time += clocks(match.line, match.problem, measure)
+            time_notes += clocks(match.line, match.problem, measure)
         if match.line.failures:
             failed += limits(match.line, match.problem)
     if len(points) < MIN_SIZES:
@@ -95,4 +96,4 @@ def growth_entry(cell: Cell, machine: Machine, measure: Measure) -> Entry:
         values = "; ".join(f"{y:,.0f}" if y >= 100 else f"{y:.3g}" for _, y in points)
         note = f"{note}: {', '.join(measure.of)} {values}, which no power of the rows comes near to"
         return replace(entry, status=NO_POWER, notes=(note, *failed))
-    return replace(entry, value=exponent(points), notes=(note, *on_time, *failed))
+    return replace(entry, value=exponent(points), notes=(note, *time_notes, *failed))

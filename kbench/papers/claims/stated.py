@@ -1,11 +1,12 @@
 """The language of the claims file: each claim of a paper is a query over cells.
 
-A query names cells as `table | row | column | quantity`, or selects runs itself as layouts do, and
-asks for a ratio, a difference, a range (largest less smallest) or a value. `each` repeats it; the
-figure is then the worst answer, or with `case`, a bound on one answer, the fraction of answers
-within that bound. Where a term lists several cells (rival methods), the best counts. The cells of
-`sum` are added. `idea` is a query of the same form, with the paper's idea alone against the same
-code. `decision` answers queries.
+A query names cells as `table | row | column | quantity`, or selects runs by the keys that layouts
+use. It asks for a ratio, a difference, a range (largest minus smallest) or a value, which is the
+answer. `each` lists values of placeholders, and the query is answered for each of them. The figure
+of the claim is then the worst answer; if `case` bounds a single answer, it is the fraction of the
+answers within that bound. If a term lists several cells (rival methods), the best one counts. The
+values of cells under `sum` are added. `idea` is a second query, which compares two methods of
+kbench that differ in the paper's idea. `kbench.papers.claims.decision` answers the queries.
 """
 
 import itertools
@@ -28,7 +29,7 @@ from kbench.papers.printed.layout import (
     substituted,
 )
 
-# Least and largest value that runs leave possible; the same number twice for a measured value.
+# Smallest and largest value that the runs allow; for a measured value, the same number twice.
 Interval = tuple[float, float]
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
@@ -79,23 +80,23 @@ class Claim:
     quote : str
         The paper's own words, if they are at hand.
     unknown : str
-        Settings that the paper does not give, or that those of the runs differ from.
+        Settings that the paper does not state, or in which the runs differ from the paper.
     ours : bool
-        Whether the paper does not ask this question.
+        Whether the claim is a question of ours that the paper does not ask.
     run : str
         `kbench -m <run>` makes the rows that the query selects itself.
     kind : {"ratio", "difference", "range", "value", ""}
     terms : tuple
-        Terms of the query, each a tuple of cells of which the best counts.
+        Terms of the query. A term is a tuple of cells, of which the best counts.
     each : tuple of mappings
-        For each repetition: name -> the value that replaces `{name}` in the terms.
+        For each repetition of the query: name -> the value that replaces `{name}` in the terms.
     holds, case : Bound
         `holds` bounds the figure. With `case`, the figure is the fraction of answers that are
         within `case`.
     open, why : str
-        The reason for which a claim without a query is open, and more on it.
+        Why a claim without a query is open (a key of `outcomes.OPEN`), and an explanation.
     idea : Claim, optional
-        The same question with the paper's idea alone against the same code.
+        The same question about two methods of kbench that differ in the paper's idea.
     """
 
     paper: str
@@ -117,14 +118,14 @@ class Claim:
 
     @property
     def of_cases(self) -> Bound:
-        """The bound on the figure of a case."""
+        """The bound on one answer: `case`, or `holds` where the figure is an answer."""
         bound = self.case or self.holds
         assert bound is not None
         return bound
 
     @cached_property
     def sources(self) -> "list[list[list[list[Source]]]]":
-        """For each repetition its terms, of each term the rivals, of each rival what is added."""
+        """Cells by repetition, term, rival, and addend of the rival's sum."""
         return [
             [
                 [
@@ -138,16 +139,16 @@ class Claim:
 
     @cached_property
     def cells(self) -> "list[Source]":
-        """All cells whose runs it reads."""
+        """All cells whose runs the claim reads."""
         terms = itertools.chain.from_iterable(self.sources)
         return [cell for term in terms for rival in term for cell in rival]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The source of a term: a cell of a table, by the paper's name of its data set.
+    """The cell of a table from which a term takes its value; `data` is the paper's name of the set.
 
-    Runs that a claim selects itself fill the only cell of a table without a name.
+    If a claim selects runs itself, it is the only cell of a table without a name.
     """
 
     data: str
@@ -158,7 +159,7 @@ class Source:
 
     @property
     def wanted(self) -> Selector:
-        """Which runs fill it."""
+        """The selector of the runs that fill the cell."""
         return self.table.wanted(self.row, self.column)
 
     @property
@@ -167,7 +168,7 @@ class Source:
 
     @property
     def absent(self) -> bool:
-        """Whether there are no data for it."""
+        """Whether kbench does not have the cell's data set."""
         return self.data in paper(self.table.paper).absent
 
 
@@ -178,7 +179,7 @@ def claims() -> tuple[Claim, ...]:
     Raises
     ------
     TypeError, ValueError
-        A key, kind or bound does not exist, or nothing says how rows are made that a claim selects.
+        A key, kind or bound does not exist, or a claim that selects runs has no `run`.
     """
     return tuple(_claim(**one) for one in load("claims.yaml"))
 
@@ -221,7 +222,7 @@ def _claim(
 
 
 def source(claim: Claim, spelt: Any) -> Source:
-    """The cell of a table, or the selected runs, that the claims file spells so."""
+    """The cell of a table, or of selected runs, for an element of a term in the claims file."""
     of = paper(claim.paper)
     if isinstance(spelt, str):
         name, row, column, label = (part.strip() for part in spelt.split("|"))
@@ -246,7 +247,7 @@ def source(claim: Claim, spelt: Any) -> Source:
 
 
 def addends(spelt: Any) -> Sequence[Any]:
-    """The cells that are added in one element of a term: those of `sum`, or the cell itself."""
+    """The cells whose values are added for an element of a term: those of `sum`, or itself."""
     summed = isinstance(spelt, Mapping) and "sum" in spelt
     return spelt["sum"] if summed else [spelt]
 

@@ -1,8 +1,8 @@
-"""Runs of several random splits of one data set: which they are, and the error of their mean.
+"""Runs on several random splits of one data set: how they are found, and the error of their mean.
 
-A split that is not the data set's own is named in the variant of a row, `split.seed=3` or
-`split.fold=2,split.seed=1`. Test sets of splits are drawn from the same rows, so their scores
-are correlated, and the variance of their mean is larger than that of independent ones.
+The variant of a row names a split other than the data set's default one, as `split.seed=3` or
+`split.fold=2,split.seed=1`. Splits draw their test sets from the same rows, so their scores are
+correlated, and the variance of the mean is larger than that of independent scores.
 """
 
 import math
@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-SPLIT = "split"  # key that a row gets here; no column of the results
+SPLIT = "split"  # key that `over_splits` adds to a row; not a column of the results
 
 _IDENTITY = re.compile(r"(?:^|,)split\.(?:seed|fold)=\d+(?=,|$)")
 
@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 
 def split_of(variant: str | None) -> tuple[str | None, str]:
-    """A variant without the seed and the fold of its split, and these; "" is the own split.
+    """A variant without its split's seed and fold, and these; "" is the default split.
 
     >>> split_of("raw,split.folds=2,split.fold=1,split.seed=3")
     ('raw,split.folds=2', 'split.fold=1,split.seed=3')
@@ -32,21 +32,21 @@ def split_of(variant: str | None) -> tuple[str | None, str]:
 def over_splits(
     rows: Sequence[Row], setting: Callable[[Row], Hashable]
 ) -> tuple[list[Row], list[Row]]:
-    """The rows whose setting was run on several splits, and those of one split.
+    """Separate the rows of settings that ran on several splits from those of a single split.
 
     Parameters
     ----------
     rows : sequence of mapping
     setting : callable
-        What tells a method with its parameters from others.
+        Row -> method and parameters, which tell settings apart.
 
     Returns
     -------
     list of mapping, list of mapping
-        The first rows have the variant without their split, its name in `SPLIT`, and the sizes of
-        the largest training part. Rows of the data set's own split are in both lists where another
-        setting has that split alone, so that both can be compared on it. Rows that came with
-        kbench are of the splits that the papers state, and are in the second list.
+        Rows in the first list have the variant without the split, the split under the key `SPLIT`,
+        and the sizes of the split with the most training rows. A row of the default split is in
+        both lists if another setting ran on that split only, so that the two can be compared.
+        Reference rows are of the splits that the papers state, and are in the second list.
     """
     named = [split_of(row["variant"]) for row in rows]
     splits: defaultdict[Hashable, set[str]] = defaultdict(set)
@@ -56,49 +56,51 @@ def over_splits(
         machine = (row["environment"], row["threads"], row["jobs"])
         keys.append(((problem, machine), (problem, machine, setting(row), row["origin"])))
         splits[keys[-1][1]].add(split)
-    several = [
+    on_several = [
         row["origin"] != "reference" and len(splits[line]) > 1
         for row, (_, line) in zip(rows, keys, strict=True)
     ]
-    alone = {
+    single_places = {
         place
-        for (place, _), many, (_, split) in zip(keys, several, named, strict=True)
-        if not (many or split)
+        for (place, _), several, (_, split) in zip(keys, on_several, named, strict=True)
+        if not (several or split)
     }
     over: list[Row] = []
     single: list[Row] = []
-    for row, (place, _), many, (variant, split) in zip(rows, keys, several, named, strict=True):
-        if many:
+    for row, (place, _), several, (variant, split) in zip(
+        rows, keys, on_several, named, strict=True
+    ):
+        if several:
             over.append({**row, "variant": variant, SPLIT: split})
-        if not many or (not split and place in alone):
+        if not several or (not split and place in single_places):
             single.append(row)
     return _equal_sizes(over), single
 
 
 def _equal_sizes(rows: Sequence[Row]) -> list[Row]:
-    """The rows with the sizes of the largest training part, and their own in `test_per_train`."""
+    """Rows with the sizes of the largest training set; their own ratio is `test_per_train`."""
     largest: dict[Hashable, Row] = {}
     for row in rows:
         problem = (row["dataset"], row["variant"], row["task"], row["data_sha256"])
         if (row["n_train"] or 0) >= (largest.get(problem, row)["n_train"] or 0):
             largest[problem] = row
-    made: list[Row] = []
+    changed: list[Row] = []
     for row in rows:
         sizes = largest[row["dataset"], row["variant"], row["task"], row["data_sha256"]]
         names = ("n_train", "n_test", "n_features", "n_classes")
-        own = row["n_test"] / row["n_train"] if row["n_train"] and row["n_test"] else None
-        made.append({**row, **{name: sizes[name] for name in names}, "test_per_train": own})
-    return made
+        ratio = row["n_test"] / row["n_train"] if row["n_train"] and row["n_test"] else None
+        changed.append({**row, **{name: sizes[name] for name in names}, "test_per_train": ratio})
+    return changed
 
 
-def test_per_train(rows: Sequence[Row]) -> float:
+def mean_test_per_train(rows: Sequence[Row]) -> float:
     """Mean ratio of test rows to training rows of runs on several splits."""
     known = [row["test_per_train"] for row in rows if row.get("test_per_train") is not None]
     return math.fsum(known) / len(known) if known else 0.0
 
 
 def corrected_error(values: Sequence[float], test_per_train: float) -> float | None:
-    """Standard error of the mean of `values`, one for each split; None of fewer than two.
+    """Standard error of the mean of `values`, one for each split; None for fewer than two.
 
     Notes
     -----

@@ -14,7 +14,12 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from kbench.report.comparisons.quantities import Quantity, leading
-from kbench.report.comparisons.splits import SPLIT, corrected_error, over_splits, test_per_train
+from kbench.report.comparisons.splits import (
+    SPLIT,
+    corrected_error,
+    mean_test_per_train,
+    over_splits,
+)
 from kbench.run.results.stopped import time_limit
 
 Row = Mapping[str, Any]
@@ -162,7 +167,7 @@ class Line:
             if (value := measured(row, column)) is not None:
                 by_split[row.get(SPLIT)].append(value)
         means = [math.fsum(values) / len(values) for values in by_split.values()]
-        return corrected_error(means, test_per_train(self.ok))
+        return corrected_error(means, mean_test_per_train(self.ok))
 
     def spread(self, column: str, *, relative: bool = False) -> float | None:
         """Largest difference between attempts of one run, or that divided by the run's median.

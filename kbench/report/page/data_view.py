@@ -1,9 +1,8 @@
 """The data sets of a page: a list of problems, and for each the tables and charts of its methods.
 
-A detail has a table for each machine, with every setting of every method, charts of the score
-against fit time and against prediction cost, reliability curves, and what machines without
-parameters tried. Lines and marks open the runs
-behind them.
+The detail of a problem has, for each machine, a table with every setting of every method, charts of
+the score against fit time and against prediction cost, reliability curves, and the settings that
+self-tuning estimators tried. A click on a line or a mark opens its runs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +40,8 @@ from kbench.report.statistics.fronts import COSTS, points
 from kbench.report.text.notes import legend as marks_of
 from kbench.report.text.notes import notes
 
-# A blank as wide as a digit, and one as wide as a point: they align the numbers of a column.
+# Unicode's figure space and punctuation space, as wide as a digit and as a point: padding with them
+# aligns the decimal points of a column.
 _FIGURE, _POINT = "\u2007", "\u2008"
 
 _COLUMNS = ["data set", "best method", "score", "measure", "task", "train rows", "features"]
@@ -74,11 +74,11 @@ def data_view(
     environments : mapping
         Description by id, as `ResultsFolder.environments` has them.
     columns : sequence of Quantity
-        Beside the score.
+        Quantities of the tables in addition to the score.
     store : RowStore
         Stores the rows behind the lines.
     settings : int
-        Lines of a method that a table shows at first.
+        Number of lines of a method that a table shows before the button "Show all" is pressed.
     papers : mapping, optional
         Data set -> titles of the papers that use it.
     legend : str
@@ -102,8 +102,8 @@ def data_view(
                 "method": sorted({line.method for line in one.lines}),
                 "paper": list((papers or {}).get(problem.dataset, ())),
             }
-            own = detail if i == 0 else ""
-            items.append(Item(_cells(one), facets, anchor(problem), own, title(problem)))
+            shown = detail if i == 0 else ""
+            items.append(Item(_cells(one), facets, anchor(problem), shown, title(problem)))
     head = [
         header(text, kind="word" if text in ("best method", "measure", "task") else "")
         for text in _COLUMNS
@@ -118,7 +118,7 @@ def data_view(
 
 
 def own_results(comparisons: Sequence[Comparison]) -> str:
-    """The data sets with rows of one's own as a table for the overview; empty without any."""
+    """HTML table, for the overview, of the data sets with rows of the user's own runs, or ""."""
     if not comparisons:
         return ""
     lines = [element("tr", _cells(one)) for one in comparisons]
@@ -127,7 +127,7 @@ def own_results(comparisons: Sequence[Comparison]) -> str:
 
 
 def anchor(problem: Problem) -> str:
-    """The address of a problem's detail; it does not change when rows are added or removed."""
+    """HTML anchor of a problem's detail; it does not change when rows are added or removed."""
     parts = astuple(replace(problem, data_sha256=(problem.data_sha256 or "")[:6], n_splits=0))
     name = "-".join(str(part) for part in (*parts, "splits" * (problem.n_splits > 1)) if part)
     return "data-" + "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
@@ -228,7 +228,7 @@ class _Details:
 
 
 def _cells(one: Comparison) -> str:
-    """A line of the list: the problem's size, and the best method by the leading score."""
+    """Cells of a line in the list: the problem's size, and the best method by the main score."""
     problem = one.problem
     best = one.lines[0] if one.lines and one.lines[0].ok else None
     measured = best.mean_sd(one.score.column) if best else None

@@ -15,7 +15,7 @@ from typing import Any
 
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import QUANTITIES, SCORES, Quantity
-from kbench.report.comparisons.splits import test_per_train
+from kbench.report.comparisons.splits import mean_test_per_train
 from kbench.report.comparisons.tables import Comparison, Line, Row, comparisons, measured, unit
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import (
@@ -340,7 +340,7 @@ def _pair(where: str, first: Line, second: Line, quantity: Quantity) -> Pair:
     ]
     units = sorted(set(usable[0]) & set(usable[1]))
     a, b = ([values[one] for one in units] for values in usable)
-    ratio = test_per_train([*first.ok, *second.ok])
+    ratio = mean_test_per_train([*first.ok, *second.ok])
     return Pair(where, first, second, quantity, a, b, [one[0] for one in units], ratio)
 
 

@@ -1,4 +1,4 @@
-"""Fits that a Dask cluster computes: joblib's calls of one run go to the cluster's workers."""
+"""Fits of one run on a Dask cluster: joblib sends its tasks to the cluster's workers."""
 
 import contextlib
 import socket
@@ -12,19 +12,20 @@ from kbench.errors import DataError
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Proof
 
-# Seconds without any worker after which a fit is given up, and between two looks for workers.
-_LOST_S, _LOOK_S = 30.0, 5.0
+# Seconds without any worker after which a fit is given up: long enough for a scheduler that starts
+# workers in place of lost ones. Seconds between two requests for the list of workers. Set by hand.
+_LOST_S, _POLL_S = 30.0, 5.0
 
 
 @contextlib.contextmanager
 def joblib_on(
     scheduler: str | None, warm_up: Callable[[], None], folder: Path | None = None
 ) -> Iterator[Callable[[], float]]:
-    """Have joblib compute on a Dask cluster, in this block; None changes nothing.
+    """Have joblib compute on the Dask cluster of `scheduler` in this block; None changes nothing.
 
-    Each worker of the cluster calls `warm_up()` before the block begins; for one that is lost
-    meanwhile, another does. The value of the block is a function: CPU seconds so far of the workers
-    on this machine.
+    Each worker of the cluster calls `warm_up()` before the block begins; if a worker is lost in the
+    meantime, another one makes its call. The value of the block is a function that returns the CPU
+    seconds that the workers on this machine have used so far.
 
     Raises
     ------
@@ -43,19 +44,19 @@ def joblib_on(
     ):
         if folder is not None:
             _require_shared(client, folder)
-        there = {"allow_other_workers": True, "pure": False}
+        options = {"allow_other_workers": True, "pure": False}
         addresses = list(client.nthreads())
-        client.gather([client.submit(warm_up, workers=[each], **there) for each in addresses])
+        client.gather([client.submit(warm_up, workers=[each], **options) for each in addresses])
         ended = threading.Event()
         threading.Thread(target=_close_without_workers, args=(client, ended), daemon=True).start()
 
         def workers_cpu_s() -> float:
-            found = {}
+            seconds = {}
             # If the cluster is lost, the fit has failed and says so.
             with contextlib.suppress(OSError, RuntimeError, ValueError):
-                found = client.run(_host_and_cpu_s, on_error="ignore")
+                seconds = client.run(_host_and_cpu_s, on_error="ignore")
             here = socket.gethostname()
-            return float(sum(cpu_s for host, cpu_s in found.values() if host == here))
+            return float(sum(cpu_s for host, cpu_s in seconds.values() if host == here))
 
         try:
             yield workers_cpu_s
@@ -67,23 +68,23 @@ def _require_shared(client: Any, folder: Path) -> None:
     """Check that every worker sees a folder of this machine, not its own of the same name."""
     proof = Proof()
     if (written := proof.write(folder)) is None:
-        return  # rows in chunks are then in another folder
+        return  # `folder` cannot be written, so rows in chunks are in another one
     try:
         sees = client.run(proof.holds, folder, on_error="ignore")
     finally:
         written.unlink(missing_ok=True)
-    if blind := [address for address, it_does in sees.items() if not it_does]:
+    if lacking := [address for address, does in sees.items() if not does]:
         raise DataError(
-            f"the Dask worker {blind[0]} does not see the folder {folder} of this machine: "
+            f"the Dask worker {lacking[0]} does not see the folder {folder} of this machine: "
             "parallel.split=model with rows in chunks needs a datasets_dir that all machines share"
         )
 
 
 def _close_without_workers(client: Any, ended: threading.Event) -> None:
-    """End the wait of a fit whose workers are all gone: Dask would keep its tasks for ever."""
+    """Close the client if all workers are gone: Dask would keep the fit's tasks for ever."""
     seen = time.monotonic()
-    while not ended.wait(_LOOK_S):
-        with contextlib.suppress(Exception):  # of a scheduler that does not answer
+    while not ended.wait(_POLL_S):
+        with contextlib.suppress(Exception):  # the scheduler does not answer
             if client.nthreads():
                 seen = time.monotonic()
         if time.monotonic() > seen + _LOST_S:

@@ -37,7 +37,7 @@ from kbench.streams import standard_error
 
 # Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
 # costs about 0.1 ms of CPU time per process.
-LOOK_EVERY_S = 0.05
+POLL_S = 0.05
 # Seconds between two messages about a run in progress, which the live line shows once a second.
 SEND_EVERY_S = 0.5
 # Bytes of printed output that are kept from its beginning and from its end.
@@ -298,19 +298,19 @@ class _Watch:
         pidfd = os.pidfd_open(self.worker) if hasattr(os, "pidfd_open") else None
         if pidfd is not None:
             poll.register(pidfd, select.POLLIN)
-        next_look = 0.0
+        next_poll = 0.0
         status = None
         while status is None and self.ended is None and not self.abandoned:
-            for fd, event in poll.poll(LOOK_EVERY_S * 1000):
+            for fd, event in poll.poll(POLL_S * 1000):
                 if fd == self.runner.fileno():
                     self._hear_runner()
                 elif fd != pidfd:
                     self._drain(fd)
                     if event & select.POLLHUP:
                         poll.unregister(fd)
-            if time.monotonic() >= next_look:
+            if time.monotonic() >= next_poll:
                 self._look()
-                next_look = time.monotonic() + LOOK_EVERY_S
+                next_poll = time.monotonic() + POLL_S
             pid, code = os.waitpid(self.worker, os.WNOHANG)
             if pid:
                 status = code

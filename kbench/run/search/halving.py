@@ -31,7 +31,7 @@ class Search:
     min_rows : int
         Fewest training rows of a rung.
     rows : int or None
-        Most training rows of a trial; None is no limit.
+        Most training rows of a trial; None means no limit.
     runs : int or None
         Total number of trials, including those of earlier commands.
     seconds : float or None

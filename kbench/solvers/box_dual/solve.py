@@ -161,7 +161,7 @@ def solve_box_dual(
     cache_mb : float
         Upper bound on the memory for kernel rows, MiB; memory is used as rows are stored.
     max_iter : int
-        Limit on steps; -1 is none.
+        Limit on steps; -1 means no limit.
     max_time : float, optional
         Limit in seconds, checked between working sets and not during the final evaluation.
     shrinking : bool

@@ -93,7 +93,7 @@ def solve_online(
     cache_mb : float
         MiB of kernel rows of the expansion; at least 16 rows are kept.
     max_iter : int
-        Limit on the number of steps; -1 is no limit.
+        Limit on the number of steps; -1 means no limit.
     max_time : float, optional
         Limit in seconds, checked between chunks.
     trace : Trace, optional

@@ -89,7 +89,7 @@ def solve_interior(
     total : float
         K must not be centred unless it is 0.
     max_iter : int
-        Limit on iterations; -1 is none.
+        Limit on iterations; -1 means no limit.
     stopped : callable
         Whether a time limit has passed; asked before each iteration.
     coef0 : (n,), optional

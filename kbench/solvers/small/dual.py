@@ -118,7 +118,7 @@ class Limits:
     ----------
     tol : float
     max_iter : int
-        Steps of each problem; -1 is no limit.
+        Steps of each problem; -1 means no limit.
     deadline : Deadline
         Of all problems together.
     trace : Trace

@@ -130,7 +130,7 @@ class Daemons(daemons._Daemons):
 
 @pytest.mark.parametrize("left", [0, -1])
 def test_a_cluster_without_workers_is_given_up(monkeypatch, left):
-    monkeypatch.setattr(daemons, "_LOOK_S", 0.0)
+    monkeypatch.setattr(daemons, "_POLL_S", 0.0)
     engine = Daemons(Settings(), lost_s=0.05)
     engine._look()
     assert engine.waits_for() is None

@@ -46,7 +46,7 @@ class Sweep:
 
     def step(self, n=1):
         for _ in range(n):
-            self.engine._looked = self.engine._ask_at = 0.0
+            self.engine._polled = self.engine._ask_at = 0.0
             self.runs.step()
 
     def job(self, job_id, monkeypatch, **terms):

@@ -15,8 +15,9 @@ from kbench.settings import Settings
 
 # Seconds without any worker process after which the cluster is given up.
 _LOST_S = 30.0
-# Seconds between two looks for worker processes.
-_LOOK_S = 1.0
+# Seconds between two requests for the list of worker processes. More frequent ones notice lost
+# workers sooner and load the scheduler; set by hand.
+_POLL_S = 1.0
 # Seconds in which a scheduler answers one question.
 _ANSWER_S = 10.0
 
@@ -36,14 +37,14 @@ class _Daemons:
     def __init__(self, settings: Settings, *, lost_s: float = _LOST_S) -> None:
         self._settings, self._lost_s = settings, lost_s
         self._n_places = settings.parallel.jobs
-        self._seen = self._looked = time.monotonic()
+        self._seen = self._polled = time.monotonic()
 
     def _ask(self) -> int:
         raise NotImplementedError
 
     def _look(self) -> None:
         """Count the workers; give the cluster up after `lost_s` seconds without any."""
-        if time.monotonic() < self._looked + _LOOK_S:
+        if time.monotonic() < self._polled + _POLL_S:
             return
         silent = ""
         try:
@@ -51,10 +52,10 @@ class _Daemons:
         except Exception as error:  # whatever the library raises then
             self._n_places = 0
             silent = f", and its scheduler does not answer ({type(error).__name__})"
-        self._looked = time.monotonic()
+        self._polled = time.monotonic()
         if self._n_places:
-            self._seen = self._looked
-        elif self._looked - self._seen >= self._lost_s:
+            self._seen = self._polled
+        elif self._polled - self._seen >= self._lost_s:
             raise ClusterLostError(
                 f"the cluster has had no worker for {self._lost_s:g} s{silent}; start workers"
             )

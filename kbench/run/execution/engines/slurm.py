@@ -32,8 +32,9 @@ from kbench.run.execution.engines.slurm_job import Terms, names, put
 from kbench.run.execution.engines.states import Report, Stage
 from kbench.settings import Settings
 
-# Seconds between two questions to SLURM for the states of jobs.
-_LOOK_S = 3.0
+# Seconds between two calls of SLURM for the states of jobs: shorter ones notice an end sooner and
+# load its controller; set by hand.
+_POLL_S = 3.0
 # Seconds that the files of an ended job may be late on a file system of the network.
 _LATE_S = 2.0
 # Seconds without a heartbeat after which a job of which SLURM knows nothing is lost.
@@ -88,7 +89,7 @@ class Slurm:
         self._numbers: dict[str, int] = {}  # of the runs by their names in the folder
         self._second: set[str] = set()  # names of runs that are started once more
         self._jobs: dict[str, _Job] = {}
-        self._looked = self._ask_at = 0.0
+        self._polled = self._ask_at = 0.0
         self._useless, self._peak, self._full = 0, 1, ""
         self._not_begun: list[int] = []  # runs that no job had taken when the user stopped them
         self._taken = False  # whether SLURM has ever taken a job of this sweep
@@ -127,11 +128,11 @@ class Slurm:
             for job in list(self._jobs.values()):
                 job.handle.results()
                 del self._jobs[job.id]
-        elif time.monotonic() > self._looked + _LOOK_S:
+        elif time.monotonic() > self._polled + _POLL_S:
             self._ask_states()
             for job in list(self._jobs.values()):
                 yield from self._look_at(job)
-            self._looked = time.monotonic()
+            self._polled = time.monotonic()
         yield from self._submit_jobs()
         n_running = sum(self._folder(job).exists() for job in self._jobs.values())
         self._peak = max(self._peak, n_running)

@@ -39,8 +39,9 @@ _SIGNAL_S = 1.0
 _NEAR_LIMIT = 0.75
 # Fraction of a job's time before which SLURM's warning says that it is preempted.
 _EARLY = 0.5
-# Seconds between two looks for runs.
-_LOOK_S = 0.2
+# Seconds between two readings of the folder of runs: shorter ones start a run sooner and load the
+# shared file system; set by hand.
+_POLL_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class _Job:
                     put(self._sweep / "done" / name, self._run(self._own / name))
                     (self._own / name).unlink()
                     n_runs, last = n_runs + 1, time.monotonic()
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         self._ended.set()
         (self._own / "alive").unlink(missing_ok=True)
 
