@@ -48,6 +48,10 @@ class Trace:
         """Wall seconds of a clock that runs as long as the fit does something that counts."""
         return time.perf_counter()
 
+    def running_s(self) -> float:
+        """`wall_s` without the pauses so far: a clock of the fit itself."""
+        return self.wall_s() - self.paused_wall_s
+
     def cpu_s(self) -> float:
         """CPU seconds of this process, in the same way."""
         return time.process_time()
@@ -79,7 +83,7 @@ class Trace:
     def __call__(self, **state: Any) -> None:
         if self._callback is None:
             return
-        seconds = self.wall_s() - self._start - self.paused_wall_s
+        seconds = self.running_s() - self._start
         with self.pause():
             self._callback(seconds, state)
 
@@ -125,16 +129,13 @@ class Deadline:
 
     def __init__(self, max_time: float | None, trace: Trace) -> None:
         self._trace = trace
-        self._end = math.inf if max_time is None else self._now() + max_time
-
-    def _now(self) -> float:
-        return self._trace.wall_s() - self._trace.paused_wall_s
+        self._end = math.inf if max_time is None else self._trace.running_s() + max_time
 
     def seconds_left(self) -> float | None:
         """The `max_time` of a solver that is called now: seconds, or None without a limit."""
-        return None if self._end == math.inf else max(0.0, self._end - self._now())
+        return None if self._end == math.inf else max(0.0, self._end - self._trace.running_s())
 
     @property
     def passed(self) -> bool:
         """Whether the time limit has been reached."""
-        return self._end != math.inf and self._now() >= self._end
+        return self._end != math.inf and self._trace.running_s() >= self._end

@@ -32,6 +32,7 @@ from kbench.prediction.packing import (
     lanes,
     pack_coef,
     pack_landmarks,
+    read_only,
 )
 from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole, require
 
@@ -266,7 +267,7 @@ class LocalLandmarks:
         thread needs a function of its own.
         """
         entries = np.empty(self.n_features, np.float32)
-        row = _read_only(entries[None])
+        row = read_only(entries[None])
         label, values = np.zeros(1, np.int64), np.empty((1, self.constant.shape[1]))
         result = values[0]
         offset = np.zeros(self.n_features) if self.offset is None else self.offset
@@ -342,10 +343,4 @@ def float32_rows(X: Any, offset: np.ndarray | None) -> np.ndarray:
     """
     if sp.issparse(X):
         X = (X if offset is not None else X.astype(np.float32)).toarray()
-    return _read_only(np.ascontiguousarray(X if offset is None else X - offset, np.float32))
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return read_only(np.ascontiguousarray(X if offset is None else X - offset, np.float32))

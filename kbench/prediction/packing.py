@@ -52,6 +52,13 @@ def joined(parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0, np.float32)
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A read-only view: one numba type for arrays and for read-only memory maps."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def aligned(numbers: np.ndarray) -> np.ndarray:
     """The same numbers : (n,) at an address that is a multiple of the bytes of a vector.
 

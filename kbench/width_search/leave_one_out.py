@@ -131,10 +131,10 @@ class RidgeSearch:
         left = self._deadline.seconds_left()
         if left is None or most <= _PILOT_ROWS:
             return most
-        start, sample = self._now(), self._order[:_PILOT_ROWS]
+        start, sample = self._trace.running_s(), self._order[:_PILOT_ROWS]
         K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit)
         errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES)
-        rate = (self._now() - start) / _PILOT_ROWS**3
+        rate = (self._trace.running_s() - start) / _PILOT_ROWS**3
         affordable = np.cbrt(left / max(len(constants.WIDTHS) * rate, 1e-300))
         return int(np.clip(affordable, _PILOT_ROWS, most))
 
@@ -147,19 +147,16 @@ class RidgeSearch:
             products = _PRODUCTS_OF_EIGENVALUES * n_samples * float(m) ** 3
             if not self._has_time(products):
                 break
-            start = self._now()
+            start = self._trace.running_s()
             gamma = self._rows.unit * 2.0**u
             parts = []
             for sample in samples:
                 # One at a time: kernel matrices of the same rows share memory.
                 K = self._rows.gram(sample, sample[:0]).matrix(gamma)
                 parts.append(errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES) ** 2)
-            self.seconds_per_product = (self._now() - start) / products
+            self.seconds_per_product = (self._trace.running_s() - start) / products
             self._record(number, m, u, constants.RIDGES, np.vstack(parts))
         return self._surface()
-
-    def _now(self) -> float:
-        return self._trace.wall_s() - self._trace.paused_wall_s
 
     def _has_time(self, products: float) -> bool:
         """Whether so many multiplications are expected to end in time, or nothing was measured."""
@@ -180,13 +177,13 @@ class RidgeSearch:
         while following is not None and len(measured) < constants.POINTS:
             if not self._has_time(products):
                 break
-            u, start = float(following), self._now()
+            u, start = float(following), self._trace.running_s()
             ridges = _all_ridges(np.array([u]))
             v = ridges[surface.mean(_at_goal(ridges)).argmin(), 1]
             K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit * 2.0**u)
             errors, fraction = errors_of_one_ridge(K, self._z[sample], float(2.0**v))
             squares = errors**2
-            self.seconds_per_product = (self._now() - start) / products
+            self.seconds_per_product = (self._trace.running_s() - start) / products
             self._record(2, len(sample), u, np.array([v]), squares[:, None])
             measured[u] = float(squares.mean())
             best = min(measured, key=lambda width: measured[width])

@@ -103,17 +103,14 @@ class _Pace:
         self._deadline, self._trace = deadline, trace
         self._rate = 0.0  # seconds for each unit of work
 
-    def _now(self) -> float:
-        return self._trace.wall_s() - self._trace.paused_wall_s
-
     def begins(self, work: float) -> bool:
         left = self._deadline.seconds_left()
-        self._start, self._work = self._now(), work
+        self._start, self._work = self._trace.running_s(), work
         return left is None or (left > 0.0 and self._rate * work <= left)
 
     def ended(self) -> float:
         """Seconds since the stage began."""
-        seconds = self._now() - self._start
+        seconds = self._trace.running_s() - self._start
         self._rate = seconds / self._work
         return seconds
 

@@ -22,6 +22,7 @@ from kbench.approximation.features.feature_map import dense
 from kbench.approximation.features.fourier import FourierFeatures
 from kbench.approximation.features.hadamard import transform_row
 from kbench.prediction.flops import TRANSCENDENTAL
+from kbench.prediction.packing import read_only
 from kbench.stored import check_arrays, check_indices, require
 
 
@@ -98,7 +99,7 @@ class Fastfood(FourierFeatures):
 
     def _projector(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
         signs, gaussians, scales, permutations = map(
-            _read_only,
+            read_only,
             (
                 self.signs_.astype(dtype),
                 self.gaussians_.astype(dtype),
@@ -109,7 +110,7 @@ class Fastfood(FourierFeatures):
         )
 
         def project(X: Any, out: np.ndarray) -> None:
-            _project(_read_only(dense(X, dtype)), signs, gaussians, scales, permutations, out)
+            _project(read_only(dense(X, dtype)), signs, gaussians, scales, permutations, out)
 
         return project
 
@@ -123,13 +124,6 @@ class Fastfood(FourierFeatures):
         require(self.n_features_in_ <= length, "rows are longer than a block")
         require(n_blocks == -(-self.n_frequencies_ // length), "wrong number of blocks")
         check_indices(self.permutations_, length, "permutations_")
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    """A read-only view: one numba type for arrays and for read-only memory maps."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 @njit(cache=True, fastmath={"contract", "nsz"})

@@ -174,8 +174,8 @@ def compress(
             if len(far):
                 weights[len(near[i]) :] = np.sqrt((n_outside - len(near[i])) / len(far))
             level = int(tree.level[i])
-            # Nodes are in postorder: the previous one is the right child or a neighbouring leaf, whose
-            # rank is likely to be similar.
+            # Nodes are in postorder: the previous one is the right child or a neighbouring leaf, so
+            # that its rank is likely to be similar.
             before = nodes[i - 1].basis if i else None
             expected = 0 if before is None else before.rank
             basis_of = partial(_basis, kernel, rows, level, expected, tolerances, rng)

@@ -227,6 +227,3 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         self.n_parameters_ = self.feature_map_.n_parameters_ + self.coef_.size
         self._machine = FeatureMachine(self.feature_map_, coef)
         self.model_bytes_ = self._machine.nbytes
-
-    def _decide(self, X: Any) -> np.ndarray:
-        return self._machine(X)

@@ -178,6 +178,3 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
                 ConvergenceWarning,
                 stacklevel=4,  # the caller of fit
             )
-
-    def _decide(self, X: Any) -> np.ndarray:
-        return self._machine(X)

@@ -88,9 +88,10 @@ class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
         """Train, and set `_machine` and the attributes that describe the solution."""
         raise NotImplementedError(f"{type(self).__name__} has a `fit` of its own")
 
-    @abstractmethod
     def _decide(self, X: Any) -> np.ndarray:
         """Values for checked rows X : (u, d); (u, 1) for two classes, else (u, n_classes)."""
+        values: np.ndarray = self._machine(X)
+        return values
 
     def _rows_to_predict(self, X: Any) -> Any:
         """X : (u, d) array or CSR of floats, checked."""

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import presets
+from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids, KernelCentres
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems
@@ -30,7 +31,6 @@ from kbench.prediction import (
     BayesianCommittee,
     CommitteeMember,
     KernelExpansion,
-    LocalMachines,
     group_rows,
     prediction_dtype,
 )
@@ -433,23 +433,8 @@ max_iter, max_time, dtype, shrinking
         return BayesianCommittee(members, coef.shape[1])
 
 
-class EarlyMachine(LocalMachines):
-    """Equation 11: the model of the cluster whose centre is nearest.
-
-    Attributes
-    ----------
-    nbytes : int
-        Bytes of the centres and of all models.
-    """
-
-    def __init__(
-        self,
-        centres: KernelCentres | Centroids,
-        machines: list[KernelExpansion],
-        n_outputs: int,
-    ) -> None:
-        super().__init__(centres.assign, machines, n_outputs, centres.n_products)
-        self.nbytes = centres.nbytes + sum(machine.nbytes for machine in machines)
+class EarlyMachine(LocalExpansions):
+    """Equation 11: the model of the cluster whose centre is nearest."""
 
 
 def _gathered(problem: Problem, parts: list[Part]) -> np.ndarray:

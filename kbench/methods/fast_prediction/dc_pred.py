@@ -275,9 +275,6 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         n_iter += linear.n_iter
         return LeafResult(machine, n_iter, converged, entries, *squares, in_time)
 
-    def _decide(self, X: Any) -> np.ndarray:
-        return self._machine(X)
-
     def _regions(self, X: Any) -> np.ndarray:
         return self._machine.assign(self._rows_to_predict(X))
 

@@ -304,9 +304,6 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         )
         return _Teacher(machine, machine(X), coef, kernel.n_entries, in_time)
 
-    def _decide(self, X: Any) -> np.ndarray:
-        return self._machine(X)
-
     def _regions(self, X: Any) -> np.ndarray:
         return self._machine.assign(self._rows_to_predict(X))
 

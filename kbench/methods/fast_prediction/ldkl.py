@@ -199,9 +199,6 @@ class LDKLClassifier(OneVsRest):
                 stacklevel=4,  # the caller of fit
             )
 
-    def _decide(self, X: Any) -> np.ndarray:
-        return self._machine(X)
-
 
 class _ScaledRows:
     """Rows of X : (n, d), centred and scaled, with a last entry of 1; float32."""

@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from kbench.approximation import HSSMatrix
+from kbench.class_labels import winners
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest
@@ -309,7 +310,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         """Accuracy of each of p values of C on held-out rows; (p,)."""
         from sklearn.model_selection import train_test_split
 
-        labels = _winners(Y)
+        labels = winners(Y)
         fitted, held = train_test_split(
             np.arange(len(Y)),
             test_size=self.validation_fraction,
@@ -319,7 +320,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         compressed, solution = self._solve(X[fitted], Y[fitted], bounds[fitted], deadline, Trace())
         machine = hss_model(compressed.matrix, _flat(solution.coef), self.predict_with)
         values = machine.function(X[held]).reshape(len(held), *solution.intercept.shape)
-        return np.mean(_winners(values + solution.intercept) == labels[held][:, None], axis=0)
+        return np.mean(winners(values + solution.intercept) == labels[held][:, None], axis=0)
 
     def _unconverged(self, solution: DualSolution) -> str:
         in_time = solution.stop_reason != "max_time"
@@ -351,15 +352,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         The kernel values are computed once for all values of C.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self.classes_[_winners(self._decide_all(X))]
+        return self.classes_[winners(self._decide_all(X))]
 
 
 def _flat(coef: np.ndarray) -> np.ndarray:
     return coef.reshape(len(coef), -1)
-
-
-def _winners(values: np.ndarray) -> np.ndarray:
-    """Number of the class that decision values : (..., m) select."""
-    if values.shape[-1] == 1:
-        return (values[..., 0] > 0).astype(np.intp)
-    return np.argmax(values, axis=-1)

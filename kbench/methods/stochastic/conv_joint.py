@@ -36,8 +36,8 @@ from kbench.validated import validate_data
 # For each batch, its mean loss before the step, and its number of rows.
 Losses = Iterator[tuple[float, int]]
 
-# Rows of a block of prediction: more take more memory for their features, fewer cost more calls. Set
-# by hand.
+# Rows of a block of prediction: more take more memory for their features, fewer cost more calls.
+# Set by hand.
 _PREDICTED_ROWS = 2048
 
 

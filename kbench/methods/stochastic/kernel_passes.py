@@ -119,6 +119,3 @@ class KernelPasses(CountedPrediction, MeanLoss):
         self.dual_coef_ = np.ascontiguousarray(coef[self.support_].T)
         dtype = prediction_dtype(matrix, coef[self.support_])
         self._machine = KernelExpansion(matrix, self.support_, coef[self.support_], dtype)
-
-    def _decide(self, X: Any) -> np.ndarray:
-        return self._machine(X)

@@ -20,6 +20,11 @@ class Cell:
     best: bool = False
     status: str = ""
 
+    @property
+    def decimals(self) -> int:
+        """Number of digits after the decimal point of the value."""
+        return len(self.mean.partition(".")[2])
+
 
 @dataclass(frozen=True)
 class Grid:

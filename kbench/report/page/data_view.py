@@ -14,7 +14,6 @@ from kbench.report.charts.search_chart import Searched, search_charts
 from kbench.report.charts.style import styles
 from kbench.report.charts.tradeoff import tradeoff
 from kbench.report.comparisons.cells import (
-    Cell,
     Grid,
     describe_machine,
     describe_problem,
@@ -252,7 +251,7 @@ def _cells(one: Comparison) -> str:
 def _aligned(shown: Grid, j: int) -> list[str]:
     """The cells of one column, padded so that decimal points are aligned."""
     column = [row[j] for row in shown.cells]
-    decimals = max((_decimals(one) for one in column), default=0)
+    decimals = max((one.decimals for one in column), default=0)
     widest = max((_whole(one.sd) for one in column), default=0)
     cells = []
     for one in column:
@@ -262,8 +261,8 @@ def _aligned(shown: Grid, j: int) -> list[str]:
         if not one.mean:
             cells.append("<td></td>")
             continue
-        missing = decimals - _decimals(one)
-        pad = _FIGURE * missing + (_POINT if missing and not _decimals(one) else "")
+        missing = decimals - one.decimals
+        pad = _FIGURE * missing + (_POINT if missing and not one.decimals else "")
         sd = ""
         if one.sd:
             sd = f"<small>{_FIGURE * (widest - _whole(one.sd))}±{one.sd}{pad}</small>"
@@ -275,10 +274,6 @@ def _aligned(shown: Grid, j: int) -> list[str]:
 
 def _whole(number: str) -> int:
     return len(number.partition(".")[0])
-
-
-def _decimals(one: Cell) -> int:
-    return len(one.mean.partition(".")[2])
 
 
 def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:

@@ -130,7 +130,7 @@ def _tabular(table: Grid) -> str:
     lines = [f"\\begin{{tabular}}{{l{'r' * len(table.quantities)}l}}", r"\toprule"]
     lines += [" & ".join(map(escaped, head)) + r" \\", r"\midrule"]
     depths = [
-        max((_decimals(row[j]) for row in table.cells), default=0) for j in range(len(head) - 2)
+        max((row[j].decimals for row in table.cells), default=0) for j in range(len(head) - 2)
     ]
     for name, cells, runs in zip(table.names, table.cells, table.runs, strict=True):
         values = [_cell(cell, depth) for cell, depth in zip(cells, depths, strict=True)]
@@ -145,11 +145,7 @@ def _cell(cell: Cell, depth: int) -> str:
         return ""
     sign, digits = ("$-$", cell.mean[1:]) if cell.mean.startswith("-") else ("", cell.mean)
     text = sign + (rf"\textbf{{{digits}}}" if cell.best else digits)
-    missing = depth - _decimals(cell)
+    missing = depth - cell.decimals
     if missing:
-        text += rf"\phantom{{{'' if _decimals(cell) else '.'}{'0' * missing}}}"
+        text += rf"\phantom{{{'' if cell.decimals else '.'}{'0' * missing}}}"
     return f"{text} $\\pm$ {cell.sd}" if cell.sd else text
-
-
-def _decimals(cell: Cell) -> int:
-    return len(cell.mean.partition(".")[2])
