@@ -16,13 +16,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_regressor
-from sklearn.utils import validation
+from sklearn.utils import Tags, validation
 
 from kbench import process_memory
 
 # Range of the largest absolute target: float32, in which many models keep their coefficients, ends
 # at 1e-38 and 3e38, and a coefficient is a target divided by a ridge.
 _SMALLEST_TARGET, _LARGEST_TARGET = 1e-30, 1e30
+
+
+class SparseRows:
+    """Mixin that tells scikit-learn that an estimator takes CSR rows; it precedes BaseEstimator."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
 
 
 def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:

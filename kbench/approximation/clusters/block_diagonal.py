@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.clipped import clipped
@@ -33,7 +33,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
-from kbench.validated import validate_data
+from kbench.validated import SparseRows, validate_data
 
 
 class BlockDiagonalKernel(KernelApproximation):
@@ -146,7 +146,7 @@ def _factor(block: np.ndarray, alpha: float) -> tuple[np.ndarray, bool]:
 
 
 @dataclass(eq=False, repr=False)
-class BKA(BaseEstimator):
+class BKA(SparseRows, BaseEstimator):
     """Block kernel approximation.
 
     Parameters
@@ -281,8 +281,3 @@ class BKA(BaseEstimator):
             )
             labels = np.searchsorted(occupied, labels)
         return centres, labels
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

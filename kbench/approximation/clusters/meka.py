@@ -35,7 +35,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import presets
@@ -55,7 +55,7 @@ from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import group_rows
 from kbench.trace import Trace
-from kbench.validated import validate_data
+from kbench.validated import SparseRows, validate_data
 
 # Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
 # Set by hand.
@@ -63,7 +63,7 @@ _LANDMARK_ITER = 5
 
 
 @dataclass(eq=False, repr=False)
-class MEKA(BaseEstimator):
+class MEKA(SparseRows, BaseEstimator):
     """Memory efficient kernel approximation.
 
     Where a default is "by preset", None means the value that `preset` has in
@@ -419,11 +419,6 @@ class MEKA(BaseEstimator):
             negative = values < 0.0
             link -= matmul(vectors[:, negative] * values[negative], vectors[:, negative].T)
         return link.astype(self.dtype)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _stack(parts: list[Any]) -> Any:

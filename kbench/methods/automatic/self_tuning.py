@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +18,7 @@ from kbench.methods.base.standardised import standardised_rows
 from kbench.methods.base.weights import checked_weights
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import SparseRows, validate_data
 from kbench.width_search import constants
 from kbench.width_search.gram import Rows
 from kbench.width_search.search import FirstRung, Search, search
@@ -29,7 +28,7 @@ from kbench.width_search.tasks import Classification, Regression
 _CONFIDENCE = 0.95
 
 
-class SelfTuning(BaseEstimator):
+class SelfTuning(SparseRows, BaseEstimator):
     """Base of the self-tuning estimators: metric, search, and which model is fitted in the end."""
 
     _parameter_constraints: ClassVar[dict] = {
@@ -226,11 +225,6 @@ class SelfTuning(BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         metric = 0 if self.metric_ is None else self.metric_.nbytes_
         return int(self.best_estimator_.model_bytes_) + metric
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def fraction(deadline: Deadline, part: float, trace: Trace) -> Deadline:

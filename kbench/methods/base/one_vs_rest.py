@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils import Tags, assert_all_finite
+from sklearn.utils import assert_all_finite
 
 from kbench import class_labels
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
@@ -19,7 +19,7 @@ from kbench.methods.base.weights import (
     require_weighted_classes,
 )
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import SparseRows, validate_data
 
 
 class Targets(NamedTuple):
@@ -38,7 +38,7 @@ class Chunk(NamedTuple):
     weight: np.ndarray  # (b,) weights of row and class
 
 
-class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
+class OneVsRest(SparseRows, ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
     """Base of the classifiers; a subclass has `_decide`, and `_train` or a `fit` of its own."""
 
     # Whether entries that are not finite have to be refused before `_decide` sees them. False if
@@ -161,11 +161,6 @@ class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
         if len(self.classes_) == 2:
             positive = np.hstack([~positive, positive])
         return positive.sum(axis=0)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 class StreamClassifier(OneVsRest):

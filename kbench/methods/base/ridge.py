@@ -36,11 +36,11 @@ from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.base.weights import checked_weights, require_weighted_classes
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import SparseRows, validate_data
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
+class RidgeEstimator(SparseRows, CountedPrediction, BaseEstimator, ABC):
     """Base class of the ridge estimators; a subclass has `__init__` and `_solve`.
 
     Parameters
@@ -145,11 +145,6 @@ class RidgeEstimator(CountedPrediction, BaseEstimator, ABC):
         values = self._machine(X)
         intercept = getattr(self, "intercept_", None)
         return values if intercept is None else values + intercept
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 class KernelRidgeEstimator(RidgeEstimator):

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.intrinsics.products import matmul
@@ -32,7 +32,7 @@ from kbench.methods.fast_prediction.landmark_leaves import (
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import SparseRows, validate_data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -280,7 +280,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DCPredRegressor(RegressorMixin, LandmarkLeaves):
+class DCPredRegressor(SparseRows, RegressorMixin, LandmarkLeaves):
     """Kernel ridge regression by leaves of a k-means tree, on few landmarks each (DC-Pred++).
 
     `DCPredClassifier` with exact ridge regression a = (K + alpha I)^-1 y in each leaf, and
@@ -417,8 +417,3 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         """Values at rows X : (u, d) array or CSR; (u,) float64."""
         X = checked_rows(self, X)
         return self._machine(X)[:, 0] + getattr(self, "intercept_", 0.0)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import RegressorMixin, _fit_context, clone
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from kbench.clustering.axis_tree import AxisTree, target_tree
@@ -28,11 +28,11 @@ from kbench.prediction import group_rows
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import SparseRows, validate_data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DCPredTrainedRegressor(ChunkScores, RegressorMixin, TrainedLeaves):
+class DCPredTrainedRegressor(SparseRows, ChunkScores, RegressorMixin, TrainedLeaves):
     """Least squares on trained Gaussian landmarks in the leaves of a decision tree.
 
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;
@@ -195,11 +195,6 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
             return np.concatenate([self.predict(block.X) for block in chunks.blocks()])
         X = checked_rows(self, X)
         return self._machine(X)[:, 0]
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _train_leaf(

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,7 +31,7 @@ from kbench.intrinsics.products import matmul
 from kbench.methods.stochastic.mean_loss import PASSES, random_batches
 from kbench.methods.stochastic.virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import SparseRows, validate_data
 
 # For each batch, its mean loss before the step, and its number of rows.
 Losses = Iterator[tuple[float, int]]
@@ -42,7 +42,7 @@ _PREDICTED_ROWS = 2048
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
+class JointConvolutionClassifier(SparseRows, ClassifierMixin, BaseEstimator):
     """Convolutional net on square images with 1 or 3 channels, trained through all layers.
 
     Two layers of 5 x 5 filters, 16 in the first, each followed by the maximum over 2 x 2 pixels
@@ -265,11 +265,6 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
             filtered(self._dense(X[batch]), *self.filters_, features)
             values[batch] = matmul(features, self.coef_) + self.intercept_
         return values
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def descend(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -38,7 +38,7 @@ from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.stochastic.doubly_stochastic import DoublyStochastic, Memory
 from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import SparseRows, validate_data
 
 Weigh = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)
 
@@ -52,7 +52,7 @@ _NOT_OF_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DoublySGD(BaseEstimator):
+class DoublySGD(SparseRows, BaseEstimator):
     """Base of classifier and regressor, with their parameters as fields of a dataclass.
 
     A subclass has `_learn_targets`, `_targets` and `_loss_name`, and may add fields.
@@ -486,8 +486,3 @@ class DoublySGD(BaseEstimator):
                 prepared = self._prepared(X[batch], rows, np.full(len(rows), copy))
                 values[batch] += self._function.values(prepared)
         return values / self.predict_votes
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
