@@ -49,10 +49,10 @@ class ChunkedRows:
     classes : sequence of labels, optional
         Labels that may occur. Without it every label that occurs is a class.
     memory_mb : float
-        Memory in MiB that a process of a fit or a prediction may use for rows and machines. It
+        Memory in MiB that a process of a fit or a prediction may use for rows and models. It
         decides the size of blocks, and how many rows a cluster may have to be trained as a whole.
     scratch : path, optional
-        Folder on disk for rows that are sorted by cluster and for machines of clusters. An
+        Folder on disk for rows that are sorted by cluster and for models of clusters. An
         interrupted fit that is started again with the same folder, rows and parameters goes on
         where it was. By default a temporary folder, which is removed when the fit ends.
 

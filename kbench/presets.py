@@ -51,9 +51,9 @@ MEKA: Table = {
 # Ratio of the numbers of clusters of consecutive levels of DC-SVM in the paper, in every preset.
 BRANCHING = 4
 
-# DC-SVM of local machines. None: ours; the number of clusters follows from the number of rows
+# DC-SVM of local models. None: ours; the number of clusters follows from the number of rows
 # (`kbench.methods.base.sizes`). A looser tolerance is up to 7 times as fast, and the
-# machines are approximate anyway. "paper": Hsieh, Si and Dhillon (ICML 2014), section 4: two levels
+# models are approximate anyway. "paper": Hsieh, Si and Dhillon (ICML 2014), section 4: two levels
 # of 256 and 64 clusters. "released": the authors' program, whose early mode uses k-means.
 _DCSVM_LOCAL_PAPER = {
     "n_clusters": 64,
@@ -69,7 +69,7 @@ DCSVM_LOCAL: Table = {
     "released": _DCSVM_LOCAL_PAPER | {"n_samples": 5000, "tol": 0.01},
 }
 
-# DC-SVM to the exact machine. "paper": Algorithm 1 with k = 4, l_max = 4, m = 1000. None: ours,
+# DC-SVM to the exact model. "paper": Algorithm 1 with k = 4, l_max = 4, m = 1000. None: ours,
 # with a loose tolerance of the levels, which only provide a starting point. "released": the
 # authors' program, which trains 256, 64 and 16 clusters on one sample.
 _DCSVM_PAPER = {

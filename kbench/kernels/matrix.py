@@ -1,6 +1,6 @@
 """The kernel matrix of a data set, computed block by block when needed, never as a whole.
 
-Solvers and clusterings work on a `KernelMatrix`; `expand` evaluates a fitted machine. Values that
+Solvers and clusterings work on a `KernelMatrix`; `expand` evaluates a fitted model. Values that
 are only multiplied by coefficients never leave the processor's cache.
 """
 

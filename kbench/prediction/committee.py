@@ -1,7 +1,7 @@
 """Bayesian committee machine: local predictions weighted by the inverse of their variances.
 
 Tresp, "A Bayesian Committee Machine" (Neural Computation 12, 2000), applied to support vector
-machines as in the comparison of Hsieh, Si and Dhillon (ICML 2014), Table 1. The paper does not
+models as in the comparison of Hsieh, Si and Dhillon (ICML 2014), Table 1. The paper does not
 define the variance of a support vector machine. Here it is the variance of a Gaussian process on
 the local support vectors with noise 1/C:
 
@@ -30,7 +30,7 @@ _MAX_CENTRES = 1000
 
 
 class CommitteeMember:
-    """The machine of one cluster, with a variance for its predictions.
+    """The model of one cluster, with a variance for its predictions.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class CommitteeMember:
 
 
 class BayesianCommittee:
-    """Combination of local machines; every member evaluates every row.
+    """Combination of local models; every member evaluates every row.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The machine that gives every row the same values."""
+"""The model that gives every row the same values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ class Constant:
         return self.values[None]
 
     def compile(self) -> Callable[[np.ndarray], np.ndarray]:
-        """A function of one row, as machines of leaves have it."""
+        """A function of one row, as models of leaves have it."""
         return lambda x: self.values
 
     @property

@@ -38,7 +38,7 @@ def require_width(X: Any, n_features: int | None) -> None:
     """Raise a ValueError unless the rows X have `n_features` (None: any number) features.
 
     Machines check this at every call, because compiled code relies on it and an estimator from a
-    file may state another number than its machine has.
+    file may state another number than its model has.
     """
     if n_features is not None and X.shape[1] != n_features:
-        raise ValueError(f"X has {X.shape[1]} features, the machine expects {n_features}")
+        raise ValueError(f"X has {X.shape[1]} features, the model expects {n_features}")

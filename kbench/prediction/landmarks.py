@@ -1,4 +1,4 @@
-"""Local machines on Gaussian landmarks, evaluated leaf by leaf by vector code.
+"""Local models on Gaussian landmarks, evaluated leaf by leaf by vector code.
 
 A router sends each row to a leaf. The leaf has landmarks u_j with widths g_j on some of the
 features F, columns cb(x) made of their kernel values
@@ -39,7 +39,7 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole
 # All sizes below were tuned with `scripts/bench_fast_prediction.py`.
 # Bytes of rows that are checked and routed together, so that they stay in the L2 cache.
 _ROUTED_BYTES = 1 << 18
-# Rows of a batch per leaf, so that the numbers of a leaf are read once for about 32 rows. A machine
+# Rows of a batch per leaf, so that the numbers of a leaf are read once for about 32 rows. A model
 # with few leaves takes up to 32,768 rows, so that few rows remain beside full tiles.
 _LEAF_ROWS, _MAX_ROWS = 32, 1 << 15
 # Range of the extent of features over which squared differences neither underflow nor overflow in
@@ -85,7 +85,7 @@ def _is_finite(X):
 
 
 class LocalLandmarks:
-    """The machines of all leaves, packed for vector code.
+    """The models of all leaves, packed for vector code.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class LocalLandmarks:
     Attributes
     ----------
     n_parameters : int
-        Numbers of the machines, without padding.
+        Numbers of the models, without padding.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class LocalLandmarks:
             offset=f"?f8 {d}",
         )
         n_leaves, n_outputs, width = lengths["K"], lengths["m"], lengths["f"]
-        require(min(n_leaves, n_outputs, width) > 0, "the machine has no leaf, output or feature")
+        require(min(n_leaves, n_outputs, width) > 0, "the model has no leaf, output or feature")
         require(lengths["F"] in (1, n_leaves), "features should be those of all leaves or of each")
         check_indices(self.features, d, "features")
         everything = np.array_equal(self.features, np.arange(d)[None])

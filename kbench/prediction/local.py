@@ -1,4 +1,4 @@
-"""Early prediction: a row is evaluated by the machine of its cluster only.
+"""Early prediction: a row is evaluated by the model of its cluster only.
 
 Hsieh, Si and Dhillon (ICML 2014), section 4, equation (11). With s centres in k clusters of equal
 size, a row costs its assignment and s/k kernel values instead of s.

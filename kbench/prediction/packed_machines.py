@@ -7,14 +7,14 @@ The file is a sequence of records, one for each cluster, in the order in which t
     length        int64, bytes of the text
     length        int64, bytes of the arrays
     digest        sha256 of the text and the arrays
-    text          JSON: the tree of the machine (`kbench.prediction.encoding`) and, for each array,
+    text          JSON: the tree of the model (`kbench.prediction.encoding`) and, for each array,
                   [dtype, shape, order "C" or "F", offset in bytes]
     arrays        one after the other, each from a multiple of 64 bytes on
 
 Records begin at multiples of 64 bytes. A process that is killed while it writes leaves an
 incomplete last record, which the next writer recognises by its length and digest and cuts off, so
 the file is the checkpoint of an interrupted fit. No more is believed of a file than of a model
-file: a machine is built by the encoding of models, and checked before compiled code reads it.
+file: a model is built by the encoding of models, and checked before compiled code reads it.
 """
 
 import hashlib
@@ -38,13 +38,13 @@ from kbench.stored import check_arrays, require
 _HEADER = struct.Struct("<8sqqq32s")  # 64 bytes
 _MAGIC = b"kbenchM1"
 _ALIGNED = 64
-# Bytes of machines that stay decoded. Blocks of rows visit the machines in order, so the one that
+# Bytes of models that stay decoded. Blocks of rows visit the models in order, so the one that
 # was used last is needed last: the first ones that fit are kept and none is replaced.
 DECODED_BYTES = 256 << 20
 
 
 class MachineWriter:
-    """Appends the machines of clusters to a file, and knows which are there already.
+    """Appends the models of clusters to a file, and knows which are there already.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class PackedMachines(Mapping[int, KernelExpansion]):
             record = self.records[cluster]
             machine = record.get("machine") if isinstance(record, dict) else None
             if not isinstance(machine, KernelExpansion):
-                raise ModelError(f"the record of cluster {cluster} has no machine")
+                raise ModelError(f"the record of cluster {cluster} has no model")
             held = self.__dict__.setdefault("_held_bytes", 0)
             if held + machine.nbytes <= DECODED_BYTES:
                 decoded[cluster] = machine
@@ -246,7 +246,7 @@ class PackedMachines(Mapping[int, KernelExpansion]):
 
 
 class PackedSum:
-    """The sum of all machines, at every row.
+    """The sum of all models, at every row.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class PackedSum:
         return expansion_flops(n_centres, self.n_outputs, n_features)
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Values at rows X : (u, d); (u, m) float64. Reads every machine once."""
+        """Values at rows X : (u, d); (u, m) float64. Reads every model once."""
         values = np.zeros((X.shape[0], self.n_outputs))
         for machine in self.machines.values():
             values += machine(X)
@@ -274,13 +274,13 @@ class PackedSum:
 
 
 class PackedLocalMachines(LocalMachines):
-    """Early prediction with machines that stay in a file; `machines` is a `PackedMachines`."""
+    """Early prediction with models that stay in a file; `machines` is a `PackedMachines`."""
 
     machines: Any
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tree of clusters and of all machines."""
+        """Bytes of the tree of clusters and of all models."""
         nbytes: int = self.assign.__self__.nbytes + self.machines.nbytes  # type: ignore[attr-defined]
         return nbytes
 

@@ -1,4 +1,4 @@
-"""A local machine on Gaussian landmarks, and its numbers in the order that vector code reads them.
+"""A local model on Gaussian landmarks, and its numbers in the order that vector code reads them.
 
 Landmarks are packed in blocks of sixteen (`LANES`); the last block is filled with zeros.
 """
@@ -75,7 +75,7 @@ def aligned(numbers: np.ndarray) -> np.ndarray:
 
 
 def feature_table(machines: list[LandmarkMachine], n_features: int) -> np.ndarray:
-    """Features of each machine, (K, f) int32; (1, d) if all machines read all features."""
+    """Features of each model, (K, f) int32; (1, d) if all models read all features."""
     given = [machine.features for machine in machines if machine.features is not None]
     everything = np.arange(n_features, dtype=np.int32)
     if all(np.array_equal(features, everything) for features in given):

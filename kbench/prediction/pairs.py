@@ -1,6 +1,6 @@
 """Kernel values of all support vectors, computed once for the decision functions that share them.
 
-A machine of k classes, one against one, has k (k - 1) / 2 decision functions in the span of the
+A model of k classes, one against one, has k (k - 1) / 2 decision functions in the span of the
 same s support vectors. A support vector of class c has coefficients in the k - 1 functions of its
 class only, so with K the values at u rows, the product of the columns of class c with their
 (s_c, k - 1) coefficients, for each c, is all that is needed: u s (k - 1) multiplications instead of

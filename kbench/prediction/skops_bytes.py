@@ -1,6 +1,6 @@
 """Fitted estimators of scikit-learn as bytes written by skops: no pickle, only trusted classes.
 
-skops is installed by the extra `models`; machines of kbench are stored without it.
+skops is installed by the extra `models`; models of kbench are stored without it.
 """
 
 import io

@@ -19,7 +19,7 @@ _CALIBRATION = frozenset(
     for name in ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration")
 )
 
-# The only bound method that machines store is the one that assigns rows to clusters.
+# The only bound method that models store is the one that assigns rows to clusters.
 _METHODS = frozenset({"assign"})
 
 

@@ -133,7 +133,7 @@ def early(census, C, gamma, n):
     """Mean accuracies of three early models of the first n rows.
 
     Of ours; by LIBSVM's rule in each cluster, where the first class is that of the cluster's first
-    row; and if it were the larger class everywhere. A cluster of one class has no machine.
+    row; and if it were the larger class everywhere. A cluster of one class has no model.
     """
     X, y, tests, labels = census
     accuracies = []

@@ -87,7 +87,7 @@ def test_rows_of_another_width_are_refused():
     tree = kmeans_tree(X, 3, rng)
     local = LocalLandmarks(tree, machines(X, tree, "none", 5, rng)[0], 7)
     for width in (1, 6, 8):
-        with pytest.raises(ValueError, match=f"X has {width} features, the machine expects 7"):
+        with pytest.raises(ValueError, match=f"X has {width} features, the model expects 7"):
             local(np.zeros((5, width), np.float32))
         with pytest.raises(ValueError, match=f"X has {width} features, the tree has 7"):
             tree.assign(np.zeros((5, width), np.float32))

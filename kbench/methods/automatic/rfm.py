@@ -132,14 +132,14 @@ class RecursiveFeatureMachine(RidgeEstimator):
     n_local_metrics_ : int
         Clusters that kept a metric of their own.
     kernel_entries_ : int
-        Kernel values of the last machine, those for learning the metric left out.
+        Kernel values of the last model, without those for learning the metric.
     n_parameters_, model_bytes_, n_features_in_ : int
     timings_ : dict of str to float
         Seconds of "metric", "cluster", "blocks" and "solve".
 
     Notes
     -----
-    The metric costs what `LearnedMetric` states, the machine n^3 / 3 operations and 4 n^2 bytes up
+    The metric costs what `LearnedMetric` states, the model n^3 / 3 operations and 4 n^2 bytes up
     to `max_exact` rows, and n s^2 / 3 with clusters of s rows beyond. Prediction costs O(n d) a
     row, or O(s d).
     """
@@ -189,7 +189,7 @@ class RecursiveFeatureMachine(RidgeEstimator):
                 centroids, labels = self._divide(Z, rng)
                 groups = [rows for _, rows in group_rows(labels)]
         self.n_clusters_ = len(groups)
-        # One machine of all rows has the metric of all rows.
+        # One model of all rows has the metric of all rows.
         local = self.local_metrics and len(groups) > 1
         with trace.phase("solve"):
             solved = Parallel(n_jobs=self.n_jobs)(
@@ -232,7 +232,7 @@ class RecursiveFeatureMachine(RidgeEstimator):
 def _solve(
     kernel: Kernel, Z: np.ndarray, Y: np.ndarray, metric: LearnedMetric, local: bool, seed: int
 ) -> tuple[Machine, int]:
-    """The ridge machine of rows Z : (n, r), and the kernel values it took."""
+    """The ridge model of rows Z : (n, r), and the kernel values it took."""
     root = None
     if local:
         diagonal = metric.structure_ != "full"

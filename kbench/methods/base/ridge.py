@@ -47,7 +47,7 @@ class RidgeEstimator(SparseRows, CountedPrediction, BaseEstimator, ABC):
     ----------
     fit_intercept : bool, default=False
         Whether to subtract the mean of the targets before the fit and to add it to the estimates.
-        The papers' machines have no intercept: f tends to 0 away from the rows, and the ridge
+        The papers' models have no intercept: f tends to 0 away from the rows, and the ridge
         shrinks f to 0, so that targets whose mean is large beside their deviation are fitted
         poorly. With an intercept the estimates for y + c are those for y plus c.
 

@@ -131,7 +131,7 @@ class ValueCentres:
 
 
 class TakesAnyRows(QuickChecks):
-    """Mixin of the machines that pass rows of any kind to a callable `kernel`."""
+    """Mixin of the estimators that pass rows of any kind to a callable `kernel`."""
 
     kernel: Any
     cache_size: float

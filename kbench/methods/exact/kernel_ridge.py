@@ -79,7 +79,7 @@ class ExactRidge(KernelRidgeEstimator):
         Largest size of it in MiB; a larger one is refused before anything is computed.
     fit_intercept : bool, default=False
         Whether to subtract the mean of the targets before the fit and to add it to the estimates.
-        A ridge machine has no intercept by definition: f tends to 0 away from the rows.
+        A ridge model has no intercept by definition: f tends to 0 away from the rows.
 
     Attributes
     ----------

@@ -206,9 +206,9 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         )
         if not self.converged_:
             reason = "max_iter" if in_time else "max_time"
-            machines = "linear machines" if in_time else "machines"
+            models = "linear models" if in_time else "models"
             warnings.warn(
-                f"{machines} of leaves stopped by {limit(self, reason)} before "
+                f"{models} of leaves stopped by {limit(self, reason)} before "
                 f"linear_tol={self.linear_tol:g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,

@@ -103,7 +103,7 @@ def solve_linear_dual(
     max_time: float | None = None,
     trace: Trace | None = None,
 ) -> LinearDualResult:
-    """Train m linear machines on the same rows.
+    """Train m linear models on the same rows.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def solve_kernel_ridge(
     max_time: float | None = None,
     trace: Trace | None = None,
 ) -> CGResult:
-    """Coefficients of the exact machine.
+    """Coefficients of the exact model.
 
     Parameters
     ----------
