@@ -8,7 +8,8 @@ Estimators that make CSR rows dense while they are fitted say so by a class attr
 
     dense_rows : (copies, rows)    how many float64 copies of at most how many rows
 
-so that a fit that cannot have the memory is refused here, before it allocates anything.
+so that a fit that cannot have the memory is refused here, before it allocates anything. Both
+numbers are measured: `tests/methods/test_wide_rows.py` compares them with the memory of fits.
 """
 
 from typing import Any
