@@ -26,7 +26,7 @@ from kbench import process_memory
 _SMALLEST_TARGET, _LARGEST_TARGET = 1e-30, 1e30
 
 
-class SparseRows:
+class TakesSparseRows:
     """Mixin that tells scikit-learn that an estimator takes CSR rows; it precedes BaseEstimator."""
 
     def __sklearn_tags__(self) -> Tags:

@@ -33,7 +33,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
-from kbench.validated import SparseRows, validate_data
+from kbench.validated import TakesSparseRows, validate_data
 
 
 class BlockDiagonalKernel(KernelApproximation):
@@ -146,7 +146,7 @@ def _factor(block: np.ndarray, alpha: float) -> tuple[np.ndarray, bool]:
 
 
 @dataclass(eq=False, repr=False)
-class BKA(SparseRows, BaseEstimator):
+class BKA(TakesSparseRows, BaseEstimator):
     """Block kernel approximation.
 
     Parameters

@@ -55,7 +55,7 @@ from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import group_rows
 from kbench.trace import Trace
-from kbench.validated import SparseRows, validate_data
+from kbench.validated import TakesSparseRows, validate_data
 
 # Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
 # Set by hand.
@@ -63,7 +63,7 @@ _LANDMARK_ITER = 5
 
 
 @dataclass(eq=False, repr=False)
-class MEKA(SparseRows, BaseEstimator):
+class MEKA(TakesSparseRows, BaseEstimator):
     """Memory efficient kernel approximation.
 
     Where a default is "by preset", None means the value that `preset` has in

@@ -18,7 +18,7 @@ from kbench.methods.base.standardised import standardised_rows
 from kbench.methods.base.weights import checked_weights
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
-from kbench.validated import SparseRows, validate_data
+from kbench.validated import TakesSparseRows, validate_data
 from kbench.width_search import constants
 from kbench.width_search.gram import Rows
 from kbench.width_search.search import FirstRung, Search, search
@@ -28,7 +28,7 @@ from kbench.width_search.tasks import Classification, Regression
 _CONFIDENCE = 0.95
 
 
-class SelfTuning(SparseRows, BaseEstimator):
+class SelfTuning(TakesSparseRows, BaseEstimator):
     """Base of the self-tuning estimators: metric, search, and which model is fitted in the end."""
 
     _parameter_constraints: ClassVar[dict] = {

@@ -19,7 +19,7 @@ from kbench.methods.base.weights import (
     require_weighted_classes,
 )
 from kbench.trace import Deadline, Trace
-from kbench.validated import SparseRows, validate_data
+from kbench.validated import TakesSparseRows, validate_data
 
 
 class Targets(NamedTuple):
@@ -38,7 +38,7 @@ class Chunk(NamedTuple):
     weight: np.ndarray  # (b,) weights of row and class
 
 
-class OneVsRest(SparseRows, ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
+class OneVsRest(TakesSparseRows, ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
     """Base of the classifiers; a subclass has `_decide`, and `_train` or a `fit` of its own."""
 
     # Whether entries that are not finite have to be refused before `_decide` sees them. False if

@@ -36,11 +36,11 @@ from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.base.weights import checked_weights, require_weighted_classes
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
-from kbench.validated import SparseRows, validate_data
+from kbench.validated import TakesSparseRows, validate_data
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RidgeEstimator(SparseRows, CountedPrediction, BaseEstimator, ABC):
+class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
     """Base class of the ridge estimators; a subclass has `__init__` and `_solve`.
 
     Parameters

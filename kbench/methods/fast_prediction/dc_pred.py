@@ -32,7 +32,7 @@ from kbench.methods.fast_prediction.landmark_leaves import (
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Deadline, Trace
-from kbench.validated import SparseRows, validate_data
+from kbench.validated import TakesSparseRows, validate_data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -280,7 +280,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DCPredRegressor(SparseRows, RegressorMixin, LandmarkLeaves):
+class DCPredRegressor(TakesSparseRows, RegressorMixin, LandmarkLeaves):
     """Kernel ridge regression by leaves of a k-means tree, on few landmarks each (DC-Pred++).
 
     `DCPredClassifier` with exact ridge regression a = (K + alpha I)^-1 y in each leaf, and

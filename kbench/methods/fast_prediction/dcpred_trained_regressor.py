@@ -28,11 +28,11 @@ from kbench.prediction import group_rows
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
-from kbench.validated import SparseRows, validate_data
+from kbench.validated import TakesSparseRows, validate_data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DCPredTrainedRegressor(SparseRows, ChunkScores, RegressorMixin, TrainedLeaves):
+class DCPredTrainedRegressor(TakesSparseRows, ChunkScores, RegressorMixin, TrainedLeaves):
     """Least squares on trained Gaussian landmarks in the leaves of a decision tree.
 
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;

@@ -31,7 +31,7 @@ from kbench.intrinsics.products import matmul
 from kbench.methods.stochastic.mean_loss import PASSES, random_batches
 from kbench.methods.stochastic.virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
-from kbench.validated import SparseRows, validate_data
+from kbench.validated import TakesSparseRows, validate_data
 
 # For each batch, its mean loss before the step, and its number of rows.
 Losses = Iterator[tuple[float, int]]
@@ -42,7 +42,7 @@ _PREDICTED_ROWS = 2048
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class JointConvolutionClassifier(SparseRows, ClassifierMixin, BaseEstimator):
+class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator):
     """Convolutional net on square images with 1 or 3 channels, trained through all layers.
 
     Two layers of 5 x 5 filters, 16 in the first, each followed by the maximum over 2 x 2 pixels

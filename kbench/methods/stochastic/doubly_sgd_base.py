@@ -38,7 +38,7 @@ from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.stochastic.doubly_stochastic import DoublyStochastic, Memory
 from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
-from kbench.validated import SparseRows, validate_data
+from kbench.validated import TakesSparseRows, validate_data
 
 Weigh = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)
 
@@ -52,7 +52,7 @@ _NOT_OF_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DoublySGD(SparseRows, BaseEstimator):
+class DoublySGD(TakesSparseRows, BaseEstimator):
     """Base of classifier and regressor, with their parameters as fields of a dataclass.
 
     A subclass has `_learn_targets`, `_targets` and `_loss_name`, and may add fields.
