@@ -37,6 +37,7 @@ from kbench.stored import check_arrays, require
 
 _HEADER = struct.Struct("<8sqqq32s")  # 64 bytes
 _MAGIC = b"kbenchM1"
+# Blocks and texts are padded to a multiple of this number of bytes, a cache line.
 _ALIGNED = 64
 # Bytes of models that stay decoded. Blocks of rows visit the models in order, so the one that
 # was used last is needed last: the first ones that fit are kept and none is replaced.

@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator
 from kbench.chunked import FLOATS
 from kbench.validated import validate_data
 
-# Sets of parameters that have passed the check, of all estimators; 0.5 KB each.
+# Sets of parameters of any estimator that have passed the check, 0.5 KB each. Their number is
+# limited, because a search may try any number of them; set by hand.
 _passed: set[tuple] = set()
 _MAX_PASSED = 1000
 

@@ -7,6 +7,7 @@ from typing import Any
 from kbench.errors import with_type
 from kbench.run.results.user_functions import load_function
 
+# Characters of a callback's error that are printed, a few lines of a terminal; set by hand.
 _MESSAGE_CHARS = 300
 
 

@@ -31,6 +31,7 @@ from kbench.run.results.gather import gather
 MANIFEST = "manifest.json"
 _ROWS = "rows"
 _NAME = re.compile(r"(_curves/|_environments/)?[A-Za-z0-9][A-Za-z0-9-]*\.(parquet|json)")
+# Seconds without an answer after which a download is given up; set by hand.
 _TIMEOUT_S = 30.0
 # Limits on what is believed of a stranger's manifest, set by hand: the files of 10^5 runs, and the
 # bytes of one of them.
