@@ -297,7 +297,7 @@ class _Columns:
 
 
 def _sign_embedding(p: int, n: int, rng: np.random.RandomState) -> sp.csc_array:
-    """Phi : (p, n), each column of length 1 with a random sign in each of 8 groups."""
+    """Phi : (p, n); each column has one entry with a random sign in each of 8 groups of rows."""
     entries = min(_ENTRIES_PER_COLUMN, p)
     edges = np.linspace(0, p, entries + 1).astype(np.intp)
     rows = (edges[:-1] + rng.uniform(size=(n, entries)) * np.diff(edges)).astype(np.intp).ravel()
