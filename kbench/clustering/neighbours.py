@@ -65,15 +65,15 @@ def nearest_neighbours(
     ids = np.full((n, k), -1, np.int32)
     best = np.full((n, k), np.inf, np.float32)
     mark = np.full(n, -1, np.int64)
-    everything = np.arange(n)
+    all_points = np.arange(n)
     if n <= EXACT_ROWS:
         for first in range(0, n, _BLOCK):
-            rows = everything[first : first + _BLOCK]
-            _merge(points.distances(rows, everything), rows, everything, ids, best, mark)
+            rows = all_points[first : first + _BLOCK]
+            _merge(points.distances(rows, all_points), rows, all_points, ids, best, mark)
         return ids
     checked = rng.choice(n, _CHECKED, replace=False)
     # The k-th smallest distance, counting the point itself at distance -1.
-    exact = np.partition(points.distances(checked, everything), k - 1, axis=1)[:, k - 1]
+    exact = np.partition(points.distances(checked, all_points), k - 1, axis=1)[:, k - 1]
     # Leaves have at least half of this size, so that each holds at least 2 k neighbours.
     leaf_size = max(_LEAF, 4 * k)
     for _ in range(max_trees):

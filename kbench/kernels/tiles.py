@@ -335,9 +335,9 @@ def fill(loop: Loop, operands: Operands, unit: float, *, squared: bool, out: np.
         True for the sum of squared differences of features, False for that of absolute ones.
     """
     dtype = operands[0].dtype
-    none, nothing = np.empty(0, dtype), np.empty(0)
+    no_coef, no_sums = np.empty(0, dtype), np.empty(0)
     scale = dtype.type(unit)
-    _run(loop, operands, out.size, scale, squared, none, nothing, out)
+    _run(loop, operands, out.size, scale, squared, no_coef, no_sums, out)
 
 
 def accumulate(
@@ -349,11 +349,11 @@ def accumulate(
     as in `fill`; left points beyond the a-th are padding.
     """
     dtype = operands[0].dtype
-    none = np.empty((0, 0), dtype)
+    no_block = np.empty((0, 0), dtype)
     scale = dtype.type(unit)
     weights = np.zeros(len(operands[0]), dtype)
     weights[: len(coef)] = coef
-    _run(loop, operands, len(out) * len(coef), scale, squared, weights, out, none)
+    _run(loop, operands, len(out) * len(coef), scale, squared, weights, out, no_block)
 
 
 def _run(loop: Loop, operands: Operands, n_entries: int, *arguments: Any) -> None:

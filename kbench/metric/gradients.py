@@ -111,12 +111,12 @@ def _signed_sums(weights: np.ndarray, columns: np.ndarray, rows: np.ndarray) -> 
     """
     a, n = weights.shape
     sums = np.empty((a, len(columns)), weights.dtype)
-    nothing = weights.dtype.type(0)
+    zero = weights.dtype.type(0)
     for r in range(a):
         for j in range(len(columns)):
-            here, total = columns[j, rows[r]], nothing
+            here, total = columns[j, rows[r]], zero
             for i in range(n):
                 there, weight = columns[j, i], weights[r, i]
-                total += weight if there > here else (-weight if there < here else nothing)
+                total += weight if there > here else (-weight if there < here else zero)
             sums[r, j] = total
     return sums

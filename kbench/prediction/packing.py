@@ -77,9 +77,9 @@ def aligned(numbers: np.ndarray) -> np.ndarray:
 def feature_table(machines: list[LandmarkMachine], n_features: int) -> np.ndarray:
     """Features of each model, (K, f) int32; (1, d) if all models read all features."""
     given = [machine.features for machine in machines if machine.features is not None]
-    everything = np.arange(n_features, dtype=np.int32)
-    if all(np.array_equal(features, everything) for features in given):
-        return everything[None]
+    all_features = np.arange(n_features, dtype=np.int32)
+    if all(np.array_equal(features, all_features) for features in given):
+        return all_features[None]
     table = np.zeros((len(machines), len(given[0])), np.int32)
     for leaf, machine in enumerate(machines):
         if machine.features is not None:

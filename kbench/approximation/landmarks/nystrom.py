@@ -83,8 +83,8 @@ class Nystrom(LandmarkFeatures):
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         super()._fit(X, rng)
         matrix = self.landmarks_
-        everything = np.arange(len(matrix))
-        gram = matrix.block(everything)
+        all_points = np.arange(len(matrix))
+        gram = matrix.block(all_points)
         limit = _DEPENDENT * float(gram.diagonal().max())
         factor, pivots, rank, _ = lapack.dpstrf(gram.T, tol=limit, overwrite_a=1)
         kept = pivots[:rank] - 1

@@ -63,7 +63,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
     """
     q = v.shape[0]
     number = K.dtype.type
-    nothing, half = number(0), number(0.5)
+    zero, half = number(0), number(0.5)
     d = diagonal.astype(K.dtype)
     inverse = number(1) / d
     grow, fall = np.empty(q, K.dtype), np.empty(q, K.dtype)
@@ -81,7 +81,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
     while step < max_steps:
         if kinked:
             for k in range(q):
-                w[k] = max(v[k] + lift[k], nothing) + min(v[k] + drop[k], nothing)
+                w[k] = max(v[k] + lift[k], zero) + min(v[k] + drop[k], zero)
         for k in range(q):
             move = min(max(w[k] * inverse[k], -fall[k]), grow[k])
             gain[k] = move * (w[k] - half * d[k] * move)
@@ -90,9 +90,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
         # `stop` only when all gains are this small.
         if i == q or gain[i] <= min_gain:
             for k in range(q):
-                gain[k] = max(
-                    w[k] if grow[k] > nothing else nothing, -w[k] if fall[k] > nothing else nothing
-                )
+                gain[k] = max(w[k] if grow[k] > zero else zero, -w[k] if fall[k] > zero else zero)
             i = position_of_largest(gain_bits)
             if i == q or gain[i] <= stop:
                 break
@@ -102,7 +100,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
         highest = upper[i] if x >= 0.0 else 0.0
         new = min(max(x + w[i] / diagonal[i], lowest), highest)
         delta = number(new - x)
-        if delta == nothing:
+        if delta == zero:
             # The violation is below the resolution of b_i.
             break
         beta[i] = new

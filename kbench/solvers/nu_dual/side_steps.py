@@ -89,7 +89,7 @@ def _steps(
 ):  # fmt: skip
     q = v.shape[0]
     number, integer = K.dtype.type, gain_bits.dtype.type
-    nothing, two = number(0), number(2)
+    zero, two = number(0), number(2)
     flattest = FLAT if gain_bits.itemsize == 4 else FLAT_IN_FLOAT64
     flat = number(flattest)
     d = diagonal.astype(K.dtype)
@@ -143,14 +143,14 @@ def _steps(
         row_i, d_i = K[i], d[i]
         largest = integer(0)
         for k in range(q):
-            way = max(highest - (v[k] + drop[k]), nothing)
+            way = max(highest - (v[k] + drop[k]), zero)
             total = d_i + d[k]
             h = max(total - two * row_i[k], flat * total)
-            gain_k = way * way / h if fall[k] > nothing else nothing
+            gain_k = way * way / h if fall[k] > zero else zero
             gain[k] = gain_k
             largest = max(largest, bits_of(gain_k))
         j = position_of(largest, gain_bits)
-        if j == q or gain[j] <= nothing:
+        if j == q or gain[j] <= zero:
             # The violation is below the resolution of this precision.
             break
         total = diagonal[i] + diagonal[j]

@@ -64,12 +64,12 @@ def solve_kernel_ridge(
     and n^2 numbers.
     """
     exact = kernel.astype(np.float64)
-    everything = np.arange(len(kernel))
+    all_points = np.arange(len(kernel))
     if precondition is None:
         precondition = inverse(shifted_cholesky(kernel, alpha, scale))
     s = np.ones((1, 1)) if scale is None else scale[:, None]
     return solve_cg(
-        lambda V: s * exact.product(everything, s * V) + alpha * V,
+        lambda V: s * exact.product(all_points, s * V) + alpha * V,
         Y,
         precondition=precondition,
         alpha=alpha,

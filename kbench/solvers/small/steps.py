@@ -344,7 +344,7 @@ def descend(
     while low_bits < n:
         low_bits *= i4(2)
     low_bits -= i4(1)
-    two, half, nothing, least_h = f4(2.0), f4(0.5), f4(0.0), f4(flat)
+    two, half, zero, min_curvature = f4(2.0), f4(0.5), f4(0.0), f4(flat)
     step, summed_at, n_worse, best_violation = 0, -1, 0, np.inf
     due = 100 * n + 1000
     stop, renew = f4(_EARLIER * tol), True
@@ -384,8 +384,8 @@ def descend(
                 row_i, grow_i, d_i = rows[slot[i]], grow[i], diagonal[i]
                 best = i4(0)
                 for k in range(n):
-                    w = larger(highest - (v[k] + drop[k]), nothing)
-                    h = larger(d_i + diagonal[k] - two * row_i[k], least_h)
+                    w = larger(highest - (v[k] + drop[k]), zero)
+                    h = larger(d_i + diagonal[k] - two * row_i[k], min_curvature)
                     # 1 / h to 1 %, by a Newton step: the gain is flat in t around its maximum.
                     r = with_bits(i4(_RECIPROCAL - bits_of(h)))
                     r = r * (two - h * r)
@@ -393,7 +393,7 @@ def descend(
                     gain = t * (w - half * h * t)
                     # The place replaces the lowest bits of the gain: one maximum finds both.
                     key = i4(i4(bits_of(gain) & ~low_bits) | i4(k))
-                    best = larger(best, key if gain > nothing else i4(0))
+                    best = larger(best, key if gain > zero else i4(0))
                 if best == i4(0):
                     must_sum = True
                     break
