@@ -238,7 +238,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             warn_of_limits(reasons, self, self.tol, self.max_iter)
 
     def _set_machine(self, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
-        """Set what predicts. matrix : of the large engine, if that solved a problem."""
+        """Set what predicts. matrix : of the solver for many points, if that solved a problem."""
         no_rows = isinstance(kernel, Precomputed | WholeRowsKernel)
         self.support_vectors_ = np.empty((0, 0)) if no_rows else X[self.support_]
         rows = self._fit_rows if callable(self.kernel) else X
