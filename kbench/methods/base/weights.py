@@ -60,7 +60,7 @@ def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = Fals
         np.maximum(weight, 0.0, out=weight)
     elif weight.min(initial=0.0) < 0.0:
         raise ValueError(
-            f"Negative values in sample_weight, the least is {weight.min():g}; weights must be "
+            f"Negative values in sample_weight, the lowest is {weight.min():g}; weights must be "
             "zero or positive"
         )
     if not weight.any():

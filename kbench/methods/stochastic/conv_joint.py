@@ -195,8 +195,8 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
         side, channels = image_shape(X.shape[1])
         if side < 4:
             raise ValueError(
-                f"X has images of {side} x {side} pixels, should have at least 4 x 4, which the two "
-                "layers reduce to one place"
+                f"X has images of {side} x {side} pixels, should have at least 4 x 4, which "
+                "the two layers reduce to one place"
             )
         d = X.shape[1]
         self.virtual_ = (
