@@ -15,7 +15,7 @@ from kbench.kernels import KernelMatrix
 from kbench.methods.base.box_svc import level_of_caller
 from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
-from kbench.solvers.nu_dual.solve import FLOAT64_POINTS, solve_nu_dual
+from kbench.solvers.nu_dual.nu_descent import FLOAT64_POINTS, solve_nu_dual
 from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
 from kbench.trace import Deadline, Trace
 

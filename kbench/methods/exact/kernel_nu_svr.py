@@ -14,7 +14,7 @@ from kbench.methods.exact.exact_dual import DualSolution
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import BOUND
 from kbench.methods.exact.to_sklearn import HasPeer
-from kbench.solvers.nu_dual.solve import solve_nu_dual
+from kbench.solvers.nu_dual.nu_descent import solve_nu_dual
 from kbench.trace import Deadline, Trace
 
 

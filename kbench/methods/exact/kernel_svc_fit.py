@@ -11,7 +11,7 @@ from kbench.methods.exact.expansions import interior_note, small_rows
 from kbench.methods.exact.interior import Dual
 from kbench.solvers import BoxDualResult
 from kbench.solvers.interior_point.duals import InteriorResult
-from kbench.solvers.nu_dual.solve import NuDualResult
+from kbench.solvers.nu_dual.nu_descent import NuDualResult
 from kbench.solvers.small import GaussianRows, MatrixRows, SmallDualResult
 
 AnyResult = SmallDualResult | BoxDualResult | InteriorResult | NuDualResult
