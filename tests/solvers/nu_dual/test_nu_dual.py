@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_regression_dual
-from kbench.solvers.nu_dual import solve as nu_dual
+from kbench.solvers.nu_dual import nu_descent as nu_dual
 from kbench.solvers.nu_dual.nu_descent import solve_nu_dual
 from kbench.solvers.nu_dual.side_steps import side_steps
 from kbench.trace import Trace
