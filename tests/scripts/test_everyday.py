@@ -44,7 +44,12 @@ def test_no_estimator_is_worse_than_the_trivial_model(name):
     for title, model in everyday.estimators(classify=everyday.is_class_target(compared.data[1])):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            own = everyday.losses(model, compared.data)
+            try:
+                own = everyday.losses(model, compared.data)
+            except ValueError as error:
+                if "class_weight='balanced'" in str(error):
+                    continue  # nu of uneven classes is refused, with this remedy, as by NuSVC
+                raise
         is_ours = title not in everyday.RIVALS
         if is_ours and compared.worse_than_trivial(own) and not excused(name, model):
             worse.append(
