@@ -153,7 +153,8 @@ def test_a_signal_waits_until_a_process_has_been_started(stops, signum):
         os.kill(os.getpid(), signal.SIGTERM)
         assert stops == []
         os.kill(os.getpid(), signum)  # an impatient user's
-        assert stops == ([] if signum == signal.SIGINT else [signum])
+        # SIGINT is blocked in this thread, but another one of the tests' process may take it.
+        assert stops == [signum] or (signum == signal.SIGINT and stops == [])
     assert signal.SIGTERM in stops
     stops.clear()
     os.kill(os.getpid(), signum)
