@@ -4,6 +4,8 @@ The command line prints `str(error)` and exits with code 2. Any other exception 
 defect of kbench, or a failure of a method, which is stored in the row of its run.
 """
 
+import sys
+
 NO_CACHE = (
     "numba can write its compiled functions neither beside kbench nor into the user's cache "
     "folder: set NUMBA_CACHE_DIR to a folder that can be written"
@@ -19,6 +21,18 @@ def one_line(text: object, max_chars: int | None = None) -> str:
 def with_type(error: BaseException, max_chars: int | None = None) -> str:
     """`ValueError: its text`, on one line, cut to `max_chars` characters."""
     return one_line(f"{type(error).__name__}: {error}", max_chars)
+
+
+def level_of_caller() -> int:
+    """The `stacklevel` of a warning that names the line which called `fit`: the first one outside
+    kbench and scikit-learn.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("kbench", "sklearn"):
+            break
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class KbenchError(Exception):

@@ -2,6 +2,8 @@
 
 import warnings
 
+from kbench.errors import level_of_caller
+
 
 def clipped(name: str, size: int, n_samples: int) -> int:
     """`size`, or `n_samples` with a UserWarning if that is less, as scikit-learn's Nystroem does.
@@ -13,6 +15,6 @@ def clipped(name: str, size: int, n_samples: int) -> int:
     warnings.warn(
         f"{name}={size} is more than n_samples={n_samples}: {n_samples} is used",
         UserWarning,
-        stacklevel=2,
+        stacklevel=level_of_caller(),
     )
     return n_samples

@@ -73,8 +73,10 @@ def test_a_limit_of_no_time_ends_a_fit_of_random_labels_with_a_usable_model(mach
             model.fit(X, y)
         assert model.n_iter_ == 1
     else:
-        with pytest.warns(ConvergenceWarning, match="max_time"):
+        with pytest.warns(ConvergenceWarning, match="max_time") as warned:
             model.fit(X, y)
+        # A warning names the line that called fit.
+        assert {w.filename for w in warned if w.category is ConvergenceWarning} == {__file__}
     assert model.predict(X).shape == y.shape
     if is_classifier(model):
         assert np.isfinite(model.decision_function(X)).all()

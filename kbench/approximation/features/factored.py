@@ -23,6 +23,7 @@ import numpy as np
 import scipy.linalg
 
 from kbench.approximation.operator import KernelApproximation, Machine
+from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 
 # Rows per block of a sum W'W or W'Y. Sums of a block are in the precision of W, sums of blocks in
@@ -163,7 +164,7 @@ class _Core:
                 f"the approximate kernel matrix has eigenvalues down to {values[0]:.3g}, below "
                 f"-alpha = {-alpha:.3g}: negative ones are replaced by zero",
                 RuntimeWarning,
-                stacklevel=6,
+                stacklevel=level_of_caller(),
             )
             values = np.maximum(values, 0.0)
         return values, vectors

@@ -33,6 +33,7 @@ from kbench.approximation.hss.ulv import IndefiniteError, ShiftedFactor, ULVFact
 from kbench.approximation.operator import KernelApproximation, kernel_error, sampled_rows
 from kbench.clustering.cluster_tree import cluster_tree
 from kbench.clustering.neighbours import EXACT_ROWS, nearest_neighbours
+from kbench.errors import level_of_caller
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.presets import HSS, resolve
@@ -264,7 +265,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
                         f"n_trees={self.n_trees} has no effect: the neighbours of {n} rows, up to "
                         f"{EXACT_ROWS}, are searched exactly",
                         UserWarning,
-                        stacklevel=2,
+                        stacklevel=level_of_caller(),
                     )
                 # In the order of the tree, neighbouring points are close in memory.
                 self._near = nearest_neighbours(ordered, k, rng, max_trees=settings["n_trees"])

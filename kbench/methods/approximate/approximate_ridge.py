@@ -28,6 +28,7 @@ from kbench.approximation import (
 )
 from kbench.approximation.features.factored import NormalEquations
 from kbench.chunked import ChunkedRows
+from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.composition import fresh_part
@@ -170,7 +171,7 @@ class _ApproximateRidge(RidgeEstimator):
                     "partial_fit begins a stream and forgets what fit has learned, because fit "
                     "does not keep the sums of its rows",
                     UserWarning,
-                    stacklevel=4,  # the caller of partial_fit
+                    stacklevel=level_of_caller(),
                 )
             part = fresh_part(self.approximation, MEKA(), self.random_state)
             part.fit(X, trace=trace)

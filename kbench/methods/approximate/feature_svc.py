@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
 from kbench.chunked import ChunkedRows
+from kbench.errors import level_of_caller
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import Chunk, OneVsRest
@@ -210,7 +211,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
                 f"{self.violation_:.2g}, above tol={self.tol:g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=level_of_caller(),
             )
 
     def _begin_or_go_on(self, chunk: Chunk) -> np.ndarray:

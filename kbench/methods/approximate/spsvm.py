@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.limits import MAX_TIME, limit
@@ -176,5 +177,5 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
                 f"{stopped} at a gradient of {self.gradient_norm_:.2g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
-                stacklevel=4,  # the caller of fit
+                stacklevel=level_of_caller(),
             )

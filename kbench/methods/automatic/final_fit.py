@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kbench.errors import level_of_caller
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.search import Search
@@ -110,7 +111,7 @@ class FinalFit:
                 f"{reason}; it was stopped at a violation of {model.violation_:.2g}, above "
                 f"tol={model.tol:.2g}",
                 ConvergenceWarning,
-                stacklevel=4,  # the caller of fit
+                stacklevel=level_of_caller(),
             )
         return model, reason
 

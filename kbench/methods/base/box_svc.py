@@ -1,6 +1,5 @@
 """Base of the kernel support vector classifiers: parameters, problems, and reported results."""
 
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.errors import level_of_caller
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import kernel_constraints
 from kbench.kernels.functions.callable import FunctionKernel
@@ -158,18 +158,6 @@ def warn_of_limits(
         ConvergenceWarning,
         stacklevel=level_of_caller(),
     )
-
-
-def level_of_caller() -> int:
-    """The `stacklevel` of a warning that names the line which called `fit`: the first one outside
-    kbench and scikit-learn.
-    """
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("kbench", "sklearn"):
-            break
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 class Start(NamedTuple):

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from kbench.chunked import ChunkedRows
+from kbench.errors import level_of_caller
 from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.parts import Part
@@ -139,6 +140,6 @@ def fitting_number(name: str, value: int, n: int, otherwise: int) -> int:
     warnings.warn(
         f"{name}={value} is more than the {n} training points; it is reduced to {otherwise}",
         UserWarning,
-        stacklevel=5,  # the caller of fit
+        stacklevel=level_of_caller(),
     )
     return otherwise

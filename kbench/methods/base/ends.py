@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from kbench import class_labels
+from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.methods.base.training_kernel import NOT_FINITE
 from kbench.methods.base.weights import checked_weights, class_weights
@@ -95,5 +96,5 @@ def keep_the_better(
         f"{counts.max() / counts.sum():.2f} of the most frequent class, which the model now "
         "predicts: allow more time or more steps, or scale the columns",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=level_of_caller(),
     )

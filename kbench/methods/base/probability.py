@@ -24,6 +24,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
+from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.methods.base.ends import keep_the_better, require_finite
 from kbench.prediction import group_rows
@@ -134,7 +135,7 @@ class Probabilities:
                 "held out; the sigmoids of probability=True are those of the decision values of "
                 "training rows, which are too far from zero",
                 UserWarning,
-                stacklevel=5,  # the caller of fit
+                stacklevel=level_of_caller(),
             )
             return self._calibrated_values(X)
         if n_folds < _FOLDS:
@@ -142,7 +143,7 @@ class Probabilities:
                 f"class {self.classes_[sizes.argmin()]} has {n_folds} rows, which are too few for "
                 f"the {_FOLDS} folds of probability=True; there are {n_folds}",
                 UserWarning,
-                stacklevel=5,  # the caller of fit
+                stacklevel=level_of_caller(),
             )
         machine = clone(self).set_params(probability=False, **parameters)
         pairwise = machine.__sklearn_tags__().input_tags.pairwise
@@ -254,7 +255,7 @@ def fitted_sigmoids(
             f"the decision values of {len(index)} held-out rows do not rise with the class, so "
             "that its probability is the same for all rows; more rows would show how it rises",
             UserWarning,
-            stacklevel=6,  # the caller of fit
+            stacklevel=level_of_caller(),
         )
     if regions is None:
         return common[None]

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.chunked import Block, ChunkedRows
+from kbench.errors import level_of_caller
 from kbench.kernels import Kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
@@ -356,7 +357,7 @@ def warn_unconverged(result: Solved, estimator: Any) -> None:
             f"{result.residual.max():.2g}, above tol={estimator.tol:g}; "
             "the model is no worse than a constant",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=level_of_caller(),
         )
 
 

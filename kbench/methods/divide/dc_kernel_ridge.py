@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import Machine
 from kbench.chunked import ChunkedRows
+from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.penalty import ALPHA_ROWS, chosen_alpha
@@ -156,7 +157,7 @@ class DCRidge(KernelRidgeEstimator):
             warnings.warn(
                 f"n_parts={self.n_parts} is more than the {n} training points; it is reduced to "
                 f"{n_parts}",
-                stacklevel=7,  # the caller of fit
+                stacklevel=level_of_caller(),
             )
         check_memory(-(-n // n_parts), self.dtype, self.memory_mb)
         return np.array_split(check_random_state(self.random_state).permutation(n), n_parts)

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
+from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix
-from kbench.methods.base.box_svc import level_of_caller
 from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
 from kbench.solvers.nu_dual.nu_descent import FLOAT64_POINTS, solve_nu_dual

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FactoredKernel, LowRankKernel, Machine, Nystrom
 from kbench.approximation.landmarks.pivots import randomly_pivoted_cholesky
+from kbench.errors import level_of_caller
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
@@ -446,7 +447,7 @@ def _solution(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
         warnings.warn(
             "the kernel matrix plus alpha is singular; the solution is that of least squares",
             scipy.linalg.LinAlgWarning,
-            stacklevel=7,  # the caller of fit
+            stacklevel=level_of_caller(),
         )
     # Rounding gives the singular values that should be zero up to about n eps of the largest one.
     return scipy.linalg.lstsq(gram, Y, cond=len(gram) * np.finfo(np.float64).eps)[0]

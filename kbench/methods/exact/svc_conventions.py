@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from kbench.methods.base.box_svc import level_of_caller
+from kbench.errors import level_of_caller
 
 # The message of a NotFittedError, with the name that scikit-learn's users search for.
 NOT_FITTED = (

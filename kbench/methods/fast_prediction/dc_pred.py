@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.box_svc import solve_problems
@@ -212,7 +213,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
                 f"linear_tol={self.linear_tol:g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=level_of_caller(),
             )
         self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self

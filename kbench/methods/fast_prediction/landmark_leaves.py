@@ -23,6 +23,7 @@ from kbench.approximation.landmarks.pseudo_landmarks import (
 )
 from kbench.approximation.operator import sampled_rows
 from kbench.clustering import kmeans_tree, weighted_kmeans
+from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
@@ -153,7 +154,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
             if (getattr(self, name) or 0) > n:
                 warnings.warn(
                     f"{name}={getattr(self, name)} is more than the {n} rows; {used} are used",
-                    stacklevel=3,
+                    stacklevel=level_of_caller(),
                 )
 
     def _fit_leaves(

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
@@ -196,7 +197,7 @@ class LDKLClassifier(OneVsRest):
                 f"{max_iter * len(vectors)} steps; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
-                stacklevel=4,  # the caller of fit
+                stacklevel=level_of_caller(),
             )
 
 

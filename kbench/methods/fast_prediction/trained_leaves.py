@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.chunked import ChunkedRows
 from kbench.clustering import weighted_kmeans
 from kbench.clustering.axis_tree import AxisTree, variance_tree
-from kbench.errors import KbenchError
+from kbench.errors import KbenchError, level_of_caller
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
@@ -228,7 +228,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
             f"n_leaves is {n_leaves}, not {asked}, because larger leaves do not fit into "
             f"memory_mb={rows.memory_mb:g}"
         )
-        warnings.warn(note, UserWarning, stacklevel=5)
+        warnings.warn(note, UserWarning, stacklevel=level_of_caller())
         return tree, [note]
 
     def _width(self, d: int) -> int:
@@ -319,7 +319,7 @@ def warn_of_time(estimator: TrainedLeaves, in_time: Iterable[bool]) -> None:
             "leaves were not trained to the end; "
             "the model is no worse than a constant",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=level_of_caller(),
         )
 
 

@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 
 from kbench.approximation import HSSMatrix
 from kbench.class_labels import winners
+from kbench.errors import level_of_caller
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest
@@ -251,7 +252,9 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         compressed.keep(self)
         self.timings_ = dict(trace.timings)
         if not self.converged_:
-            warnings.warn(self._unconverged(solution), ConvergenceWarning, stacklevel=2)
+            warnings.warn(
+                self._unconverged(solution), ConvergenceWarning, stacklevel=level_of_caller()
+            )
         self._calibrate(targets.X, y, sample_weight, trace, deadline, C=self.C_, warm_start=False)
         return self
 
@@ -289,7 +292,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
                 f"{raised}the compressed matrix is too indefinite for beta={wanted:g}; "
                 "preset='fast' or 'accurate', or smaller tolerances, compress it more accurately",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=level_of_caller(),
             )
         return compressed, solution
 

@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation import HSSMatrix
+from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.ends import require_finite
@@ -254,7 +255,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
                 f"the kernel matrix of {n} rows hardly compresses (rank {rank:.0f} between halves "
                 f"of {n // 2} rows), and an exact one takes too much memory; FalkonRegressor or "
                 "ApproximateRidge need less of both",
-                stacklevel=3,
+                stacklevel=level_of_caller(),
             )
             return False
         return faster

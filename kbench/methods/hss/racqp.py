@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.limits import MAX_TIME, limit
@@ -227,7 +228,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
                 f"{self.primal_residual_:.2g}, above tol={self.tol:g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
-                stacklevel=4,  # the caller of fit
+                stacklevel=level_of_caller(),
             )
 
     def _decide(self, X: Any) -> np.ndarray:
