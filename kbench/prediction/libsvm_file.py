@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench.files import output_file
 
-# By the names of scikit-learn's classes and kernels.
+# By the names of scikit-learn's classes.
 _TYPES = {
     "SVC": "c_svc",
     "NuSVC": "nu_svc",
@@ -22,7 +22,8 @@ _TYPES = {
     "SVR": "epsilon_svr",
     "NuSVR": "nu_svr",
 }
-_KERNELS = {
+# Keyword and parameters of each kernel, by scikit-learn's name.
+LIBSVM_KERNELS = {
     "linear": ("linear", ()),
     "poly": ("polynomial", ("degree", "gamma", "coef0")),
     "rbf": ("rbf", ("gamma",)),
@@ -82,9 +83,9 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
             f"has those of scikit-learn's {', '.join(_TYPES)}"
         )
     check_is_fitted(twin)
-    if twin.kernel not in _KERNELS:
+    if twin.kernel not in LIBSVM_KERNELS:
         raise ValueError(
-            f"save_libsvm: kernel is {twin.kernel!r}; LIBSVM has {', '.join(_KERNELS)}"
+            f"save_libsvm: kernel is {twin.kernel!r}; LIBSVM has {', '.join(LIBSVM_KERNELS)}"
         )
     with output_file(Path(path)) as file:
         for line in _header(twin, kind):
@@ -95,7 +96,7 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _header(twin: Any, kind: str) -> Iterator[str]:
-    kernel, parameters = _KERNELS[twin.kernel]
+    kernel, parameters = LIBSVM_KERNELS[twin.kernel]
     yield f"svm_type {kind}"
     yield f"kernel_type {kernel}"
     values = {"degree": twin.degree, "gamma": twin._gamma, "coef0": twin.coef0}

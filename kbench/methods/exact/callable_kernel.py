@@ -20,8 +20,10 @@ from sklearn.utils.validation import (
 )
 
 from kbench.intrinsics.products import matmul
+from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.kernel import Kernel
 from kbench.methods.base.quick_checks import QuickChecks
+from kbench.methods.base.training_kernel import training_kernel
 from kbench.prediction.flops import expansion_flops
 
 # Bytes of kernel values of one call, where not all fit into `cache_size`: the calls are few, and
@@ -160,6 +162,16 @@ class TakesAnyRows(QuickChecks):
         if 8 * n * n <= self.cache_size * 2**20:
             return kernel_values(self.kernel, X, X), True
         return X, False
+
+    def _training_kernel(self, X: Any) -> tuple[Any, Kernel]:
+        """What the solvers take for rows X, and the kernel function of it; sets `_gamma`."""
+        if callable(self.kernel):
+            X, fits = self._training_values(X)
+            kernel: Kernel = Precomputed() if fits else WholeRowsKernel(self.kernel, X)
+        else:
+            kernel = training_kernel(self, X)
+        self._gamma = float(getattr(kernel, "gamma", 0.0))
+        return X, kernel
 
     def _new_values(self, X: Any) -> np.ndarray:
         """Kernel values of new rows with those of `fit`; (u, n)."""

@@ -14,7 +14,6 @@ from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.new_rows import checked_rows
-from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
 from kbench.methods.exact.expansions import (
     interior_note,
@@ -99,13 +98,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         Returns the reasons of the stops other than "tol".
         """
         with trace.phase("prepare"):
-            if callable(self.kernel):
-                X, fits = self._training_values(X)
-                kernel: Kernel = Precomputed() if fits else WholeRowsKernel(self.kernel, X)
-                self._gamma = 0.0
-            else:
-                kernel = training_kernel(self, X)
-                self._gamma = float(getattr(kernel, "gamma", 0.0))
+            X, kernel = self._training_kernel(X)
         with trace.phase("solve"):
             self.kernel_entries_ = 0
             solutions, matrix = self._solve(X, kernel, duals, trace, coupled, start)

@@ -156,14 +156,8 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         raise ValueError(f"{type(self).__name__} needs all rows in memory, not in chunks")
 
     def _data(self, X: Any, index: np.ndarray, C: np.ndarray) -> Data:
-        """The training set with its kernel, and `_gamma`."""
-        if callable(self.kernel):
-            values, fits = self._training_values(X)
-            kernel: Any = Precomputed() if fits else WholeRowsKernel(self.kernel, X)
-            self._gamma = 0.0
-            return Data(values, index, bounded(C), kernel)
-        kernel = self._kernel(X)
-        self._gamma = float(getattr(kernel, "gamma", 0.0))
+        """The training set with its kernel."""
+        X, kernel = self._training_kernel(X)
         return Data(X, index, bounded(C), kernel)
 
     def _set_solution(self, data: Data, solution: Solution, matrix: KernelMatrix | None) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-# Kernels whose formulas are LIBSVM's. Callables are left out: `SVC` hides their rows.
-_KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+from kbench.prediction.libsvm_file import LIBSVM_KERNELS
 
 
 class HasPeer:
@@ -44,7 +43,7 @@ def fitted_peer(
 
     Parameters
     ----------
-    peer : SVC, SVR or OneClassSVM
+    peer : SVC, NuSVC, SVR, NuSVR or OneClassSVM
     model : fitted estimator in its place
         With the attributes of `peer` that are public.
     n_support : (n_classes,) ints
@@ -60,10 +59,11 @@ def fitted_peer(
     """
     check_is_fitted(model)
     name = type(model).__name__
-    if not isinstance(model.kernel, str) or model.kernel not in _KERNELS:
+    # Callables are left out, too: `SVC` hides their rows.
+    if not isinstance(model.kernel, str) or model.kernel not in LIBSVM_KERNELS:
         raise ValueError(
             f"{name}.to_sklearn: kernel is {model.kernel!r}; {peer.__name__} computes "
-            f"{', '.join(_KERNELS)} only"
+            f"{', '.join(LIBSVM_KERNELS)} only"
         )
     own, known = model.get_params(deep=False), inspect.signature(peer).parameters
     # Probabilities are calibrated otherwise, and scikit-learn deprecates the parameter.

@@ -111,8 +111,9 @@ class Sandbox:
         )
         # A new Python looks for modules in the working directory first, and would run a file
         # random.py there.
-        changed = one_thread | {"PYTHONSAFEPATH": "1"} | self._environment
-        changed |= without_script.main_module()
+        changed = (
+            one_thread | {"PYTHONSAFEPATH": "1"} | without_script.main_module() | self._environment
+        )
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
         try:

@@ -114,7 +114,7 @@ def minimise(
         merit = max(point.gap, 1e-3 * off, off_sum)
         if not np.isfinite(merit):
             return best
-        # Quantities that are small enough are replaced by constants, so that they are no progress.
+        # Quantities that are small enough count as constants: a fall of theirs is not progress.
         remaining = products if point.gap > gap else 0.0
         sizes = np.array([remaining, max(off, _RESIDUAL), max(off_sum, _SUM)])
         n_idle = 0 if (sizes < 0.9 * lowest).any() else n_idle + 1

@@ -42,7 +42,7 @@ _NEAR = 1e-4
 # above this number stay unknowns of their own, at most eight more than equations.
 _FREE = 100.0
 # A solve is refined until its residual relative to the right-hand side is at most this, and at most
-# so many times. Set by hand.
+# _MAX_REFINEMENTS times. Set by hand.
 _SOLVED = 1e-12
 _MAX_REFINEMENTS = 3
 

@@ -50,11 +50,11 @@ _STEPS_PER_POINT = 20
 _WORK_OF_A_CALL = 2.0e8
 # Steps aim at this part of the tolerance: the violation in float64 differs by rounding.
 _TARGET = 0.9
-# Residuals are recomputed in float64 at most so often without halving the violation, once the
-# kernel values of the steps are float64, too.
+# Limit on the float64 recomputations of all residuals; each halves the violation or lets the steps
+# take float64 kernel values, after which one that does not halve it is the last. Set by hand.
 _MAX_ROUNDS = 30
-# Where the margin of a classifier is not above half of the violation, the tolerance falls to this
-# part of what is asked for.
+# Where the margin of a classifier is not above half of the violation, the tolerance falls by tens,
+# down to this fraction of `tol`.
 _FINEST = 0.01
 # The steps of that are as many as before, or this number.
 _MIN_MORE_STEPS = 10_000
@@ -202,12 +202,13 @@ class _Ends(NamedTuple):
 
     @property
     def middles(self) -> tuple[float, float]:
-        """The middles of the extremes above and below 0; one of them where there is no other."""
+        """The middle of max e and min e above 0, and that below 0."""
         high_above, low_above, high_below, low_below = self.values
         return _middle(low_above, high_above), _middle(low_below, high_below)
 
 
 def _middle(low: float, high: float) -> float:
+    """Of two extremes, or the one that is finite; 0 if none is."""
     ends = [value for value in (low, high) if math.isfinite(value)]
     return sum(ends) / len(ends) if ends else 0.0
 
@@ -322,7 +323,7 @@ class _Descent:
             W, recent = self._working_set(ends, recent, size)
             whole = len(W) == n
             stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
-            if not self._descend(W, stop, whole=whole):
+            if not self._descend(W, stop, sum(ends.middles) / 2.0, whole=whole):
                 return
 
     def _working_set(
@@ -346,12 +347,10 @@ class _Descent:
         added = np.concatenate(new) if new else recent[:0]
         return np.concatenate([recent, added]), added
 
-    def _descend(self, W: np.ndarray, stop: float, *, whole: bool) -> int:
-        """Take steps on the working set; returns how many."""
+    def _descend(self, W: np.ndarray, stop: float, centre: float, *, whole: bool) -> int:
+        """Take steps on the working set, with residuals about `centre`; returns how many."""
         problem, budget, before = self.problem, self.budget, self.beta[W]
-        e, centre = self.e[W], sum(self.ends().middles) / 2.0
-        K = self._gram(W, whole=whole)
-        e -= centre
+        K, e = self._gram(W, whole=whole), self.e[W] - centre
         resolution = float(np.finfo(np.float32).eps) * float(np.abs(e).max())
         if K.dtype == np.float32 and _ROUNDED * resolution > stop:
             K = K.astype(np.float64)
@@ -433,7 +432,7 @@ class _Descent:
             for side, middle in zip((b > 0.0, b < 0.0), ends.middles, strict=True)
         )
         if self.slack > 0.0 or (self.slack == 0.0 and above < below):
-            # There is no tube, and both sides have the same multiplier.
+            # epsilon is 0, so that the points above and below 0 share one multiplier.
             high_above, low_above, high_below, low_below = ends.values
             middle = _middle(min(low_above, low_below), max(high_above, high_below))
             return (float(self.e[free].mean()) if free.any() else middle), 0.0
