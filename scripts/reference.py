@@ -105,9 +105,12 @@ def chosen(
 
 
 def words_to_run(folder: Path, stage: Mapping[str, Any], command: str) -> list[str]:
-    """The words after `kbench`, with the stage's limits; of two limits the last counts."""
-    limits = [f"limits.wall_s={stage['wall_s']}", f"limits.memory_mb={MEMORY_MB}"]
-    return [*limits, *words_of(command, stage), f"results_dir={folder}"]
+    """The words after `kbench`, with those of the stage's limits that the command does not give."""
+    words = words_of(command, stage)
+    limits = {"limits.wall_s": stage["wall_s"], "limits.memory_mb": MEMORY_MB}
+    given = {word.partition("=")[0] for word in words}
+    missing = [f"{name}={value}" for name, value in limits.items() if name not in given]
+    return [*missing, *words, f"results_dir={folder}"]
 
 
 def costs(folder: Path) -> Costs:
