@@ -7,14 +7,59 @@ NumPy reports as "invalid value encountered in matmul" although every value of t
 load). So products are computed where these flags are ignored. Whether numbers are finite is checked
 elsewhere: rows by the estimators, kernel values by `kbench.kernels.value_range`, models by
 `kbench.methods.base.ends`.
+
+BLAS and LAPACK round differently with another number of threads, and a model must not:
+`one_blas_thread` is for solvers whose results depend on the last bit.
 """
 
+import contextlib
+import functools
+import threading
+from types import TracebackType
 from typing import Any
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 
 def matmul(A: Any, B: Any, out: np.ndarray | None = None) -> Any:
     """Return A @ B of dense or sparse operands, in `out` if given (dense ones only)."""
     with np.errstate(all="ignore"):
         return A @ B if out is None else np.matmul(A, B, out=out)
+
+
+class _OneBlasThread(contextlib.ContextDecorator):
+    """Limits BLAS to one thread in this process while any of its users is inside.
+
+    The limit is the process's, not the thread's: the first to enter sets it, the last to leave
+    takes it back.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._n_users = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._n_users:
+                self._limiter = _libraries().limit(limits=1, user_api="blas")
+            self._n_users += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._n_users -= 1
+            if not self._n_users:
+                self._limiter.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """The loaded libraries; looking for them takes milliseconds."""
+    return ThreadpoolController()

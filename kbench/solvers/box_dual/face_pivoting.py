@@ -20,15 +20,13 @@ factorisation. On kin40k (10,000 rows, C = 10, 2,000 free points) three to six r
 the fit takes 0.6 times as long as with pairs alone (`scripts/bench_small.py --regression`).
 """
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
-from threadpoolctl import ThreadpoolController
 
-from kbench.intrinsics.products import matmul
+from kbench.intrinsics.products import matmul, one_blas_thread
 from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.iterate import free_points
 
@@ -65,15 +63,8 @@ def face_minimum(
     low, high : (m,)
         The ends.
     """
-    # LAPACK rounds differently with another number of threads, and the model must not.
-    with _blas().limit(limits=1, user_api="blas"):
+    with one_blas_thread:
         return _pivot(K, beta, rate, low, high)
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    """The loaded libraries; looking for them takes milliseconds."""
-    return ThreadpoolController()
 
 
 @dataclass(frozen=True)

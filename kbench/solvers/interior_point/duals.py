@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kbench.intrinsics.products import one_blas_thread
 from kbench.solvers.interior_point.active_set import (
     MAX_OFF,
     Optimum,
@@ -61,6 +62,7 @@ class InteriorResult:
     stop_reason: str
 
 
+@one_blas_thread
 def solve_interior(
     K: Matrix,
     z: np.ndarray,
@@ -113,6 +115,7 @@ def solve_interior(
     return found
 
 
+@one_blas_thread
 def solve_signed(
     K: Matrix,
     y: np.ndarray,

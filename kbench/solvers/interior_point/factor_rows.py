@@ -1,24 +1,38 @@
 """The factor V of a kernel matrix V V', as rows in memory or as blocks that are read at each pass.
 
 The interior-point method needs sums over rows and values at rows only, so that a factor may be
-larger than memory: blocks come in a fixed order, and their sums are added in that order.
+larger than memory. Several threads share a pass over the rows: each takes a few parts of them. The
+parts do not depend on the number of threads, and their sums are added in the order of the rows, so
+that one and two threads find the same numbers to the last bit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from kbench.intrinsics.products import matmul
+from kbench.kernels.threads import run_tasks
 from kbench.solvers.interior_point.factors import weighted_gram
+
+# Rows of a block of float64 products: 4,096 rows of 30 columns are 1 MB, which stays in the cache.
+_BLOCK = 4096
+# A pass has a part for each so many rows, at most eight: of a part of 32,768 rows and 20 columns
+# the cheapest sum takes 0.3 ms, starting a thread for it some 0.05
+# (`scripts/bench_threads.py`).
+_ROWS_PER_PART, _MAX_PARTS = 32_768, 8
+
+Block = tuple[slice, np.ndarray]
 
 
 class FactorRows(Protocol):
-    """V : (n, r) float64, by consecutive blocks of rows.
+    """V : (n, r) float64, by consecutive parts of consecutive blocks of rows.
 
     Attributes
     ----------
     shape : (n, r)
+    n_parts : int
     signs : (n,) ints of -1 and 1 by which the rows of `blocks` are to be multiplied; None is 1
     """
 
@@ -26,11 +40,14 @@ class FactorRows(Protocol):
     def shape(self) -> tuple[int, int]: ...
 
     @property
+    def n_parts(self) -> int: ...
+
+    @property
     def signs(self) -> np.ndarray | None: ...
 
-    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """All rows in order, without their signs: a range and its (b, r) rows at a time, which are
-        not to be changed or kept."""
+    def blocks(self, part: int) -> Iterator[Block]:
+        """The rows of a part in order, without their signs: a range and its (b, r) rows at a time,
+        which are not to be changed or kept."""
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Some rows, (len(points), r)."""
@@ -53,9 +70,12 @@ class StoredRows:
     def __init__(self, V: np.ndarray) -> None:
         self.V = V
         self.shape: tuple[int, int] = V.shape
+        self.n_parts = min(max(len(V) // _ROWS_PER_PART, 1), _MAX_PARTS)
 
-    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        yield slice(0, len(self.V)), self.V
+    def blocks(self, part: int) -> Iterator[Block]:
+        n = len(self.V)
+        here = slice(part * n // self.n_parts, (part + 1) * n // self.n_parts)
+        yield here, self.V[here]
 
     def at(self, points: np.ndarray) -> np.ndarray:
         return self.V[points]
@@ -103,28 +123,30 @@ class ReadRows:
         self._read, self.signs, self._d, self._Z = read, signs, d, Z
         self._mean = np.zeros(d) if mean is None else mean
         self.shape = (len(signs), d if Z is None else Z.shape[1])
+        self.n_parts = min(max(len(sizes), 1), _MAX_PARTS)
 
     def mean(self) -> np.ndarray:
         """The mean of the rows X : (d,)."""
-        total = np.zeros(self._d)
-        for _, X in ReadRows(self._sizes, self._read, self.signs, self._d).blocks():
-            total += X.sum(axis=0)
-        return total / self.shape[0]
+        plain = ReadRows(self._sizes, self._read, self.signs, self._d)
+        total = _added(plain, lambda blocks: sum(X.sum(axis=0) for _, X in blocks))
+        mean: np.ndarray = total / self.shape[0]
+        return mean
 
     def centred(self, mean: np.ndarray) -> "ReadRows":
         """The same rows less `mean` : (d,)."""
         return ReadRows(self._sizes, self._read, self.signs, self._d, mean, self._Z)
 
-    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+    def blocks(self, part: int) -> Iterator[Block]:
         # One array for all blocks, and the mean as often as rows: both stay in the cache.
         buffer, mean = np.empty((_BLOCK, self._d)), np.tile(self._mean, (_BLOCK, 1))
-        for number, start in enumerate(self._starts):
-            X = self._read(number)
+        k = len(self._sizes)
+        for number in range(part * k // self.n_parts, (part + 1) * k // self.n_parts):
+            X, start = self._read(number), int(self._starts[number])
             for first in range(0, X.shape[0], _BLOCK):
-                part = X[first : first + _BLOCK]
-                b = part.shape[0]
+                some = X[first : first + _BLOCK]
+                b = some.shape[0]
                 V = buffer[:b]
-                V[:] = part if isinstance(part, np.ndarray) else part.toarray()
+                V[:] = some if isinstance(some, np.ndarray) else some.toarray()
                 V -= mean[:b]
                 V = V if self._Z is None else matmul(V, self._Z)
                 yield slice(start + first, start + first + b), V
@@ -160,40 +182,75 @@ class ReadRows:
         return ReadRows(self._sizes, self._read, self.signs, self._d, self._mean, Z)
 
 
-# Rows of a block of float64 products: 4,096 rows of 30 columns are 1 MB, which stays in the cache.
-_BLOCK = 4096
+def _of_parts(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> list[Any]:
+    """`function` of the blocks of each part."""
+    results: list[Any] = [None] * rows.n_parts
+
+    def of_part(part: int) -> None:
+        results[part] = function(rows.blocks(part))
+
+    run_tasks([partial(of_part, part) for part in range(rows.n_parts)])
+    return results
+
+
+def _added(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> Any:
+    """The sum of `function` over all parts, in their order."""
+    first, *others = _of_parts(rows, function)
+    for other in others:
+        first += other
+    return first
 
 
 def sums(rows: FactorRows, v: np.ndarray) -> np.ndarray:
     """V'v : (r,) of v : (n,)."""
-    total, signs = np.zeros(rows.shape[1]), rows.signs
-    for part, V in rows.blocks():
-        total += matmul(V.T, v[part] if signs is None else v[part] * signs[part])
+    signs = rows.signs
+
+    def of_blocks(blocks: Iterable[Block]) -> np.ndarray:
+        total = np.zeros(rows.shape[1])
+        for part, V in blocks:
+            total += matmul(V.T, v[part] if signs is None else v[part] * signs[part])
+        return total
+
+    total: np.ndarray = _added(rows, of_blocks)
     return total
 
 
 def values(rows: FactorRows, w: np.ndarray) -> np.ndarray:
     """V w : (n,) of w : (r,)."""
-    out = np.empty(rows.shape[0])
-    for part, V in rows.blocks():
-        matmul(V, w, out=out[part])
-        if rows.signs is not None:
-            out[part] *= rows.signs[part]
+    out, signs = np.empty(rows.shape[0]), rows.signs
+
+    def of_blocks(blocks: Iterable[Block]) -> None:
+        for part, V in blocks:
+            matmul(V, w, out=out[part])
+            if signs is not None:
+                out[part] *= signs[part]
+
+    _of_parts(rows, of_blocks)
     return out
 
 
 def gram(rows: FactorRows, T: np.ndarray | None) -> np.ndarray:
     """V'TV : (r, r) of T : (n,) >= 0, or V'V."""
-    total = np.zeros((rows.shape[1], rows.shape[1]))
-    for part, V in rows.blocks():
-        total += weighted_gram(V, None if T is None else T[part])
+
+    def of_blocks(blocks: Iterable[Block]) -> np.ndarray:
+        total = np.zeros((rows.shape[1], rows.shape[1]))
+        for part, V in blocks:
+            total += weighted_gram(V, None if T is None else T[part])
+        return total
+
+    total: np.ndarray = _added(rows, of_blocks)
     return total
 
 
 def squares(rows: FactorRows) -> tuple[np.ndarray, np.ndarray]:
     """Squared norms of the rows (n,) and of the columns (r,)."""
-    of_rows, of_columns = np.empty(rows.shape[0]), np.zeros(rows.shape[1])
-    for part, V in rows.blocks():
-        of_rows[part] = np.einsum("ij,ij->i", V, V)
-        of_columns += np.einsum("ij,ij->j", V, V)
-    return of_rows, of_columns
+    of_rows = np.empty(rows.shape[0])
+
+    def of_blocks(blocks: Iterable[Block]) -> np.ndarray:
+        of_columns = np.zeros(rows.shape[1])
+        for part, V in blocks:
+            of_rows[part] = np.einsum("ij,ij->i", V, V)
+            of_columns += np.einsum("ij,ij->j", V, V)
+        return of_columns
+
+    return of_rows, _added(rows, of_blocks)

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import eigh, svd
 
-from kbench.intrinsics.products import matmul
+from kbench.intrinsics.products import matmul, one_blas_thread
 from kbench.solvers.interior_point.factor_rows import (
     FactorRows,
     StoredRows,
@@ -187,6 +187,7 @@ class LowRank:
     beside dw and db, in a symmetric indefinite system that has T^-1 on its diagonal.
     """
 
+    @one_blas_thread
     def __init__(self, V: np.ndarray | FactorRows, *, centred: bool = False) -> None:
         rows: FactorRows = StoredRows(np.asarray(V, np.float64)) if isinstance(V, np.ndarray) else V
         n, r = rows.shape

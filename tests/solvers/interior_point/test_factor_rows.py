@@ -1,5 +1,6 @@
-"""Factors in memory and read by blocks: the same sums, values and rows."""
+"""Factors in memory and read by blocks: the same sums, values and rows, for any threads."""
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,7 +15,7 @@ from kbench.solvers.interior_point.factor_rows import (
     sums,
     values,
 )
-from kbench.solvers.interior_point.problem import LowRank
+from kbench.solvers.interior_point.problem import Gram, LowRank
 
 SIZES = np.array([5, 0, 17, 1, 40])
 
@@ -60,6 +61,44 @@ def test_blocks_have_the_sums_of_the_array(monkeypatch, block, sparse):
     assert np.allclose(
         values(stored.columns(np.zeros(4), kept), w), values(read.columns(np.zeros(4), kept), w)
     )
+
+
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS == 1, reason="numba may use one thread here")
+@pytest.mark.parametrize("form", ["stored", "read", "gram"])
+def test_two_threads_share_a_pass_and_find_the_same_bits(monkeypatch, form):
+    monkeypatch.setattr(factor_rows, "_ROWS_PER_PART", 100)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 5))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=len(X)) > 0.0, 1, -1).astype(np.int8)
+    of_parts, before = factor_rows._of_parts, numba.get_num_threads()
+    passes, allowed, found = [], [], []
+
+    def watched(rows, function):
+        passes.append(rows.n_parts)
+        allowed.append(numba.get_num_threads())
+        return of_parts(rows, function)
+
+    monkeypatch.setattr(factor_rows, "_of_parts", watched)
+    for n_threads in (1, 2):
+        numba.set_num_threads(n_threads)
+        if form == "read":
+            pieces = np.split(X, 7)
+            rows = ReadRows(np.full(7, 100), lambda number: pieces[number], y, 5)  # noqa: B023
+            result = solve_signed(LowRank(rows), y, np.full(700, 3.0), coupled=True, tol=1e-8)
+        else:
+            K = LowRank(X) if form == "stored" else Gram(X @ X.T)
+            z = y.astype(np.float64)
+            lower, upper = np.minimum(0.0, 3.0 * z), np.maximum(0.0, 3.0 * z)
+            result = solve_interior(K, z, lower, upper, coupled=True, tol=1e-8)
+        assert result.stop_reason == "tol"
+        found.append((result.coef, result.intercept, result.objective))
+    numba.set_num_threads(before)
+    if form != "gram":
+        assert set(passes) == {7}
+        assert allowed == sorted(allowed)
+        assert set(allowed) == {1, 2}
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(two, one)
 
 
 @pytest.mark.parametrize("coupled", [True, False])
