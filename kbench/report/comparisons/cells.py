@@ -135,7 +135,7 @@ def _mark_best(quantity: Quantity, lines: list[Line], cells: list[Cell]) -> list
     """Mark the best mean and all means that are printed alike; a single mean gets no mark."""
     means = [mean_sd(line, quantity) for line in lines]
     values = {i: mean[0] for i, mean in enumerate(means) if mean is not None}
-    if len(values) < 2:
+    if len(values) < 2 or not quantity.direction:
         return cells
     pick = max if quantity.direction == "max" else min
     best = cells[pick(values, key=values.__getitem__)].mean

@@ -10,6 +10,8 @@ from kbench.errors import ConfigError
 from kbench.run.results.added_scores import added_score
 from kbench.run.results.metrics import METRICS
 
+_ARROWS = {"max": "↑", "min": "↓", "": ""}
+
 
 @dataclass(frozen=True)
 class Quantity:
@@ -21,8 +23,8 @@ class Quantity:
         The row's column.
     title : str
         Name and unit, as printed in the header.
-    direction : {"max", "min"}
-        Which of two values is better.
+    direction : {"max", "min", ""}
+        Which of two values is better; "" for neither.
     factor : float
         Multiplies the row's unit to get the header's unit.
     digits : int
@@ -36,7 +38,7 @@ class Quantity:
 
     column: str
     title: str
-    direction: Literal["max", "min"] = "min"
+    direction: Literal["max", "min", ""] = "min"
     factor: float = 1.0
     digits: int = 3
     decimals: int | None = None
@@ -44,7 +46,7 @@ class Quantity:
 
     @property
     def header(self) -> str:
-        return f"{self.title} {'↑' if self.direction == 'max' else '↓'}"
+        return f"{self.title} {_ARROWS[self.direction]}".rstrip()
 
     @property
     def sign(self) -> int:
@@ -73,6 +75,8 @@ SCORES = (
     Quantity("rmse", "RMSE", digits=4, ratio=True),
     Quantity("mae", "MAE", digits=4, ratio=True),
     Quantity("r2", "R²", "max", decimals=4),
+    Quantity("pinball", "pinball loss", digits=4, ratio=True),
+    Quantity("coverage", "coverage %", "", factor=100.0, decimals=2),
 )
 
 # Costs in order of importance: a narrow terminal drops the last columns first.
@@ -113,7 +117,8 @@ def quantity(column: str, what: str = "columns", added: Collection[str] = ()) ->
     Raises
     ------
     ConfigError
-        No quantity has the name; `what` is the option that names it.
+        No quantity has the name, or methods cannot be ranked by it, which every option but
+        `columns` does; `what` is the option that names it.
     """
     if column in added and column not in QUANTITIES:
         return Quantity(column, column, added_score(column).direction, digits=4)
@@ -124,7 +129,13 @@ def quantity(column: str, what: str = "columns", added: Collection[str] = ()) ->
             f"{what} names {column!r}{nearest(column, known)}, should be of "
             f"{', '.join(known)}{more}"
         )
-    return QUANTITIES[column]
+    found = QUANTITIES[column]
+    if not found.direction and what != "columns":
+        raise ConfigError(
+            f"{what}={column}: neither more nor less of it is better; "
+            f"metrics=[{column}_error] adds its distance from the quantile"
+        )
+    return found
 
 
 def leading(task: str | None) -> Quantity:

@@ -10,6 +10,7 @@ from kbench.data import Preparation
 from kbench.errors import ConfigError, KbenchError
 from kbench.files import output_file
 from kbench.run.results import metrics
+from kbench.run.results.added_scores import Predicted, of_quantile
 
 Columns = dict[str, np.ndarray]  # prediction, and the scores by their names; (b,) each
 
@@ -82,8 +83,10 @@ def _metrics(
     y = preparation.target.encode(labels)
     predicted = columns.pop("prediction")
     in_unit = preparation.target.scored
-    score = metrics.score(preparation.target.task, in_unit(y), in_unit(predicted))
-    values: dict[str, float | None] = dict(score)
+    task = preparation.target.task
+    said = Predicted(task, estimator, None, in_unit(y), in_unit(predicted))
+    values: dict[str, float | None] = {**metrics.score(task, said.y, said.labels)}
+    values |= of_quantile(said)
     if columns:
         scores = np.column_stack(list(columns.values()))
         scores = scores[:, 0] if scores.shape[1] == 1 else scores

@@ -264,19 +264,18 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     live.phase("score")
     fit_wall_s = max(0.0, fit.wall_s - trace.paused_wall_s)
     learning.close(fit_wall_s, predicted)
-    added, no_scores = added_scores.measured(
-        task.metrics,
-        added_scores.Predicted(
-            kind, estimator, data.X_test, in_unit(data.y_test), in_unit(predicted)
-        ),
+    said = added_scores.Predicted(
+        kind, estimator, data.X_test, in_unit(data.y_test), in_unit(predicted)
     )
+    added, no_scores = added_scores.measured(task.metrics, said)
     row = {
         "n_train": int(data.X_train.shape[0]),
         "n_test": int(data.X_test.shape[0]),
         "n_features": int(data.X_train.shape[1]),
         "n_classes": data.n_classes,
         "density": fitted_columns.density(data.X_train),
-        **metrics.score(kind, in_unit(data.y_test), in_unit(predicted)),
+        **metrics.score(kind, said.y, said.labels),
+        **added_scores.of_quantile(said),
         **fitted_columns.ranked(estimator, data),
         **fitted_columns.target_errors(kind, estimator, data),
         "scores": added or None,

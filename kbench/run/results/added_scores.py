@@ -1,4 +1,5 @@
-"""Scores that `metrics=[NAME, ...]` adds to the rows of a command, beside those of `metrics.py`.
+"""Scores that `metrics=[NAME, ...]` adds to the rows of a command, beside those of `metrics.py`,
+and those of quantiles, which the rows of every estimator of a quantile have.
 
 A name is one of `NAMED`, `top_K_accuracy` or `pinball_loss_Q`, a scorer of scikit-learn (also those
 whose values are negated), or `package.module:function` of (y_true, y_pred), which is imported in
@@ -11,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +21,6 @@ from kbench.config import nearest
 from kbench.errors import ConfigError, with_type
 from kbench.run.results.metrics import (
     METRICS,
-    RANKINGS,
     RELIABILITY,
     RELIABILITY_ROWS,
     Array,
@@ -28,8 +29,6 @@ from kbench.run.results.metrics import (
 )
 from kbench.run.results.user_functions import load_function
 
-# Scores that every row of their task has.
-COLUMNS = {spec.name: spec for spec in (*RANKINGS, *(s for task in METRICS.values() for s in task))}
 _MESSAGE_CHARS = 200
 
 
@@ -75,16 +74,33 @@ class Predicted:
 
     @property
     def quantile(self) -> float:
-        """The quantile that the estimator predicts."""
-        params = self.estimator.get_params()  # of a pipeline, those of its steps too
-        named = [params[name] for name in params if name.rpartition("__")[2] == "quantile"]
-        quantile = named[0] if named else None
-        if not isinstance(quantile, (int, float)):
+        """The quantile that the estimator says it predicts; an AbsentError without one."""
+        quantile = _declared_quantile(self.estimator)
+        if isinstance(quantile, bool) or not isinstance(quantile, Real):
             raise AbsentError(
                 f"{type(self.estimator).__name__} predicts no single quantile; pinball_loss_0.9 "
                 "scores any method as one of the 0.9-quantile"
             )
         return float(quantile)
+
+
+def _declared_quantile(estimator: Any) -> Any:
+    """The quantile that an estimator's parameters name, or one of its steps' or inner estimators'.
+
+    By scikit-learn's conventions: it is the parameter `quantile`, or else `alpha`, and where there
+    is a parameter `loss`, `strategy` or `objective` beside it, that has to be "quantile".
+    """
+    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    for name in params:
+        before = name.removesuffix(name.rpartition("__")[2])
+        kinds = [params.get(before + kind) for kind in ("loss", "strategy", "objective")]
+        chosen = "quantile" in kinds
+        wanted = ("quantile", "alpha") if chosen else ("quantile",)
+        if chosen or not any(isinstance(kind, str) for kind in kinds):
+            for parameter in wanted:
+                if params.get(before + parameter) is not None:
+                    return params[before + parameter]
+    return None
 
 
 def _log_loss(p: Predicted) -> float:
@@ -124,8 +140,13 @@ def _pinball_loss(p: Predicted, quantile: float | None = None) -> float:
     )
 
 
+def _coverage(p: Predicted) -> float:
+    """Fraction of the targets that are at most the prediction."""
+    return float(np.mean(p.y <= p.labels))
+
+
 def _coverage_error(p: Predicted) -> float:
-    return abs(float(np.mean(p.y <= p.labels)) - p.quantile)
+    return abs(_coverage(p) - p.quantile)
 
 
 def _top_accuracy(p: Predicted, k: int) -> float:
@@ -138,13 +159,14 @@ def _top_accuracy(p: Predicted, k: int) -> float:
 
 @dataclass(frozen=True)
 class AddedScore:
-    """A score by its name in `metrics=[...]`.
+    """A score by its name in `metrics=[...]`, or that of a column.
 
+    direction : "" where no value is better than another.
     of_classes : whether it is for classifiers alone, or for regressors alone; None is for both.
     """
 
     name: str
-    direction: Literal["max", "min"]
+    direction: Literal["max", "min", ""]
     of_classes: bool | None
     function: Callable[[Predicted], float]
 
@@ -156,10 +178,23 @@ NAMED = {
         AddedScore("brier_score", "min", True, _brier_score),
         AddedScore("calibration_error", "min", True, _calibration_error),
         AddedScore("mape", "min", False, _mape),
-        AddedScore("pinball_loss", "min", False, _pinball_loss),
         AddedScore("coverage_error", "min", False, _coverage_error),
     )
 }
+
+# Columns of the rows whose estimator predicts a quantile, at that quantile.
+QUANTILE = (
+    AddedScore("pinball", "min", False, _pinball_loss),
+    AddedScore("coverage", "", False, _coverage),
+)
+
+# Scores that every row of their task has, or of their kind of estimator.
+COLUMNS = frozenset(
+    (
+        *(spec.name for task in METRICS.values() for spec in task),
+        *(score.name for score in QUANTILE),
+    )
+)
 
 
 def added_score(name: str) -> AddedScore:
@@ -212,6 +247,17 @@ def check(names: Iterable[str]) -> str | None:
         except ConfigError as error:
             return str(error)
     return None
+
+
+def of_quantile(p: Predicted) -> dict[str, float]:
+    """The columns `QUANTILE`; none of an estimator that predicts no quantile."""
+    if p.task != "regression":
+        return {}
+    try:
+        p.quantile  # noqa: B018
+    except AbsentError:
+        return {}
+    return {score.name: score.function(p) for score in QUANTILE}
 
 
 def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None], list[str]]:

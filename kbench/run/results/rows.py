@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Version of the columns; raised when a column is added or changes its meaning.
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 # Begins the message of a run that is ok but whose model could not be stored.
 NOT_KEPT = "the model was not kept"
@@ -74,6 +74,8 @@ _COLUMNS: dict[str, str] = {
     "rmse": "double",
     "mae": "double",
     "r2": "double",
+    "pinball": "double",
+    "coverage": "double",
     "scores": "map<string, double>",
     "kernel_error": "double",
     "objective": "double",

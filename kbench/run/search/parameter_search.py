@@ -27,7 +27,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from kbench.run.planning.plan import Plan, Run, make_plan
 from kbench.run.planning.request import Pair, pairs, read_request
 from kbench.run.planning.source import source_sha256
 from kbench.run.planning.tuned_files import NONE, set_of
-from kbench.run.results.added_scores import COLUMNS, AddedScore, added_score
+from kbench.run.results.added_scores import COLUMNS, QUANTILE, AddedScore, added_score
 from kbench.run.results.metrics import METRICS, RANKINGS, MetricSpec
 from kbench.run.search.halving import Candidate, Search, ranked
 from kbench.run.search.intervals import Proposals, Space, proposals
@@ -186,6 +186,11 @@ def tune(
     form = [*pair.overrides, *(w for w in overrides if w.lstrip("+").startswith("dataset."))]
     bare = composer.compose([f"method={pair.method}", f"dataset={pair.dataset}", *form, NONE])
     candidates = [Candidate(place, run.params) for place, run in enumerate(plan.runs)]
+    if metric in QUANTILE and len({canonical(c.params.get("quantile")) for c in candidates}) > 1:
+        raise ConfigError(
+            f"tune.metric is {metric.name!r} and method.quantile has several values, should have "
+            "one: losses of different quantiles are not comparable"
+        )
     result = SearchResult(
         pair.method,
         first.dataset,
@@ -196,7 +201,8 @@ def tune(
         plan.dropped,
     )
     if space is not None:
-        propose = proposals(space, first.seed, metric.direction)
+        better: Literal["max", "min"] = "max" if metric.direction == "max" else "min"
+        propose = proposals(space, first.seed, better)
         return _over_intervals(
             composer, space, propose, plan, search, result, sandbox, show_line, expired
         )
@@ -383,8 +389,9 @@ def _varied(method: str, candidates: Sequence[Candidate], bare: Mapping[str, Any
 def _metric(task: str, name: str | None) -> MetricSpec | AddedScore:
     if name is None:
         return METRICS[task][0]
-    rankings = RANKINGS if task != "regression" else ()
-    known = {metric.name: metric for metric in (*METRICS[task], *rankings)}
+    more = QUANTILE if task == "regression" else RANKINGS
+    ranking = [metric for metric in (*METRICS[task], *more) if metric.direction]
+    known: dict[str, MetricSpec | AddedScore] = {metric.name: metric for metric in ranking}
     if name in known:
         return known[name]
     if name in COLUMNS:

@@ -2,8 +2,10 @@
 the way from the command to row, report and tuned file."""
 
 import csv
+import inspect
 import io
 import json
+from dataclasses import replace
 
 import harness
 import numpy as np
@@ -21,16 +23,27 @@ from sklearn.metrics import (
     mean_pinball_loss,
     top_k_accuracy_score,
 )
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from sklearn.utils import all_estimators
 
+from kbench import methods
 from kbench.errors import ConfigError
+from kbench.methods import KernelQuantileRegressor
 from kbench.run.planning.command import canonical
-from kbench.run.results.added_scores import NAMED, Predicted, added_score, check, measured
-from kbench.run.results.metrics import METRICS, RANKINGS
+from kbench.run.results.added_scores import (
+    COLUMNS,
+    NAMED,
+    Predicted,
+    added_score,
+    check,
+    measured,
+    of_quantile,
+)
 
-COLUMNS = {spec.name for spec in (*RANKINGS, *(one for task in METRICS.values() for one in task))}
 CLUSTERS = {name for name in get_scorer_names() if "cluster" in str(get_scorer(name)._score_func)}
-SCORERS = sorted({*get_scorer_names()} - COLUMNS - CLUSTERS)
+SCORERS = sorted({*get_scorer_names()} - {*COLUMNS} - CLUSTERS)
 
 
 def predicted(model, load):
@@ -110,10 +123,89 @@ def naive_calibration_error(y, P, classes):
 def test_a_regressor_of_a_quantile_is_scored_at_its_quantile():
     model = HistGradientBoostingRegressor(loss="quantile", quantile=0.8, max_iter=20)
     p, _, y = predicted(model, load_diabetes)
-    values, reasons = measured(["pinball_loss", "coverage_error"], p)
-    assert values["pinball_loss"] == mean_pinball_loss(y, p.labels, alpha=0.8)
-    assert values["coverage_error"] == abs(np.mean(y <= p.labels) - 0.8)
+    found = of_quantile(p)
+    assert found == {
+        "pinball": mean_pinball_loss(y, p.labels, alpha=0.8),
+        "coverage": np.mean(y <= p.labels),
+    }
+    values, reasons = measured(["pinball", "coverage_error"], p)
+    assert values == {"coverage_error": abs(found["coverage"] - 0.8)}
     assert not reasons
+
+
+def quantile_regressors():
+    """Every regressor of scikit-learn and of kbench that may predict a quantile, at 0.8 of it."""
+    ours = [(name, getattr(methods, name)) for name in methods.__all__]
+    for _, cls in [*all_estimators("regressor"), *ours]:
+        params = inspect.signature(cls).parameters if inspect.isclass(cls) else {}
+        kinds = [name for name in ("loss", "strategy") if name in params]
+        losses = getattr(cls, "_parameter_constraints", {}).get(kinds[0], []) if kinds else []
+        chosen = any("quantile" in getattr(loss, "options", ()) for loss in losses)
+        if "quantile" in params or chosen:
+            yield (
+                cls,
+                {"quantile" if "quantile" in params else "alpha": 0.8}
+                | ({kinds[0]: "quantile"} if chosen else {}),
+            )
+
+
+@pytest.mark.parametrize(("cls", "params"), list(quantile_regressors()))
+def test_the_quantile_is_what_an_estimator_says(cls, params):
+    y = np.arange(10.0)
+    p = Predicted("regression", cls(**params), None, y, np.full(10, 6.5))
+    expected = {"pinball": pytest.approx(mean_pinball_loss(y, p.labels, alpha=0.8))}
+    assert of_quantile(p) == expected | {"coverage": 0.7}
+    inside = replace(p, estimator=make_pipeline(StandardScaler(), cls(**params)))
+    assert of_quantile(inside) == of_quantile(p)
+    if len(params) == 2:  # the loss chooses whether the quantile counts
+        unused = {name: value for name, value in params.items() if value == 0.8}
+        assert of_quantile(replace(p, estimator=cls(**unused))) == {}
+
+
+def test_there_are_quantile_regressors_of_each_convention():
+    found = {cls.__name__ for cls, _ in quantile_regressors()}
+    assert found >= {
+        "KernelQuantileRegressor",
+        "QuantileRegressor",
+        "HistGradientBoostingRegressor",
+        "GradientBoostingRegressor",
+        "DummyRegressor",
+    }
+
+
+@pytest.mark.parametrize("model", [Ridge(alpha=0.5), KernelQuantileRegressor(quantile=[0.1, 0.9])])
+def test_a_regressor_without_a_single_quantile_has_no_such_columns(model):
+    p = Predicted("regression", model, None, np.zeros(3), np.zeros(3))
+    assert of_quantile(p) == {}
+    assert measured(["coverage_error"], p)[1][0].endswith(
+        "predicts no single quantile; pinball_loss_0.9 scores any method as one of the 0.9-quantile"
+    )
+
+
+def test_the_way_of_a_quantile_from_the_command_to_the_report(here):
+    words = ["method=kernel_quantile,ridge", "dataset=diabetes", "method.quantile=0.9"]
+    kbench(here, "-m", *words, "keep_model=true")
+    rows = pd.read_parquet(here / "results").set_index("method")
+    assert rows.loc["ridge", ["pinball", "coverage"]].isna().all()
+    found = rows.loc["kernel_quantile"]
+    assert 0.8 < found["coverage"] <= 1.0
+    assert found["pinball"] < rows.loc["kernel_quantile", "mae"] / 2
+    out, _ = kbench(here, "report", "metric=pinball", "columns=coverage,rmse")
+    head = next(line for line in out.splitlines() if "pinball loss ↓" in line)
+    assert "coverage %" in head
+    assert "coverage % ↓" not in head
+    _, err = kbench(here, "report", "metric=coverage", check=2)
+    assert "metric=coverage: neither more nor less of it is better" in err
+    out, _ = kbench(here, "predict", f"model={found['key'][:8]}", "out=p.csv", "dataset=diabetes")
+    assert f"{'pinball':18} {found['pinball']:.6g}\n" in out
+    words = ["tune", "method=kernel_quantile", "dataset=diabetes", "method.C=0.1,100", "tune.cv=2"]
+    out, _ = kbench(here, *words, "method.quantile=0.9", "tune.metric=pinball")
+    shown = [line.split() for line in out.splitlines()[1:3]]
+    assert float(shown[0][0]) < float(shown[1][0])
+    _, err = kbench(here, *words, "method.quantile=0.1,0.9", "tune.metric=pinball", check=2)
+    assert "method.quantile has several values, should have one" in err
+    _, err = kbench(here, *words, "tune.metric=coverage", check=2)
+    assert "should be one of rmse, mae, r2, pinball for regression" in err
 
 
 def test_what_cannot_be_had_is_none_and_has_one_reason(fits):

@@ -21,6 +21,7 @@ ADDED = {
     6: ("prediction_cost_loop",),
     7: ("tag",),
     8: ("scores",),
+    9: ("pinball", "coverage"),
 }
 HERE, THERE = "0a1b2c3d", "ffffffff"
 MACHINES = {HERE: "A processor", THERE: "B processor"}
