@@ -22,7 +22,12 @@ from kbench.errors import ConfigError, KbenchError, with_type
 from kbench.settings import Limits
 
 # A data set of scikit-learn's for each kind of problem: its config gives the methods' parameters.
-_DATASETS = {"binary": "breast_cancer", "multiclass": "digits", "regression": "diabetes"}
+_DATASETS = {
+    "binary": "breast_cancer",
+    "multiclass": "digits",
+    "regression": "diabetes",
+    "outlier": "breast_cancer",
+}
 # Seconds between two updates of the line that shows what is being compiled.
 _TICK_S = 1.0
 # Rows of a fit: enough for a few clusters and leaves, few enough for a fit of milliseconds. The

@@ -123,8 +123,9 @@ def test_keys_and_defaults_are_those_of_the_classes(name):
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_method_has_an_entry_point_of_its_name_and_a_class_for_each_task(name):
-    from sklearn.base import is_classifier, is_regressor
+    from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 
+    kinds = {"regression": is_regressor, "outlier": is_outlier_detector}
     config = FILES[name]
     tasks = config["meta"]["tasks"]
     found = targets(config)
@@ -133,7 +134,7 @@ def test_a_method_has_an_entry_point_of_its_name_and_a_class_for_each_task(name)
     assert name == (named["regression"] if isinstance(named, dict) else named)
     for task in tasks:
         estimator = registry.build(found.get(task, found.get("")), {}, 0)
-        assert is_regressor(estimator) if task == "regression" else is_classifier(estimator)
+        assert kinds.get(task, is_classifier)(estimator)
     assert config["meta"].get("presets") in {None, *TABLES}
     for optional in config["meta"].get("optional", []):
         # The data set may give a value in place of null.

@@ -238,6 +238,25 @@ def _check_together(config: Mapping[str, Any]) -> None:
     if split.get("stratified") and task == "regression":
         raise ConfigError("dataset.split.stratified is for classes, dataset.task is regression")
     named = [bool(target.get(name)) for name in ("positive", "negative")]
+    if task == "outlier":
+        if any(named):
+            raise ConfigError(
+                "dataset.target.positive and negative are for binary tasks, dataset.task is "
+                "outlier: null, and dataset.target.outlier names the outliers"
+            )
+        if not target.get("outlier"):
+            raise ConfigError(
+                "dataset.target.outlier has no value, should be a list of the labels of outliers"
+            )
+        if target.get("train") == "normal" and kind == "generator":
+            raise ConfigError(
+                "dataset.target.train is normal, but the rows of a generator train as they are: all"
+            )
+    for name in ("outlier", "train"):
+        if task != "outlier" and target.get(name):
+            raise ConfigError(
+                f"dataset.target.{name} is for dataset.task=outlier, dataset.task is {task}"
+            )
     if task == "multiclass" and any(named):
         raise ConfigError(
             f"dataset.target.positive and negative are for binary tasks, dataset.task is {task}"

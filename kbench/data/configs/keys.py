@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from kbench.data.formats import DELIMITERS, FORMATS
 from kbench.data.sources.folders import BUNDLED_FILES, is_file_name, is_mirror, name_in_url
 
-TASKS = ("binary", "multiclass", "regression")
+TASKS = ("binary", "multiclass", "regression", "outlier")
 SCALES = ("none", "unit", "symmetric", "standard", "unit_global")
 GENERATORS = ("covtype_like", "noisy_function")
 USES = ("svm", "dcsvm", "krr", "approx", "hss", "dcpred", "dcpred_trained", "dsgd")
@@ -249,6 +249,14 @@ KEYS: dict[str, Key] = {
     "target.negative": Key(
         _labels,
         "binary: labels of class -1, rows with others are left out; else all that are not positive",
+    ),
+    "target.outlier": Key(
+        _labels, "outlier: labels of the outliers, class -1; all others are normal, class +1"
+    ),
+    "target.train": Key(
+        _one_of("all", "normal"),
+        "outlier: rows to train on, whose labels the method does not see: all, if null too |"
+        " normal: outliers are left out of the training rows",
     ),
     "target.scale": Key(
         _one_of("fit", "none", "max", "unit", "standard"),

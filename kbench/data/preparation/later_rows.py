@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.configs.dataset import check_config
+from kbench.data.configs.dataset import check_config, with_variant
 from kbench.data.configs.own_file import complete, format_by_suffix
 from kbench.data.formats import FORMATS, MISSING_REMEDY
 from kbench.data.preparation import obtain as sources
@@ -54,7 +54,8 @@ def read_rows(
     ConfigError, DataError
         As in `kbench.data.prepare`; or a column or category that the training file lacks.
     """
-    task = preparation.target.task
+    target, config = preparation.target, with_variant(config)
+    task = target.task
     merged = {**config, "task": task if config.get("task") is None else config["task"]}
     source = dict(config["source"])
     single = source["kind"] == "file"
@@ -80,6 +81,10 @@ def read_rows(
     if name == "libsvm" and single:
         filled = preparation.imputation
         merged["n_features"] = preparation.n_features if filled is None else filled.fill.size
+    if merged["task"] == task == "outlier" and not (merged.get("target") or {}).get("outlier"):
+        outlier = [label for label in target.labels if label not in target.positive]
+        named = outlier if target.texts is None else [target.texts[int(k)] for k in outlier]
+        merged["target"] = {**(merged.get("target") or {}), "outlier": named}
     if merged["task"] != task:
         raise ConfigError(f"dataset.task is {merged['task']}, the model's is {task}")
     if merged.get("holdout"):

@@ -114,6 +114,10 @@ def load(
         wanted = wanted_rows(part.y, rule)
         kept.append(part if wanted is None else part.take(wanted))
     train, test, said = _divided(config, kept)
+    if rule.get("train") == "normal":
+        normal = np.flatnonzero(~np.isin(train.y, rule["outlier"]))
+        said.append(f"{train.n - normal.size} outliers are left out of the training rows")
+        train = train.take(normal)
     if config["source"]["kind"] == "file" and test.n < _FEW_ROWS:
         said.append(
             f"scores are of {test.n} test row{'s' * (test.n > 1)} alone, which says little; "

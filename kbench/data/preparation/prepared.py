@@ -38,7 +38,8 @@ class Dataset:
     X_train, X_test : ndarray of float32 or csr_matrix of float32, shape (n, d)
         C-ordered, read-only, backed by memory maps.
     y_train, y_test : ndarray, shape (n,)
-        binary: int32 in {-1, +1}; multiclass: int32; regression: float64.
+        binary: int32 in {-1, +1}; outlier: likewise, -1 for outliers; multiclass: int32;
+        regression: float64.
     n_classes : int or None
         None for regression.
     sha256 : str

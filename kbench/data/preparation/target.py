@@ -32,7 +32,7 @@ def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None)
     ConfigError
         The rule names a label that the files do not have, or no label although it has to.
     """
-    named = {name: rule[name] for name in ("positive", "negative") if rule.get(name)}
+    named = {name: rule[name] for name in ("positive", "negative", "outlier") if rule.get(name)}
     texts = [v for values in named.values() for v in values if isinstance(v, str)]
     if labels is None:
         if texts:
@@ -53,17 +53,22 @@ def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None)
     return dict(rule) | {name: [labels.index(v) for v in named[name]] for name in named}
 
 
+# Tasks whose targets are -1 and +1.
+_OF_TWO = ("binary", "outlier")
+
+
 @dataclass(frozen=True)
 class TargetMap:
     """Maps the labels of the files to the targets of a task, and back.
 
     Attributes
     ----------
-    task : {"binary", "multiclass", "regression"}
+    task : {"binary", "multiclass", "regression", "outlier"}
     labels : tuple of float
         Labels in the files, sorted; empty if any number may be a target.
     positive : tuple of float
-        Labels of class +1; for regression those that become 1, the others 0.
+        Labels of class +1, for outlier the normal ones; for regression those that become 1, the
+        others 0.
     shift, unit : float
         A regression's target is (label - shift) / unit.
     texts : tuple of str or None
@@ -81,11 +86,11 @@ class TargetMap:
     own_unit: bool = False
 
     def encode(self, labels: np.ndarray) -> np.ndarray:
-        """Targets of labels : (n,). binary: int32, -1 and +1; multiclass: int32, the files'
-        labels; regression: float64."""
+        """Targets of labels : (n,). binary: int32, -1 and +1; outlier: int32, -1 and +1 for normal
+        rows; multiclass: int32, the files' labels; regression: float64."""
         if self.task == "multiclass":
             return labels.astype(np.int32)
-        if self.task == "binary":
+        if self.task in _OF_TWO:
             return np.where(np.isin(labels, self.positive), 1, -1).astype(np.int32)
         if self.positive:
             labels = np.isin(labels, self.positive).astype(float)
@@ -100,7 +105,7 @@ class TargetMap:
         if self.task == "regression":
             return targets * self.unit + self.shift
         labels = targets.astype(np.intp)
-        if self.task == "binary":
+        if self.task in _OF_TWO:
             negative = [label for label in self.labels if label not in self.positive]
             if len(self.positive) != 1 or len(negative) != 1:
                 return labels
@@ -131,11 +136,12 @@ def learn(
 
     Parameters
     ----------
-    task : {"binary", "multiclass", "regression"}
+    task : {"binary", "multiclass", "regression", "outlier"}
     y_train, y_test : ndarray of float64, shape (n,)
         Labels as in the files.
     rule : mapping
-        `target` of the config: positive, negative, scale; labels are numbers, see `numbered`.
+        `target` of the config: positive, negative, outlier, scale; labels are numbers, see
+        `numbered`.
     texts : tuple of str, optional
         Texts of the numbers.
 
@@ -173,8 +179,9 @@ def learn(
                 "dataset.task=regression"
             )
         return TargetMap(task, tuple(labels.tolist()), texts=texts), int(labels.size)
-    known = TargetMap(task, tuple(labels.tolist()), tuple(_positive(labels, rule)), texts=texts)
-    if task == "binary":
+    positive = _normal(labels, rule["outlier"]) if task == "outlier" else _positive(labels, rule)
+    known = TargetMap(task, tuple(labels.tolist()), tuple(positive), texts=texts)
+    if task in _OF_TWO:
         return known, 2
     kind = rule.get("scale") or "none"
     shift, unit = _scale(known.encode(y_train), kind)
@@ -191,8 +198,23 @@ def _require_distinct(labels: np.ndarray) -> None:
         )
 
 
+def _shown(labels: np.ndarray) -> str:
+    return ", ".join(f"{v:g}" for v in labels[:12]) + (", ..." if labels.size > 12 else "")
+
+
+def _normal(labels: np.ndarray, outlier: list[Any]) -> list[float]:
+    """The labels that are not among those of outliers."""
+    shown = _shown(labels)
+    if unknown := [v for v in outlier if v not in labels]:
+        raise ConfigError(f"dataset.target.outlier has {unknown[0]:g}, but the labels are {shown}")
+    normal = labels[~np.isin(labels, outlier)]
+    if not normal.size:
+        raise ConfigError(f"dataset.target.outlier has every label ({shown}), none is normal")
+    return [float(v) for v in normal]
+
+
 def _positive(labels: np.ndarray, rule: Mapping[str, Any]) -> list[float]:
-    shown = ", ".join(f"{v:g}" for v in labels[:12]) + (", ..." if labels.size > 12 else "")
+    shown = _shown(labels)
     positive = rule.get("positive")
     if not positive:
         if labels.size != 2:

@@ -36,7 +36,8 @@ def apply_model(
         .csv, .parquet or .npy; it appears whole or not at all.
     proba : bool
         Whether to write probabilities, or else decision values, beside the predictions; ranking
-        metrics are among the scores only then.
+        metrics are among the scores only then. Of an outlier detector the decision values are
+        always written.
 
     Returns
     -------
@@ -57,7 +58,9 @@ def apply_model(
     Memory: a block of features, and the predictions (and scores) of all rows where they have
     targets.
     """
-    names = _score_names(estimator, preparation) if proba else []
+    outliers = preparation.target.task == "outlier"
+    names = _score_names(estimator, preparation) if proba and not outliers else []
+    names += ["decision"] * outliers
     known = preparation.target.known(rows.y) & rows.has_targets
     labelled = bool(known.any())
     kept: list[Columns] = []
@@ -87,7 +90,9 @@ def _metrics(
     said = Predicted(task, estimator, None, in_unit(y), in_unit(predicted))
     values: dict[str, float | None] = {**metrics.score(task, said.y, said.labels)}
     values |= of_quantile(said)
-    if columns:
+    if task == "outlier":
+        values |= metrics.rank(y, -columns["decision"], np.array([1, -1]))
+    elif columns:
         scores = np.column_stack(list(columns.values()))
         scores = scores[:, 0] if scores.shape[1] == 1 else scores
         values |= metrics.rank(y, scores, np.asarray(estimator.classes_))

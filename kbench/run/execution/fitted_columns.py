@@ -63,7 +63,10 @@ def density(X: Any) -> float:
 
 
 def ranked(estimator: Any, data: Any) -> dict[str, float | None]:
-    """Ranking metrics of a classifier; none if it has no scores or fails to compute them."""
+    """Ranking metrics of a classifier, none if it has no scores or fails to compute them; or those
+    of outliers, which have no other scores."""
+    if data.task == "outlier":
+        return metrics.rank_outliers(estimator, data.X_test, data.y_test)
     if data.n_classes is None or not hasattr(estimator, "classes_"):
         return {}
     try:

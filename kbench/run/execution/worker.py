@@ -224,7 +224,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         _warm_up(task, data)
     warmup_s = time.perf_counter() - begin
     rows = chunked.rows_in_chunks(task, data, estimator)
-    training = (data.X_train, data.y_train) if rows is None else (rows.train,)
+    training = _labelled(task, data.X_train, data.y_train) if rows is None else (rows.train,)
     X_test = data.X_test if rows is None else rows.test
 
     kind = task.about.task
@@ -338,8 +338,13 @@ def _warm_up(task: Task, data: Any) -> None:
         if chunked.wanted(task, data, estimator):
             estimator.fit(ChunkedRows.of_arrays(X, y))
         else:
-            estimator.fit(X, y)
+            estimator.fit(*_labelled(task, X, y))
         estimator.predict(_take(data.X_test, np.arange(min(WARMUP_ROWS, data.X_test.shape[0]))))
+
+
+def _labelled(task: Task, X: Any, y: np.ndarray) -> tuple[Any, ...]:
+    """What `fit` gets: rows and targets, or rows alone where targets say what is an outlier."""
+    return (X,) if task.about.task == "outlier" else (X, y)
 
 
 def _warm_up_there(task: Task) -> None:

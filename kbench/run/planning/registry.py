@@ -268,6 +268,13 @@ def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
 def _behind_metric(estimator: Any, metric: Any, seed: int | None) -> Any:
     if metric not in METRICS:
         raise ConfigError(f"method.metric is {metric!r}, should be one of {', '.join(METRICS)}")
+    from sklearn.base import is_outlier_detector
+
+    if is_outlier_detector(estimator):
+        raise ConfigError(
+            f"method.metric is {metric}, which learns from labels, but {type(estimator).__name__} "
+            "gets none"
+        )
     with_metric = _load_class("kbench.metric:WithMetric", ("fit", "predict"))
     return with_metric(estimator, random_state=seed)
 

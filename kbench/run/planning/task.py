@@ -9,7 +9,7 @@ from typing import Any
 class About:
     """The run that a kept model comes from; stored beside the model.
 
-    `task` is binary, multiclass or regression; `command` reproduces the run.
+    `task` is binary, multiclass, regression or outlier; `command` reproduces the run.
     """
 
     key: str

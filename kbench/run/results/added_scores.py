@@ -40,8 +40,8 @@ class AbsentError(Exception):
 class Predicted:
     """What a fitted estimator says of the test rows.
 
-    task : binary, multiclass or regression. estimator : fitted. X : (n, d). y : (n,) targets, and
-    labels : (n,) predictions, both in the unit of the target.
+    task : binary, multiclass, regression or outlier. estimator : fitted. X : (n, d).
+    y : (n,) targets, and labels : (n,) predictions, both in the unit of the target.
     """
 
     task: str
@@ -52,7 +52,7 @@ class Predicted:
 
     @property
     def classes(self) -> Array:
-        return np.asarray(self.estimator.classes_)
+        return np.array([-1, 1] if self.task == "outlier" else self.estimator.classes_)
 
     @functools.cached_property
     def probabilities(self) -> Array:
@@ -266,10 +266,12 @@ def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None
     reasons: dict[str, list[str]] = {}
     for score in new_scores(names):
         values[score.name] = None
-        classifies = p.task != "regression"
+        classifies = p.task in ("binary", "multiclass")
+        known = p.task != "outlier" and score.of_classes == classifies
         try:
-            if score.of_classes not in (None, classifies):
-                raise AbsentError(f"it is not of {'classifiers' if classifies else 'regressors'}")
+            if score.of_classes is not None and not known:
+                kind = {"regression": "regressors", "outlier": "outlier detectors"}
+                raise AbsentError(f"it is not of {kind.get(p.task, 'classifiers')}")
             value = score.function(p)
             if not math.isfinite(value):
                 raise AbsentError(f"it is {value}")

@@ -81,53 +81,6 @@ def r2(y_true: Array, y_pred: Array) -> float:
     return 1.0 - unexplained / float(np.sum((target - target.mean()) ** 2))
 
 
-_CLASSIFICATION = (
-    MetricSpec("accuracy", "max", accuracy),
-    MetricSpec("error", "min", error),
-    MetricSpec("balanced_accuracy", "max", balanced_accuracy),
-)
-
-# Task -> its metrics; the first one is the default of reports and of `kbench tune`.
-METRICS: dict[str, tuple[MetricSpec, ...]] = {
-    "binary": (*_CLASSIFICATION, MetricSpec("f1", "max", f1_positive)),
-    "multiclass": (*_CLASSIFICATION, MetricSpec("f1", "max", f1_macro)),
-    "regression": (
-        MetricSpec("rmse", "min", rmse),
-        MetricSpec("mae", "min", mae),
-        MetricSpec("r2", "max", r2),
-    ),
-}
-
-
-def score(task: str, y_true: Array, y_pred: Array) -> dict[str, float]:
-    """Every metric of `task`, by the name of its column.
-
-    Parameters
-    ----------
-    task : {"binary", "multiclass", "regression"}
-        Labels of a binary task are -1 and +1.
-    y_true, y_pred : array of shape (n,)
-        Targets and predictions, n >= 1.
-
-    Raises
-    ------
-    ValueError
-        The predictions have another shape than the targets, or are NaN or infinite: the method
-        failed, and a score would hide that.
-    """
-    y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
-    if y_pred.shape != y_true.shape:
-        several = "; several quantiles are several runs: -m method.quantile=0.1,0.5,0.9"
-        raise ValueError(
-            f"predictions have shape {y_pred.shape}, the targets {y_true.shape}"
-            + (several if y_pred.ndim == 2 and task == "regression" else "")
-        )
-    if y_pred.dtype.kind == "f" and not np.isfinite(y_pred).all():
-        count = np.count_nonzero(~np.isfinite(y_pred))
-        raise ValueError(f"{count} of {len(y_pred)} predictions are NaN or infinite")
-    return {metric.name: metric.function(y_true, y_pred) for metric in METRICS[task]}
-
-
 def roc_auc(positive: Array, scores: Array) -> float:
     """Area under the ROC curve: the chance that a positive row scores above a negative one.
 
@@ -153,6 +106,56 @@ RANKINGS: tuple[MetricSpec, ...] = (
     MetricSpec("roc_auc", "max", roc_auc),
     MetricSpec("average_precision", "max", average_precision),
 )
+
+_CLASSIFICATION = (
+    MetricSpec("accuracy", "max", accuracy),
+    MetricSpec("error", "min", error),
+    MetricSpec("balanced_accuracy", "max", balanced_accuracy),
+)
+
+# Task -> its metrics; the first one is the default of reports and of `kbench tune`.
+METRICS: dict[str, tuple[MetricSpec, ...]] = {
+    "binary": (*_CLASSIFICATION, MetricSpec("f1", "max", f1_positive)),
+    "multiclass": (*_CLASSIFICATION, MetricSpec("f1", "max", f1_macro)),
+    "regression": (
+        MetricSpec("rmse", "min", rmse),
+        MetricSpec("mae", "min", mae),
+        MetricSpec("r2", "max", r2),
+    ),
+    "outlier": RANKINGS,
+}
+
+
+def score(task: str, y_true: Array, y_pred: Array) -> dict[str, float]:
+    """Every metric of the predictions of `task`, by the name of its column.
+
+    Those of the decision values, which are all that an outlier task has, are `rank_outliers`'.
+
+    Parameters
+    ----------
+    task : {"binary", "multiclass", "regression", "outlier"}
+        Labels of a binary and of an outlier task are -1 and +1.
+    y_true, y_pred : array of shape (n,)
+        Targets and predictions, n >= 1.
+
+    Raises
+    ------
+    ValueError
+        The predictions have another shape than the targets, or are NaN or infinite: the method
+        failed, and a score would hide that.
+    """
+    y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
+    if y_pred.shape != y_true.shape:
+        several = "; several quantiles are several runs: -m method.quantile=0.1,0.5,0.9"
+        raise ValueError(
+            f"predictions have shape {y_pred.shape}, the targets {y_true.shape}"
+            + (several if y_pred.ndim == 2 and task == "regression" else "")
+        )
+    if y_pred.dtype.kind == "f" and not np.isfinite(y_pred).all():
+        count = np.count_nonzero(~np.isfinite(y_pred))
+        raise ValueError(f"{count} of {len(y_pred)} predictions are NaN or infinite")
+    metrics = () if task == "outlier" else METRICS[task]
+    return {metric.name: metric.function(y_true, y_pred) for metric in metrics}
 
 
 def class_scores(estimator: Any, X: Any) -> Array | None:
@@ -203,6 +206,28 @@ def rank(y_true: Array, scores: Array | None, classes: Array) -> dict[str, float
         )
         for metric in RANKINGS
     }
+
+
+def rank_outliers(estimator: Any, X: Any, y_true: Array) -> dict[str, float | None]:
+    """Every ranking metric of the outliers among rows X : (n, d) by the name of its column.
+
+    The outliers, -1 in y_true : (n,), are the positive rows, and score the higher the lower their
+    decision value is. None where all rows are outliers, or none is.
+
+    Raises
+    ------
+    ValueError
+        The estimator has no decision values, or some are NaN or infinite.
+    """
+    if not hasattr(estimator, "decision_function"):
+        raise ValueError(
+            f"{type(estimator).__name__} has no decision_function, by which outliers are scored"
+        )
+    values = np.asarray(estimator.decision_function(X))
+    if not np.isfinite(values).all():
+        count = np.count_nonzero(~np.isfinite(values))
+        raise ValueError(f"{count} of {len(values)} decision values are NaN or infinite")
+    return rank(y_true, -values, np.array([1, -1]))
 
 
 # Names of the curves of `reliability`.

@@ -172,6 +172,11 @@ def tune(
         raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]))
     first = plan.runs[0]
     metric = _metric(first.task, search.metric)
+    if (first.dataset_config.get("target") or {}).get("train") == "normal":
+        raise ConfigError(
+            "dataset.target.train is normal, so that no outlier is among the rows that are held "
+            "out to choose by; dataset.target.train=all keeps the outliers"
+        )
     if isinstance(metric, AddedScore):
         plan.settings = replace(plan.settings, metrics=[*plan.settings.metrics, metric.name])
         check_methods(sandbox, plan)

@@ -308,7 +308,10 @@ def test_a_method_file_of_another_form_is_named(here):
     [
         ("name: other", "method/own.yaml: name is 'other', should be the file's name, own"),
         ("name: on", "name is True, should be the file's name, own"),
-        ("meta: {tasks: [classification]}", "should be a list of binary, multiclass, regression"),
+        (
+            "meta: {tasks: [classification]}",
+            "should be a list of binary, multiclass, regression, outlier",
+        ),
         ("meta: {rolle: baseline}", "meta has no key 'rolle' (nearest: role)"),
         ("meta: {role: mine}", "should be one of mission, baseline"),
         ("random_state: 3", "seed=... sets it"),

@@ -38,6 +38,7 @@ REGRESSORS = (
     "dummy_regressor",
     "sklearn_krr",
 )
+DETECTORS = ("one_class_svm", "isolation_forest")
 pytestmark = pytest.mark.usefixtures("one_thread")
 # Set by the runner, or deprecated (`probability` of SVC, from scikit-learn 1.9 on).
 LEFT_OUT = {"random_state", "verbose", "n_jobs", "probability"}
@@ -64,7 +65,9 @@ def defaults(cls):
     return {p.name: p.default for p in signature if p.name != "self"}
 
 
-@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS, "svc_intelex", "conv_joint"])
+@pytest.mark.parametrize(
+    "name", [*CLASSIFIERS, *REGRESSORS, *DETECTORS, "svc_intelex", "conv_joint"]
+)
 def test_parameters_are_the_class_own(name):
     stored, cls, meta, parameters = read(name)
     own = defaults(cls)

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from kbench.run.results.metrics import METRICS, RANKINGS, class_scores, rank, score
+from kbench.run.results.metrics import (
+    METRICS,
+    RANKINGS,
+    class_scores,
+    rank,
+    rank_outliers,
+    score,
+)
 
 FINITE = st.floats(-1e6, 1e6)
 
@@ -156,6 +163,39 @@ def test_rankings_that_are_undefined_are_null(true, scores, classes):
     scores = None if scores is None else np.array(scores)
     found = rank(np.array(true), scores, np.array(classes))
     assert found == dict.fromkeys((spec.name for spec in RANKINGS), None)
+
+
+class Detector:
+    """Its decision values are the first column of the rows."""
+
+    def decision_function(self, X):
+        return X[:, 0]
+
+
+@given(data=st.data())
+def test_outliers_are_the_positive_rows_and_score_low(data):
+    rows = data.draw(st.lists(st.tuples(st.sampled_from([-1, 1]), TIED), min_size=2))
+    true, values = np.array([y for y, _ in rows]), np.array([v for _, v in rows])
+    found = rank_outliers(Detector(), values[:, None], true)
+    if len(set(true)) == 1:
+        assert found == {"roc_auc": None, "average_precision": None}
+        return
+    assert found == pytest.approx(
+        {
+            "roc_auc": sk.roc_auc_score(true == -1, -values),
+            "average_precision": sk.average_precision_score(true == -1, -values),
+        }
+    )
+    assert set(found) == {spec.name for spec in METRICS["outlier"]}
+    assert score("outlier", true, true) == {}
+
+
+def test_outliers_without_finite_decision_values_have_no_score():
+    true = np.array([-1, 1])
+    with pytest.raises(ValueError, match="1 of 2 decision values are NaN or infinite"):
+        rank_outliers(Detector(), np.array([[np.nan], [0.0]]), true)
+    with pytest.raises(ValueError, match="object has no decision_function"):
+        rank_outliers(object(), np.zeros((2, 1)), true)
 
 
 def test_scores_are_decision_values_or_else_probabilities_of_classes():
