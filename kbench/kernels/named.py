@@ -47,6 +47,8 @@ def make_kernel(
 
 def _gamma(kernel: type[Kernel], gamma: float | str, X: Any) -> float:
     if not isinstance(gamma, str):
+        if np.ndim(gamma):
+            raise ValueError("gamma is an array, should be a number: scale the columns of X")
         return float(gamma)
     if gamma == "auto":
         return kernel.default_gamma(1.0 / X.shape[1])

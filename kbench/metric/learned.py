@@ -35,6 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench.clustering.copies import without_copies
 from kbench.intrinsics.products import matmul
+from kbench.kernels import KERNELS
 from kbench.metric.columns import ColumnMap, code_columns, has_curved_maps
 from kbench.metric.ridge_problem import (
     FEW_HELD_OUT,
@@ -467,6 +468,38 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def metric_(self) -> np.ndarray:
         """(d, d) float64, M in units of the input features."""
         return matmul(self.components_, self.components_.T)
+
+    def widths(self) -> np.ndarray:
+        """A diagonal metric as `gamma`, an array of widths, of an estimator on untransformed rows.
+
+        With `kernel=kernel_`, that estimator has the kernel of `gamma_` on transformed rows.
+
+        Returns
+        -------
+        (d,) float64
+            0 for features that the metric leaves out.
+
+        Raises
+        ------
+        NotFittedError
+        ValueError
+            The metric mixes features, or `scaling_` maps columns before them.
+        """
+        check_is_fitted(self)
+        if self._columns is None:
+            raise ValueError(
+                f"widths: structure_ is {self.structure_!r}, so that features are mixed; "
+                "structure='diagonal' learns a width for each"
+            )
+        if self.scaling_ != "standard":
+            raise ValueError(
+                f"widths: scaling_ is {self.scaling_!r}, so that columns are mapped first; "
+                "scaling='standard' keeps them"
+            )
+        power = KERNELS[self.kernel_].gamma_power
+        widths = np.zeros(len(self.mean_))
+        widths[self._columns] = self.gamma_ * self._weights**power
+        return widths
 
     @property
     def nbytes_(self) -> int:

@@ -47,6 +47,7 @@ from kbench.methods.base.ridge import (
     compared_rows,
     warn_unconverged,
 )
+from kbench.methods.base.widths import Gamma
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
@@ -73,7 +74,7 @@ class FalkonRidge(KernelRidgeEstimator):
         "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     kernel : str or callable, default="rbf"
         A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
+    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
@@ -139,7 +140,7 @@ class FalkonRidge(KernelRidgeEstimator):
     _: KW_ONLY
     alpha: float | str = "loo"
     kernel: KernelParameter = "rbf"
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
     tol: float = 1e-4

@@ -21,6 +21,7 @@ from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.training_kernel import training_kernel
+from kbench.methods.base.widths import scaled_rows
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
 from kbench.trace import Deadline, Trace
@@ -34,6 +35,7 @@ class Problem(NamedTuple):
     Y: np.ndarray  # (n, m) of -1, +1, and 0 for rows that are not in the problem
     C: np.ndarray  # (n,) upper bounds: C times the weights of row and class
     labels: np.ndarray  # (n,) number of each row's class in `classes_`
+    given: Any = None  # (n, d), X before its columns are scaled by widths of the kernel
 
 
 class BoxSVC(CountedPrediction, OneVsRest):
@@ -66,13 +68,15 @@ class BoxSVC(CountedPrediction, OneVsRest):
 
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         """Check the input, learn the classes and set up the binary problems."""
-        X, index, C = self._checked(X, y, sample_weight)
+        given, index, C = self._checked(X, y, sample_weight)
+        X = scaled_rows(self, given)
         return Problem(
             X=X,
             kernel=KernelMatrix(self._kernel(X), X, self.dtype),
             Y=self._signs(index),
             C=C,
             labels=index,
+            given=given,
         )
 
     def _kernel(self, X: Any) -> Kernel:

@@ -18,6 +18,7 @@ from kbench.errors import level_of_caller
 from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.parts import Part
+from kbench.methods.base.widths import Gamma, require_one_width, with_widths
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 
@@ -42,7 +43,7 @@ class DualSVC(BoxSVC):
 
     C: float | str = 1.0
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
     tol: float | None = 1e-3
@@ -55,7 +56,11 @@ class DualSVC(BoxSVC):
     random_state: Any = None
 
     _parameter_constraints: ClassVar[dict] = {
-        **{k: v for k, v in BoxSVC._parameter_constraints.items() if k != "shrinking"},
+        **{
+            name: constraint
+            for name, constraint in with_widths(BoxSVC._parameter_constraints).items()
+            if name != "shrinking"
+        },
         "random_state": ["random_state"],
     }
 
@@ -95,6 +100,7 @@ class DualSVC(BoxSVC):
         """
         trace = Trace() if trace is None else trace
         if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            require_one_width(self)
             return self._fit_chunks(chunks, trace)
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
@@ -112,7 +118,7 @@ class DualSVC(BoxSVC):
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
-        self._calibrate(problem.X, y, sample_weight, trace, deadline)
+        self._calibrate(problem.given, y, sample_weight, trace, deadline)
         return self
 
     def _expansion(self, problem: Problem) -> Callable[[np.ndarray], KernelExpansion]:

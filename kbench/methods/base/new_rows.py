@@ -8,11 +8,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.chunked import FLOATS
+from kbench.methods.base.widths import rescaled
 from kbench.validated import validate_data
 
 
 def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
-    """Rows X : (u, d) as a float array or CSR with the number of features of `fit`.
+    """Rows X : (u, d) as a float array or CSR with the number of features of `fit`, scaled by the
+    widths of the kernel if these are an array.
 
     A plain float array of the right width takes less than a microsecond. Everything else goes
     through scikit-learn's check, which takes about 100 microseconds: as long as the prediction of
@@ -32,9 +34,9 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
         and X.shape[1] == learnt.get("n_features_in_")
         and "feature_names_in_" not in learnt
     ):
-        return X
+        return X if "_column_scale" not in learnt else rescaled(estimator, X)
     check_is_fitted(estimator)
-    return validate_data(
+    X = validate_data(
         estimator,
         X,
         accept_sparse="csr",
@@ -42,6 +44,7 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
         ensure_all_finite=False,
         reset=False,
     )
+    return rescaled(estimator, X)
 
 
 def appended(X: Any, chunk: Any) -> Any:

@@ -17,6 +17,7 @@ from kbench import class_labels
 from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.survey import ClassTargets, Survey
+from kbench.methods.base.widths import has_widths, one_width, scaled_rows
 from kbench.width_search.leave_one_out import errors_by_ridge
 
 # Values of the parameters `alpha` and `C`.
@@ -83,6 +84,8 @@ def chosen_c(estimator: Any, X: Any, index: np.ndarray, n_classes: int, weight: 
     kernel = options.pop("kernel")
     if kernel == "precomputed":
         return 1.0
+    if has_widths(options["gamma"]):
+        X, options["gamma"] = scaled_rows(estimator, X), one_width(options["gamma"])
     signs = class_labels.signs(index, n_classes)
     return 1.0 / chosen_alpha("loo", lambda: make_kernel(kernel, X, **options), X, signs, weight)
 

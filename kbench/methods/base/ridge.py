@@ -35,6 +35,13 @@ from kbench.methods.base.probability import PROBABILITY, Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.base.weights import checked_weights, require_weighted_classes
+from kbench.methods.base.widths import (
+    Gamma,
+    require_one_width,
+    rescaled,
+    scaled_rows,
+    with_widths,
+)
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.validated import TakesSparseRows, validate_data
@@ -143,7 +150,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         if (chunks := rows_in_chunks(X)) is not None:
             return np.concatenate([self._values(block.X) for block in chunks.blocks()])
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        values = self._machine(X)
+        values = self._machine(rescaled(self, X))
         intercept = getattr(self, "intercept_", None)
         return values if intercept is None else values + intercept
 
@@ -153,16 +160,24 @@ class KernelRidgeEstimator(RidgeEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **RidgeEstimator._parameter_constraints,
-        **kernel_constraints("of_rows", "positive_semidefinite", function=True),
+        **with_widths(kernel_constraints("of_rows", "positive_semidefinite", function=True)),
     }
 
     alpha: float | str
+    gamma: Gamma
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
         weight = None if sample_weight is None else checked_weights(sample_weight, len(Y))
         with trace.phase("solve"):
+            X = scaled_rows(self, X)
             self.alpha_ = self._choose_alpha(X, Y, weight)
         return super()._fit(X, Y, trace, sample_weight)
+
+    def _fit_chunks(
+        self, rows: ChunkedRows, targets: ClassTargets | RealTargets, trace: Trace
+    ) -> None:
+        require_one_width(self)
+        super()._fit_chunks(rows, targets, trace)
 
     def _choose_alpha(self, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Any:
         """The ridge for rows X : (n, d) and targets Y : (n, m)."""

@@ -261,7 +261,7 @@ class Survey:
         mean, square = self._sums / (self.n * self._n_features)
         return float(square - mean**2)
 
-    def gamma(self, gamma: float | str) -> float | str:
+    def gamma(self, gamma: Any) -> Any:
         """The bandwidth of gamma="scale" from all rows, not from the sample; others as they are."""
         if gamma != "scale":
             return gamma

@@ -5,6 +5,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from kbench.kernels import Kernel, make_kernel
+from kbench.methods.base.widths import one_width
 
 # The words with which `SVC` says it, whose first sentence its users search for.
 NOT_FINITE = (
@@ -21,6 +22,8 @@ def require_dense_values(kernel: Any, X: Any) -> None:
 
 def training_kernel(estimator: Any, X: Any) -> Kernel:
     """The kernel function for training rows X : (n, d), or (n, n) values.
+
+    Of a gamma that is an array it is that of `scaled_rows`.
 
     Raises
     ------
@@ -40,7 +43,7 @@ def training_kernel(estimator: Any, X: Any) -> Kernel:
         return make_kernel(
             estimator.kernel,
             X,
-            gamma=estimator.gamma,
+            gamma=one_width(estimator.gamma),
             degree=estimator.degree,
             coef0=estimator.coef0,
         )

@@ -29,6 +29,7 @@ from kbench.methods.base.ridge import (
 )
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.base.survey import Survey
+from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.kernel_ridge import check_memory
 from kbench.methods.out_of_core.ridge_chunks import SubsetTrainer, fit_subsets
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -56,7 +57,7 @@ class DCRidge(KernelRidgeEstimator):
         "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     kernel : str or callable, default="rbf"
         A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
+    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
@@ -107,7 +108,7 @@ class DCRidge(KernelRidgeEstimator):
     _: KW_ONLY
     alpha: float | str = "loo"
     kernel: KernelParameter = "rbf"
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
     tol: float = 1e-8

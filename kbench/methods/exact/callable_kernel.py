@@ -24,6 +24,7 @@ from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.kernel import Kernel
 from kbench.methods.base.quick_checks import QuickChecks
 from kbench.methods.base.training_kernel import training_kernel
+from kbench.methods.base.widths import Gamma, scaled_rows
 from kbench.prediction.flops import expansion_flops
 
 # Bytes of kernel values of one call, where not all fit into `cache_size`: the calls are few, and
@@ -136,6 +137,7 @@ class TakesAnyRows(QuickChecks):
     """Mixin of the estimators that pass rows of any kind to a callable `kernel`."""
 
     kernel: Any
+    gamma: Gamma
     cache_size: float
 
     def _checked_rows_and_targets(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
@@ -165,6 +167,7 @@ class TakesAnyRows(QuickChecks):
 
     def _training_kernel(self, X: Any) -> tuple[Any, Kernel]:
         """What the solvers take for rows X, and the kernel function of it; sets `_gamma`."""
+        X = scaled_rows(self, X)
         if callable(self.kernel):
             X, fits = self._training_values(X)
             kernel: Kernel = Precomputed() if fits else WholeRowsKernel(self.kernel, X)

@@ -14,6 +14,7 @@ from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.new_rows import checked_rows
+from kbench.methods.base.widths import with_widths
 from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
 from kbench.methods.exact.expansions import (
     interior_note,
@@ -64,7 +65,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: constraint
-            for name, constraint in BoxSVC._parameter_constraints.items()
+            for name, constraint in with_widths(BoxSVC._parameter_constraints).items()
             if name not in ("C", "class_weight", "cache_mb", "probability")
         },
         "cache_size": BoxSVC._parameter_constraints["cache_mb"],
@@ -97,6 +98,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
 
         Returns the reasons of the stops other than "tol".
         """
+        given = X
         with trace.phase("prepare"):
             X, kernel = self._training_kernel(X)
         with trace.phase("solve"):
@@ -104,7 +106,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             solutions, matrix = self._solve(X, kernel, duals, trace, coupled, start)
             self._set_solutions(solutions, coupled)
         with trace.phase("prepare"):
-            self._set_machine(X, kernel, matrix)
+            self._set_machine(given, X, kernel, matrix)
         if callable(self.kernel) and isinstance(kernel, Precomputed):
             self.kernel_entries_ = X.shape[0] ** 2  # once, before they were used
         self.timings_ = dict(trace.timings)
@@ -230,10 +232,14 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         if reasons:
             warn_of_limits(reasons, self, self.tol, self.max_iter)
 
-    def _set_machine(self, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
-        """Set what predicts. matrix : of the solver for many points, if that solved a problem."""
+    def _set_machine(self, given: Any, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
+        """Set what predicts.
+
+        given : the rows of `fit`, of which X is what the solvers take
+        matrix : of the solver for many points, if that solved a problem
+        """
         no_rows = isinstance(kernel, Precomputed | WholeRowsKernel)
-        self.support_vectors_ = np.empty((0, 0)) if no_rows else X[self.support_]
+        self.support_vectors_ = np.empty((0, 0)) if no_rows else given[self.support_]
         rows = self._fit_rows if callable(self.kernel) else X
         self.shape_fit_ = rows.shape if hasattr(rows, "shape") else (len(rows),)
         coef = self.dual_coef_

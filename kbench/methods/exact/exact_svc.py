@@ -21,6 +21,12 @@ from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import class_weights
+from kbench.methods.base.widths import (
+    Gamma,
+    has_widths,
+    require_one_width,
+    with_widths,
+)
 from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
 from kbench.methods.exact.expansions import is_dense_gaussian, pair_expansion, shared_expansion
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
@@ -41,7 +47,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: constraint
-            for name, constraint in BoxSVC._parameter_constraints.items()
+            for name, constraint in with_widths(BoxSVC._parameter_constraints).items()
             if name not in ("C", "cache_mb")
         },
         "cache_size": BoxSVC._parameter_constraints["cache_mb"],
@@ -52,7 +58,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     }
 
     kernel: str | Callable[[Any, Any], np.ndarray]
-    gamma: float | str
+    gamma: Gamma
     cache_size: float
     verbose: bool
     decision_function_shape: str
@@ -107,6 +113,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         """
         trace = Trace() if trace is None else trace
         if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            require_one_width(self)
             return self._fit_chunks(chunks, trace)
         self._normals = None
         with trace.phase("prepare"):
@@ -118,6 +125,8 @@ class ExactSVC(TakesAnyRows, BoxSVC):
             solution, matrix = self._solve(data, deadline, trace)
         with trace.phase("prepare"):
             self._set_solution(data, solution, matrix)
+            if has_widths(self.gamma):
+                self.support_vectors_ = X[self.support_]  # as they were before they were scaled
             entries = 0 if matrix is None else matrix.n_entries
             self.kernel_entries_ = entries + solution.small_entries
             if callable(self.kernel) and isinstance(data.kernel, Precomputed):
@@ -130,7 +139,9 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         self.timings_ = dict(trace.timings)
         self._keep(data, solution)
         # The further fits start afresh, with the width of this one.
-        others = {"verbose": False, "gamma": getattr(data.kernel, "gamma", self.gamma)}
+        others: dict[str, Any] = {"verbose": False}
+        if not has_widths(self.gamma):
+            others["gamma"] = getattr(data.kernel, "gamma", self.gamma)
         if self.warm_start:
             others["warm_start"] = False
         self._calibrate(X, y, sample_weight, trace, deadline, **others)

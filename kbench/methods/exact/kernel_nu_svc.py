@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix
+from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
 from kbench.solvers.nu_dual.nu_descent import FLOAT64_POINTS, solve_nu_dual
@@ -44,7 +45,7 @@ class KernelNuSVC(ExactSVC):
     kernel : str or callable, default="rbf"
         A kernel of `kbench.kernels.KERNELS`.
     degree : int, default=3
-    gamma : float or {"scale", "auto"}, default="scale"
+    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
     coef0 : float, default=0.0
     shrinking : bool, default=True
         Whether the solver starts from the solutions of random subsets of the rows.
@@ -115,7 +116,7 @@ class KernelNuSVC(ExactSVC):
     nu: float = 0.5
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
     degree: int = 3
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     coef0: float = 0.0
     shrinking: bool = True
     probability: bool = False

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kbench.kernels import Kernel, KernelMatrix
+from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.exact_dual import DualSolution
 from kbench.methods.exact.interior import Dual
@@ -41,7 +42,7 @@ class KernelNuSVR(HasPeer, DualRegression):
     kernel : str or callable, default="rbf"
         A kernel of `kbench.kernels.KERNELS`.
     degree : int, default=3
-    gamma : float or {"scale", "auto"}, default="scale"
+    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
     coef0 : float, default=0.0
     shrinking : bool, default=True
         For `NuSVR`'s signature; the solver has no other way here.
@@ -95,7 +96,7 @@ class KernelNuSVR(HasPeer, DualRegression):
     C: float = 1.0
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
     degree: int = 3
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     coef0: float = 0.0
     shrinking: bool = True
     tol: float = 1e-3

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _num_samples
 
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import checked_weights
+from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.exact_dual import ExactDual
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.to_sklearn import HasPeer
@@ -36,7 +37,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     kernel : str or callable, default="rbf"
         A kernel of `kbench.kernels.KERNELS`.
     degree : int, default=3
-    gamma : float or {"scale", "auto"}, default="scale"
+    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
     coef0 : float, default=0.0
     tol : float, default=1e-3
         Violation at which to stop, in units of f.
@@ -100,7 +101,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     _: KW_ONLY
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
     degree: int = 3
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     coef0: float = 0.0
     tol: float = 1e-3
     nu: float = 0.5

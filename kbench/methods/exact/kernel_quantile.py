@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils._param_validation import Interval
 
+from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
 
@@ -35,7 +36,7 @@ class KernelQuantileRegressor(DualRegression):
     kernel : str or callable, default="rbf"
         A kernel of `kbench.kernels.KERNELS`.
     degree : int, default=3
-    gamma : float or {"scale", "auto"}, default="scale"
+    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
     coef0 : float, default=0.0
     tol : float, default=1e-3
         Violation at which to stop, in units of y.
@@ -108,7 +109,7 @@ class KernelQuantileRegressor(DualRegression):
     C: float = 1.0
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
     degree: int = 3
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     coef0: float = 0.0
     tol: float = 1e-3
     shrinking: bool = True

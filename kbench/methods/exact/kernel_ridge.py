@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -30,6 +30,7 @@ from kbench.methods.base.ridge import (
     warn_unconverged,
 )
 from kbench.methods.base.training_kernel import require_dense_values
+from kbench.methods.base.widths import Gamma, one_width, rescaled
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
 from kbench.solvers.ridge.kernel_ridge import low_rank_inverse
@@ -53,7 +54,7 @@ class ExactRidge(KernelRidgeEstimator):
         "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     kernel : str or callable, default="rbf"
         A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
+    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
@@ -116,7 +117,7 @@ class ExactRidge(KernelRidgeEstimator):
     alpha: float | str = "loo"
     _: KW_ONLY
     kernel: KernelParameter = "rbf"
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
     solver: str = "cholesky"
@@ -164,7 +165,8 @@ class ExactRidge(KernelRidgeEstimator):
 
     def _landmark_kernel(self, X: Any) -> dict[str, Any]:
         """Parameters of the kernel for `Nystrom` of rows X."""
-        return {name: getattr(self, name) for name in ("kernel", "gamma", "degree", "coef0")}
+        named = {name: getattr(self, name) for name in ("kernel", "degree", "coef0")}
+        return {**named, "gamma": one_width(self.gamma)}
 
     def _low_rank_inverse(
         self, X: Any, scale: np.ndarray | None
@@ -216,7 +218,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         A name of `kbench.kernels.KERNELS` ("poly" also as "polynomial"), or another one of
         `sklearn.metrics.pairwise.PAIRWISE_KERNEL_FUNCTIONS`, whose values scikit-learn computes. A
         callable has two rows as its arguments and returns a number.
-    gamma : float, {"scale", "auto"} or None, default=None
+    gamma : float, (d,) array, {"scale", "auto"} or None, default=None
         None is 1 / d, and 1 for "chi2".
     degree : float, default=3
     coef0 : float, default=1
@@ -258,6 +260,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         "gamma": [
             StrOptions({"scale", "auto"}),
             Interval(Real, 0, None, closed="left"),
+            "array-like",
             None,
         ],
         "degree": [Interval(Real, 0, None, closed="left")],
@@ -282,7 +285,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
             parameters = tuple((self.kernel_params or {}).items())
             return FunctionKernel(PairwiseValues(self.kernel, parameters))
         return pairwise_kernel(
-            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+            self.kernel, X, gamma=one_width(self.gamma), degree=self.degree, coef0=self.coef0
         )
 
     def _landmark_kernel(self, X: Any) -> dict[str, Any]:
@@ -310,7 +313,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     def _solve(
         self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None = None
     ) -> Machine:
-        self.X_fit_, self._weight = X, weight
+        self._weight = weight
         kernel = self._kernel(X)
         is_definite = kernel.is_definite or self.kernel == "cosine"
         if is_definite and np.min(self.alpha_) > 0.0:
@@ -325,6 +328,10 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         if self._one_target:
             self.dual_coef_ = self.dual_coef_[:, 0]
         return machine
+
+    def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
+        self.X_fit_ = X
+        return super()._fit(X, Y, trace, sample_weight)
 
     def _solve_each_alpha(
         self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None
@@ -411,7 +418,8 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         n = self.X_fit_.shape[0]
         check_memory(n, "float64", self.memory_mb)
-        kernel = KernelMatrix(self._kernel(self.X_fit_), self.X_fit_, np.float64)
+        rows, X = rescaled(self, self.X_fit_), rescaled(self, X)
+        kernel = KernelMatrix(self._kernel(rows), rows, np.float64)
         scale = None if self._weight is None else np.sqrt(self._weight)
         alphas = np.ravel(self.alpha_)
         found = {}

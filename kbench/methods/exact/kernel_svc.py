@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.linear_chunks import LinearInChunks
 from kbench.methods.exact.svc_conventions import BOUND, warn_of_unbounded
 
@@ -37,9 +38,13 @@ class KernelSVC(LinearInChunks):
         `cache_size` (8 n^2 bytes); beyond, it is called with blocks of rows and all rows of `fit`.
         The rows may be of any kind, such as texts, and the values sparse. Precomputed values are
         dense.
-    gamma : float or {"scale", "auto"}, default="scale"
+    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
         "scale" is 1 / (d Var(X)), "auto" 1 / d. Positive: with gamma=0 the kernel is constant, so
-        that every row would have the same decision value.
+        that every row would have the same decision value. An array has a width for each column of
+        X: "rbf" is then exp(-sum_j gamma_j (x_j - z_j)^2), and any kernel that of gamma=1 and
+        columns times sqrt(gamma_j), or times gamma_j where gamma multiplies a distance and not its
+        square ("laplacian" and the Matern kernels). Columns of width 0 do not count. The fit copies
+        the rows.
     degree : int, default=3
         At least 1: with degree=0 the kernel is constant.
     coef0 : float, default=0.0
@@ -189,7 +194,7 @@ class KernelSVC(LinearInChunks):
     _: KW_ONLY
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
     degree: int = 3
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     coef0: float = 0.0
     shrinking: bool = True
     probability: bool = False

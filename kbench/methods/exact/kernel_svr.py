@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import BOUND
@@ -33,7 +34,7 @@ class KernelSVR(HasPeer, DualRegression):
     kernel : str or callable, default="rbf"
         A kernel of `kbench.kernels.KERNELS`.
     degree : int, default=3
-    gamma : float or {"scale", "auto"}, default="scale"
+    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
     coef0 : float, default=0.0
     tol : float, default=1e-3
         Violation at which to stop, in units of y.
@@ -105,7 +106,7 @@ class KernelSVR(HasPeer, DualRegression):
     _: KW_ONLY
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
     degree: int = 3
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     coef0: float = 0.0
     tol: float = 1e-3
     epsilon: float = 0.1

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from kbench.methods.base.widths import has_widths
 from kbench.prediction.libsvm_file import LIBSVM_KERNELS
 
 
@@ -64,6 +65,11 @@ def fitted_peer(
         raise ValueError(
             f"{name}.to_sklearn: kernel is {model.kernel!r}; {peer.__name__} computes "
             f"{', '.join(LIBSVM_KERNELS)} only"
+        )
+    if has_widths(model.gamma):
+        raise ValueError(
+            f"{name}.to_sklearn: gamma is an array of widths, {peer.__name__} has one; fit to rows "
+            "whose columns are scaled (`gamma` in the documentation), with gamma=1.0"
         )
     own, known = model.get_params(deep=False), inspect.signature(peer).parameters
     # Probabilities are calibrated otherwise, and scikit-learn deprecates the parameter.

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.methods.base.box_svc import Problem
+from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.base.dual_svc import DualSVC, Trained
 from kbench.methods.base.new_rows import appended
 from kbench.methods.base.one_vs_rest import Chunk, StreamClassifier
@@ -127,6 +127,7 @@ max_iter, max_time, dtype
 
     _parameter_constraints: ClassVar[dict] = {
         **DualSVC._parameter_constraints,
+        "gamma": BoxSVC._parameter_constraints["gamma"],  # rows of a stream are kept as they come
         "epochs": [Interval(Integral, 1, None, closed="left")],
         "fit_intercept": ["boolean"],
     }

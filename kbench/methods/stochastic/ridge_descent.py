@@ -18,6 +18,7 @@ from kbench.approximation import Machine
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.ridge import KernelParameter, KernelRidgeEstimator, warn_unconverged
+from kbench.methods.base.widths import Gamma
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers.ridge.descent import DescentResult
 from kbench.trace import Deadline, Trace
@@ -34,7 +35,7 @@ class RidgeDescent(KernelRidgeEstimator):
         "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     kernel : str or callable, default="rbf"
         A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
+    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
@@ -77,7 +78,7 @@ class RidgeDescent(KernelRidgeEstimator):
     alpha: float | str = "loo"
     _: KW_ONLY
     kernel: KernelParameter = "rbf"
-    gamma: float | str = "scale"
+    gamma: Gamma = "scale"
     degree: int = 3
     coef0: float = 0.0
     tol: float = 1e-4
