@@ -91,6 +91,24 @@ def test_a_program_with_mapie_prints_what_its_page_says(name, program, tmp_path)
         assert name == "picture" or f"`{line}`" in page
 
 
+def test_the_gallery_s_onnx_model_has_the_same_labels(tmp_path):
+    pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "gallery" / "onnx_model.py"],
+        cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    said = re.search(r"([\d.]+) of the labels are equal; .* (\S+)$", done.stdout.strip())
+    assert said
+    assert float(said[1]) == 1.0
+    assert float(said[2]) < 2e-5
+
+
 def test_the_commands_of_readme_are_commands(tmp_path):
     """Its indented blocks: one run and all reports are made, longer runs are planned."""
     lines = re.findall(r"^    (\S.*)$", BLOCK.sub("", (ROOT / "README.md").read_text()), re.M)

@@ -109,3 +109,29 @@ def test_what_scikit_learn_cannot_compute_is_refused(model, said):
         model.to_sklearn()
     with pytest.raises(ValueError, match=said):
         model.fit(X, Y).to_sklearn()
+
+
+@pytest.mark.filterwarnings("ignore")  # of packages that read what scikit-learn will rename
+@pytest.mark.parametrize("problem", TARGETS)
+def test_a_converted_model_predicts_the_same_up_to_float32(problem):
+    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    ours, _, y = TARGETS[problem]
+    data = X.astype(np.float32)
+    model = ours(gamma=0.1, tol=1e-4).fit(data, y)
+    options = {"zipmap": False} if hasattr(model, "classes_") else None
+    written = skl2onnx.to_onnx(model.to_sklearn(), data[:1], options=options)
+    session = onnxruntime.InferenceSession(
+        written.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    found, *values = session.run(None, {"X": data})
+    if y is not None and not hasattr(model, "classes_"):
+        np.testing.assert_allclose(found.ravel(), model.predict(data), rtol=1e-5, atol=1e-5)
+        return
+    decided = model.decision_function(data)
+    sure = np.abs(decided.reshape(len(data), -1)).min(axis=1) > 1e-4
+    assert sure.mean() > 0.9
+    np.testing.assert_array_equal(found.ravel()[sure], model.predict(data)[sure])
+    columns = values[0].reshape(len(data), -1)
+    scores = columns if decided.ndim == 2 else columns[:, 0]
+    np.testing.assert_allclose(scores, decided, rtol=1e-4, atol=1e-4)
