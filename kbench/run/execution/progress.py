@@ -104,16 +104,23 @@ class Progress:
             self._bar.close()
 
 
+# What the line of a run shows: the first of these that its row has.
+_LEADING = {
+    "accuracy": "accuracy {:.4f}",
+    "pinball": "pinball loss {:.4g}",
+    "rmse": "RMSE {:.4g}",
+    "roc_auc": "ROC AUC {:.4f}",
+}
+
+
 def describe(row: dict[str, Any]) -> str:
     """'ok, accuracy 0.9872, fit 1.2 s, predict 0.03 s', or the error and the command to show it."""
     if row["status"] != "ok":
         why = row.get("message") or "no message"
         return f"{row['status']}: {why} [kbench debug {row['key'][:8]}]"
     parts = ["ok"]
-    if row.get("accuracy") is not None:
-        parts.append(f"accuracy {row['accuracy']:.4f}")
-    elif row.get("rmse") is not None:
-        parts.append(f"RMSE {row['rmse']:.4g}")
+    known = [column for column in _LEADING if row.get(column) is not None]
+    parts += [_LEADING[column].format(row[column]) for column in known[:1]]
     parts.append(f"fit {row['fit_wall_s']:.3g} s")
     parts.append(f"predict {row['predict_wall_s']:.3g} s")
     if row.get("message"):

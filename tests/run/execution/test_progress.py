@@ -59,9 +59,18 @@ def test_of_many_runs_a_terminal_shows_only_the_failed_ones():
     assert "timeout: not done" in said
 
 
-def test_regression_is_described_by_its_error():
-    row = {"status": "ok", "rmse": 2.70412, "fit_wall_s": 0.1, "predict_wall_s": 0.2}
-    assert describe(row) == "ok, RMSE 2.704, fit 0.1 s, predict 0.2 s"
+@pytest.mark.parametrize(
+    ("scores", "shown"),
+    [
+        ({"rmse": 2.70412}, "RMSE 2.704"),
+        ({"rmse": 2.70412, "pinball": 0.51234, "coverage": 0.9}, "pinball loss 0.5123"),
+        ({"accuracy": 0.98765, "roc_auc": 0.9}, "accuracy 0.9877"),
+        ({"accuracy": None, "roc_auc": 0.91234}, "ROC AUC 0.9123"),
+    ],
+)
+def test_a_run_is_described_by_the_score_of_its_kind(scores, shown):
+    row = {"status": "ok", "fit_wall_s": 0.1, "predict_wall_s": 0.2} | scores
+    assert describe(row) == f"ok, {shown}, fit 0.1 s, predict 0.2 s"
 
 
 def test_compiling_is_announced_once_without_a_terminal():
