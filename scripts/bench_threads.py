@@ -1,6 +1,6 @@
 """Our threads (`kbench.kernels.threads`) beside numba's `prange` on loops of 10 us to 10 s.
 
-    python scripts/bench_threads.py [--busy] [--longest SECONDS]
+    python scripts/bench_threads.py [--busy] [--longest SECONDS] [--largest ROWS]
 
 Wall microseconds of a call, medians, of one loop by one thread, by ours, and by `prange` with one
 block a thread and with 32 blocks. Then two threads of this process that call the loop at the same
@@ -115,8 +115,8 @@ def measure(longest: float) -> None:
         print(f"{one:12.1f} {ours:12.1f} {'':12} {peer:12.1f}", flush=True)
 
 
-def linear_fits() -> None:
-    for n, d in LINEAR:
+def linear_fits(largest: int) -> None:
+    for n, d in [size for size in LINEAR if size[0] <= largest]:
         X, y = make_classification(n, d, n_informative=10, flip_y=0.02, random_state=1)
         times = []
         for n_threads in (1, THREADS):
@@ -130,13 +130,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--longest", type=float, default=1.0, metavar="SECONDS")
+    parser.add_argument("--largest", type=int, default=500_000, metavar="ROWS")
     arguments = parser.parse_args()
     busy = multiprocessing.Process(target=spin, daemon=True)
     if arguments.busy:
         busy.start()
     try:
         measure(arguments.longest)
-        linear_fits()
+        linear_fits(arguments.largest)
     finally:
         if arguments.busy:
             busy.terminate()

@@ -127,6 +127,7 @@ RUNS = {
         ["--only", "ijcnn1", "--repeats", "1", "--first", "300", "--solvers", "kernel_svc", "svc"],
         {},
     ),
+    "bench_threads": (["--longest", "1e-5", "--largest", "0"], {}),
     "bench_tuned": (
         ["ijcnn1:300", "--seeds", "1", "--grid", "grids.json", "--probability"],
         {"GRID": 2},
@@ -136,7 +137,14 @@ RUNS = {
     "fuzz_libsvm": (["500"], {}),
 }
 # These choose the number of threads of the libraries and the cores before they import anything.
-OWN_PROCESS = ("ablate_svm", "bench_chunks", "compare_chunks", "bench_small", "bench_svm")
+OWN_PROCESS = (
+    "ablate_svm",
+    "bench_chunks",
+    "bench_small",
+    "bench_svm",
+    "bench_threads",  # OpenMP's threads must not be in a process that forks later
+    "compare_chunks",
+)
 # Their own tests run these.
 ELSEWHERE = {
     "defaults_table": "tests/scripts/test_defaults_table.py",
