@@ -81,6 +81,8 @@ class Line:
     method : str
     params : dict
         All its parameters.
+    problem : Problem
+        The one that it was measured on.
     setting : str
         The parameters in which the method's settings differ in this comparison, as `C=1 gamma=2`.
     rows : list of mapping
@@ -92,6 +94,7 @@ class Line:
 
     method: str
     params: dict[str, Any]
+    problem: Problem
     rows: list[Row]
     setting: str = ""
     set_aside: int = 0
@@ -302,7 +305,7 @@ def _grouped(
         score = leading(problem.task)
         if metric is not None and any(measured(row, metric.column) is not None for row in members):
             score = metric
-        made.append(Comparison(problem, machine, score, _lines(members, score)))
+        made.append(Comparison(problem, machine, score, _lines(members, problem, score)))
     return made
 
 
@@ -347,7 +350,7 @@ def _problems(rows: list[Row]) -> list[Problem]:
     ]
 
 
-def _lines(rows: list[Row], score: Quantity) -> list[Line]:
+def _lines(rows: list[Row], problem: Problem, score: Quantity) -> list[Line]:
     by_setting: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         by_setting[row["method"], _sorted_parameters(row)].append(row)
@@ -355,7 +358,7 @@ def _lines(rows: list[Row], score: Quantity) -> list[Line]:
     for (method, _), members in by_setting.items():
         kept = _one_per_split_and_seed(members)
         by_method[method].append(
-            Line(method, _parameters(kept[0]), kept, set_aside=len(members) - len(kept))
+            Line(method, _parameters(kept[0]), problem, kept, set_aside=len(members) - len(kept))
         )
     lines = [line for own in by_method.values() for line in _with_settings(own)]
 
