@@ -46,8 +46,17 @@ def points(comparison: Comparison, cost: Cost = FIT) -> list[Point]:
 
 def pareto(candidates: Sequence[Point], sign: int) -> list[Point]:
     """The points that no other point beats in both cost and score, the cheapest first."""
-    front: list[Point] = []
-    for point in sorted(candidates, key=lambda p: (p.cost, -sign * p.score)):
-        if not front or sign * point.score > sign * front[-1].score:
-            front.append(point)
+    places = [(point.cost, point.score) for point in candidates]
+    return [candidates[i] for i in unbeaten(places, sign)]
+
+
+def unbeaten(places: Sequence[tuple[float, float]], sign: int) -> list[int]:
+    """Numbers of the pairs of cost and score that no other pair beats in both, the cheapest first.
+
+    More is better if the score's `sign` is 1, less if it is -1.
+    """
+    front: list[int] = []
+    for i in sorted(range(len(places)), key=lambda i: (places[i][0], -sign * places[i][1])):
+        if not front or sign * places[i][1] > sign * places[front[-1]][1]:
+            front.append(i)
     return front
