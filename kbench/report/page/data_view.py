@@ -24,12 +24,14 @@ from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, Line, Problem
 from kbench.report.page.site import Item, RowStore, View
 from kbench.report.page.tags import (
+    about,
     article,
     cell,
     element,
     figure,
     header,
     key,
+    link,
     row_header,
     table,
     words,
@@ -107,13 +109,12 @@ def data_view(
         header(text, kind="word" if text in ("best method", "measure", "task") else "")
         for text in _COLUMNS
     ]
-    about = (
+    text = (
         f"{marks_of(comparisons, 'the best of a column is marked')}. Times of different"
         " environments or thread counts stand in different tables. Prediction costs are multiples"
         " of the product of many rows with one vector."
     )
-    above = element("p", words(about), class_="about") + legend
-    return View("data", "Data sets", head, items, above)
+    return View("data", "Data sets", head, items, about(text) + legend)
 
 
 def own_results(comparisons: Sequence[Comparison]) -> str:
@@ -170,8 +171,8 @@ class _Details:
 
     def problem(self, group: Sequence[Comparison]) -> str:
         """A description, and an article for each machine."""
-        about = element("p", words(describe_problem(group[0].problem)), class_="about")
-        return about + "".join(self._comparison(one) for one in group)
+        tables = "".join(self._comparison(one) for one in group)
+        return about(describe_problem(group[0].problem)) + tables
 
     def _comparison(self, comparison: Comparison) -> str:
         _, cut = comparison.shortened(self.settings)
@@ -232,9 +233,8 @@ def _cells(one: Comparison) -> str:
     best = one.lines[0] if one.lines and one.lines[0].ok else None
     measured = best.mean_sd(one.score.column) if best else None
     failed = sum(len(line.rows) - len(line.ok) for line in one.lines)
-    link = element("a", words(title(problem)), href=f"#{anchor(problem)}")
     return (
-        row_header(link)
+        row_header(link(title(problem), anchor(problem)))
         + cell(best.label if best else "", "long")
         + cell(one.score.text(measured[0]) if measured else "")
         + cell(one.score.title, "word")

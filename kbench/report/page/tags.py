@@ -38,6 +38,16 @@ def cell(text: object, kind: str = "") -> str:
     return element("td", words(text), class_=kind)
 
 
+def link(text: object, id: str) -> str:
+    """Text that leads to another place on the page, by its identifier."""
+    return element("a", words(text), href=f"#{id}")
+
+
+def about(text: object) -> str:
+    """A paragraph of small print, such as the one above a table."""
+    return element("p", words(text), class_="about")
+
+
 def row_header(content: str, kind: str = "") -> str:
     """The first cell of a line, of HTML."""
     return element("th", content, scope="row", class_=kind)
