@@ -22,6 +22,7 @@ from kbench.report.comparisons.quantities import COSTS, Quantity, quantity
 from kbench.report.comparisons.reading import (
     MORE,
     added_scores,
+    delivered,
     frame,
     read_content,
     read_rows,
@@ -176,14 +177,10 @@ def make_report(
             settings=settings,
             paint=terminal.coloured if colour else terminal.plain,
         )
-    if format in ("csv", "latex"):  # formats without a place for a note
-        for line in skipped:
-            _LOG.warning(line)
-    elif skipped and format not in ("html", "json"):
+    if skipped and format in ("terminal", "markdown"):
         text += "\n" + "\n".join(skipped) + "\n"
-    if out is not None:
-        write(out, text)
-    return text
+    # CSV and LaTeX have no place for a note.
+    return delivered(text, out, skipped if format in ("csv", "latex") else ())
 
 
 def _in_file(
@@ -245,11 +242,7 @@ def make_comparison(
         text = tidy.json_text({"pairs": versus.pair_records(comparison.pairs()), "sheets": sheets})
     else:
         text = _sheets_text(versus.sheets(comparison), format, width, colour)
-    for line in skipped:
-        _LOG.warning(line)
-    if out is not None:
-        write(out, text)
-    return text
+    return delivered(text, out, skipped)
 
 
 def make_ranking(
@@ -280,11 +273,7 @@ def make_ranking(
     rows, skipped = frame(folder, None, None, None, reference=reference, trials=False)
     tables = standings(run_records(rows), task, n, d)
     text = _sheets_text(tables, format, width, colour)
-    for line in skipped:
-        _LOG.warning(line)
-    if out is not None:
-        write(out, text)
-    return text
+    return delivered(text, out, skipped)
 
 
 def _sheets_text(sheets: list[Sheet], format: str, width: int | None, colour: bool) -> str:

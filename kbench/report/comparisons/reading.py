@@ -1,6 +1,7 @@
 """Reading the rows of a results folder for a report, and writing the files of a report."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from kbench.run.results.folder import ResultsFolder
 
+
+_LOG = logging.getLogger(__name__)
 
 # What a report says where it leaves out the rows that came with kbench.
 MORE = "reference=true adds the rows that came with kbench"
@@ -189,6 +192,15 @@ def run_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
 def package_text(package: str, name: str) -> str:
     """The text of a file that comes with a package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def delivered(text: str, out: Path | None, messages: Iterable[str]) -> str:
+    """The text of a report, which is also written to a file; messages are logged as warnings."""
+    for message in messages:
+        _LOG.warning(message)
+    if out is not None:
+        write(out, text)
+    return text
 
 
 def write(path: str | Path, content: str | bytes) -> None:
