@@ -302,7 +302,7 @@ def named(rows: pa.Table, asked: Mapping[str, str]) -> pa.Table:
 def experiments_by_key(stages: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, str]:
     """Key -> experiments, of all commands of the stages that make rows of the papers."""
     layouts = [*(t for one in PAPERS for t in paper(one).tables.values()), *figures()]
-    of_papers = {name for one in layouts for name in one.experiments}
+    of_papers = {name for one in layouts for name in experiments_of(one.run)}
     runs: list[Run] = []
     with composer() as hydra:
         for stage in stages.values():

@@ -8,7 +8,7 @@ its limit.
 
 import json
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,11 @@ import pandas as pd
 import yaml
 
 from kbench.config import Composer, shipped_root
-from kbench.papers.cells.entry import Cell
-from kbench.papers.cells.growth import MIN_SIZES
 from kbench.papers.cells.runs import Runs, asked_by
 from kbench.papers.figures.figure import figures
-from kbench.papers.printed.layout import PAPERS, Paper, Selector, experiments_of, paper
+from kbench.papers.printed.layout import PAPERS, Cell, Paper, Selector, experiments_of, paper
 from kbench.report.comparisons.tables import Machine
+from kbench.report.statistics.growth import MIN_SIZES
 from kbench.run.execution.runner import finished_here, split
 from kbench.run.planning.plan import Run, make_plan
 from kbench.run.results.stopped import stopped_at
@@ -146,12 +145,9 @@ def open_places(runs: Sequence[Run]) -> list[str]:
     ]
     known = Runs(rows)
 
-    def n_sizes(of: Paper, wanted: Selector, own: Container[str]) -> int:
-        choices = of.data[wanted.data or ""]
-        return sum(
-            any(asked_by(own, row) for row in known.matching(machine, wanted, choice))
-            for choice in choices
-        )
+    def n_sizes(of: Paper, wanted: Selector) -> int:
+        of_choices = (known.matching(machine, wanted, one) for one in of.data[wanted.data or ""])
+        return sum(any(asked_by(wanted.experiments, row) for row in rows) for rows in of_choices)
 
     found = []
     for of in map(paper, PAPERS):
@@ -160,16 +156,17 @@ def open_places(runs: Sequence[Run]) -> list[str]:
                 if row in table.lacking:
                     continue
                 for column in table.columns:
-                    cell = Cell(table, known, None, row, column)
-                    if cell.wanted.data is None or of.data_of(cell.wanted) in of.absent:
+                    cells = [Cell(table, row, column, label) for label in table.measures]
+                    wanted = table.wanted[row, column]
+                    if wanted.data is None or cells[0].absent:
                         continue
-                    n = n_sizes(of, cell.wanted, table.experiments)
+                    n = n_sizes(of, wanted)
                     found += [
-                        " | ".join(filter(None, (table.id, row, column, label)))
-                        for label, measure in table.measures.items()
-                        if measure.reads
-                        and cell.printed(measure)
-                        and n < (MIN_SIZES if measure.over else 1)
+                        " | ".join(filter(None, (table.id, row, column, cell.label)))
+                        for cell in cells
+                        if cell.measure.reads
+                        and cell.printed
+                        and n < (MIN_SIZES if cell.measure.over else 1)
                     ]
     for figure in figures():
         of = paper(figure.paper)
@@ -179,7 +176,7 @@ def open_places(runs: Sequence[Run]) -> list[str]:
                 missing = [
                     label
                     for label, (wanted, *_) in panel.lines.items()
-                    if n_sizes(of, wanted, figure.experiments) < least
+                    if n_sizes(of, wanted) < least
                 ]
                 found += [f"{figure.name} | {panel.title} | {label}" for label in missing]
     return found

@@ -1,9 +1,8 @@
 """The papers' report: its tables and sheets, every format, and its part of the pages."""
 
-import logging
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -13,23 +12,21 @@ from kbench.config import nearest
 from kbench.errors import ConfigError
 from kbench.papers import views
 from kbench.papers.cells import sheets
-from kbench.papers.cells.coverage import cause_sheet, cell_sheet, coverage
-from kbench.papers.cells.entries import filled
+from kbench.papers.cells.entries import Filled, filled
 from kbench.papers.cells.runs import Curve, Identity, Runs
+from kbench.papers.cells.sheets import cause_sheet, cell_sheet, coverage
 from kbench.papers.claims.decision import verdict
 from kbench.papers.claims.stated import claims
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.claims.verdicts import verdict_records
 from kbench.papers.figures.drawing import Drawing, drawings, method_styles
 from kbench.papers.printed.layout import PAPERS, all_tables, legend
-from kbench.papers.studies.budgets import budgets
-from kbench.papers.studies.budgets import sheet as budget_sheet
-from kbench.papers.studies.systems import sheet as system_sheet
-from kbench.papers.studies.systems import systems
+from kbench.papers.studies import budget_sheet, budgets, system_sheet, systems
 from kbench.report.charts.profiles import in_profiles, ranking_charts
 from kbench.report.charts.svg import document
 from kbench.report.comparisons.reading import (
     Content,
+    delivered,
     read_content,
     require_count,
     require_names,
@@ -48,8 +45,6 @@ from kbench.report.text.tidy import csv_lines, csv_text, json_text, sheet_record
 
 if TYPE_CHECKING:
     from kbench.run.results.folder import ResultsFolder
-
-_LOG = logging.getLogger(__name__)
 
 PAPER_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 
@@ -94,11 +89,7 @@ def make_papers(
     columns = width or shutil.get_terminal_size((120, 24)).columns
     paint = terminal.coloured if colour else terminal.plain
     text = report.text(format, columns, paint)
-    for message in report.skipped if format != "html" else ():
-        _LOG.warning(message)
-    if out is not None:
-        write(out, text)
-    return text
+    return delivered(text, out, report.skipped if format != "html" else ())
 
 
 def read_report(content: Content, tables: Sequence[str] | None = None) -> "Report":
@@ -146,18 +137,18 @@ class Report:
         self.filled = [form for table in chosen.values() for form in filled(table, runs)]
         self.verdicts = [verdict(claim, runs) for claim in claims()] if "claims" in selected else []
         self.rankings = rankings(comparisons(runs.rows)) if "rankings" in selected else []
-        self.studies: dict[str, list[Sheet]] = {}
-        if "systems" in selected:
-            self.studies["systems"] = [system_sheet(one, runs, environments) for one in systems()]
-        if "budgets" in selected:
-            self.studies["budgets"] = [budget_sheet(one, runs, environments) for one in budgets()]
-        counted = self.filled
-        if not counted and {"cells", "causes"}.intersection(selected):
-            counted = [form for table in tables for form in filled(table, runs)]
-        if "cells" in selected:
-            self.studies["cells"] = [cell_sheet(counted)]
-        if "causes" in selected:
-            self.studies["causes"] = [cause_sheet(counted)]
+        studies: dict[str, Callable[[], list[Sheet]]] = {
+            "systems": lambda: [system_sheet(one, runs, environments) for one in systems()],
+            "budgets": lambda: [budget_sheet(one, runs, environments) for one in budgets()],
+            "cells": lambda: [cell_sheet(self._counted)],
+            "causes": lambda: [cause_sheet(self._counted)],
+        }
+        self.studies = {name: made() for name, made in studies.items() if name in selected}
+
+    @cached_property
+    def _counted(self) -> list[Filled]:
+        """The tables whose cells are counted: the selected ones, or all if none is."""
+        return self.filled or [one for table in all_tables() for one in filled(table, self.runs)]
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
         """Everything that is selected, as plain tables; claims of at most `width` characters."""
@@ -210,7 +201,7 @@ class Report:
                 views.figures_view(self.drawings),
             ],
             studies=[views.studies_view(self.studies, self.rankings)],
-            titles=views.papers_of(all_tables()),
+            titles=views.papers_of_sets(),
             environments=frozenset(of_drawings | {machine.environment for machine in machines}),
         )
 

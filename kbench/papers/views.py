@@ -9,26 +9,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.papers.cells import sheets
-from kbench.papers.cells.coverage import Coverage, coverage
-from kbench.papers.cells.entry import ABSENT, Entry, Filled, Group
+from kbench.papers.cells.entries import ABSENT, Entry, Filled, Group
+from kbench.papers.cells.sheets import coverage
 from kbench.papers.claims.decision import Verdict
 from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
 from kbench.papers.claims.ratios import picture
-from kbench.papers.claims.stated import methods_of, tables_of
+from kbench.papers.claims.stated import tables_of
 from kbench.papers.claims.verdicts import at_hand, counted, detail, line, of_papers, on_own_data
 from kbench.papers.figures.drawing import Drawing, method_styles
 from kbench.papers.figures.figure import figures
-from kbench.papers.printed.layout import Table, legend, paper
+from kbench.papers.printed.layout import PAPERS, Table, legend, paper
 from kbench.report.charts.profiles import caption, in_profiles, ranking_charts
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.page.site import Item, RowStore, View
 from kbench.report.page.tags import (
+    about,
     article,
     cell,
     element,
     figure,
     header,
+    link,
     notes,
     plain,
     row_header,
@@ -65,69 +67,68 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         held, failed = (sum(one.outcome is side for one in several) for side in (HOLDS, FAILS))
         kept, missed = (sum(one.kept_by_rows is side for one in several) for side in (True, False))
         still_open = f"{len(several) - held - failed} ({kept}, {missed})"
-        link = element("a", words(says.claim), href=f"#{claim_id(places[id(first)])}")
+        headline = link(first.claim.says, claim_id(places[id(first)]))
         cells = row_header(words(name))
         cells += "".join(map(cell, (held, failed, still_open, on_own_data(several))))
-        cells += element("td", link, class_="long") + cell(says.printed)
+        cells += element("td", headline, class_="long") + cell(says.printed)
         cells += cell(says.measured, "long") + cell(says.idea)
         body.append(f"<tr>{cells}{cell(_parts(studies.get(name)), 'long')}</tr>")
-    title = element("h3", "Did the papers' claims hold?")
-    about = element("p", words(legend("papers")), class_="about")
-    return title + about + table("The papers", [head], body) + picture(verdicts, claim_id)
+    title = element("h3", "Did the papers' claims hold?") + about(legend("papers"))
+    return title + table("The papers", [head], body) + picture(verdicts, claim_id)
 
 
 def _parts(study: Sheet | None) -> str:
     """The median factor of each part of a gain over the data sets of a study."""
     if study is None:
         return ""
-    parts = [j for j, name in enumerate(study.header) if name.startswith("× ")]
-    of_part = {}
-    for j in parts:
-        values = [float(row[j]) for row in study.rows if row[j] and not row[0].startswith("…")]
+    own = [row for row in study.rows if not row[0].startswith("…")]  # without medians of others
+    parts = []
+    for name, *cells in zip(study.header, *own, strict=True):
+        values = [float(text) for text in cells if text] if name.startswith("× ") else []
         if values:
-            of_part[study.header[j].removeprefix("× ")] = statistics.median(values)
-    return ", ".join(
-        f"{name} {value:,.{decimals_for(value, 2)}f} ×" for name, value in of_part.items()
-    )
+            middle = statistics.median(values)
+            parts.append(f"{name.removeprefix('× ')} {middle:,.{decimals_for(middle, 2)}f} ×")
+    return ", ".join(parts)
 
 
 def claims_views(verdicts: Sequence[Verdict]) -> list[View]:
     """The papers' claims, and our own questions: a line each, with details that unfold."""
-    head = [header(name, kind="word") for name in ("verdict", "claim", "printed", "measured")]
-    head += [header(name, kind="word") for name in ("idea alone", "data, % of the paper's rows")]
-    items: dict[bool, list[Item]] = {False: [], True: []}
-    for number, verdict in enumerate(verdicts):
-        says, name = line(verdict), paper(verdict.claim.paper).title
-        tables = tables_of(verdict.claim)
-        links = ", ".join(element("a", words(of.number), href=f"#{_address(of)}") for of in tables)
-        badge = element(
-            "span", words(says.verdict), class_=f"badge {verdict.outcome.badge}".strip()
-        )
-        badge += element("div", words(at_hand(verdict)), class_="links")
-        more = element("p", words(" ".join(detail(verdict)))) + element("p", links, class_="links")
-        summary = element("summary", words(f"{name}: {says.claim}"))
-        claim = element(
-            "td", element("details", summary + more), class_="long claim", id=claim_id(number)
-        )
-        cells = row_header(badge, "word") + claim + cell(says.printed, "word")
-        cells += cell(says.measured, "long") + cell(says.idea, "word") + cell(says.data, "long")
-        facets = {
-            "paper": [name],
-            "set": sorted({one.partition(" (")[0] for one in verdict.shares}),
-            "method": sorted(methods_of(verdict.claim)),
-            "verdict": [verdict.outcome.word, says.verdict],
-        }
-        items[verdict.claim.ours].append(Item(cells, facets))
-    theirs, own = ([v for v in verdicts if v.claim.ours is side] for side in (False, True))
-    counts = f"Of the papers' claims {counted(theirs)}. {legend('claims', 'claims_page')}"
-    ours = f"Questions that the papers do not ask: {counted(own)}."
+    names = ("verdict", "claim", "printed", "measured", "idea alone", "data, % of the paper's rows")
+    head = [header(name, kind="word") for name in names]
     meanings = element("summary", "What the verdicts mean") + element("dl", _MEANINGS)
-    about = [element("p", words(text), class_="about") for text in (counts, ours)]
-    about = [text + element("details", meanings, class_="meanings") for text in about]
-    return [
-        View("claims", "Claims", head, items[False], about[0]),
-        View("questions", "Our questions", head, items[True], about[1]),
-    ]
+    below = element("details", meanings, class_="meanings")
+    views = []
+    for id, name, ours in (("claims", "Claims", False), ("questions", "Our questions", True)):
+        shown = {n: one for n, one in enumerate(verdicts) if one.claim.ours is ours}
+        counts = counted(shown.values())
+        text = f"Of the papers' claims {counts}. {legend('claims', 'claims_page')}"
+        if ours:
+            text = f"Questions that the papers do not ask: {counts}."
+        items = [_claim(verdict, number) for number, verdict in shown.items()]
+        views.append(View(id, name, head, items, about(text) + below))
+    return views
+
+
+def _claim(verdict: Verdict, number: int) -> Item:
+    """The line of a claim."""
+    says, outcome = line(verdict), verdict.outcome
+    claim, name = verdict.claim, paper(verdict.claim.paper).title
+    links = ", ".join(link(of.number, _address(of)) for of in tables_of(claim))
+    badge = element("span", words(outcome), class_=f"badge {outcome.badge}".strip())
+    badge += element("div", words(at_hand(verdict)), class_="links")
+    more = element("p", words(" ".join(detail(verdict)))) + element("p", links, class_="links")
+    details = element("details", element("summary", words(f"{name}: {claim.says}")) + more)
+    cells = row_header(badge, "word")
+    cells += element("td", details, class_="long claim", id=claim_id(number))
+    cells += cell(says.printed, "word") + cell(says.measured, "long")
+    cells += cell(says.idea, "word") + cell(says.data, "long")
+    facets = {
+        "paper": [name],
+        "set": sorted({one.partition(" (")[0] for one in verdict.shares}),
+        "method": sorted({method for cell in claim.cells for method in cell.wanted.methods}),
+        "verdict": [outcome.word, str(outcome)],
+    }
+    return Item(cells, facets)
 
 
 def claim_id(number: int) -> str:
@@ -155,21 +156,18 @@ def tables_view(
         detail = "".join(_table(form, environments, store) for form in members)
         name = f"{paper(of.paper).title} {of.number}"
         count = coverage(members)
-        cells = (
-            row_header(element("a", words(name), href=f"#{_address(of)}"))
-            + cell(of.caption, "long")
-            + "".join(map(cell, _counts(count)))
-        )
+        counts = count.cells, count.own or "", count.stand_in or "", count.not_run or ""
+        cells = row_header(link(name, _address(of))) + cell(of.caption, "long")
+        cells += "".join(map(cell, counts))
         matches = [e.match for form in members for g in form.groups for e in g.entries if e.match]
         facets = {
             "paper": [paper(of.paper).title],
-            "set": sorted({match.problem.dataset for match in matches}),
+            "set": sorted({match.line.problem.dataset for match in matches}),
             "method": sorted({match.line.method for match in matches}),
             "verdict": outcomes.get(of.id, []),
         }
         items.append(Item(cells, facets, _address(of), detail, f"{name}: {of.caption}"))
-    about = element("p", words(legend("table", "clocks", "ratio")), class_="about")
-    return View("tables", "Tables", head, items, about)
+    return View("tables", "Tables", head, items, about(legend("table", "clocks", "ratio")))
 
 
 def _address(of: Table) -> str:
@@ -183,7 +181,7 @@ def figures_view(drawings: Sequence[Drawing]) -> View:
     items = []
     for drawing in drawings:
         of = drawing.figure
-        cells = row_header(element("a", words(of.title), href=f"#{of.name}"))
+        cells = row_header(link(of.title, of.name))
         cells += cell(of.caption, "long") + cell(f"{len(drawing.charts)} of {len(of.panels)}")
         wanted = [line[0] for panel in of.panels for line in panel.lines.values()]
         methods = {name for selector in wanted for name in selector.methods}
@@ -223,23 +221,18 @@ def summary(filled: Sequence[Filled], verdicts: Sequence[Verdict]) -> str:
     return " · ".join(texts)
 
 
-def papers_of(tables: Sequence[Table]) -> dict[str, list[str]]:
-    """Data set -> the papers whose tables it stands in."""
+def papers_of_sets() -> dict[str, list[str]]:
+    """Data set of kbench -> the papers that it, or a part of it, stands for a data set of."""
     papers: dict[str, list[str]] = {}
-    for name in dict.fromkeys(of.paper for of in tables):
-        choices = {choice.dataset for several in paper(name).data.values() for choice in several}
-        for dataset in choices:
-            papers.setdefault(dataset, []).append(paper(name).title)
+    for one in map(paper, PAPERS):
+        for dataset in {choice.dataset for several in one.data.values() for choice in several}:
+            papers.setdefault(dataset, []).append(one.title)
     return papers
 
 
 def _study(id: str, name: str, text: str, detail: str, facets: Mapping[str, Sequence[str]]) -> Item:
-    cells = row_header(element("a", words(name), href=f"#{id}")) + cell(text, "long")
+    cells = row_header(link(name, id)) + cell(text, "long")
     return Item(cells, facets, id, detail, name)
-
-
-def _counts(count: Coverage) -> tuple[int | str, ...]:
-    return count.cells, count.own or "", count.stand_in or "", count.not_run or ""
 
 
 def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> str:
@@ -293,10 +286,9 @@ def _cells(
     if entry.match is None or not measured:
         return first + element("td", words(measured) + small, class_="absent")
     # The same runs fill several cells; the address of each is its own.
-    link = element("a", words(measured), href=f"#run-{entry.match.line.address}-{place}")
+    opens = link(measured, f"run-{entry.match.line.address}-{place}")
     kind = "" if entry.value is not None else "st"
-    places = store.places(entry.rows)
-    return first + element("td", link + small, class_=kind, data_r=places)
+    return first + element("td", opens + small, class_=kind, data_r=store.places(entry.rows))
 
 
 def _measured(group: Group) -> bool:

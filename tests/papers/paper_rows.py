@@ -5,9 +5,8 @@ import json
 from report_rows import make_row
 
 from kbench.papers.cells.entries import entry
-from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import Runs
-from kbench.papers.printed.layout import paper
+from kbench.papers.printed.layout import Cell, experiments_of, paper
 from kbench.run.results.folder import schema
 
 TABLE3 = paper("dcsvm").tables["table3"]
@@ -32,11 +31,11 @@ def rbf(method, accuracy, seed=0, C=32, gamma=2, dataset="ijcnn1", level_tol=0.1
 
 
 def cell(found, row, column, measure, table=TABLE3):
-    return entry(Cell(table, found, found.machines[0], row, column), table.measures[measure])
+    return entry(Cell(table, row, column, measure), found, found.machines[0])
 
 
 def asked_by(figure, found):
     """The same runs; those that no experiment asks for are of the figure's."""
-    experiment = ",".join(sorted(figure.experiments))
+    experiment = ",".join(sorted(experiments_of(figure.run)))
     rows = [{**row, "experiment": row["experiment"] or experiment} for row in found.rows]
     return Runs(rows, found._curves)

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 from paper_rows import rbf, runs
 
-from kbench.papers.cells.coverage import cause_sheet
-from kbench.papers.cells.entries import entry
-from kbench.papers.cells.entry import NO_ROWS, Cell
-from kbench.papers.cells.sheets import remarks
+from kbench.papers.cells.entries import NO_ROWS, entry
+from kbench.papers.cells.sheets import cause_sheet, remarks
 from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, cause_of, causes
-from kbench.papers.printed.layout import paper
+from kbench.papers.printed.layout import Cell, paper
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +122,6 @@ def test_half_a_point_is_not_little_where_the_error_is_less(error, column, datas
     loss = "log" if column == "MNIST8M" else "hinge"
     params = json.dumps({"kernel": "rbf", "preconditioned": False, "loss": loss})
     found = runs(rbf("doubly_sgd", 1.0 - error, error=error, params=params, **dataset))
-    one = entry(Cell(table, found, found.machines[0], "DoublySGD", column), table.measures["error"])
+    one = entry(Cell(table, "DoublySGD", column, "error"), found, found.machines[0])
     assert one.compared
     assert (one.cause is not None) == differs

@@ -4,13 +4,12 @@ import pytest
 from paper_rows import rbf, runs
 
 from kbench.papers.cells.entries import entry, filled
-from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import made_by
 from kbench.papers.claims.stated import claims
 from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import drawn
-from kbench.papers.printed.layout import PAPERS, Choice, Selector, experiments_of, paper
-from kbench.papers.studies.systems import meetings, systems
+from kbench.papers.printed.layout import PAPERS, Cell, Choice, Selector, experiments_of, paper
+from kbench.papers.studies import meetings, systems
 
 TABLES = {table.id: table for name in PAPERS for table in paper(name).tables.values()}
 
@@ -33,9 +32,7 @@ def test_no_second_line_of_the_reference_rows_matches_a_cell(table, reference):
 def test_no_second_line_matches_what_a_claim_selects_itself(reference):
     selected = [one for claim in claims() for one in claim.cells if not one.table.name]
     found = [
-        reference.find(
-            machine, one.wanted, paper(one.table.paper).data[one.data], one.table.experiments
-        )
+        reference.find(machine, one.wanted, one.choices)
         for one in selected
         for machine in reference.machines
     ]
@@ -47,13 +44,13 @@ def test_no_second_line_matches_what_a_claim_selects_itself(reference):
 def test_a_cell_of_the_reference_rows_is_one_attempt_of_each_run(reference):
     """A method that was repeated in a faster hour would be ahead of its rivals."""
     repeated = {
-        (line.method, problem.dataset)
+        (line.method, line.problem.dataset)
         for table in TABLES.values()
         for sheet in filled(table, reference)
         for group in sheet.groups
         for one in group.entries
         if one.match
-        for line, problem in [(one.match.line, one.match.problem)]
+        for line in [one.match.line]
         if line.attempts > len(line.ok)
     }
     assert repeated == set()
@@ -120,12 +117,12 @@ def test_rows_of_the_table_s_experiment_come_before_newer_ones_and_more_seeds():
     found = runs(own, *others)
     table = TABLES["dcsvm_table3"]
     (machine,) = found.machines
-    cell = Cell(table, found, machine, "LIBSVM", "ijcnn1")
-    one = entry(cell, table.measures["accuracy"])
+    cell = Cell(table, "LIBSVM", "ijcnn1", "accuracy")
+    one = entry(cell, found, machine)
     assert (one.value, one.match.others) == (0.80, 0)
     without = runs(*others, {**own, "experiment": None})
-    cell = Cell(table, without, machine, "LIBSVM", "ijcnn1")
-    one = entry(cell, table.measures["accuracy"])
+    cell = Cell(table, "LIBSVM", "ijcnn1", "accuracy")
+    one = entry(cell, without, machine)
     assert (one.value, one.match.others) == (pytest.approx(0.99), 1)
 
 
@@ -143,8 +140,8 @@ def test_no_second_run_of_its_experiments_matches_a_step(system, reference):
                         name: chosen.params[name] for name in system.same if name in chosen.params
                     }
                 )
-                lines = reference.lines(comparison.machine, wanted, choice, experiments)
-                own = [line for line, _ in lines if made_by(experiments, line)]
+                lines = reference.lines(comparison.machine, wanted, choice)
+                own = [line for line in lines if made_by(experiments, line)]
                 if system.same and len(own) > 1 and not isinstance(chosen.params.get("C"), list):
                     several.append((comparison.problem, words, step))
     assert several == []

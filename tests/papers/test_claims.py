@@ -9,7 +9,7 @@ import pytest
 from paper_rows import runs
 from report_rows import failed, make_row, stopped_in
 
-from kbench.papers.cells.entry import quantity_of
+from kbench.papers.cells.entries import quantity_of
 from kbench.papers.claims import terms
 from kbench.papers.claims.decision import verdict
 from kbench.papers.claims.outcomes import (
@@ -20,15 +20,9 @@ from kbench.papers.claims.outcomes import (
     OTHER_DATA,
     UNKNOWN_SETTINGS,
 )
-from kbench.papers.claims.stated import _claim, addends, claims, source
+from kbench.papers.claims.stated import _claim, claims
 from kbench.papers.claims.verdicts import claimed_bound, detail, line, verdict_records
-from kbench.papers.printed.layout import (
-    Selector,
-    measure,
-    paper,
-    selector,
-    substituted,
-)
+from kbench.papers.printed.layout import Cell, Selector, paper
 
 DECIDED = [one for one in claims() if not one.open]
 
@@ -47,17 +41,14 @@ def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome, exact_cloc
     """All cases answer alike; of a share, as many as the outcome asks for."""
     made = MadeRows(claim.paper)
     figure = _figure(claim, outcome)
-    for names in claim.each:
+    for case in claim.cases:
         answer = figure
         if claim.case is not None:
             answer = claim.case.limit + (1.0 if figure else -1.0) * _sign(claim.case)
             answer = answer if claim.kind != "ratio" else 2.0 ** (answer - claim.case.limit)
-        terms = [
-            [[substituted(c, names) for c in addends(one)] for one in term] for term in claim.terms
-        ]
         # Repetitions may share a cell: the first term of one is the second of another.
-        base = made.values.get(str(terms[0][0][0]))
-        for term, value in zip(terms, _terms(claim.kind, answer, base), strict=True):
+        base = made.values.get(_place(case[0][0][0]))
+        for term, value in zip(case, _terms(claim.kind, answer, base), strict=True):
             for cells in term:
                 made.add(cells, value)
     found = verdict(claim, made.runs())
@@ -222,8 +213,7 @@ def test_settings_that_a_limit_leaves_open_are_not_left_out_of_a_share(slower, s
     """DC-SVM is slower in some of 100; in others LIBSVM was stopped before DC-SVM ended."""
     claim = _claim_on("96 of 100")
     made = MadeRows("dcsvm")
-    for number, names in enumerate(claim.each):
-        libsvm, dcsvm = (substituted(term[0], names) for term in claim.terms)
+    for number, (((libsvm,),), ((dcsvm,),)) in enumerate(claim.cases):
         made.put(libsvm, 1.0 if number < slower else 20.0)
         made.put(dcsvm, 10.0)
     rows = list(made.rows.values())
@@ -292,8 +282,8 @@ def test_rows_of_a_part_of_the_paper_s_data_leave_a_claim_open(rows_of_paper, ou
 def test_settings_that_the_paper_does_not_state_leave_a_claim_open(n_leaves, outcome):
     claim = _claim_on("Predictions cost at most some 20 times")
     made = MadeRows("dcpred")
-    for names in claim.each:
-        made.put(substituted(claim.terms[0][0], names), 90.0)
+    for ((cell, *_), *_), *_ in claim.cases:
+        made.put(cell, 90.0)
     rows = list(made.rows.values())
     if n_leaves is not None:
         rows = [
@@ -322,8 +312,8 @@ def test_settings_that_the_paper_does_not_state_leave_a_claim_open(n_leaves, out
 def test_a_verdict_says_what_share_of_the_paper_s_rows_a_data_set_has(words, place, share):
     claim = _claim_on(words)
     made = MadeRows(claim.paper)
-    for term in claim.terms:
-        made.put(substituted(term[0], claim.each[0]), 1.0)
+    for term in claim.cases[0]:
+        made.put(term[0][0], 1.0)
     found = verdict(claim, runs(*({**row, **place} for row in made.rows.values())))
     ((name, told),) = found.shares.items()
     assert told == (None if share is None else pytest.approx(share, rel=1e-3))
@@ -338,20 +328,19 @@ def test_sizes_at_equal_cost_have_as_many_multiplications(reference, words, most
     """The praised term of these claims, the second, has at most `most` times those of the first."""
     claim = _claim_on(words)
     compared = 0
-    for names in claim.each:
-        terms = [[source(claim, substituted(one, names)) for one in term] for term in claim.terms]
+    for case in claim.cases:
         for machine in reference.machines:
             rivals, own = (
                 [
                     match.line.ok[0]["prediction_flops"]
-                    for one in term
+                    for (one,) in term
                     for choice in paper(claim.paper).data[one.data]
                     if (match := reference.find(machine, one.wanted, [choice])) and match.line.ok
                 ]
-                for term in terms
+                for term in case
             )
             if rivals and own and None not in (*rivals, *own):
-                assert max(own) <= most * min(rivals), names
+                assert max(own) <= most * min(rivals)
                 compared += 1
     assert compared >= 8
 
@@ -359,9 +348,7 @@ def test_sizes_at_equal_cost_have_as_many_multiplications(reference, words, most
 def test_a_stopped_run_that_a_claim_selects_itself_is_a_bound_too():
     claim = _claim_on("factorisation and ADMM take fewer seconds than it does")
     made = MadeRows("hss")
-    exact, hss = (
-        [substituted(one, claim.each[0]) for one in addends(term[0])] for term in claim.terms
-    )
+    (exact, *_), (hss, *_) = claim.cases[0]
     made.add(exact, 1.0)
     made.add(hss, 10.0)
     first, *others = made.rows.values()
@@ -380,8 +367,8 @@ def _claim_on(words):
 def _in_cases(claim, cases, slower):
     """Rows of its first cases, ten times as fast as the other side but in the first `slower`."""
     made = MadeRows(claim.paper)
-    for number, names in enumerate(claim.each[:cases]):
-        other, own = (substituted(term[0], names) for term in claim.terms)
+    for number, case in enumerate(claim.cases[:cases]):
+        other, own = (term[0][0] for term in case)
         made.put(other, 1.0 if number < slower else 100.0)
         made.put(own, 10.0)
     return made.runs()
@@ -399,7 +386,7 @@ def _stopped(slow, limit, method, seconds, message=None):
 
 
 def _sign(bound):
-    return 1.0 if bound.sign == ">=" else -1.0
+    return 1.0 if bound.lower else -1.0
 
 
 def _figure(claim, outcome):
@@ -409,7 +396,7 @@ def _figure(claim, outcome):
     limit, inside = claim.holds.limit, outcome is HOLDS
     if claim.kind == "difference":
         return limit + (1.0 if inside else -1.0) * _sign(claim.holds)
-    factor = 1.5 if inside == (claim.holds.sign == ">=") else 0.5
+    factor = 1.5 if inside == claim.holds.lower else 0.5
     return limit * factor
 
 
@@ -422,6 +409,11 @@ def _terms(kind, answer, base=None):
     return (50.0 + answer, 50.0) if base is None else (base, base - answer)
 
 
+def _place(cell):
+    """What tells a cell from others, also where claims select the runs themselves."""
+    return cell.table.name, cell.row, cell.column, cell.label, str(cell.wanted), cell.measure
+
+
 class MadeRows:
     """Rows with the values that are put into cells; cells of the same runs share a row."""
 
@@ -432,36 +424,29 @@ class MadeRows:
 
     def add(self, cells, value):
         """Set cells with this sum; those that have a value keep it."""
-        rest = [cell for cell in cells if str(cell) not in self.values]
-        known = [self.values[str(cell)] for cell in cells if str(cell) in self.values]
+        rest = [cell for cell in cells if _place(cell) not in self.values]
+        known = [self.values[_place(cell)] for cell in cells if _place(cell) in self.values]
         for cell in rest:
             self.put(cell, (value - math.fsum(known)) / len(rest))
 
-    def put(self, spelt, value):
-        """Set a cell, spelt as claims spell it, to a value in the paper's unit."""
-        self.values[str(spelt)] = value
-        if isinstance(spelt, str):
-            name, row, column, label = (part.strip() for part in spelt.split("|"))
-            table = self.paper.tables[name]
-            wanted = table.rows[row] & table.columns[column]
-            self._set(table, row, column, wanted, table.measures[label], value)
-            return
-        own = dict(spelt)
-        names = {"of", "per", "factor", "curve"} & set(own)
-        asked = measure("", **{name: own.pop(name) for name in names})
-        self._set(None, "", "", selector(**own), asked, value)
+    def put(self, cell, value):
+        """Set a cell, also as claims spell it, to a value in the paper's unit."""
+        if isinstance(cell, str):
+            name, *place = (part.strip() for part in cell.split("|"))
+            cell = Cell(self.paper.tables[name], *place)
+        self.values[_place(cell)] = value
+        self._set(cell, value)
 
-    def _set(self, table, row, column, wanted, asked, value):
+    def _set(self, cell, value):
+        asked, wanted = cell.measure, cell.wanted
         if asked.sum:
             for label in asked.sum:
-                each = value / len(asked.sum)
-                self._set(table, row, column, wanted, table.measures[label], each)
+                self._set(replace(cell, label=label), value / len(asked.sum))
         elif asked.total:
             over = self.paper.tables[wanted.table]
-            for name, one in over.rows.items():
-                each = value / len(over.rows)
-                part = over.measures[asked.total]
-                self._set(over, name, column, one & over.columns[column], part, each)
+            for name in over.rows:
+                one = replace(cell, table=over, row=name, label=asked.total)
+                self._set(one, value / len(over.rows))
         elif asked.curve:
             self._curve(wanted, asked, value / quantity_of(asked).factor)
         else:

@@ -8,21 +8,22 @@ import json
 import pytest
 from paper_rows import rbf, runs
 
-from kbench.papers.printed.layout import paper, selector
-from kbench.papers.studies.budgets import Budgets, budgets, sheet
+from kbench.papers.printed.layout import Selector, paper, selector
+from kbench.papers.studies import Budgets, budget_sheet, budgets
 from kbench.report import make_papers
 from kbench.report.comparisons.quantities import quantity
 from kbench.run.results.folder import ResultsFolder
 
+OWN = Selector(experiments=frozenset({"demo"}))
 ONE = Budgets(
     "Fast",
     "dcpred",
     "experiment=demo",
     ["ijcnn1"],
     {
-        "on": selector(method="dcpred", params={"pseudo": "monomials"}),
-        "off": selector(method="dcpred", params={"pseudo": "none"}),
-        "exact": selector(method="kernel_svc"),
+        "on": OWN & selector(method="dcpred", params={"pseudo": "monomials"}),
+        "off": OWN & selector(method="dcpred", params={"pseudo": "none"}),
+        "exact": OWN & selector(method="kernel_svc"),
     },
     quantity("prediction_cost"),
     [20, 50],
@@ -38,7 +39,7 @@ def dcpred(accuracy, cost, *, m=8, pseudo="monomials", seed=0, **changes):
 
 
 def table(*rows):
-    found = sheet(ONE, runs(*rows), {})
+    found = budget_sheet(ONE, runs(*rows), {})
     return {line[0]: line[1:] for line in found.rows}, found
 
 
@@ -86,7 +87,7 @@ def test_machines_stand_apart():
 
 @pytest.mark.parametrize("one", budgets(), ids=lambda one: one.name)
 def test_without_rows_the_command_is_named(one):
-    found = sheet(one, runs(), {})
+    found = budget_sheet(one, runs(), {})
     assert found.rows == []
     assert found.notes == [f'No rows: run "kbench -m {one.run}"']
     assert set(one.data) <= set(paper(one.paper).data)

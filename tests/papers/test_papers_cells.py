@@ -8,13 +8,11 @@ from hypothesis import strategies as st
 from paper_rows import TABLE3, cell, rbf, runs
 from report_rows import failed, make_row
 
-from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entries import entry, filled
-from kbench.papers.cells.entry import Cell
-from kbench.papers.cells.readings import phase_seconds
+from kbench.papers.cells.readings import column
 from kbench.papers.cells.runs import identity
-from kbench.papers.cells.sheets import remarks
-from kbench.papers.printed.layout import paper
+from kbench.papers.cells.sheets import coverage, remarks
+from kbench.papers.printed.layout import Cell, paper
 
 
 def test_a_cell_is_the_mean_over_seeds_of_the_runs_with_the_papers_settings():
@@ -75,9 +73,9 @@ def test_rows_without_the_quantity_are_not_missing():
 
 def test_phases_of_several_threads_are_wall_seconds_that_nothing_disturbed():
     row = {"threads": 2, "phases": {"a": 3.0}, "phases_cpu": {"a": 5.0}, "other_cpus": 0.0}
-    assert phase_seconds(row, "a") == 3.0
-    assert phase_seconds({**row, "other_cpus": 1.0}, "a") is None
-    assert phase_seconds({**row, "threads": 1, "other_cpus": 1.0}, "a") == 5.0
+    assert column(row, "phases.a") == 3.0
+    assert column({**row, "other_cpus": 1.0}, "phases.a") is None
+    assert column({**row, "threads": 1, "other_cpus": 1.0}, "phases.a") == 5.0
 
 
 def test_rows_of_studies_fill_no_cell():
@@ -205,13 +203,13 @@ DEPENDENT = [paper("dcsvm").tables[name] for name in ("table2", "table3", "table
 def all_cells(found):
     return {
         (table.id, machine, row, column, name): entry(
-            Cell(table, found, machine, row, column), measure
+            Cell(table, row, column, name), found, machine
         )
         for table in DEPENDENT
         for machine in found.machines
         for row in table.rows
         for column in table.columns
-        for name, measure in table.measures.items()
+        for name in table.measures
     }
 
 

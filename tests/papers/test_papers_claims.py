@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from paper_rows import rbf, runs
 from report_rows import failed, make_row
 
-from kbench.papers.cells.growth import MAX_RESIDUAL
 from kbench.papers.claims import decision, ratios, terms
 from kbench.papers.claims.decision import in_words, verdict
 from kbench.papers.claims.outcomes import (
@@ -26,14 +25,15 @@ from kbench.papers.claims.outcomes import (
     OUTCOMES,
     TOO_NOISY,
 )
-from kbench.papers.claims.stated import Bound, Claim, _claim, claims
+from kbench.papers.claims.stated import Bound, _claim, claims
 from kbench.papers.claims.verdicts import detail, line, of_papers, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.printed.causes import MAX_OF_ERROR, MAX_POINTS, MAX_RELATIVE
-from kbench.papers.studies.systems import sheet, systems
+from kbench.papers.studies import system_sheet, systems
 from kbench.report import make_papers
 from kbench.report.comparisons import tables
 from kbench.report.statistics import rankings
+from kbench.report.statistics.growth import MAX_RESIDUAL
 from kbench.run.results.folder import ResultsFolder
 
 SPEED = claims()[0]  # early at least 100 times faster than LIBSVM on covtype
@@ -116,17 +116,16 @@ def test_terms_are_of_one_data_set_and_one_machine():
     assert verdict(SPEED, runs(early, lost, *both)).figures == (300.0, 300.0)
 
 
-RIVALS = Claim(
+RIVALS = _claim(
     paper="dcsvm",
     where="here",
     says="The early model is more accurate than both.",
     quantity="q",
-    kind="difference",
-    terms=(
-        ("table3 | DC-SVM (early) | ijcnn1 | accuracy",),
-        ("table3 | LIBSVM | ijcnn1 | accuracy", "table3 | DC-SVM | ijcnn1 | accuracy"),
-    ),
-    holds=Bound.of(">= 0"),
+    difference=[
+        "table3 | DC-SVM (early) | ijcnn1 | accuracy",
+        ["table3 | LIBSVM | ijcnn1 | accuracy", "table3 | DC-SVM | ijcnn1 | accuracy"],
+    ],
+    holds=">= 0",
 )
 
 
@@ -238,7 +237,7 @@ def test_the_idea_alone_stands_beside_the_claim_and_is_no_claim():
     rows.append(on_covtype("kernel_svc", 5.0))
     found = verdict(SPEED, runs(*rows))
     words = line(found)
-    assert (words.verdict, words.measured, words.idea) == ("holds", "200 ×", "2.5 ×")
+    assert (found.outcome, words.measured, words.idea) == (HOLDS, "200 ×", "2.5 ×")
     assert words.printed == "124 ×"
     assert any(said.startswith("The idea alone: training seconds of our") for said in detail(found))
     assert not any("The idea alone" in one.says and not one.ours for one in claims())
@@ -315,7 +314,7 @@ def test_a_part_of_a_gain_is_a_quotient_of_steps_with_the_same_settings():
         rbf("dcsvm_early", 0.9, fit_wall_s=0.5),
         rbf("svc", 0.9, C=1, fit_wall_s=100.0),
     ]
-    found = sheet(system, runs(*rows), {})
+    found = system_sheet(system, runs(*rows), {})
     (line,) = found.rows
     values = dict(zip(found.header, line, strict=True))
     assert line[:2] == ["ijcnn1 [1]", "C=32 gamma=2"]
@@ -341,7 +340,7 @@ def test_a_grid_is_one_line_beside_the_setting_of_the_paper_s_experiment():
             rbf("kernel_svc", 0.9, C=C, fit_wall_s=gain),
             rbf("dcsvm_early", 0.9, C=C, fit_wall_s=1.0),
         ]
-    found = sheet(system, runs(*rows), {})
+    found = system_sheet(system, runs(*rows), {})
     assert [line[:2] for line in found.rows] == [
         ["ijcnn1 [1]", "C=32 gamma=2"],
         ["… median of others", "3"],
@@ -365,7 +364,7 @@ def test_a_fit_of_several_C_stands_beside_fits_of_one():
         make_row("svc", 0.84, params=json.dumps(one), fit_wall_s=60.0, **hss),
         make_row("hss_admm", 0.83, params=json.dumps(several), fit_wall_s=2.0, **hss),
     ]
-    found = sheet(system, runs(*rows), {})
+    found = system_sheet(system, runs(*rows), {})
     (line,) = found.rows
     assert line[:2] == ["a8a (hss) [1]", "C=1 gamma=0.5"]
     assert dict(zip(found.header, line, strict=True))["× both"] == "30"
@@ -374,7 +373,7 @@ def test_a_fit_of_several_C_stands_beside_fits_of_one():
 
 def test_a_system_without_rows_says_so():
     for system in systems():
-        assert sheet(system, runs(), {}).notes[0].startswith("No problem has ok runs")
+        assert system_sheet(system, runs(), {}).notes[0].startswith("No problem has ok runs")
 
 
 @pytest.fixture

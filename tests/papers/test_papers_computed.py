@@ -6,9 +6,8 @@ import pytest
 from paper_rows import cell, rbf, runs
 from report_rows import failed, make_row
 
-from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entries import filled
-from kbench.papers.cells.sheets import cell_records
+from kbench.papers.cells.sheets import cell_records, coverage
 from kbench.papers.printed.layout import paper
 
 

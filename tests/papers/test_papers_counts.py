@@ -3,16 +3,14 @@
 from paper_rows import rbf, runs
 from report_rows import make_row
 
-from kbench.papers.cells.coverage import coverage
 from kbench.papers.cells.entries import entry, filled
-from kbench.papers.cells.entry import Cell
 from kbench.papers.cells.runs import identity
+from kbench.papers.cells.sheets import coverage
 from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import drawn
-from kbench.papers.printed.layout import legend, paper
+from kbench.papers.printed.layout import Cell, legend, paper
 from kbench.papers.printed.numbers import printed
-from kbench.papers.studies.budgets import budgets
-from kbench.papers.studies.budgets import sheet as budget_sheet
+from kbench.papers.studies import budget_sheet, budgets
 
 (EQUAL_TIME,) = [one for one in figures() if one.name == "dsgd_app_equal_time"]
 
@@ -66,7 +64,7 @@ def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():
         }
 
     def clustering(found):
-        return entry(Cell(table, found, found.machines[0], "4", ""), table.measures["clustering"])
+        return entry(Cell(table, "4", "", "clustering"), found, found.machines[0])
 
     both = clustering(runs(*rows, curves=curves))
     assert (both.value, both.sd) == (0.25, None)

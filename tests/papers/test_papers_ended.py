@@ -5,9 +5,8 @@ from datetime import timedelta
 from paper_rows import TABLE3, cell, rbf, runs
 from report_rows import START, failed, stopped_in
 
-from kbench.papers.cells.coverage import coverage
-from kbench.papers.cells.entries import filled
-from kbench.papers.cells.entry import LACKING
+from kbench.papers.cells.entries import LACKING, filled
+from kbench.papers.cells.sheets import coverage
 from kbench.papers.printed.layout import paper
 
 

@@ -14,7 +14,6 @@ from paper_rows import asked_by, rbf, runs
 from report_rows import failed, make_row, stopped_in
 
 from kbench.config import shipped_root
-from kbench.papers.cells.growth import exponent
 from kbench.papers.cells.runs import identity
 from kbench.papers.figures.drawing import drawings, method_styles
 from kbench.papers.figures.figure import figures
@@ -23,6 +22,7 @@ from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
 from kbench.report.charts.style import distinct
 from kbench.report.charts.svg import document
+from kbench.report.statistics.growth import fitted_power
 from kbench.run.results.folder import ResultsFolder
 
 FIGURES = {one.name: one for one in figures()}
@@ -244,11 +244,11 @@ def test_a_line_goes_through_the_sizes_of_a_data_set_and_shows_where_a_run_was_s
     (panel,) = drawn(FIGURES["dcsvm_scaling"], found, found.machines[0])
     assert panel.data == "covtype_93k"
     assert [x for x, _, _ in panel.points["exact"]] == [5000.0, 10000.0, 20000.0]
-    assert exponent(panel.points["exact"]) == pytest.approx(1.5)
-    assert exponent(panel.points["DC-SVM (early)"]) == pytest.approx(1.0)
-    assert exponent(panel.points["exact"][:2]) is None
+    assert fitted_power(panel.points["exact"])[0] == pytest.approx(1.5)
+    assert fitted_power(panel.points["DC-SVM (early)"])[0] == pytest.approx(1.0)
+    assert fitted_power(panel.points["exact"][:2]) is None
     assert panel.points["LIBSVM"] == []
-    assert panel.stopped["LIBSVM"] == [(20000.0, 540.0)]
+    assert panel.stopped["LIBSVM"] == [(20000.0, 540.0, 0.0)]
     (one,) = (each for each in drawings(found, {}) if each.figure.name == "dcsvm_scaling")
     text = document(one.charts)
     assert "exact: 1.50, up to 20,000" in text

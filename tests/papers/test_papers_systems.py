@@ -7,7 +7,7 @@ import pytest
 from paper_rows import rbf, runs
 from report_rows import START, failed, stopped_in
 
-from kbench.papers.studies.systems import sheet, systems
+from kbench.papers.studies import system_sheet, systems
 
 SYSTEMS = {one.name: one for one in systems()}
 
@@ -22,7 +22,7 @@ def on_covtype(method, seconds, **changes):
 
 
 def shown(*rows, name="DC-SVM"):
-    found = sheet(SYSTEMS[name], runs(*rows), {})
+    found = system_sheet(SYSTEMS[name], runs(*rows), {})
     assert len(found.rows) <= 1
     line = found.rows[0] if found.rows else []
     return dict(zip(found.header, line, strict=False)), found.notes
@@ -131,7 +131,7 @@ def test_validation_that_only_reports_a_score_is_no_cost_of_a_step():
 
 @pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 def test_a_system_names_the_command_that_makes_its_rows(system):
-    (note,) = sheet(system, runs(), {}).notes
+    (note,) = system_sheet(system, runs(), {}).notes
     assert note.endswith(f'run "kbench -m {system.run}"')
 
 

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 from kbench.papers.cells.readings import of_wall_seconds
 from kbench.papers.cells.runs import Match
-from kbench.papers.printed.layout import Measure, Selector, Table
+from kbench.papers.printed.layout import Cell, Measure
 from kbench.papers.printed.numbers import printed
-from kbench.papers.printed.settings import departures, stated
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.tables import Line, Problem, contended
 from kbench.run.results.stopped import without_seconds
@@ -22,7 +21,7 @@ def ended_as(line: Line) -> str:
     return ", ".join(sorted(line.failures))
 
 
-def limits(line: Line, problem: Problem, least: float | None = None) -> tuple[str, ...]:
+def limits(line: Line, least: float | None = None) -> tuple[str, ...]:
     """The first lines of the messages of failed runs, such as the limit at which they ended.
 
     least : what the mean seconds of all runs, of which some are ok, are at least.
@@ -35,12 +34,12 @@ def limits(line: Line, problem: Problem, least: float | None = None) -> tuple[st
     notes = [message for message in messages if message]
     if line.ok and least is not None:
         notes.append(f"the mean of all {len(line.rows)} runs is at least {least:.3g} s")
-    return tuple(f"{line.method} on {title(problem)}: {message}" for message in notes)
+    return tuple(f"{_where(line)}: {message}" for message in notes)
 
 
-def clocks(line: Line, problem: Problem, measure: Measure) -> tuple[str, ...]:
-    """What is to know of the seconds that a measure reads."""
-    where = f"{line.method} on {title(problem)}"
+def clocks(line: Line, measure: Measure) -> tuple[str, ...]:
+    """What readers have to know of the seconds that a measure reads."""
+    where = _where(line)
     disturbed = sum(map(contended, line.ok))
     which = f"other processes disturbed {disturbed} of {len(line.ok)} runs"
     if of_wall_seconds(measure.curve):
@@ -48,6 +47,10 @@ def clocks(line: Line, problem: Problem, measure: Measure) -> tuple[str, ...]:
         return f"{where}: wall seconds", *left_out
     timed = any(name.startswith(_TIMED) for name in measure.of)
     return (f"{where}: {which}, whose seconds may be too many",) if timed and disturbed else ()
+
+
+def _where(line: Line) -> str:
+    return f"{line.method} on {title(line.problem)}"
 
 
 class Size(NamedTuple):
@@ -64,15 +67,16 @@ class Size(NamedTuple):
         return self.ours is not None and abs(self.ours - self.printed) >= max(self.step, 1.0)
 
 
-def sizes_of(table: Table, data: str, problem: Problem) -> list[Size]:
+def _sizes(cell: Cell, problem: Problem) -> list[Size]:
     """The sizes of a data set that the paper prints; it may count its training rows alone."""
+    table = cell.table
     n, test = problem.n_train, problem.n_test
     total = None if n is None or test is None else n + test
     named = {"n_train": (n, "training rows"), "n": (total, "rows")}
     named["n_features"] = problem.n_features, "features"
     sizes = []
     for name, (ours, word) in named.items():
-        value = printed(table.paper).get((table.sizes, data, "", name))
+        value = printed(table.paper).get((table.sizes, cell.data, "", name))
         if value is not None and value.size is not None:
             size = Size(name, ours, *value.size, word)
             alone = size._replace(ours=n, word="training rows")
@@ -80,11 +84,10 @@ def sizes_of(table: Table, data: str, problem: Problem) -> list[Size]:
     return sizes
 
 
-def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
+def differences(cell: Cell, match: Match) -> list[str]:
     """Differences of the data and the runs from the paper's."""
-    problem, line = match.problem, match.line
-    assert wanted.data is not None
-    sizes = sizes_of(table, wanted.data, problem)
+    wanted, line, problem = cell.wanted, match.line, match.line.problem
+    sizes = _sizes(cell, problem)
     notes = []
     for size in sizes:
         if (size.name, size.word) == ("n", "training rows") and not wanted.methods:
@@ -99,16 +102,16 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
             if name in wanted.all_params
         )
         with_ = f", with {settings}" if settings else ""
-        notes.append(f"{title(problem)} has {ours}{with_}; the paper's {wanted.data} {theirs}")
+        notes.append(f"{title(problem)} has {ours}{with_}; the paper's {cell.data} {theirs}")
     if not sizes and problem.n_train is not None:
         notes.append(f"{title(problem)}, {problem.n_train:,} training rows")
     if line.failures:
         notes.append(f"{len(line.ok)} of {len(line.rows)} runs ok")
     if not wanted.methods:
         return notes
-    if table.tuned and not all(row.get("tuned") for row in line.ok):
-        where = f"{line.method} on {title(problem)}"
-        notes.append(f"{where}: parameters of the data set's file, without trials of its own")
+    if cell.table.tuned and not all(row.get("tuned") for row in line.ok):
+        untuned = "parameters of the data set's file, without trials of its own"
+        notes.append(f"{_where(line)}: {untuned}")
     if line.not_converged:
         notes.append("stopped before convergence")
     if match.others:
@@ -119,20 +122,13 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     return notes
 
 
-def share_of_rows(table: Table, data: str, match: Match) -> float | None:
+def share_of_rows(cell: Cell, match: Match) -> float | None:
     """Our training rows over the paper's, or all rows if it prints their number alone.
 
     None if it prints neither, or as many rows as ours.
     """
     if match.choice.share is not None:
         return match.choice.share
-    sizes = sizes_of(table, data, match.problem)
+    sizes = _sizes(cell, match.line.problem)
     rows = next((size for size in sizes if size.name != "n_features"), None)
     return rows.ours / rows.printed if rows and rows.ours is not None and rows.differs else None
-
-
-def settings(table: Table, column: str, line: Line) -> str:
-    """Settings of the runs that differ from those that the paper states; empty if none does."""
-    of = stated(table, column, line.method)
-    texts = departures(of, line) if of is not None else []
-    return f"{line.method}: {'; '.join(texts)}" if texts else ""

@@ -1,28 +1,165 @@
-"""Tables filled with entries: cells read from runs, and cells computed from other cells."""
+"""Cells of the papers' tables as entries: their printed and measured values, and their texts.
+
+A value is read from runs, fitted to runs of several sizes, or computed from other cells.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from kbench.papers.cells.entry import (
-    ABSENT,
-    LACKING,
-    NO_ROWS,
-    OTHER_DATA,
-    SECONDS_IN,
-    Cell,
-    Entry,
-    Filled,
-    Group,
-    plain_quantity,
-)
-from kbench.papers.cells.measured import growth_entry, read_entry
-from kbench.papers.cells.runs import Runs, identity, most_first
-from kbench.papers.printed.layout import Measure, Table, paper
+from kbench.papers.cells.cell_notes import clocks, differences, ended_as, limits, share_of_rows
+from kbench.papers.cells.readings import least_seconds
+from kbench.papers.cells.runs import Match, Runs, identity, made_by
+from kbench.papers.printed.causes import Cause, cause_of, difference, is_score
+from kbench.papers.printed.layout import Cell, Measure, Paper, Table, experiments_of, paper
 from kbench.papers.printed.numbers import Printed
-from kbench.report.comparisons.quantities import decimals_for
-from kbench.report.comparisons.tables import Machine, Problem, Row
+from kbench.papers.printed.settings import departures, stated
+from kbench.report.comparisons.quantities import QUANTITIES, Quantity, decimals_for
+from kbench.report.comparisons.tables import Machine, Problem, Row, mean_sd
+from kbench.report.statistics.growth import MAX_RESIDUAL, MIN_SIZES, fitted_power
+
+# Texts of cells without a value.
+ABSENT = "data not present"
+LACKING = "no such method"
+# Nobody has made the runs; the command that makes them stands below the table.
+NO_ROWS = "no rows"
+# The runs are ok and did not record the quantity, such as those of older versions.
+NOT_MEASURED = "not measured"
+# The two sides of a ratio were measured on different data sets.
+OTHER_DATA = "other data"
+# No power of the sizes comes near to the values of an order of growth (`growth.MAX_RESIDUAL`).
+NO_POWER = "no power"
+
+# Units of printed times, in seconds.
+SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """The values of one cell.
+
+    Attributes
+    ----------
+    printed : Printed, optional
+        The paper's value.
+    match : Match, optional
+        The runs behind the measured value; the first ones if it is computed from other cells.
+    value, sd : float, optional
+        Mean and standard deviation over seeds, in the row's unit.
+    status : str
+        If there is no value: how the runs ended, or what is missing.
+    least : float, optional
+        Lower bound of training seconds that have no value because runs were stopped.
+    notes : tuple of str
+    rows : tuple of rows
+        All runs behind the value or the status; of a computed value those of all its cells.
+    stand_in : bool
+        Whether the runs are of other data than the paper's, such as a part of its rows.
+    share : float, optional
+        Our rows over the paper's, where both numbers are known and differ.
+    absent : str
+        Why a printed cell has no runs: the data are not available, kbench lacks the method, or
+        nobody has made the runs.
+    compared : bool
+        Whether it is a score of which the paper prints a number.
+    cause : Cause, optional
+        Why such a score differs from the printed one, if it does.
+    """
+
+    printed: Printed | None = None
+    match: Match | None = None
+    value: float | None = None
+    sd: float | None = None
+    status: str = ""
+    least: float | None = None
+    notes: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    stand_in: bool = False
+    share: float | None = None
+    absent: str = ""
+    compared: bool = False
+    cause: Cause | None = None
+
+    @property
+    def measured(self) -> bool:
+        return self.value is not None or bool(self.status)
+
+    @property
+    def prints(self) -> bool:
+        """Whether the paper has a value there, neither an empty cell nor a dash."""
+        return self.printed is not None and self.printed.text != "-"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The printed and measured columns of one measure: `header` with its unit, an entry per row."""
+
+    header: str
+    column: str
+    measure: Measure
+    entries: list[Entry]
+
+    def words(self, entry: Entry) -> tuple[str, str]:
+        """The printed and the measured value as text."""
+        unit = entry.printed.unit if entry.printed else ""
+        in_paper = "" if entry.printed is None else entry.printed.text
+        if unit in SECONDS_IN:
+            in_paper = f"{in_paper} {unit}"
+        if entry.value is None:
+            return in_paper, entry.absent or entry.status
+        if self.measure.over:
+            return in_paper, f"n^{entry.value:.2f}"
+        if unit in SECONDS_IN:
+            scale = SECONDS_IN[unit]
+            return in_paper, f"{plain_quantity(self.measure).text(entry.value / scale)} {unit}"
+        quantity = quantity_of(self.measure)
+        decimals = quantity.decimals_of(entry.value)
+        text = quantity.text(entry.value, decimals)
+        if self.measure.total:
+            return in_paper, f"{text} s"  # like printed seconds, which name their unit, too
+        is_count = decimals == 0 and entry.sd == 0.0
+        if entry.sd is not None and not is_count:
+            text += f" ± {quantity.text(entry.sd, decimals)}"
+        return in_paper, text
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A table on one machine, or without measurements if `machine` is None."""
+
+    table: Table
+    paper: Paper
+    machine: Machine | None
+    rows: list[str]
+    groups: list[Group]
+
+    def cells(self) -> Iterator[tuple[tuple[str, str, str, str], Measure, Entry]]:
+        """Place (table, row, column, quantity), measure and entry of every cell."""
+        for group in self.groups:
+            for row, entry in zip(self.rows, group.entries, strict=True):
+                place = self.table.id, row, group.column, group.measure.label
+                yield place, group.measure, entry
+
+    def of_own_experiments(self, entry: Entry) -> bool:
+        """Whether the table's own experiments made a run behind an entry."""
+        own = experiments_of(self.table.run)
+        return entry.match is not None and made_by(own, entry.match.line)
+
+
+def quantity_of(measure: Measure) -> Quantity:
+    """How the measured values of a measure are printed."""
+    of = measure.curve
+    if len(measure.of) == 1 and measure.per is None:
+        of = measure.of[0]
+    return QUANTITIES.get(of) or plain_quantity(measure)
+
+
+def plain_quantity(measure: Measure) -> Quantity:
+    """A quantity of three digits, or of whole numbers if the measure counts something."""
+    columns = measure.of if measure.per is None else ()
+    counts = measure.whole or any(name.startswith("n_") for name in columns)
+    return Quantity(measure.label, measure.label, digits=3, decimals=0 if counts else None)
 
 
 def filled(table: Table, runs: Runs) -> list[Filled]:
@@ -33,33 +170,15 @@ def filled(table: Table, runs: Runs) -> list[Filled]:
     most other cells, and without any runs it has no measurements.
     """
     forms = [_on_machine(table, runs, machine) for machine in runs.machines]
-    shown = most_first(forms, lambda form: len(_of_printed_cells(form)))
-    own = [form for form in shown if any(map(form.of_own_experiments, _of_printed_cells(form)))]
-    others = most_first(forms, lambda form: sum(entry.measured for *_, entry in form.cells()))
-    return own or shown or others[:1] or [_on_machine(table, runs, None)]
-
-
-def entry(cell: Cell, measure: Measure) -> Entry:
-    """The printed and the measured value of one cell."""
-    if measure.ratio:
-        return _ratio(cell, measure)
-    if measure.sum:
-        return _sum([entry(cell, cell.table.measures[label]) for label in measure.sum])
-    made = Entry(printed=cell.printed(measure))
-    if cell.machine is not None and measure.reads:
-        if measure.total:
-            made = _total(cell, measure)
-        elif cell.wanted.data is not None:
-            made = (growth_entry if measure.over else read_entry)(cell, cell.machine, measure)
-    if not measure.reads or made.measured:
-        return made
-    layout = paper(cell.table.paper)
-    if layout.data_of(cell.wanted) in layout.absent:
-        return replace(made, absent=ABSENT)
-    if cell.row in cell.table.lacking:
-        return replace(made, absent=LACKING)
-    nobody_ran = cell.machine is not None and not measure.sizes and made.prints
-    return replace(made, absent=NO_ROWS) if nobody_ran else made
+    printed = [(form, of_printed) for form in forms if (of_printed := _of_printed_cells(form))]
+    if printed:
+        printed.sort(key=lambda pair: -len(pair[1]))
+        own = [form for form, entries in printed if any(map(form.of_own_experiments, entries))]
+        return own or [form for form, _ in printed]
+    n_measured = [sum(entry.measured for *_, entry in form.cells()) for form in forms]
+    if not any(n_measured):
+        return [_on_machine(table, runs, None)]
+    return [forms[n_measured.index(max(n_measured))]]
 
 
 def _on_machine(table: Table, runs: Runs, machine: Machine | None) -> Filled:
@@ -67,8 +186,8 @@ def _on_machine(table: Table, runs: Runs, machine: Machine | None) -> Filled:
     groups = []
     for column in table.columns:
         for measure in table.measures.values():
-            cells = [Cell(table, runs, machine, row, column) for row in table.rows]
-            entries = [entry(cell, measure) for cell in cells]
+            cells = [Cell(table, row, column, measure.label) for row in table.rows]
+            entries = [entry(cell, runs, machine) for cell in cells]
             if any(map(_shows, entries)):
                 groups.append(Group(_header(column, measure, entries), column, measure, entries))
     kept = [i for i in range(len(table.rows)) if any(_shows(group.entries[i]) for group in groups)]
@@ -97,28 +216,128 @@ def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
     return f"{column} {measure.label}".strip() + unit
 
 
-def _ratio(cell: Cell, measure: Measure) -> Entry:
+def entry(cell: Cell, runs: Runs, machine: Machine | None) -> Entry:
+    """The printed and the measured value of one cell; without a machine only the printed one."""
+    measure = cell.measure
+    if measure.ratio:
+        return _ratio(cell, runs, machine)
+    if measure.sum:
+        addends = [replace(cell, label=label) for label in measure.sum]
+        return _sum([entry(addend, runs, machine) for addend in addends])
+    made = Entry(printed=cell.printed)
+    if machine is not None and measure.reads:
+        if measure.total:
+            made = _total(cell, runs, machine)
+        elif cell.wanted.data is not None:
+            made = (_growth if measure.over else _read)(cell, runs, machine)
+    if not measure.reads or made.measured:
+        return made
+    if cell.absent:
+        return replace(made, absent=ABSENT)
+    if cell.row in cell.table.lacking:
+        return replace(made, absent=LACKING)
+    nobody_ran = machine is not None and not measure.sizes and made.prints
+    return replace(made, absent=NO_ROWS) if nobody_ran else made
+
+
+def _read(cell: Cell, runs: Runs, machine: Machine) -> Entry:
+    """The entry of a cell whose value is the mean over the runs that its selector finds."""
+    wanted, measure, in_paper = cell.wanted, cell.measure, cell.printed
+    match = runs.find(machine, wanted, cell.choices)
+    if match is None:
+        return Entry(printed=in_paper)
+    line, share = match.line, share_of_rows(cell, match)
+    entry = Entry(
+        printed=in_paper,
+        match=match,
+        rows=tuple(line.rows),
+        stand_in=bool(match.choice.params) or share is not None,
+        share=share,
+    )
+    mean = mean_sd(runs.values(line, measure, wanted.at))
+    ended = not line.ok or any(map(line.cut_short, measure.of))
+    if mean is None and ended:
+        least = least_seconds(line) if measure.trains else None
+        return replace(entry, status=ended_as(line), least=least, notes=limits(line, least))
+    time_notes = limits(line) if ended else clocks(line, measure)
+    if mean is None:
+        # A cell that the paper does not print stays empty: the method may not have the quantity.
+        expected = None if in_paper is None else match
+        status = NOT_MEASURED if expected else ""
+        return replace(entry, match=expected, status=status, notes=time_notes)
+    notes = (*differences(cell, match), *time_notes)
+    quantity = quantity_of(measure)
+    # A selector without methods reads sizes of the data set, which no setting changes.
+    different = departures(stated(cell.table, cell.column, line.method), line)
+    if different and wanted.methods and (in_paper is not None or is_score(quantity)):
+        notes += (f"{line.method}: {'; '.join(different)}",)
+    value, sd = mean
+    entry = replace(entry, value=value, sd=sd, notes=notes)
+    if in_paper is None or in_paper.number is None or not is_score(quantity):
+        return entry
+    cause = None
+    if excess := difference(in_paper.number, value, quantity):
+        problem = line.problem
+        names = cell.row, cell.column, measure.label, problem.dataset, problem.variant or ""
+        cause = cause_of(cell.table.id, names, larger=excess > 0.0)
+        notes += (cause.note,)
+    return replace(entry, compared=True, cause=cause, notes=notes)
+
+
+def _growth(cell: Cell, runs: Runs, machine: Machine) -> Entry:
+    """The exponent of a measure over a column, fitted to the means of the data sets."""
+    measure = cell.measure
+    sought = (runs.find(machine, cell.wanted, (choice,)) for choice in cell.choices)
+    matches = [match for match in sought if match is not None]
+    if not matches:
+        return Entry(printed=cell.printed)
+    rows = tuple(row for match in matches for row in match.line.rows)
+    entry = Entry(printed=cell.printed, match=matches[-1], rows=rows, stand_in=True)
+    abscissa = Measure(label=measure.over, of=(measure.over,))
+    points: list[tuple[float, float]] = []
+    time_notes: list[str] = []
+    failed: list[str] = []
+    for line in (match.line for match in matches):
+        size, mean = (mean_sd(runs.values(line, one, {})) for one in (abscissa, measure))
+        if size and mean and mean[0] > 0.0:
+            points.append((size[0], mean[0]))
+            time_notes += clocks(line, measure)
+        if line.failures:
+            failed += limits(line)
+    if len(points) < MIN_SIZES:
+        status = f"{len(points)} of {len(cell.choices)} sizes"
+        return replace(entry, status=status, notes=tuple(failed))
+    sizes = [size for size, _ in points]
+    note = f"over {len(points)} sizes, {min(sizes):,.0f} to {max(sizes):,.0f} rows"
+    power = fitted_power(points)
+    if power is None or power[1] > MAX_RESIDUAL:
+        values = "; ".join(f"{y:,.0f}" if y >= 100 else f"{y:.3g}" for _, y in points)
+        note = f"{note}: {', '.join(measure.of)} {values}, which no power of the rows comes near to"
+        return replace(entry, status=NO_POWER, notes=(note, *failed))
+    return replace(entry, value=power[0], notes=(note, *time_notes, *failed))
+
+
+def _ratio(cell: Cell, runs: Runs, machine: Machine | None) -> Entry:
     """One value over another, both of the paper or both of one problem on one machine."""
+    measure = cell.measure
     if cell.row == measure.to:
         return Entry()
-    own_measure = cell.table.measures[measure.ratio]
-    above = entry(cell, own_measure)
-    other_table, colon, denominator = (part.strip() for part in measure.to.partition(":"))
+    numerator = replace(cell, label=measure.ratio)
+    denominator = replace(numerator, row=measure.to)
+    table, colon, label = (part.strip() for part in measure.to.partition(":"))
     if colon:
-        table = paper(cell.table.paper).tables[other_table]
-        below = entry(replace(cell, table=table), table.measures[denominator])
-    else:
-        below = entry(replace(cell, row=measure.to), own_measure)
+        denominator = replace(cell, table=paper(cell.table.paper).tables[table], label=label)
+    above, below = (entry(one, runs, machine) for one in (numerator, denominator))
     in_paper = None
     if above.printed and below.printed:
         a, b = above.printed.number, below.printed.number
         if a is not None and b:
-            in_paper = Printed(plain_quantity(own_measure).text(a / b), note="computed")
+            in_paper = Printed(plain_quantity(numerator.measure).text(a / b), note="computed")
     made = Entry(printed=in_paper, rows=_rows_of([above, below]))
     if above.match is None or below.match is None:
         return made
     made = replace(made, match=above.match)
-    if not _same(above.match.problem, below.match.problem):
+    if not _same(above.match.line.problem, below.match.line.problem):
         return replace(made, status=OTHER_DATA)
     if above.value is None:
         least = above.least / below.value if above.least is not None and below.value else None
@@ -147,19 +366,16 @@ def _sum(addends: Sequence[Entry]) -> Entry:
     return replace(made, value=math.fsum(values))
 
 
-def _total(cell: Cell, measure: Measure) -> Entry:
+def _total(cell: Cell, runs: Runs, machine: Machine) -> Entry:
     """The sum over all rows of another table, or how many have a value if some are missing.
 
     All addends are of one data set, the one with the most values.
     """
-    layout = paper(cell.table.paper)
-    table = layout.tables[cell.wanted.table or ""]
-    summed = table.measures[measure.total]
-    data = layout.data_of(cell.wanted)
-    choices = [cell.only] if cell.only or data is None else layout.data[data] or [None]
+    table = paper(cell.table.paper).tables[cell.wanted.table or ""]
+    summed = replace(cell, table=table, label=cell.measure.total)
     by_choice = [
-        [entry(replace(cell, table=table, row=row, only=choice), summed) for row in table.rows]
-        for choice in choices
+        [entry(replace(summed, row=row, only=choice), runs, machine) for row in table.rows]
+        for choice in cell.choices or (None,)
     ]
     addends = max(
         by_choice,
@@ -170,7 +386,7 @@ def _total(cell: Cell, measure: Measure) -> Entry:
     )
     first = next((addend for addend in addends if addend.match), Entry())
     made = Entry(
-        printed=cell.printed(measure),
+        printed=cell.printed,
         match=first.match,
         rows=_rows_of(addends),
         stand_in=first.stand_in,
@@ -181,11 +397,11 @@ def _total(cell: Cell, measure: Measure) -> Entry:
         return made
     if len(values) < len(addends):
         least = None
-        if summed.trains:
+        if summed.measure.trains:
             # No seconds are negative, so a setting without rows adds nothing to the lower bound.
             least = math.fsum([*values, *(addend.least or 0.0 for addend in addends)])
-        limits = Counter(note for one in addends if one.status for note in one.notes)
-        notes = tuple(f"{note}, {n} of the settings" for note, n in limits.items())
+        ended = Counter(note for one in addends if one.status for note in one.notes)
+        notes = tuple(f"{note}, {n} of the settings" for note, n in ended.items())
         status = f"{len(values)} of {len(addends)}"
         return replace(made, status=status, least=least, notes=notes)
     notes = tuple(dict.fromkeys(note for addend in addends for note in addend.notes))

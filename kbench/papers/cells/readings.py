@@ -24,9 +24,13 @@ def training_seconds(line: Line) -> list[float]:
     return [value for value in seconds if value is not None]
 
 
-def mean_of(line: Line, column: str) -> tuple[float, float | None] | None:
-    """Mean and deviation of a column over the ok seeds, of training over all `training_seconds`."""
-    return mean_sd(training_seconds(line)) if column == "fit_s" else line.mean_sd(column)
+def mean_of(line: Line, name: str) -> tuple[float, float | None] | None:
+    """Mean and deviation of a `column` over the ok seeds, of training over `training_seconds`."""
+    if name == "fit_s":
+        return mean_sd(training_seconds(line))
+    if line.cut_short(name):
+        return None
+    return mean_sd([value for row in line.ok if (value := column(row, name)) is not None])
 
 
 def least_seconds(line: Line) -> float | None:
@@ -44,13 +48,10 @@ def least_seconds(line: Line) -> float | None:
 
 
 def column(row: Row, name: str) -> float | None:
-    """A measured column of a row, or with `phases.x` the seconds of a phase."""
+    """A measured column of a row, or with `phases.x` the seconds of a phase, if the run has it."""
     phase = name.partition(".")[2]
-    return phase_seconds(row, phase) if phase else measured(row, name)
-
-
-def phase_seconds(row: Row, phase: str) -> float | None:
-    """Seconds of a phase; None where they were not measured, or the run has no such phase."""
+    if not phase:
+        return measured(row, name)
     seconds = (phases_of(row) or {}).get(phase)
     return None if seconds is None else float(seconds)
 

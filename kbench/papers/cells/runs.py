@@ -3,24 +3,22 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any
 
 from kbench.papers.cells.readings import SECONDS, column, of_wall_seconds, training_seconds
 from kbench.papers.printed.layout import Choice, Measure, Selector
 from kbench.report.comparisons.tables import (
     Line,
     Machine,
-    Problem,
     Row,
     began,
     comparisons,
     contended,
     method_version,
 )
-
-T = TypeVar("T")
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
@@ -46,8 +44,6 @@ class Match:
     Attributes
     ----------
     line : Line
-    problem : Problem
-    machine : Machine
     choice : Choice
         The data set that stands for the paper's.
     others : int
@@ -56,8 +52,6 @@ class Match:
     """
 
     line: Line
-    problem: Problem
-    machine: Machine
     choice: Choice
     others: int
 
@@ -84,58 +78,37 @@ class Runs:
             params = json.loads(row["params"] or "{}")
             self._by_method[where][row["method"]].append((row, params))
         self._curves = curves or {}
-        # Cells, claims and figures read the same rows again: what a selector matches, held with the
-        # selector and the data set whose identifiers are the key, and the lines of the same rows.
-        self._matching: dict[tuple[Machine, int, int], tuple[Selector, Choice, list[Row]]] = {}
-        self._lines: dict[tuple[int, ...], list[tuple[Line, Problem]]] = {}
+        # Cells, claims and figures read the same rows again: what a selector matches, and the lines
+        # of the same rows.
+        self.matching = cache(self._matching)
+        self._lines: dict[tuple[int, ...], list[Line]] = {}
         self.places = sorted(self._by_method, key=_order)
         self.machines = list(dict.fromkeys(machine for machine, *_ in self.places))
 
-    def find(
-        self,
-        machine: Machine,
-        wanted: Selector,
-        choices: Sequence[Choice],
-        experiments: Container[str] = (),
-    ) -> Match | None:
+    def find(self, machine: Machine, wanted: Selector, choices: Sequence[Choice]) -> Match | None:
         """The line of the first data set that has ok runs, else of the first that has any runs.
 
-        Lines with rows of `experiments` come before all others. A layout should leave one line
-        (`Match.others` is 0, which a test asserts of the reference rows); among several
+        Lines with rows of the wanted experiments come before all others. A layout should leave one
+        line (`Match.others` is 0, which a test asserts of the reference rows); among several
         `preference` decides.
         """
         first_failed = None
         for choice in choices:
-            pairs = self.lines(machine, wanted, choice, experiments)
-            if not pairs:
+            lines = those_of(wanted.experiments, self.lines(machine, wanted, choice))
+            if not lines:
                 continue
-            pairs = those_of(experiments, pairs)
-            line, problem = max(pairs, key=lambda pair: preference(pair[0]))
-            match = Match(line, problem, machine, choice, len(pairs) - 1)
-            if line.ok:
+            match = Match(max(lines, key=preference), choice, len(lines) - 1)
+            if match.line.ok:
                 return match
             first_failed = first_failed or match
         return first_failed
 
-    def lines(
-        self,
-        machine: Machine,
-        wanted: Selector,
-        choice: Choice,
-        experiments: Container[str] = (),
-    ) -> list[tuple[Line, Problem]]:
+    def lines(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Line]:
         """All lines of one data set that match a selector, of rows that `asked_first` leaves."""
-        matching = self.matching(machine, wanted, choice)
-        if not matching:
-            return []
-        rows = asked_first(experiments, matching)
+        rows = asked_first(wanted.experiments, self.matching(machine, wanted, choice))
         same = tuple(map(id, rows))
         if same not in self._lines:
-            self._lines[same] = [
-                (line, comparison.problem)
-                for comparison in comparisons(rows)
-                for line in comparison.lines
-            ]
+            self._lines[same] = [line for one in comparisons(rows) for line in one.lines]
         return self._lines[same]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
@@ -146,19 +119,15 @@ class Runs:
         """
         timed = any(map(of_wall_seconds, names))
         for row in rows:
-            if timed and contended(row):
-                continue
             curves = self._curves.get(identity(row), {})
-            if all(name in curves for name in names if name != SECONDS):
-                last = curves[names[-1]][0]
-                values = [
-                    dict(zip(last, last, strict=True))
-                    if name == SECONDS
-                    else dict(zip(*curves[name], strict=True))
-                    for name in names
-                ]
-                times = [t for t in values[-1] if all(t in curve for curve in values)]
-                return [tuple(curve[t] for curve in values) for t in times]
+            if names[-1] not in curves or (timed and contended(row)):
+                continue
+            times, _ = curves[names[-1]]
+            curves = {**curves, SECONDS: (times, times)}
+            if all(name in curves for name in names):
+                values = [dict(zip(*curves[name], strict=True)) for name in names]
+                common = [t for t in values[-1] if all(t in curve for curve in values)]
+                return [tuple(curve[t] for curve in values) for t in common]
         return []
 
     def over(self, row: Row, x: str, y: str) -> list[tuple[float, float]]:
@@ -166,26 +135,20 @@ class Runs:
         points = self._curves.get(identity(row), {}).get(f"{y} over {x}", ((), ()))
         return list(zip(*points, strict=True))
 
-    def values(self, match: Match, measure: Measure, at: Mapping[str, float]) -> list[float]:
+    def values(self, line: Line, measure: Measure, at: Mapping[str, float]) -> list[float]:
         """The values of the ok seeds that have one; none of seconds that are cut short.
 
         Training seconds are those of `training_seconds`.
         """
         if measure.trains:
-            return training_seconds(match.line)
-        if any(map(match.line.cut_short, measure.of)):
+            return training_seconds(line)
+        if any(map(line.cut_short, measure.of)):
             return []
-        values = [self._read(row, measure, at) for row in match.line.ok]
+        values = [self._read(row, measure, at) for row in line.ok]
         return [value for value in values if value is not None]
 
-    def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
+    def _matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
-        key = machine, id(wanted), id(choice)
-        if key not in self._matching:
-            self._matching[key] = wanted, choice, self._match(machine, wanted, choice)
-        return self._matching[key][2]
-
-    def _match(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         params = {**wanted.all_params, **choice.params}
         accepted = {
             name: value if isinstance(value, list) else [value] for name, value in params.items()
@@ -264,16 +227,9 @@ def asked_by(experiments: Container[str], row: Row) -> bool:
     return any(name in experiments for name in asking(row))
 
 
-def those_of(
-    experiments: Container[str], pairs: list[tuple[Line, Problem]]
-) -> list[tuple[Line, Problem]]:
+def those_of(experiments: Container[str], lines: list[Line]) -> list[Line]:
     """The lines that the experiments made, or all if they made none."""
-    return [pair for pair in pairs if made_by(experiments, pair[0])] or pairs
-
-
-def most_first(of_machines: Iterable[T], n_measured: Callable[[T], int]) -> list[T]:
-    """The items, one for each machine, that have measured values; those with most come first."""
-    return sorted(filter(n_measured, of_machines), key=n_measured, reverse=True)
+    return [line for line in lines if made_by(experiments, line)] or lines
 
 
 def asking(row: Row) -> list[str]:
@@ -284,8 +240,7 @@ def asking(row: Row) -> list[str]:
 def fills_cells(row: Row) -> bool:
     """Whether a row may fill a cell: not all its experiments are studies or try causes."""
     names = asking(row)
-    studies = [name in _STUDIES or name.startswith(_TRIED_CAUSE) for name in names]
-    return not names or not all(studies)
+    return not names or not all(n in _STUDIES or n.startswith(_TRIED_CAUSE) for n in names)
 
 
 def _order(place: Place) -> tuple[Any, ...]:

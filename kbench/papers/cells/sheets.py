@@ -1,14 +1,81 @@
-"""Filled tables as plain sheets, for every format that is text, and as one record for each cell."""
+"""Filled tables as sheets and records, how many of their cells are measured, why scores differ.
 
+A cell counts if the paper prints a value there and a run can fill it. Ratios, sums, totals,
+settings and the lines of kbench's own methods do not count; an order of growth counts if an
+exponent is fitted beside it. The number of cells therefore does not depend on any row.
+"""
+
+import itertools
 import string
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from kbench.papers.cells.coverage import coverage
-from kbench.papers.cells.entry import ABSENT, Entry, Filled, Group
-from kbench.papers.printed.causes import UNEXPLAINED, thresholds
+from kbench.papers.cells.entries import ABSENT, NO_POWER, NO_ROWS, Entry, Filled
+from kbench.papers.printed.causes import KINDS, Cause, differing
+from kbench.papers.printed.layout import PAPERS, Measure, legend, paper
 from kbench.report.comparisons.cells import describe_machine
+from kbench.report.comparisons.tables import Machine
 from kbench.report.sheet import Sheet
+
+# States of a cell, the best first: measured on the paper's data, measured on others, runs that
+# ended without a value, no rows, no data; and a size of data that rows tell.
+STATES = ("own", "stand_in", "ended", "missing", "absent", "sizes")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Numbers of cells by their states; the sizes of data sets that rows tell count apart."""
+
+    own: int = 0
+    stand_in: int = 0
+    ended: int = 0
+    missing: int = 0
+    absent: int = 0
+    sizes: int = 0
+
+    @property
+    def cells(self) -> int:
+        return self.own + self.stand_in + self.not_run
+
+    @property
+    def not_run(self) -> int:
+        """Cells without a value: runs that ended without one, no rows, or no data."""
+        return self.ended + self.missing + self.absent
+
+    def __str__(self) -> str:
+        if not self.cells:
+            return "No cell counts: sums, ratios and sizes do not"
+        why = {"ended without a value": self.ended, "no rows": self.missing, "no data": self.absent}
+        said = ", ".join(f"{n:,} {name}" for name, n in why.items() if n)
+        return (
+            f"{self.cells:,} cells: {self.own:,} measured on the paper's data at its size,"
+            f" {self.stand_in:,} on stand-ins, {self.not_run:,} not run"
+            + (f" ({said})" if said else "")
+        )
+
+
+def coverage(tables: Iterable[Filled]) -> Coverage:
+    """The counts over some tables; each cell counts once, in its best state over all machines."""
+    states: dict[tuple[str, ...], int] = {}
+    for table in tables:
+        for place, measure, entry in table.cells():
+            unknown = measure.sizes and entry.value is None
+            if measure.reads and not measure.total and entry.prints and not unknown:
+                states[place] = min(_state(measure, entry), states.get(place, len(STATES)))
+    return Coverage(**Counter(STATES[state] for state in states.values()))
+
+
+def _state(measure: Measure, entry: Entry) -> int:
+    if measure.sizes:
+        return STATES.index("sizes")
+    if entry.value is not None or entry.status == NO_POWER:
+        return STATES.index("stand_in" if entry.stand_in else "own")
+    if entry.status:
+        return STATES.index("ended")
+    without_data = entry.absent not in ("", NO_ROWS)
+    return STATES.index("absent" if without_data else "missing")
 
 
 def sheet(filled: Filled, environments: Mapping[str, Any]) -> Sheet:
@@ -37,7 +104,6 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     if filled.machine is not None:
         machine = describe_machine(filled.machine, environments)
         lines.append(f"{count}, on {machine}; the paper: {filled.paper.machine}.")
-    entries = [entry for group in filled.groups for entry in group.entries]
     foreign = sum(
         entry.printed is not None
         and entry.match is not None
@@ -47,14 +113,9 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     )
     if foreign:
         lines.append(f"{foreign} cells are of rows that the table's own experiment did not make.")
-    if differing := [entry.cause for entry in entries if entry.cause is not None]:
-        scores = sum(entry.compared for entry in entries)
-        unexplained = sum(cause.kind == UNEXPLAINED for cause in differing)
-        lines.append(
-            f"{len(differing)} of {scores} measured scores differ from the printed ones by more"
-            f" than {thresholds()}, which their notes are about; {unexplained} of them are not"
-            " explained."
-        )
+    compared = [entry.cause for *_, entry in filled.cells() if entry.compared]
+    if any(compared):
+        lines.append(differing(compared, ", which their notes are about"))
     if count.missing:
         which = "no rows" if filled.machine is None else f"no rows for {count.missing:,} of them"
         lines.append(f'{which}: run "kbench -m {table.run}"')
@@ -65,9 +126,7 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
 
 def footnotes(filled: Filled) -> tuple[dict[str, str], list[str]]:
     """Note -> its mark, and the notes behind their marks."""
-    notes = dict.fromkeys(
-        note for group in filled.groups for entry in group.entries for note in said(entry)
-    )
+    notes = dict.fromkeys(note for *_, entry in filled.cells() for note in said(entry))
     marks = {note: _letter(i) for i, note in enumerate(notes)}
     return marks, [f"[{mark}] {note}" for note, mark in marks.items()]
 
@@ -90,22 +149,20 @@ def said_of_paper(entry: Entry) -> list[str]:
 
 def cell_records(tables: Iterable[Filled]) -> list[dict[str, Any]]:
     """One record for each cell, its printed and measured value in the row's unit, not rounded."""
-    return [
-        _record(filled, group, row, cell)
-        for filled in tables
-        for group in filled.groups
-        for row, cell in zip(filled.rows, group.entries, strict=True)
-    ]
+    return [_record(one.machine, *place, cell) for one in tables for place, _, cell in one.cells()]
 
 
-def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, Any]:
+def _record(
+    machine: Machine | None, table: str, row: str, column: str, quantity: str, cell: Entry
+) -> dict[str, Any]:
     in_paper, match = cell.printed, cell.match
-    problem, line, machine = (match.problem, match.line, match.machine) if match else [None] * 3
+    line = match and match.line
+    problem, where = line and line.problem, match and machine
     return {
-        "table": filled.table.id,
+        "table": table,
         "row": row,
-        "column": group.column,
-        "quantity": group.measure.label,
+        "column": column,
+        "quantity": quantity,
         "printed": in_paper and in_paper.text,
         "unit": in_paper and in_paper.unit,
         "printed_status": in_paper and in_paper.status,
@@ -119,8 +176,8 @@ def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, An
         "n_train": problem and problem.n_train,
         "method": line and line.method,
         "params": line and line.params,
-        "environment": machine and machine.environment,
-        "threads": machine and machine.threads,
+        "environment": where and where.environment,
+        "threads": where and where.threads,
         "keys": match and " ".join(row["key"] for row in cell.rows),
         "notes": "; ".join(said(cell)),
         "cause": "" if cell.cause is None else cell.cause.why,
@@ -140,3 +197,59 @@ def _letter(i: int) -> str:
     """a, b, ..., z, aa, ab, ..."""
     letters = string.ascii_lowercase
     return letters[i] if i < 26 else _letter(i // 26 - 1) + letters[i % 26]
+
+
+def cell_sheet(tables: Sequence[Filled]) -> Sheet:
+    """Three numbers a table, a line for each paper, and one for all papers together."""
+    header = ["table", "cells", "paper's data", "stand-ins", "not run", "sizes"]
+    rows = []
+    for name in PAPERS:
+        own = [one for one in tables if one.table.paper == name]
+        of_number = itertools.groupby(own, key=lambda one: one.table.number)
+        rows += [_line(f"{paper(name).title} {number}", list(of)) for number, of in of_number]
+        rows += [_line(f"{paper(name).title}, all", own)] * bool(own)
+    rows.append(_line("all", tables))
+    notes = [legend("counts"), f"All tables: {coverage(tables)}."]
+    absent = [
+        f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
+        for name in dict.fromkeys(one.table.paper for one in tables)
+        if paper(name).absent
+    ]
+    if absent:
+        notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
+    lacking = dict.fromkeys(  # a table stands there once for each machine
+        f"{one.table.id}: {', '.join(one.table.lacking)}" for one in tables if one.table.lacking
+    )
+    if lacking:
+        notes.append(f"Rows of methods that kbench does not have: {'; '.join(lacking)}.")
+    return Sheet("Cells measured", 1, header, [row for row in rows if row[1] != "0"], notes)
+
+
+def _line(name: str, tables: Sequence[Filled]) -> list[str]:
+    one = coverage(tables)
+    counts = one.cells, one.own, one.stand_in, one.not_run, one.sizes
+    return [name, *(f"{n:,}" for n in counts)]
+
+
+def cause_sheet(tables: Iterable[Filled]) -> Sheet:
+    """A line for each cause with the number of cells and the tables that it is about.
+
+    A cell counts once, on the machine of the first table that has it.
+    """
+    compared: dict[tuple[str, ...], tuple[str, Cause | None]] = {}
+    for form in tables:
+        name = f"{form.paper.title} {form.table.number}"
+        for place, _, entry in form.cells():
+            if entry.compared:
+                compared.setdefault(place, (name, entry.cause))
+    causes = Counter(cause for _, cause in compared.values() if cause is not None)
+    of_tables = Counter(compared.values())
+    kinds = list(KINDS)
+    rows = []
+    for cause in sorted(causes, key=lambda one: (kinds.index(one.kind), -causes[one])):
+        where = [f"{name} ({n})" for (name, one), n in of_tables.items() if one == cause]
+        n_cells = str(causes[cause])
+        rows.append([KINDS[cause.kind], n_cells, ", ".join(where), cause.why, cause.shown])
+    note = differing([cause for _, cause in compared.values()])
+    header = ["kind", "cells", "tables", "cause", "what shows it"]
+    return Sheet("Differences from the printed scores", 1, header, rows, [note])

@@ -19,18 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kbench.papers.cells.runs import Runs
-from kbench.papers.claims.outcomes import (
-    FAILS,
-    HOLDS,
-    NO_DATA,
-    NOT_RUN,
-    OPEN,
-    OTHER_DATA,
-    TOO_NOISY,
-    UNKNOWN_SETTINGS,
-    Outcome,
-)
-from kbench.papers.claims.stated import Bound, Claim, Interval
+from kbench.papers.claims import outcomes
+from kbench.papers.claims.outcomes import Outcome
+from kbench.papers.claims.stated import Claim, Interval, combined
 from kbench.papers.claims.terms import Term, terms_of
 from kbench.report.comparisons.tables import Machine
 
@@ -46,11 +37,6 @@ class Case:
     printed: Interval | None
     figures: Interval | None
     wider: Interval | None
-
-    @property
-    def of_the_paper(self) -> bool:
-        """Whether rows of the paper's own data answer it."""
-        return self.figures is not None and not any(term.stand_in for term in self.terms)
 
     @property
     def data(self) -> str:
@@ -107,7 +93,7 @@ class Verdict:
 
     @property
     def decided(self) -> bool:
-        return self.outcome in (HOLDS, FAILS)
+        return self.outcome in (outcomes.HOLDS, outcomes.FAILS)
 
     @property
     def kept_by_rows(self) -> bool | None:
@@ -117,7 +103,7 @@ class Verdict:
             return None
         if self.claim.case is not None:
             figures = figures[0] / 100.0, figures[1] / 100.0
-        return None if _is_open(bound, figures) else bound.takes_all(figures)
+        return None if bound.leaves_open(figures) else bound.takes_all(figures)
 
 
 def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
@@ -126,15 +112,16 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     The figure of an idea (`as_idea`) is over all cases with rows, whatever its outcome.
     """
     if claim.open:
-        return Verdict(claim=claim, outcome=OPEN[claim.open], why=claim.why)
+        return Verdict(claim=claim, outcome=outcomes.OPEN[claim.open], why=claim.why)
     machines: Sequence[Machine | None] = runs.machines or [None]
     by_machine = [(machine, _cases(claim, runs, machine)) for machine in machines]
     machine, cases = max(by_machine, key=lambda pair: _answers(pair[1]))
-    outcome, why = _outcome(claim, cases)
     answered = [case for case in cases if case.figures is not None]
-    own = [case for case in cases if case.of_the_paper]
+    own = [case for case in answered if not any(term.stand_in for term in case.terms)]
+    kept = sum(claim.of_cases.takes_all(case.wider) for case in own if case.wider)
+    outcome, why = _outcome(claim, cases, answered, own, kept)
     # A claim is refuted by the paper's own data, and what it says is shown of all data.
-    shown = own if outcome is FAILS and not as_idea else answered
+    shown = own if outcome is outcomes.FAILS and not as_idea else answered
     used = [term for case in shown for term in case.terms]
     worst = _worst(claim, shown).data if len(shown) > 1 and claim.case is None else ""
     return Verdict(
@@ -145,7 +132,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
         figures=_summary(claim, [case.figures for case in shown]),
         unit="%" if claim.case else _unit(claim, cases),
         worst=worst,
-        kept=sum(claim.of_cases.takes_all(case.wider) for case in own if case.wider),
+        kept=kept,
         own=len(own),
         answered=len(answered),
         asked=len(cases),
@@ -157,7 +144,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
 
 
 def _cases(claim: Claim, runs: Runs, machine: Machine | None) -> list[Case]:
-    cases = [_case(claim.kind, terms_of(terms, runs, machine)) for terms in claim.sources]
+    cases = [_case(claim.kind, terms_of(terms, runs, machine)) for terms in claim.cases]
     return [case for case in cases if case.printed is not None] or cases
 
 
@@ -167,45 +154,47 @@ def _answers(cases: Sequence[Case]) -> tuple[int, int]:
     return sum(case.figures is not None for case in cases), len(keys)
 
 
-def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
-    """The outcome, and more on the reason of an open one."""
-    answered = [case for case in cases if case.figures is not None]
+def _outcome(
+    claim: Claim, cases: Sequence[Case], answered: Sequence[Case], own: Sequence[Case], kept: int
+) -> tuple[Outcome, str]:
+    """The outcome, and more on the reason of an open one.
+
+    `answered` are the cases with a figure, `own` those of them that rows of the paper's own data
+    answer, of which `kept` keep the bound.
+    """
     missing = [term for case in cases for term in case.terms if term.measured is None]
     if not answered:
-        no_data = missing and all(term.absent for term in missing)
-        return _unrun(NO_DATA if no_data else NOT_RUN, missing)
+        return _unrun(bool(missing) and all(term.absent for term in missing), missing)
     of_rows = dict.fromkeys(one.unknown for case in answered for one in case.terms if one.unknown)
     if unknown := claim.unknown or ("" if claim.ours else "; ".join(of_rows)):
-        return UNKNOWN_SETTINGS, unknown
+        return outcomes.UNKNOWN_SETTINGS, unknown
     assert claim.holds is not None
-    own = [case for case in cases if case.of_the_paper]
-    kept = sum(claim.of_cases.takes_all(case.wider) for case in own if case.wider)
     missed = sum(claim.of_cases.takes_none(case.wider) for case in own if case.wider)
     holds, fails = kept == len(cases), missed > 0
     if claim.case is not None:
         share = kept / len(cases), 1.0 - missed / len(cases)
         holds, fails = claim.holds.takes_all(share), claim.holds.takes_none(share)
     if holds or fails:
-        return (HOLDS if holds else FAILS), ""
+        return (outcomes.HOLDS if holds else outcomes.FAILS), ""
     if len(own) < len(answered):
-        return OTHER_DATA, ""
+        return outcomes.OTHER_DATA, ""
     if missing:
-        return _unrun(NO_DATA if any(term.absent for term in missing) else NOT_RUN, missing)
+        return _unrun(any(term.absent for term in missing), missing)
     for case in own:
-        if case.figures and _is_open(claim.of_cases, case.figures):
+        if case.figures and claim.of_cases.leaves_open(case.figures):
             words = in_words(case.figures, _unit(claim, cases))
-            return NOT_RUN, f"runs that failed leave it open: {words}"
-    noisy = next(case for case in own if case.wider and _is_open(claim.of_cases, case.wider))
+            return outcomes.NOT_RUN, f"runs that failed leave it open: {words}"
+    noisy = next(case for case in own if case.wider and claim.of_cases.leaves_open(case.wider))
     where = f" on {noisy.data}" if len(cases) > 1 else ""
     words = in_words(noisy.wider or (0.0, 0.0), _unit(claim, cases))
-    return TOO_NOISY, f"{words}{where} with what equal runs differ by"
+    return outcomes.TOO_NOISY, f"{words}{where} with what equal runs differ by"
 
 
-def _unrun(outcome: Outcome, missing: Sequence[Term]) -> tuple[Outcome, str]:
+def _unrun(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:
     """The outcome with the most telling of the terms without a value: one whose runs ended so."""
+    outcome = outcomes.NO_DATA if no_data else outcomes.NOT_RUN
     if not missing:
         return outcome, "what it is divided by is zero"
-    no_data = outcome is NO_DATA
     return outcome, min(missing, key=lambda one: (one.absent != no_data, not one.keys)).why
 
 
@@ -225,15 +214,11 @@ def _case(kind: str, terms: Sequence[Term]) -> Case:
     return Case(terms, printed, figures, wider)
 
 
-def _is_open(bound: Bound, figures: Interval) -> bool:
-    return not bound.takes_all(figures) and not bound.takes_none(figures)
-
-
 def _worst(claim: Claim, cases: Sequence[Case]) -> Case:
     """The case whose figure is the worst; of bounds that are open, the one that might be."""
     bound = claim.of_cases
     known = [(case.figures, case) for case in cases if case.figures is not None]
-    sign = 1.0 if bound.sign == ">=" else -1.0
+    sign = 1.0 if bound.lower else -1.0
     return min(known, key=lambda pair: (sign * bound.best(pair[0]), sign * bound.worst(pair[0])))[1]
 
 
@@ -274,8 +259,7 @@ def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | Non
         within = sum(map(claim.case.takes_all, known))
         outside = sum(map(claim.case.takes_none, known))
         return 100.0 * within / len(known), 100.0 * (len(known) - outside) / len(known)
-    lows, highs = zip(*known, strict=True)
-    return claim.holds.worst(lows), claim.holds.worst(highs)
+    return combined(known, claim.holds.worst)
 
 
 def _possible(kind: str, values: Sequence[Interval | None]) -> Interval | None:

@@ -31,8 +31,7 @@ class Dot(NamedTuple):
 
 def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
     """The picture as HTML; empty without figures of claims."""
-    ratios: list[Dot] = []
-    differences: list[Dot] = []
+    dots: dict[bool, list[Dot]] = {True: [], False: []}  # by whether their values are ratios
     styles: dict[str, Style] = {}
     for number, verdict in enumerate(verdicts):
         if verdict.figures is None or verdict.printed is None or verdict.claim.ours:
@@ -45,19 +44,15 @@ def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
         value = measured / printed if relative else measured - printed
         tooltip = f"{verdict.claim.says} Verdict: {verdict.outcome}."
         name, style = paper(verdict.claim.paper).title, verdict.outcome.style
-        dot = Dot(value, tooltip, claim_id(number), name, style)
-        (ratios if relative else differences).append(dot)
+        dots[relative].append(Dot(value, tooltip, claim_id(number), name, style))
         styles[verdict.outcome.word] = style
-    charts = []
-    if ratios:
-        charts.append(_chart(ratios, "measured ÷ printed", 1.0, log=True))
-    if differences:
-        charts.append(_chart(differences, "measured − printed, points", 0.0, log=False))
+    charts = [_chart(several, log=relative) for relative, several in dots.items() if several]
     marks = {one.word: one.style for one in OUTCOMES if one.word in styles}
     return figure(charts, list(marks.items()), legend("picture")) if charts else ""
 
 
-def _chart(dots: Sequence[Dot], title: str, guide: float, *, log: bool) -> Chart:
+def _chart(dots: Sequence[Dot], *, log: bool) -> Chart:
+    title, guide = ("measured ÷ printed", 1.0) if log else ("measured − printed, points", 0.0)
     names = [paper(name).title for name in PAPERS]
     used = [name for name in names if any(dot.line == name for dot in dots)]
     across = Axis.around(title, [guide, *(dot.value for dot in dots)], log=log, margin=0.03)

@@ -1,16 +1,9 @@
-"""The language of the claims file: each claim of a paper is a query over cells.
+"""The claims of the papers, read from `claims.yaml`, whose first lines explain its language.
 
-A query names cells as `table | row | column | quantity`, or selects runs by the keys that layouts
-use. It asks for a ratio, a difference, a range (largest minus smallest) or a value, which is the
-answer. `each` lists values of placeholders, and the query is answered for each of them. The figure
-of the claim is then the worst answer; if `case` bounds a single answer, it is the fraction of the
-answers within that bound. If a term lists several cells (rival methods), the best one counts. The
-values of cells under `sum` are added. `idea` is a second query, which compares two methods of
-kbench that differ in the paper's idea. `kbench.papers.claims.decision` answers the queries.
+A claim is a query over cells, which `kbench.papers.claims.decision` answers.
 """
 
 import itertools
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -18,9 +11,10 @@ from typing import Any
 
 from kbench.papers.claims.outcomes import OPEN
 from kbench.papers.printed.layout import (
-    Measure,
+    Cell,
     Selector,
     Table,
+    experiments_of,
     load,
     measure,
     paper,
@@ -32,79 +26,64 @@ from kbench.papers.printed.layout import (
 # Smallest and largest value that the runs allow; for a measured value, the same number twice.
 Interval = tuple[float, float]
 
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
+# The terms of a query: rivals, each as the cells whose values are added.
+Terms = Sequence[Sequence[Sequence[Cell]]]
+
 _MEASURES = {"of", "per", "factor", "curve"}
 _KINDS = ("ratio", "difference", "range", "value")
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound such as `>= 2` on a figure."""
+    """A bound such as `>= 2` on a figure, a lower one, or an upper one such as `<= 2`."""
 
-    sign: str
+    lower: bool
     limit: float
 
     @classmethod
     def of(cls, text: str) -> "Bound":
         sign, limit = text.split()
-        if sign not in _OPERATORS:
+        if sign not in (">=", "<="):
             raise ValueError(f"a bound begins with >= or <=, not {sign!r}")
-        return cls(sign, float(limit))
+        return cls(sign == ">=", float(limit))
 
     def takes(self, figure: float) -> bool:
-        return _OPERATORS[self.sign](figure, self.limit)
+        return figure >= self.limit if self.lower else figure <= self.limit
 
     def takes_all(self, figures: Interval) -> bool:
-        return self.takes(figures[0]) and self.takes(figures[1])
+        return all(map(self.takes, figures))
 
     def takes_none(self, figures: Interval) -> bool:
-        return not self.takes(figures[0]) and not self.takes(figures[1])
+        return not any(map(self.takes, figures))
+
+    def leaves_open(self, figures: Interval) -> bool:
+        return not self.takes_all(figures) and not self.takes_none(figures)
 
     def worst(self, figures: Sequence[float]) -> float:
-        return min(figures) if self.sign == ">=" else max(figures)
+        return min(figures) if self.lower else max(figures)
 
     def best(self, figures: Sequence[float]) -> float:
-        return max(figures) if self.sign == ">=" else min(figures)
+        return max(figures) if self.lower else min(figures)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One sentence of a paper.
+    """One sentence of a paper, by the keys of `claims.yaml`, and its query.
 
     Attributes
     ----------
-    paper, where, says : str
-        The paper, the place in it, and the claim in our words.
-    quantity : str
-        What the query computes, in words; empty if rows cannot decide the claim.
-    quote : str
-        The paper's own words, if they are at hand.
-    unknown : str
-        Settings that the paper does not state, or in which the runs differ from the paper.
-    ours : bool
-        Whether the claim is a question of ours that the paper does not ask.
-    run : str
-        `kbench -m <run>` makes the rows that the query selects itself.
     kind : {"ratio", "difference", "range", "value", ""}
-    terms : tuple
-        Terms of the query. A term is a tuple of cells, of which the best counts.
-    each : tuple of mappings
-        For each repetition of the query: name -> the value that replaces `{name}` in the terms.
-    holds, case : Bound
-        `holds` bounds the figure. With `case`, the figure is the fraction of answers that are
-        within `case`.
-    open, why : str
-        Why a claim without a query is open (a key of `outcomes.OPEN`), and an explanation.
-    idea : Claim, optional
-        The same question about two methods of kbench that differ in the paper's idea.
+        What the query asks for; empty of a claim that no query can answer.
+    cases : sequence
+        The query, once for each repetition, as its terms. A term is a list of rivals, of which the
+        best counts, and a rival a list of cells, whose values are added.
     """
 
     paper: str
     where: str
     says: str
     kind: str = ""
-    terms: tuple[tuple[Any, ...], ...] = ()
-    each: tuple[Mapping[str, Any], ...] = ({},)
+    cases: Sequence[Terms] = ()
     holds: Bound | None = None
     case: Bound | None = None
     open: str = ""
@@ -124,52 +103,21 @@ class Claim:
         return bound
 
     @cached_property
-    def sources(self) -> "list[list[list[list[Source]]]]":
-        """Cells by repetition, term, rival, and addend of the rival's sum."""
-        return [
-            [
-                [
-                    [source(self, substituted(one, names)) for one in addends(spelt)]
-                    for spelt in term
-                ]
-                for term in self.terms
-            ]
-            for names in self.each
-        ]
-
-    @cached_property
-    def cells(self) -> "list[Source]":
+    def cells(self) -> list[Cell]:
         """All cells whose runs the claim reads."""
-        terms = itertools.chain.from_iterable(self.sources)
+        terms = itertools.chain.from_iterable(self.cases)
         return [cell for term in terms for rival in term for cell in rival]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """The cell of a table from which a term takes its value; `data` is the paper's name of the set.
-
-    If a claim selects runs itself, it is the only cell of a table without a name.
-    """
-
-    data: str
-    table: Table
-    row: str = ""
-    column: str = ""
-    label: str = ""
-
-    @property
-    def wanted(self) -> Selector:
-        """The selector of the runs that fill the cell."""
-        return self.table.wanted(self.row, self.column)
-
-    @property
-    def measure(self) -> Measure:
-        return self.table.measures[self.label]
-
-    @property
-    def absent(self) -> bool:
-        """Whether kbench does not have the cell's data set."""
-        return self.data in paper(self.table.paper).absent
+def combined(
+    values: Sequence[Interval | None], how: Callable[[Sequence[float]], float]
+) -> Interval | None:
+    """The intervals combined at both ends; None if one of them is not known, or there is none."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    lows, highs = zip(*known, strict=True)
+    return how(lows), how(highs)
 
 
 @cache
@@ -206,57 +154,66 @@ def _claim(
         shared: dict[str, Any] = {n: given[n] for n in ("paper", "where", "run") if n in given}
         shared |= {"says": says, "holds": holds, "case": case, "each": each}
         given["idea"] = _claim(**shared | idea)
-    listed = terms if isinstance(terms, list) else [terms]
+    cases = [
+        [
+            [
+                [_cell(substituted(one, names), given) for one in _addends(rival)]
+                for rival in _listed(term)
+            ]
+            for term in _listed(terms)
+        ]
+        for names in repetitions(each or {})
+    ]
     claim = Claim(
         says=says,
         kind=kind,
-        terms=tuple(tuple(one) if isinstance(one, list) else (one,) for one in listed),
-        each=repetitions(each or {}),
+        cases=cases,
         holds=Bound.of(holds),
         case=None if case is None else Bound.of(case),
         **given,
     )
-    if not all(cell.table.run for cell in claim.cells):
+    if not all(cell.data and cell.table.run for cell in claim.cells):
         raise ValueError(f"a claim that selects runs itself has `run`: {says}")
     return claim
 
 
-def source(claim: Claim, spelt: Any) -> Source:
-    """The cell of a table, or of selected runs, for an element of a term in the claims file."""
-    of = paper(claim.paper)
+def _listed(spelt: Any) -> list[Any]:
+    return spelt if isinstance(spelt, list) else [spelt]
+
+
+def _addends(rival: Any) -> list[Any]:
+    """The cells whose values are added: those of `sum`, or the rival itself."""
+    return rival["sum"] if isinstance(rival, Mapping) and "sum" in rival else [rival]
+
+
+def _cell(spelt: Any, claim: Mapping[str, Any]) -> Cell:
+    """The cell of a table for an element of a term in the claims file.
+
+    If the element selects runs itself, it is the only cell of a table without a name.
+    """
+    of = paper(claim["paper"])
     if isinstance(spelt, str):
         name, row, column, label = (part.strip() for part in spelt.split("|"))
-        table = of.tables[name]
-        data = of.data_of(table.wanted(row, column)) or ""
-        return Source(data=data, table=table, row=row, column=column, label=label)
+        return Cell(of.tables[name], row, column, label)
     keys = dict(spelt)
     asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
-    wanted = Selector(kernel=of.kernel) & selector(**keys)
+    run = claim.get("run", "")
+    own = Selector(kernel=of.kernel, experiments=experiments_of(run))
+    wanted = own & selector(**keys)
     table = Table(
-        paper=claim.paper,
+        paper=of.name,
         name="",
         caption="",
-        run=claim.run,
+        run=run,
         rows={"": wanted},
         columns={"": Selector()},
         measures={"": asked},
         printed="",
         sizes=of.sizes,
     )
-    return Source(data=wanted.data or "", table=table)
-
-
-def addends(spelt: Any) -> Sequence[Any]:
-    """The cells whose values are added for an element of a term: those of `sum`, or itself."""
-    summed = isinstance(spelt, Mapping) and "sum" in spelt
-    return spelt["sum"] if summed else [spelt]
+    return Cell(table, "", "", "")
 
 
 def tables_of(claim: Claim) -> list[Table]:
     """The tables whose cells a claim names, without repetitions."""
     return list({cell.table.id: cell.table for cell in claim.cells if cell.table.name}.values())
-
-
-def methods_of(claim: Claim) -> set[str]:
-    """The methods whose runs a claim reads."""
-    return {method for cell in claim.cells for method in cell.wanted.methods}

@@ -8,15 +8,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from kbench.papers.cells.entries import entry
-from kbench.papers.cells.entry import ABSENT, SECONDS_IN, Cell, quantity_of
-from kbench.papers.cells.runs import Match, Runs
-from kbench.papers.claims.stated import Interval, Source
+from kbench.papers.cells.entries import ABSENT, SECONDS_IN, entry, quantity_of
+from kbench.papers.cells.runs import Runs
+from kbench.papers.claims.stated import Interval, Terms, combined
 from kbench.papers.printed.causes import MAX_RELATIVE
-from kbench.papers.printed.layout import Choice, paper
+from kbench.papers.printed.layout import Cell, Choice, paper
 from kbench.papers.printed.settings import stated, unnamed
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.tables import Machine, of_seconds
+from kbench.report.comparisons.tables import Line, Machine, Problem, of_seconds
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.
 UNKNOWN: Interval = (0.0, math.inf)
@@ -77,13 +76,10 @@ class Term:
     chance: float = 0.0
 
 
-def terms_of(
-    terms: Sequence[Sequence[Sequence[Source]]], runs: Runs, machine: Machine | None
-) -> list[Term]:
+def terms_of(terms: Terms, runs: Runs, machine: Machine | None) -> list[Term]:
     """The terms of one repetition, on the first data set on which all of them have a value."""
-    of = terms[0][0][0]
     answers = []
-    for choice in paper(of.table.paper).data[of.data]:
+    for choice in terms[0][0][0].choices:
         values = [
             [_added([_value(cell, runs, machine, choice) for cell in cells]) for cells in term]
             for term in terms
@@ -103,45 +99,30 @@ def terms_of(
 
 def _added(terms: Sequence[Term]) -> Term:
     """Several cells added up, as one term."""
-    if len(terms) == 1:
-        return terms[0]
     lacking = next((term for term in terms if term.measured is None), terms[0])
     return replace(
         lacking,
-        printed=_ends([term.printed for term in terms], math.fsum),
-        measured=_ends([term.measured for term in terms], math.fsum),
+        printed=combined([term.printed for term in terms], math.fsum),
+        measured=combined([term.measured for term in terms], math.fsum),
         keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
     )
 
 
 def _best(terms: Sequence[Term]) -> Term:
     """The best printed and the best measured value of several cells, as one term."""
-    if len(terms) == 1:
-        return terms[0]
     best: Callable[[Sequence[float]], float] = max if terms[0].sign > 0 else min
-    printed = _ends([term.printed for term in terms if term.printed is not None], best)
+    printed = combined([term.printed for term in terms if term.printed is not None], best)
     without_runs = next((term for term in terms if not term.keys), None)
     known = {term.measured[0]: term for term in reversed(terms) if term.measured is not None}
     if without_runs is not None or not known:
         return replace(without_runs or terms[0], printed=printed)
-    measured = _ends([term.measured or UNKNOWN for term in terms], best)
+    measured = combined([term.measured or UNKNOWN for term in terms], best)
     return replace(known[best(list(known))], printed=printed, measured=measured)
 
 
-def _ends(
-    values: Sequence[Interval | None], combined: Callable[[Sequence[float]], float]
-) -> Interval | None:
-    """The intervals combined at both ends; None if one of them is not known, or there is none."""
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    lows, highs = zip(*known, strict=True)
-    return combined(lows), combined(highs)
-
-
-def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) -> Term:
+def _value(cell: Cell, runs: Runs, machine: Machine | None, choice: Choice) -> Term:
     """The term of one cell, on one of the data sets that stand for the paper's."""
-    found = entry(Cell(cell.table, runs, machine, cell.row, cell.column, choice), cell.measure)
+    found = entry(replace(cell, only=choice), runs, machine)
     quantity = quantity_of(cell.measure)
     term = Term(printed=None, sign=quantity.sign, unit="%" if quantity.title.endswith("%") else "")
     if found.printed is not None:
@@ -152,43 +133,44 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         missing = f'no rows: "kbench -m {cell.table.run}"'
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
         return replace(term, why=why, absent=cell.absent)
-    where, method = title(found.match.problem), found.match.line.method
+    line = found.match.line
+    where = title(line.problem)
     measured = None if found.least is None else (found.least, math.inf)
     if found.value is not None:
         measured = found.value, found.value
-    factor, chance = _noise(cell, found.match)
+    without = f"{line.method} on {where}: {found.status or 'no value'}"
+    factor, chance = _noise(cell, line.problem)
     return replace(
         term,
         measured=_scaled(measured, quantity.factor),
-        why="" if found.value is not None else f"{method} on {where}: {found.status or 'no value'}",
+        why=without if found.value is None else "",
         data=where,
         keys=tuple(row["key"] for row in found.rows),
         share=found.share,
         stand_in=found.stand_in,
-        unknown=_unknown(cell, found.match),
+        unknown=_unknown(cell, line),
         factor=factor,
         chance=chance * quantity.factor,
     )
 
 
-def _unknown(cell: Source, match: Match) -> str:
+def _unknown(cell: Cell, line: Line) -> str:
     """The settings of the runs that neither the paper nor the query states."""
-    line, asked = match.line, cell.wanted.all_params
+    asked = cell.wanted.all_params
     of = stated(cell.table, cell.column, line.method)
-    names = ", ".join(name for name in (unnamed(of, line) if of else ()) if name not in asked)
+    names = ", ".join(name for name in unnamed(of, line) if name not in asked)
     return f"the paper does not state {names} of {line.method}" if names else ""
 
 
-def _noise(cell: Source, match: Match) -> tuple[float, float]:
+def _noise(cell: Cell, problem: Problem) -> tuple[float, float]:
     """By what a measure differs between equal runs: a factor, and what chance decides."""
     measure = cell.measure
     if measure.total:
         table = paper(cell.table.paper).tables[cell.wanted.table or ""]
         measure = table.measures[measure.total]
     columns = measure.of or (measure.curve,)
-    n_test = match.problem.n_test
     if {"accuracy", "error"}.issuperset(columns):
-        return 1.0, CHANCE_ROWS / n_test if n_test else 0.0
+        return 1.0, CHANCE_ROWS / problem.n_test if problem.n_test else 0.0
     if columns[0] in _ERRORS:
         return OFF_ERRORS, 0.0
     timed = columns[0] in _TIMES or all(map(of_seconds, measure.of))

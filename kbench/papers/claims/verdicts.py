@@ -3,11 +3,11 @@
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbench.papers.claims.decision import Verdict, in_words
 from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
+from kbench.papers.claims.stated import Interval
 from kbench.papers.printed.layout import PAPERS, legend, paper
 from kbench.report.sheet import Sheet
 
@@ -17,12 +17,9 @@ _MEANINGS = " ".join(f"{str(one).capitalize()}: {one.means}." for one in OUTCOME
 _OUTCOME, _GAP, _SCREEN = 22, 2, 44
 
 
-@dataclass(frozen=True)
-class Words:
-    """The cells of a verdict's line; `measured` is the figure and where it is the worst."""
+class Words(NamedTuple):
+    """The figures of a verdict's line; `measured` is the figure and where it is the worst."""
 
-    verdict: str
-    claim: str
     printed: str
     measured: str
     figure: str
@@ -31,14 +28,12 @@ class Words:
 
 
 def line(verdict: Verdict) -> Words:
-    """A verdict as one line: printed and measured figure, the idea alone, data and share."""
-    measured = figure = _figure(verdict)
+    """The printed and the measured figure, that of the idea alone, data and their shares."""
+    measured = figure = _words(verdict, verdict.figures)
     if verdict.worst and verdict.figures is not None:
         measured += f" on {verdict.worst}"
-    idea = "" if verdict.idea is None else _figure(verdict.idea)
-    printed = "" if verdict.printed is None else _words(verdict, verdict.printed)
-    outcome, says = str(verdict.outcome), verdict.claim.says
-    return Words(outcome, says, printed, measured, figure, idea, data_of(verdict))
+    idea = "" if verdict.idea is None else _words(verdict.idea, verdict.idea.figures)
+    return Words(_words(verdict, verdict.printed), measured, figure, idea, data_of(verdict))
 
 
 def data_of(verdict: Verdict) -> str:
@@ -69,7 +64,7 @@ def detail(verdict: Verdict) -> list[str]:
     if verdict.machine is not None and verdict.answered:
         said.append(f"The rows are of environment {verdict.machine.environment}.")
     if verdict.idea is not None:
-        figure = _figure(verdict.idea) or verdict.idea.why
+        figure = line(verdict).idea or verdict.idea.why
         said.append(f"The idea alone: {verdict.idea.claim.quantity}: {figure}.")
     return said
 
@@ -84,7 +79,7 @@ def claimed_bound(verdict: Verdict) -> str:
         limit = f"{100 * holds.limit:g} % of the cases"
     elif verdict.asked > 1:
         every = " in every case"
-    least = "at least" if holds.sign == ">=" else "at most"
+    least = "at least" if holds.lower else "at most"
     return f"The claim holds if it is {least} {limit}{every}."
 
 
@@ -142,8 +137,8 @@ def sheets(
 
 def _in_full(verdict: Verdict) -> list[str]:
     words = line(verdict)
-    says = f"{words.claim} {' '.join(detail(verdict))}"
-    return [words.verdict, says, words.printed, words.measured, words.idea, words.data]
+    says = f"{verdict.claim.says} {' '.join(detail(verdict))}"
+    return [str(verdict.outcome), says, words.printed, words.measured, words.idea, words.data]
 
 
 def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[list[str]]:
@@ -157,12 +152,13 @@ def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[
     rows = []
     for verdict, one, said in zip(verdicts, cells, figures, strict=True):
         lines = textwrap.wrap(
-            one.claim, room, max_lines=None if details else most, placeholder=" …"
+            verdict.claim.says, room, max_lines=None if details else most, placeholder=" …"
         )
         if details:
             measured = f"Measured: {one.measured}; {one.data}." if one.measured else ""
             lines += textwrap.wrap(" ".join([*detail(verdict), measured]), room)
-        rows += [[one.verdict, lines[0], *said], *(["", text, "", "", ""] for text in lines[1:])]
+        rows.append([str(verdict.outcome), lines[0], *said])
+        rows += [["", text, "", "", ""] for text in lines[1:]]
     return rows
 
 
@@ -226,14 +222,10 @@ def _end(verdict: Verdict) -> tuple[float | None, str]:
     return end, "at least" if end == low else "at most"
 
 
-def _figure(verdict: Verdict) -> str:
-    return "" if verdict.figures is None else _words(verdict, verdict.figures)
-
-
-def _words(verdict: Verdict, figures: tuple[float, float]) -> str:
+def _words(verdict: Verdict, figures: Interval | None) -> str:
     """A figure with its unit and as many digits as show on which side of the bound it lies."""
     holds = verdict.claim.holds
-    limit = 0.0
-    if holds is not None:
-        limit = holds.limit * (100.0 if verdict.claim.case is not None else 1.0)
+    if figures is None or holds is None:
+        return ""
+    limit = holds.limit * (100.0 if verdict.claim.case is not None else 1.0)
     return in_words(figures, verdict.unit, limit)

@@ -6,13 +6,12 @@ A method has one colour and one marker in all of them (`kbench.report.charts.sty
 import math
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kbench.papers.cells.entry import ABSENT
-from kbench.papers.cells.growth import exponent
+from kbench.papers.cells.entries import ABSENT
 from kbench.papers.cells.runs import Runs
 from kbench.papers.figures.figure import Figure, figures
 from kbench.papers.figures.panels import Drawn, drawn
@@ -21,7 +20,7 @@ from kbench.report.charts.style import Style, distinct
 from kbench.report.charts.svg import Axis, Chart, Plot, marker
 from kbench.report.comparisons.cells import describe_machine
 from kbench.report.comparisons.quantities import QUANTITIES
-from kbench.report.comparisons.tables import Machine
+from kbench.report.statistics.growth import fitted_power
 
 # Width and height of a chart in units of the view box; three charts stand beside each other.
 _WIDTH, _HEIGHT = 340, 270
@@ -85,20 +84,23 @@ def _drawing(figure: Figure, panels: Sequence[Drawn], environments: Mapping[str,
                     entries.setdefault(label, style)
     charts = tuple(_chart(figure, panel) for panel in shown)
     timed = [panel for panel in shown if panel.depends_on_machine]
-    remarks = (*_machines(timed, environments), *_remarks(figure, panels))
+    measured = _of_panels(
+        timed, lambda one: [f"measured on {describe_machine(one.machine, environments)}"]
+    )
+    remarks = (*measured, *_remarks(figure, panels))
     named = sorted({panel.machine.environment for panel in timed})
     return Drawing(figure, charts, tuple(entries.items()), remarks, tuple(named))
 
 
-def _machines(timed: Sequence[Drawn], environments: Mapping[str, Any]) -> list[str]:
-    """Where the seconds and the memory of panels were measured."""
-    titles: defaultdict[Machine, list[str]] = defaultdict(list)
-    for panel in timed:
-        titles[panel.machine].append(panel.panel.title)
+def _of_panels(panels: Sequence[Drawn], remarks: Callable[[Drawn], Iterable[str]]) -> list[str]:
+    """Each of the panels' remarks once, behind the titles of its panels if it is not of all."""
+    titles: defaultdict[str, list[str]] = defaultdict(list)
+    for panel in panels:
+        for remark in remarks(panel):
+            titles[remark].append(panel.panel.title)
     return [
-        (f"{'; '.join(dict.fromkeys(of))}: " if len(titles) > 1 else "")
-        + f"measured on {describe_machine(machine, environments)}"
-        for machine, of in titles.items()
+        remark if len(of) == len(panels) else f"{'; '.join(dict.fromkeys(of))}: {remark}"
+        for remark, of in titles.items()
     ]
 
 
@@ -114,7 +116,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     if few:
         which = f" of {'; '.join(few)}" if panels or absent else ""
         remarks.append(f'too few rows{which}: run "kbench -m {figure.run}"')
-    remarks += _lacking(panels)
+    remarks += _of_panels(panels, _lacking)
     if n_contended := sum(panel.n_contended for panel in panels):
         runs = "one run" if n_contended == 1 else f"{n_contended} runs"
         remarks.append(f"other processes disturbed {runs}, whose seconds may be too many")
@@ -123,7 +125,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     for panel in panels:
         for label, line in panel.shown.items():
             is_curve = bool(line.y.curve or (line.x.curve and not figure.heat))
-            counts[is_curve] += [len(one.ok) for one, _ in panel.chosen[label]]
+            counts[is_curve] += [len(one.ok) for one in panel.chosen[label]]
     of_curves, of_points = (max(counts[kind], default=0) for kind in (True, False))
     if of_curves > 1:
         remarks.append(f"a curve is that of the first seed, of up to {of_curves}")
@@ -133,18 +135,12 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def _lacking(panels: Sequence[Drawn]) -> list[str]:
-    """The lines that have no points, with the panels and the reason."""
-    titles: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for panel in panels:
-        for why in dict.fromkeys(panel.lacking.values()):
-            names = "; ".join(label for label, reason in panel.lacking.items() if reason == why)
-            titles[why, names].append(panel.panel.title)
-    return [
-        ("" if len(of) == len(panels) else f"{'; '.join(dict.fromkeys(of))}: ")
-        + f"not drawn, {why}: {names}"
-        for (why, names), of in titles.items()
-    ]
+def _lacking(panel: Drawn) -> list[str]:
+    """The lines of a panel that have no points, by the reason."""
+    lines: defaultdict[str, list[str]] = defaultdict(list)
+    for label, why in panel.lacking.items():
+        lines[why].append(label)
+    return [f"not drawn, {why}: {'; '.join(labels)}" for why, labels in lines.items()]
 
 
 @cache
@@ -196,22 +192,22 @@ def _styles(panel: Drawn) -> Mapping[str, Style]:
 
 
 def _lines(figure: Figure, panel: Drawn) -> Chart:
-    known = [point for line in panel.points.values() for point in line]
-    stopped = [point for line in panel.stopped.values() for point in line]
-    xs = [point[0] for point in known] + [x for x, _ in stopped]
-    ys = [y + side * sd for _, y, sd in known for side in (-1, 1)] + [y for _, y in stopped]
+    lines = (*panel.points.values(), *panel.stopped.values())
+    known = [point for line in lines for point in line]
+    xs = [x for x, _, _ in known]
+    ys = [y + side * sd for _, y, sd in known for side in (-1, 1)]
     excess = "relative excess of " if panel.panel.excess else ""
     wants_log = "y" in figure.log or panel.panel.excess
     # A mean less a larger deviation has no logarithm; the axis then covers the means only.
     if wants_log and min(ys) <= 0.0:
-        ys = [y for _, y, _ in known] + [y for _, y in stopped]
+        ys = [y for _, y, _ in known]
     across = Axis.around(panel.panel.x.label, xs, log="x" in figure.log and min(xs) > 0.0)
     up = Axis.around(excess + panel.panel.y.label, ys, log=wants_log and min(ys) > 0.0)
     plot = _plot(figure, panel, across, up)
     styles = _styles(panel)
     for name, points in panel.points.items():
         style = styles[name]
-        for x, y in panel.stopped.get(name, ()):
+        for x, y, _ in panel.stopped.get(name, ()):
             plot.mark(x, y, style, hollow=True, words=f"{name}: stopped at its limit")
         if points:
             plot.line([(x, y) for x, y, _ in points], style)
@@ -232,8 +228,8 @@ def _exponents(plot: Plot, panel: Drawn, styles: Mapping[str, Style]) -> None:
     shown = [name for name, points in panel.points.items() if points or panel.stopped.get(name)]
     for i, name in enumerate(shown):
         sizes = [x for x, *_ in panel.points[name]]
-        power = exponent(panel.points[name])
-        words = name if power is None else f"{name}: {power:.2f}, up to {max(sizes):,.0f}"
+        power = fitted_power(panel.points[name])
+        words = name if power is None else f"{name}: {power[0]:.2f}, up to {max(sizes):,.0f}"
         y = plot.top + 14.0 + 15.0 * i
         plot.add(marker(plot.left + 12, y - 4, styles[name]))
         plot.text(plot.left + 22, y, words, "name")

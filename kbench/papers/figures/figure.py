@@ -21,20 +21,9 @@ from kbench.report.comparisons.tables import of_seconds
 
 @dataclass(frozen=True)
 class Axis:
-    """The quantity of an axis; one of its attributes is not empty.
+    """The quantity of an axis, by the keys of `figures.yaml`; one of its attributes is not empty.
 
-    Attributes
-    ----------
-    column : str
-        A column of the rows, or `phases.x`, the seconds of a phase.
-    param : str
-        A parameter of the method.
-    curve : str
-        A curve of the run.
-    size : {"n_train", "n_features"}
-        A size of the data.
-    count : str
-        What the points are numbered as.
+    `column` may be `phases.x`, the seconds of a phase; `size` is a size of the data.
     """
 
     column: str = ""
@@ -65,8 +54,9 @@ class Axis:
     def label(self) -> str:
         """Its title; `legend.yaml` has those that do not follow from the name."""
         name = self.column or self.param or self.curve or self.size or self.count
-        if self.phase or name in _axes():
-            return _axes().get(name, "seconds")
+        named = load("legend.yaml")["axes"]
+        if self.phase or name in named:
+            return str(named.get(name, "seconds"))
         return QUANTITIES[name].title if name in QUANTITIES else name.replace("_", " ")
 
 
@@ -101,27 +91,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper.
+    """A figure of a paper, by the keys of `figures.yaml`.
 
-    Attributes
-    ----------
-    name, title, paper, caption : str
-        Its address, such as `meka_fig7`, and its title with the paper's, such as `MEKA Figure 7`.
-    run : str
-        `kbench -m <run>` makes the rows.
-    panels : sequence of Panel
-    log : sequence of {"x", "y"}
-        The axes that are logarithmic.
-    heat : str
-        A column of which the panels are maps; empty if they have lines.
-    image : bool
-        Whether the panels show their curves as grey images.
-    exponents : bool
-        Whether the legend has b of the fitted y = a x^b of each line.
-    front : bool
-        Whether the abscissa is a cost and the lines are Pareto fronts.
-    printed : str
-        Points that the paper's text states, its tables have, or that were read off its plot.
+    `name` is its address, such as `meka_fig7`, and `title` has the paper's, as `MEKA Figure 7`.
     """
 
     name: str
@@ -136,17 +108,6 @@ class Figure:
     exponents: bool = False
     front: bool = False
     printed: str = ""
-
-    @property
-    def experiments(self) -> frozenset[str]:
-        """The experiments of whose settings its lines are."""
-        return experiments_of(self.run)
-
-
-@cache
-def _axes() -> Mapping[str, str]:
-    axes: Mapping[str, str] = load("legend.yaml")["axes"]
-    return axes
 
 
 @cache
@@ -175,7 +136,8 @@ def _figure(
     for names in repetitions(each or {}):
         keys = {"x": x, "y": y, **substituted(panel, names)}
         panel_x, panel_y, heading = keys.pop("x"), keys.pop("y"), keys.pop("title")
-        wanted = Selector(kernel=kernel) & selector(**keys)
+        own = Selector(kernel=kernel, experiments=experiments_of(rest["run"]))
+        wanted = own & selector(**keys)
         panel_lines = {
             label: _panel_line(wanted, {"x": panel_x, "y": panel_y, "sweep": sweep, **line})
             for label, line in lines.items()

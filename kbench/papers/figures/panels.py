@@ -5,27 +5,27 @@ curve, or one setting on data sets of several sizes. A front keeps only the sett
 setting of the method beats in both cost and score.
 """
 
+import itertools
 import json
 import math
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from kbench.papers.cells.readings import column, least_seconds, mean_of, of_wall_seconds
+from kbench.papers.cells.readings import least_seconds, mean_of, of_wall_seconds
 from kbench.papers.cells.runs import Runs, made_by, preference, version_of
 from kbench.papers.figures.figure import Axis, Figure, Panel, PanelLine
 from kbench.papers.printed.layout import Choice, paper
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import QUANTITIES
-from kbench.report.comparisons.tables import Line, Machine, Problem, contended, mean_sd
+from kbench.report.comparisons.tables import Line, Machine, Row, contended
+from kbench.report.statistics.fronts import unbeaten
 
 Point = tuple[float, float, float]  # x, y, standard deviation of y; in maps the value at (x, y)
 Points = Mapping[str, Sequence[Point]]  # by the label of the line
-# The runs of a line: a `Line` for each setting, and the problem that it is of.
-Pairs = Sequence[tuple[Line, Problem]]
 
 # Why a line over wall seconds is not drawn.
 DISTURBED = "other processes disturbed these wall seconds"
@@ -42,20 +42,19 @@ class Drawn:
     data : str
         The data set of kbench that the points are of.
     chosen : mapping
-        Label of a line -> its runs.
+        Label of a line -> its runs, a `Line` of rows for each setting.
     points : mapping
         Label of a line -> its points.
     stopped : mapping
-        Label -> runs that were stopped at their limit: the abscissa, and the least seconds they
-        take.
+        Label -> points of runs that were stopped at their limit, at the least seconds they take.
     """
 
     panel: Panel
     machine: Machine
     data: str = ""
-    chosen: Mapping[str, Pairs] = field(default_factory=dict)
+    chosen: Mapping[str, Sequence[Line]] = field(default_factory=dict)
     points: Points = field(default_factory=dict)
-    stopped: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    stopped: Points = field(default_factory=dict)
 
     @cached_property
     def shown(self) -> dict[str, PanelLine]:
@@ -70,7 +69,7 @@ class Drawn:
     @property
     def n_runs(self) -> int:
         """Number of ok runs of the lines that have points."""
-        return sum(len(line.ok) for label in self.shown for line, _ in self.chosen[label])
+        return sum(len(_ok(self.chosen[label])) for label in self.shown)
 
     @property
     def depends_on_machine(self) -> bool:
@@ -118,29 +117,27 @@ def _of_sets(
     chosen = {
         label: _choose(figure, line, runs, machine, choices) for label, line in panel.lines.items()
     }
-    problems = [problem for pairs in chosen.values() for _, problem in pairs]
+    problems = [line.problem for lines in chosen.values() for line in lines]
     if not problems:
         return Drawn(panel, machine)
-    stopped: dict[str, Sequence[tuple[float, float]]] = {}
-    if panel.x.size:
-        # The row of a stopped run has no size; the other runs on its data set have it.
-        sizes = {
-            (one.dataset, one.variant): float(size)
-            for one in problems
-            if (size := getattr(one, panel.x.size)) is not None
-        }
-        ys = {label: panel.lines[label].y for label in chosen}
-        points = {label: _over_sizes(ys[label], pairs, sizes) for label, pairs in chosen.items()}
-        stopped = {label: _stopped(ys[label], pairs, sizes) for label, pairs in chosen.items()}
-    else:
-        points = {
-            label: sorted(
-                point for one, _ in chosen[label] for point in _points(figure, line, one, runs)
-            )
-            for label, line in panel.lines.items()
-        }
-    if figure.front:
-        points = {label: _front(several, panel.y) for label, several in points.items()}
+    points: dict[str, list[Point]] = {}
+    stopped: dict[str, list[Point]] = {}
+    # The row of a stopped run has no size; the other runs on its data set have it.
+    sizes = {
+        (one.dataset, one.variant): float(size)
+        for one in problems
+        if panel.x.size and (size := getattr(one, panel.x.size)) is not None
+    }
+    for label, line in panel.lines.items():
+        if panel.x.size:
+            points[label], stopped[label] = _over_sizes(line.y, chosen[label], sizes)
+        else:
+            of_lines = (_points(figure, line, one, runs) for one in chosen[label])
+            points[label] = sorted(itertools.chain.from_iterable(of_lines))
+        if figure.front:
+            places = [(cost, score) for cost, score, _ in points[label]]
+            front = unbeaten(places, QUANTITIES[panel.y.column].sign)
+            points[label] = [points[label][i] for i in front]
     if panel.excess:
         points = _excess(points)
     data = choices[0].dataset if panel.x.size else title(problems[0])
@@ -149,84 +146,78 @@ def _of_sets(
 
 def _choose(
     figure: Figure, line: PanelLine, runs: Runs, machine: Machine, choices: Sequence[Choice]
-) -> Pairs:
+) -> list[Line]:
     """The runs of a line, made by the figure's experiments: of one setting, or all for a front."""
-    experiments = figure.experiments
-    pairs = [
-        pair for choice in choices for pair in runs.lines(machine, line.wanted, choice, experiments)
-    ]
+    of_choices = (runs.lines(machine, line.wanted, choice) for choice in choices)
+    lines = itertools.chain.from_iterable(of_choices)
     if figure.front:
-        return [pair for pair in pairs if made_by(experiments, pair[0])]
-    return _of_one_setting(pairs, line.swept, experiments)
+        return [one for one in lines if made_by(line.wanted.experiments, one)]
+    return _of_one_setting(lines, line)
 
 
-def _of_one_setting(
-    pairs: Iterable[tuple[Line, Problem]], swept: Container[str], experiments: Container[str]
-) -> Pairs:
-    """The runs of one setting and one version of the method, one that `experiments` made.
+def _of_one_setting(lines: Iterable[Line], of: PanelLine) -> list[Line]:
+    """The runs of one setting and one version of the method, one that its experiments made.
 
-    They differ only in the parameters `swept` and in the data set. Other commands may have made
+    They differ only in the swept parameters and in the data set. Other commands may have made
     some of them: a run that is there is not repeated, and its row names the first command's
     experiment. Of several settings that of the newest version counts, then the one with most
     points, then the one that cells prefer. Of several lines with the same parameters on one data
     set one is left.
     """
-    settings: defaultdict[tuple[int, str], list[tuple[Line, Problem]]] = defaultdict(list)
-    for line, problem in pairs:
-        fixed = {name: value for name, value in line.params.items() if name not in swept}
-        settings[version_of(line), json.dumps(fixed, sort_keys=True)].append((line, problem))
+    settings: defaultdict[tuple[int, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        fixed = {name: value for name, value in line.params.items() if name not in of.swept}
+        settings[version_of(line), json.dumps(fixed, sort_keys=True)].append(line)
 
-    def order(setting: tuple[int, str]) -> tuple[Any, ...]:
-        lines = [line for line, _ in settings[setting]]
-        n_ok = sum(bool(line.ok) for line in lines)
-        return n_ok > 0, setting[0], n_ok, max(map(preference, lines))
+    def order(members: Sequence[Line]) -> tuple[Any, ...]:
+        n_ok = sum(bool(line.ok) for line in members)
+        return n_ok > 0, version_of(members[0]), n_ok, max(map(preference, members))
 
-    made = [
-        setting
-        for setting, members in settings.items()
-        if any(made_by(experiments, line) for line, _ in members)
-    ]
-    members = settings[max(made, key=order)] if made else []
+    own = of.wanted.experiments
+    made: list[Sequence[Line]]
+    made = [one for one in settings.values() if any(made_by(own, line) for line in one)]
     places = {
-        (problem.dataset, problem.variant, json.dumps(line.params, sort_keys=True)): (line, problem)
-        for line, problem in sorted(members, key=lambda pair: preference(pair[0]))
+        (line.problem.dataset, line.problem.variant, json.dumps(line.params, sort_keys=True)): line
+        for line in sorted(max(made, key=order, default=[]), key=preference)
     }
     return list(places.values())
 
 
-def _ok(pairs: Pairs) -> list[Mapping[str, Any]]:
-    return [row for line, _ in pairs for row in line.ok]
+def _ok(lines: Iterable[Line]) -> list[Row]:
+    return [row for line in lines for row in line.ok]
 
 
-def _why_not_drawn(line: PanelLine, pairs: Pairs) -> str:
+def _why_not_drawn(line: PanelLine, lines: Sequence[Line]) -> str:
     """Why a line is not drawn that has these runs."""
-    if not pairs:
+    if not lines:
         return "no rows"
-    rows = _ok(pairs)
+    rows = _ok(lines)
     if not rows:
-        return ", ".join(sorted({status for line, _ in pairs for status in line.failures}))
+        return ", ".join(sorted({status for one in lines for status in one.failures}))
     curves = (*line.wanted.at, line.x.curve, line.y.curve)
     disturbed = any(map(of_wall_seconds, curves)) and all(map(contended, rows))
     return DISTURBED if disturbed else "no values"
 
 
-def _over_sizes(y: Axis, pairs: Pairs, sizes: Mapping[Any, float]) -> list[Point]:
-    """The point of each data set: its size, and the mean of the runs, none of which was stopped."""
-    made = [
-        (sizes.get((problem.dataset, problem.variant)), _mean(y, line))
-        for line, problem in pairs
-        if least_seconds(line) is None or y.column != "fit_s"
-    ]
-    return sorted((x, mean[0], mean[1] or 0.0) for x, mean in made if x is not None and mean)
+def _over_sizes(
+    y: Axis, lines: Iterable[Line], sizes: Mapping[Any, float]
+) -> tuple[list[Point], list[Point]]:
+    """A point for each data set: its size, and the mean of the runs, or the least of stopped ones.
 
-
-def _stopped(y: Axis, pairs: Pairs, sizes: Mapping[Any, float]) -> list[tuple[float, float]]:
-    made = [
-        (sizes.get((problem.dataset, problem.variant)), least_seconds(line))
-        for line, problem in pairs
-        if y.column == "fit_s"
-    ]
-    return [(x, least) for x, least in made if x is not None and least is not None]
+    The points of means are the first list, those of the least seconds the second one.
+    """
+    points: list[Point] = []
+    stopped: list[Point] = []
+    for line in lines:
+        size = sizes.get((line.problem.dataset, line.problem.variant))
+        if size is None:
+            continue
+        least = least_seconds(line) if y.column == "fit_s" else None
+        if least is not None:
+            stopped.append((size, least, 0.0))
+        elif mean := _mean(y, line):
+            points.append((size, *mean))
+    return sorted(points), stopped
 
 
 def _points(figure: Figure, panel_line: PanelLine, line: Line, runs: Runs) -> list[Point]:
@@ -249,7 +240,7 @@ def _points(figure: Figure, panel_line: PanelLine, line: Line, runs: Runs) -> li
                 scores[place].append(score)
         return [(place, ordinate[0], fmean(values)) for place, values in scores.items()]
     abscissa = _mean(x, line)
-    return [] if abscissa is None else [(abscissa[0], ordinate[0], ordinate[1] or 0.0)]
+    return [] if abscissa is None else [(abscissa[0], *ordinate)]
 
 
 def _of_curves(panel_line: PanelLine, line: Line, runs: Runs) -> list[Point]:
@@ -266,32 +257,16 @@ def _of_curves(panel_line: PanelLine, line: Line, runs: Runs) -> list[Point]:
     return [(float(i), value, 0.0) for i, (value,) in enumerate(points, start=1)]
 
 
-def _mean(axis: Axis, line: Line) -> tuple[float, float | None] | None:
-    """Mean and standard deviation of the line's runs, in the unit of the axis."""
+def _mean(axis: Axis, line: Line) -> tuple[float, float] | None:
+    """Mean and standard deviation of the line's runs, 0 of one run, in the unit of the axis."""
     if axis.param:
         value = line.params.get(axis.param)
-        return (float(value), None) if isinstance(value, (int, float)) and line.ok else None
-    if axis.phase:
-        if line.cut_short(axis.column):
-            return None
-        seconds = [column(row, axis.column) for row in line.ok]
-        return mean_sd([value for value in seconds if value is not None])
+        return (float(value), 0.0) if isinstance(value, (int, float)) and line.ok else None
     measured = mean_of(line, axis.column)
     if measured is None:
         return None
-    factor = QUANTITIES[axis.column].factor
-    mean, sd = measured
-    return mean * factor, None if sd is None else sd * factor
-
-
-def _front(points: Sequence[Point], y: Axis) -> list[Point]:
-    """Points in the order of their costs, each better than all that are cheaper."""
-    sign = QUANTITIES[y.column].sign
-    front: list[Point] = []
-    for point in sorted(points, key=lambda point: (point[0], -sign * point[1])):
-        if not front or sign * point[1] > sign * front[-1][1]:
-            front.append(point)
-    return front
+    factor = 1.0 if axis.phase else QUANTITIES[axis.column].factor
+    return measured[0] * factor, (measured[1] or 0.0) * factor
 
 
 def _excess(points: Points) -> dict[str, list[Point]]:

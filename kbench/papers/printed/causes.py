@@ -8,11 +8,11 @@ of a difference that nobody has explained.
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 
 from kbench.papers.printed.layout import all_tables, load
-from kbench.papers.printed.numbers import Printed
 from kbench.report.comparisons.quantities import SCORES, Quantity
 
 # Half a point covers rounding and the spread of seeds, but not of errors that are hardly larger
@@ -31,30 +31,15 @@ KINDS = {
 
 # Columns and curves that are scores and are compared by their relative difference.
 _RELATIVE = {one.column for one in SCORES} | {"kernel_error", "rank", "precision", "recall"}
-_NO_CAUSE = "no cause is known"
 # A cell of a table and its data: row, column, quantity, data set, and variant or "".
 Names = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause of a group of differences.
+    """A cause of a group of differences, by the keys of `causes.yaml`.
 
-    Attributes
-    ----------
-    kind : str
-        A key of `KINDS`.
-    why : str
-        The cause in one or two sentences.
-    shown : str
-        What shows it: rows, printed numbers, a command.
-    tables : tuple of str
-        The tables that it is about, such as `dcsvm_table3`.
-    rows, columns, quantities, data, variant : str
-        Regular expressions that the row, the column, the quantity, and the data set and variant of
-        kbench must match in full. A data set without variants has the variant "".
-    sign : int
-        1 or -1 if only larger or only smaller measured values are explained.
+    `sign` is 1 or -1 if only larger or only smaller measured values are explained, else 0.
     """
 
     kind: str
@@ -106,31 +91,30 @@ def is_score(quantity: Quantity) -> bool:
     return quantity.title.endswith("%") or quantity.column in _RELATIVE
 
 
-def compared(in_paper: Printed | None, quantity: Quantity) -> bool:
-    """Whether a cell is a score of which the paper prints a number."""
-    return in_paper is not None and in_paper.number is not None and is_score(quantity)
-
-
-def differs(given: Printed, value: float, quantity: Quantity) -> bool:
-    """Whether a measured score, in the row's unit, is far from the printed one."""
-    number = given.number or 0.0
-    measured = value * quantity.factor
-    if quantity.column == "error":
-        return abs(measured - number) > min(MAX_POINTS, MAX_OF_ERROR * number)
+def difference(printed: float, value: float, quantity: Quantity) -> float:
+    """A measured score, in the row's unit, less the printed one; 0 if they are close enough."""
+    allowed = MAX_RELATIVE * abs(printed)
     if quantity.title.endswith("%"):
-        return abs(measured - number) > MAX_POINTS
-    return abs(measured - number) > MAX_RELATIVE * abs(number)
+        allowed = MAX_POINTS
+    if quantity.column == "error":
+        allowed = min(MAX_POINTS, MAX_OF_ERROR * printed)
+    excess = value * quantity.factor - printed
+    return excess if abs(excess) > allowed else 0.0
 
 
-def thresholds() -> str:
-    """By how much a score must differ, in words."""
+def differing(compared: Collection[Cause | None], where: str = "") -> str:
+    """How many scores differ by a cause, how many nobody has explained, and what counts as such."""
+    causes = [cause for cause in compared if cause is not None]
+    unexplained = sum(cause.kind == UNEXPLAINED for cause in causes)
     return (
-        f"{MAX_POINTS:g} points of accuracy or error, {100 * MAX_OF_ERROR:g} % of an error below"
-        f" {MAX_POINTS / MAX_OF_ERROR:g} %, or {100 * MAX_RELATIVE:g} % of any other score"
+        f"{len(causes)} of {len(compared)} measured scores differ from the printed ones by more"
+        f" than {MAX_POINTS:g} points of accuracy or error, {100 * MAX_OF_ERROR:g} % of an error"
+        f" below {MAX_POINTS / MAX_OF_ERROR:g} %, or {100 * MAX_RELATIVE:g} % of any other score"
+        f"{where}; {unexplained} of them are not explained."
     )
 
 
 def cause_of(table: str, names: Names, *, larger: bool) -> Cause:
     """The first cause of a difference; one that says so if none is known."""
     known = (cause for cause in causes() if cause.explains(table, names, larger=larger))
-    return next(known, Cause(UNEXPLAINED, _NO_CAUSE, "", (table,)))
+    return next(known, Cause(UNEXPLAINED, "no cause is known", "", (table,)))

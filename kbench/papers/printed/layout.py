@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import yaml
 
-from kbench.papers.printed.numbers import printed
+from kbench.papers.printed.numbers import Printed, printed
 from kbench.report.comparisons.reading import package_text
 
 PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choice:
     """A data set of kbench that stands for a paper's, and parameters that replace the paper's.
 
@@ -32,9 +32,9 @@ class Choice:
     share: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Selector:
-    """Which runs fill a cell.
+    """Which runs fill a cell; `Runs` holds what each matches, by its identity.
 
     Attributes
     ----------
@@ -53,6 +53,8 @@ class Selector:
     kernel : str
         The kernel of the runs of methods that have a choice of kernels; any if it is empty, or if
         `params` names one.
+    experiments : set of str
+        The experiments whose rows come before those of other commands.
     """
 
     methods: tuple[str, ...] = ()
@@ -62,6 +64,7 @@ class Selector:
     table: str | None = None
     by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     kernel: str = ""
+    experiments: frozenset[str] = frozenset()
 
     @property
     def all_params(self) -> dict[str, Any]:
@@ -168,19 +171,11 @@ class Table:
     def id(self) -> str:
         return f"{self.paper}_{self.name}"
 
-    def wanted(self, row: str, column: str) -> Selector:
-        """Which runs fill a cell."""
-        return self._wanted[row, column]
-
     @cached_property
-    def _wanted(self) -> Mapping[tuple[str, str], Selector]:
+    def wanted(self) -> Mapping[tuple[str, str], Selector]:
+        """(row, column) -> which runs fill the cells there."""
         places = itertools.product(self.rows, self.columns)
         return {(row, column): self.rows[row] & self.columns[column] for row, column in places}
-
-    @property
-    def experiments(self) -> frozenset[str]:
-        """The experiments whose rows its cells show before those of other commands."""
-        return experiments_of(self.run)
 
     @property
     def number(self) -> str:
@@ -189,6 +184,51 @@ class Table:
         words = spaced.replace("_", " ").split()
         first = words[0].upper() if words[0] == "icml" else words[0].capitalize()
         return " ".join([first, *words[1:]])
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The place of a value: table, row, column and measure, and with `only` a single data set."""
+
+    table: Table
+    row: str
+    column: str
+    label: str
+    only: Choice | None = None
+
+    @property
+    def wanted(self) -> Selector:
+        """Which runs fill it."""
+        return self.table.wanted[self.row, self.column]
+
+    @property
+    def measure(self) -> Measure:
+        return self.table.measures[self.label]
+
+    @property
+    def data(self) -> str:
+        """The paper's name of its data set, of a total that of the table it sums over; or empty."""
+        of, name = paper(self.table.paper), self.wanted.table
+        summed = of.tables[name].rows.values() if name else ()
+        return self.wanted.data or next((one.data or "" for one in summed), "")
+
+    @property
+    def absent(self) -> bool:
+        """Whether kbench does not have its data set, nor one that stands for it."""
+        return self.data in paper(self.table.paper).absent
+
+    @property
+    def choices(self) -> Sequence[Choice]:
+        """The data sets that stand for the paper's, of which the first available one counts."""
+        if self.only is not None:
+            return (self.only,)
+        return paper(self.table.paper).data[self.data] if self.data else ()
+
+    @property
+    def printed(self) -> Printed | None:
+        """The value that the paper prints there."""
+        place = (self.table.printed, self.row, self.column, self.label)
+        return printed(self.table.paper).get(place)
 
 
 @dataclass(frozen=True)
@@ -208,11 +248,6 @@ class Paper:
     data: Mapping[str, tuple[Choice, ...]]
     tables: Mapping[str, Table]
     absent: frozenset[str]
-
-    def data_of(self, wanted: Selector) -> str | None:
-        """The data set of a cell; for a total that of the table it sums over."""
-        of = self.tables[wanted.table].rows.values() if wanted.table else ()
-        return wanted.data or next((one.data for one in of), None)
 
 
 @cache
@@ -241,8 +276,9 @@ def all_tables() -> list[Table]:
     return [table for name in PAPERS for table in paper(name).tables.values()]
 
 
+@cache
 def load(file: str) -> Any:
-    """The content of a YAML file of this package."""
+    """The content of a YAML file of this package, which nobody changes."""
     text = package_text("kbench.papers.printed", file)
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
@@ -255,9 +291,7 @@ def legend(*names: str) -> str:
 def selector(*, method: str | Sequence[str] = (), **spelt: Any) -> Selector:
     """A selector as layouts spell it: one method or several, numbers also as `2^-9`."""
     methods = (method,) if isinstance(method, str) else tuple(method)
-    spelt["params"] = _numbers(spelt.get("params", {}))
-    spelt["by_data"] = {name: _numbers(one) for name, one in spelt.get("by_data", {}).items()}
-    return Selector(methods, **spelt)
+    return Selector(methods, **_numbers(spelt))
 
 
 def measure(label: str, *, of: str | Sequence[str] = (), **spelt: Any) -> Measure:
@@ -290,7 +324,8 @@ def substituted(cell: Any, names: Mapping[str, Any]) -> Any:
 def _table(paper: str, name: str, read: Mapping[str, Any], data: Mapping[str, Any]) -> Table:
     """A table of a paper's file, as it is `read`."""
     layout = {"sizes": read["sizes"], "printed": name, "columns": {"": {}}} | read["tables"][name]
-    where = Selector(kernel=read["kernel"]) & selector(**layout.pop("where", {}))
+    own = Selector(kernel=read["kernel"], experiments=experiments_of(layout.get("run", "")))
+    where = own & selector(**layout.pop("where", {}))
     known = {row for of, row, *_ in printed(paper) if of == name}
     rows = _rows(layout.pop("rows"), data, known).items()
     columns = layout.pop("columns").items()
@@ -316,14 +351,12 @@ def _rows(given: Any, data: Iterable[str], known: Container[str]) -> dict[str, S
     return {label: selector(**one) for label, one in given.items()}
 
 
-def _numbers(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _number(value) for name, value in params.items()}
-
-
-def _number(value: Any) -> Any:
-    """`2^-9` as a number, in lists too; anything else as it is."""
+def _numbers(value: Any) -> Any:
+    """`2^-9` as a number, in lists and mappings too; anything else as it is."""
+    if isinstance(value, Mapping):
+        return {name: _numbers(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [_number(one) for one in value]
+        return [_numbers(one) for one in value]
     if isinstance(value, str) and "^" in value:
         base, _, exponent = value.partition("^")
         return float(base) ** float(exponent)

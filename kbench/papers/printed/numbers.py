@@ -37,31 +37,33 @@ class Printed:
     @property
     def number(self) -> float | None:
         """The value where it is one; None for a bound such as `>300000`, a dash, words."""
-        try:
-            return float(self.text)
-        except ValueError:
-            return None
+        return _number(self.text)
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """The least and the largest value that the text states: twice the number, or of `>300000`
         all values from there on; None of a dash or words."""
-        if self.number is not None:
-            return self.number, self.number
-        try:
-            return (float(self.text[1:]), math.inf) if self.text.startswith(">") else None
-        except ValueError:
+        least = _number(self.text.removeprefix(">"))
+        if least is None:
             return None
+        return least, math.inf if self.text.startswith(">") else least
 
     @property
     def size(self) -> tuple[float, float] | None:
         """A number of rows or features and what it is rounded to: (32000, 1000) for `32K`."""
         unit = {"K": 1e3, "M": 1e6}.get(self.text[-1:], 1.0)
         digits = self.text if unit == 1.0 else self.text[:-1]
-        try:
-            return float(digits) * unit, unit * 10.0 ** -len(digits.partition(".")[2])
-        except ValueError:
+        value = _number(digits)
+        if value is None:
             return None
+        return value * unit, unit * 10.0 ** -len(digits.partition(".")[2])
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 @cache

@@ -18,27 +18,7 @@ _UNEXPLAINED = "no reason is given"
 
 @dataclass(frozen=True)
 class Stated:
-    """What a paper says about the settings of some methods.
-
-    Attributes
-    ----------
-    paper : str
-    methods : tuple of str
-    stated : mapping
-        Parameter, or column of the row -> the paper's value, or a list of values that are as good.
-    recalled : mapping
-        The same, for values that the paper's appendix is remembered to have; no copy was at hand.
-    implied : mapping
-        The same, for values that follow from a cost that the paper prints.
-    why : mapping
-        Parameter -> why ours may differ.
-    tables, columns : str
-        Regular expressions that the table and the column of the cell must match in full.
-    always : str
-        A difference of all rows of these methods, which no parameter shows.
-    unnamed : mapping
-        Parameter that the paper does not state -> where its value is from.
-    """
+    """What a paper says about the settings of some methods, by the keys of `settings.yaml`."""
 
     paper: str
     methods: tuple[str, ...]
@@ -81,24 +61,24 @@ def all_stated() -> tuple[Stated, ...]:
 
 def stated(table: Table, column: str, method: str) -> Stated | None:
     """What a paper says about a method in a column of a table; None if nothing is recorded."""
-    return next(
-        (
-            entry
-            for entry in all_stated()
-            if entry.paper == table.paper
+    for entry in all_stated():
+        if (
+            entry.paper == table.paper
             and method in entry.methods
             and re.fullmatch(entry.tables, table.name)
             and re.fullmatch(entry.columns, column)
-        ),
-        None,
-    )
+        ):
+            return entry
+    return None
 
 
-def departures(of: Stated, line: Line) -> list[str]:
+def departures(of: Stated | None, line: Line) -> list[str]:
     """Settings of the rows that are not the paper's or that it does not state, with the reason.
 
     A parameter that the rows do not have is that of an older version, which had no such choice.
     """
+    if of is None:
+        return []
     columns = {name: value for row in line.ok for name, value in row.items() if value is not None}
     actual = {**columns, **line.params}
     texts = []
@@ -116,9 +96,9 @@ def departures(of: Stated, line: Line) -> list[str]:
     return texts + ([of.always] if of.always else [])
 
 
-def unnamed(of: Stated, line: Line) -> list[str]:
+def unnamed(of: Stated | None, line: Line) -> list[str]:
     """The parameters of the rows that the paper does not state."""
-    return [name for name in of.unnamed if name in line.params]
+    return [name for name in of.unnamed if name in line.params] if of is not None else []
 
 
 def _spelt(value: Any) -> str:

@@ -1,1 +1,1 @@
-"""Statistics over data sets and seeds: paired differences, bootstrap intervals, mean ranks."""
+"""Statistics over data sets and seeds: differences, intervals, ranks, orders of growth."""

@@ -1,13 +1,18 @@
-"""Algorithm against implementation: the parts of a gain due to the paper's idea and to the code.
+"""Two studies of kbench's own: algorithm against implementation, and budgets for predictions.
 
-A system is a list of steps, from a common program to the paper's method. Its table has a line for
-each problem and machine: for the paper's own setting if the last step and another one have ok runs
-of it, otherwise for the setting that most steps have run. A second line has the medians over all
-other settings, such as those of a grid. A part is the quotient of the costs of two steps, or of
-phases of each: 5 means that the second costs a fifth.
+*Algorithm against implementation* shows the parts of a gain that are due to the paper's idea and to
+the code. A system is a list of steps, from a common program to the paper's method. Its table has a
+line for each problem and machine: for the paper's own setting if the last step and another one have
+ok runs of it, otherwise for the setting that most steps have run. A second line has the medians
+over all other settings, such as those of a grid. A part is the quotient of the costs of two steps,
+or of phases of each: 5 means that the second costs a fifth. One line of rows stands for a step: of
+those of the system's experiments, or of all if these have none, the one that cells prefer
+(`kbench.papers.cells.runs.preference`).
 
-One line stands for a step: of those of the system's experiments, or of all if these have none, the
-one that cells prefer (`kbench.papers.cells.runs.preference`).
+A *budget* is a limit of the cost of predictions, a multiple of the time of a product with a vector.
+A line of the table is a method on a data set, or a method with one of its ingredients left out. For
+each limit it has the best score of the settings within the limit, the cost of that setting, and its
+parameters.
 """
 
 import itertools
@@ -15,19 +20,20 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from kbench.papers.cells.cell_notes import clocks, ended_as, limits
 from kbench.papers.cells.readings import mean_of, phases_of
-from kbench.papers.cells.runs import Runs, asked_first, made_by, preference
+from kbench.papers.cells.runs import Runs, asked_first, made_by, preference, those_of
 from kbench.papers.printed.layout import (
     Choice,
     Selector,
     experiments_of,
     load,
     measure,
+    paper,
     selector,
 )
 from kbench.report.comparisons.cells import describe_machine, title
@@ -44,6 +50,8 @@ from kbench.report.sheet import Sheet
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]
+# A row of a sheet, and the machine of its runs, which it names if it is not None.
+OfMachine = tuple[Machine | None, list[str]]
 
 
 @dataclass(frozen=True)
@@ -97,11 +105,6 @@ class System:
         ]
         return statistics.fmean(costs) if costs else None
 
-    @property
-    def of_phases(self) -> bool:
-        """Whether seconds of phases count, or are taken off."""
-        return bool(self.without) or any(part.phases for part in self.parts.values())
-
 
 @cache
 def systems() -> tuple[System, ...]:
@@ -112,14 +115,15 @@ def systems() -> tuple[System, ...]:
 def _system(entry: Mapping[str, Any]) -> System:
     """A system as the file spells it; what its steps have in common is `where`."""
     spelt = dict(entry)
-    where = selector(**spelt.pop("where", {}))
+    own = Selector(experiments=experiments_of(spelt["run"]))
+    where = own & selector(**spelt.pop("where", {}))
     spelt["steps"] = {name: where & selector(**one) for name, one in spelt["steps"].items()}
     spelt["parts"] = {name: Part(*part) for name, part in spelt["parts"].items()}
     spelt |= {name: quantity(spelt[name]) for name in ("cost", "score")}
     return System(**spelt)
 
 
-def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
+def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     """The lines of a system, ordered by data set."""
     met = meetings(system, runs)
     ran = {step for _, settings in met for _, steps in settings for step in steps}
@@ -129,31 +133,45 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
         header += [f"{step}, {system.cost.title}", f"{step}, {system.score.title}"]
     header += [f"× {part}" for part in system.parts] if met else []
     parts = system.parts.values()
-    machines: dict[Machine, int] = {}
-    rows = []
+    rows: list[OfMachine] = []
     for comparison, ((words, steps), *others) in met:
-        mark = machines.setdefault(comparison.machine, len(machines) + 1)
         texts = [
             text
             for step in shown
             for text in (_cost(steps.get(step), system), _text(steps.get(step), system.score))
         ]
         ratios = [_ratio(_quotient(steps, part, system)) for part in parts]
-        rows.append([f"{title(comparison.problem)} [{mark}]", words, *texts, *ratios])
+        data = title(comparison.problem)
+        rows.append((comparison.machine, [data, words, *texts, *ratios]))
         if others:
             known = [[_quotient(steps, part, system) for _, steps in others] for part in parts]
             medians = [_median([one for one in several if one is not None]) for several in known]
             blank = [""] * len(texts)
-            rows += [["… median of others", str(len(others)), *blank, *medians]] * any(medians)
+            if any(medians):
+                rows.append((None, ["… median of others", str(len(others)), *blank, *medians]))
     notes = _notes(system, met)
     if gone := [step for step in system.steps if step not in shown]:
         notes.append(f"Without runs at these settings: {', '.join(gone)}.")
-    notes += [f"[{mark}] {describe_machine(m, environments)}" for m, mark in machines.items()]
     if not rows:
         lacking = f"No problem has ok runs of {list(system.steps)[-1]} and another step"
         notes = [f'{lacking} with the same settings: run "kbench -m {system.run}"']
-    groups = [name.partition(",")[0] for name in header[1:]]  # those of `a step, fit s`
-    return Sheet(f"{system.name}: algorithm against implementation", 2, header, rows, notes, groups)
+    name = f"{system.name}: algorithm against implementation"
+    return _with_machines(Sheet(name, 2, header, [], notes), rows, environments)
+
+
+def _with_machines(
+    sheet: Sheet, rows: Sequence[OfMachine], environments: Mapping[str, Any]
+) -> Sheet:
+    """The sheet with rows, each with the number of its machine, which the last notes describe."""
+    machines = dict.fromkeys(machine for machine, _ in rows if machine is not None)
+    marks = {machine: f"[{number}]" for number, machine in enumerate(machines, start=1)}
+    texts = [
+        [first if machine is None else f"{first} {marks[machine]}", *rest]
+        for machine, (first, *rest) in rows
+    ]
+    described = (f"{mark} {describe_machine(m, environments)}" for m, mark in marks.items())
+    groups = [name.partition(",")[0] for name in sheet.header[1:]]  # those of `a step, fit s`
+    return replace(sheet, rows=texts, notes=[*sheet.notes, *described], groups=groups)
 
 
 def _notes(system: System, met: Sequence[tuple[Comparison, list[Setting]]]) -> list[str]:
@@ -163,20 +181,17 @@ def _notes(system: System, met: Sequence[tuple[Comparison, list[Setting]]]) -> l
     notes += system.notes if met else []
     if phases := ", ".join(system.without):
         notes.append(f"Seconds are without those of phases that no step needs: {phases}.")
-    lines = [
-        (line, comparison.problem)
-        for comparison, settings in met
-        for line in settings[0][1].values()
-    ]
-    for name in sorted({one.method for one, _ in lines if isinstance(one.params.get("C"), list)}):
+    lines = [line for _, settings in met for line in settings[0][1].values()]
+    for name in sorted({one.method for one in lines if isinstance(one.params.get("C"), list)}):
         notes.append(f"{name} fits several C at once: seconds of all, the score of the best.")
-    left_out = sum(phases_of(row) is None for line, _ in lines for row in line.ok)
-    if system.of_phases and left_out:
+    left_out = sum(phases_of(row) is None for line in lines for row in line.ok)
+    of_phases = system.without or any(part.phases for part in system.parts.values())
+    if of_phases and left_out:
         notes.append(f"{left_out} runs whose phases were not measured, or disturbed, are left out.")
     cost = measure("", of=system.cost.column)
-    for line, problem in lines:
-        notes += clocks(line, problem, cost)
-    ended = [note for line, problem in lines if line.failures for note in limits(line, problem)]
+    for line in lines:
+        notes += clocks(line, cost)
+    ended = [note for line in lines if line.failures for note in limits(line)]
     return notes + list(dict.fromkeys(ended))
 
 
@@ -202,14 +217,14 @@ def meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]
             for values in _values(system, line):
                 matches[values] |= dict.fromkeys(steps_of[id(line.rows[0])], line)
         settings = []
-        for values, steps in matches.items():
+        for values, steps in sorted(matches.items(), key=lambda one: str(one[0])):
             n_ok = sum(bool(line.ok) for line in steps.values())
             if n_ok > 1 and last in steps and steps[last].ok:
                 stated = any(made_by(system.own, line) for line in steps.values())
-                settings.append((not stated, -n_ok, str(values), _words(system, values), steps))
+                settings.append((not stated, -n_ok, _words(system, values), steps))
         if settings:
-            ordered = sorted(settings, key=lambda one: one[:3])
-            met.append((comparison, [(words, steps) for *_, words, steps in ordered]))
+            settings.sort(key=lambda one: one[:2])
+            met.append((comparison, [(words, steps) for *_, words, steps in settings]))
     return met
 
 
@@ -221,9 +236,8 @@ def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
 
 
 def _words(system: System, values: Sequence[Any]) -> str:
-    pairs = zip(system.same, values, strict=True)
-    words = " ".join(f"{name}={_short(value)}" for name, value in pairs)
-    return words or "each step its own"
+    texts = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in values)
+    return " ".join(map("=".join, zip(system.same, texts, strict=True))) or "each step its own"
 
 
 def _cost(line: Line | None, system: System) -> str:
@@ -270,5 +284,81 @@ def _median(values: Sequence[float]) -> str:
     return f"{_ratio(statistics.median(values))} of {len(values)}" if values else ""
 
 
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+@dataclass(frozen=True)
+class Budgets:
+    """Lines by label, the paper's names of the data sets, and the limits of the cost."""
+
+    name: str
+    paper: str
+    run: str
+    data: Sequence[str]
+    lines: Mapping[str, Selector]
+    cost: Quantity
+    limits: Sequence[float]
+    score: Quantity
+
+
+@cache
+def budgets() -> tuple[Budgets, ...]:
+    """All of them, in the order of the file."""
+    return tuple(map(_budgets, load("budgets.yaml")))
+
+
+def _budgets(entry: Mapping[str, Any]) -> Budgets:
+    own = experiments_of(entry["run"])
+    where = Selector(kernel=paper(entry["paper"]).kernel, experiments=own)
+    lines = {label: where & selector(**spelt) for label, spelt in entry["lines"].items()}
+    quantities = {name: quantity(entry[name]) for name in ("cost", "score")}
+    return Budgets(**{**entry, **quantities, "lines": lines})
+
+
+def budget_sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
+    """The lines that have runs, by data set."""
+    columns = (budget.score.title, budget.cost.title, "setting")
+    header = ["", *(f"≤ {limit:g}×, {name}" for limit in budget.limits for name in columns)]
+    header.append("settings")
+    rows: list[OfMachine] = []
+    places = itertools.product(runs.machines, budget.data, budget.lines.items())
+    for machine, name, (label, wanted) in places:
+        if lines := _lines(budget, runs, machine, wanted, name):
+            cells = [cell for limit in budget.limits for cell in _within(limit, lines, budget)]
+            method = f"{title(lines[0].problem)}: {label}"
+            rows.append((machine, [method, *cells, str(len(lines))]))
+    unit = f"{budget.cost.title} counts in products Xw of as many rows with a vector."
+    notes = [
+        f"{unit} Of the settings, counted in the last column, the best on the test rows is shown."
+    ]
+    if not rows:
+        notes = [f'No rows: run "kbench -m {budget.run}"']
+    name = f"{budget.name}: what a budget for predictions buys"
+    return _with_machines(Sheet(name, 1, header, [], notes), rows, environments)
+
+
+def _lines(
+    budget: Budgets, runs: Runs, machine: Machine, wanted: Selector, name: str
+) -> list[Line]:
+    """The ok lines of the first data set with any, among those that stand for the paper's.
+
+    Lines of the table's experiments where there are any, otherwise of any command.
+    """
+    for choice in paper(budget.paper).data[name]:
+        ok = [line for line in runs.lines(machine, wanted, choice) if line.ok]
+        if ok:
+            return those_of(wanted.experiments, ok)
+    return []
+
+
+def _within(limit: float, lines: Sequence[Line], budget: Budgets) -> list[str]:
+    """Score, cost and setting of the best line within the limit; if none is, the least cost."""
+    measured = []
+    for line in lines:
+        cost, score = line.mean_sd(budget.cost.column), line.mean_sd(budget.score.column)
+        if cost is not None and score is not None:
+            measured.append((cost[0], score[0], line))
+    if not measured:
+        return ["", "", ""]
+    within = [point for point in measured if point[0] <= limit]
+    if not within:
+        return ["–", f"from {budget.cost.text(min(point[0] for point in measured))}", ""]
+    paid, reached, line = max(within, key=lambda point: (budget.score.sign * point[1], -point[0]))
+    return [budget.score.text(reached), budget.cost.text(paid), line.setting]
