@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
@@ -102,8 +102,8 @@ def runs_of(content: Content) -> Runs:
     curves: dict[Identity, dict[str, Curve]] = {}
     columns = ["key", "environment", "threads", "curve", "x_name"]
     x, y = content.curves["x"].to_numpy(), content.curves["value"].to_numpy()
-    for group, places in content.curves.groupby(columns).indices.items():
-        key, environment, threads, name, abscissa = cast(tuple[str, str, int, str, str], group)
+    groups: dict[Any, Any] = content.curves.groupby(columns).indices
+    for (key, environment, threads, name, abscissa), places in groups.items():
         curve = name if abscissa == "seconds" else f"{name} over {abscissa}"
         values = x[places].tolist(), y[places].tolist()
         curves.setdefault((key, environment, int(threads)), {})[curve] = values
@@ -189,11 +189,10 @@ class Report:
 
     def addition(self, store: RowStore) -> Addition:
         """The report's lists on a page; the rows behind the cells of tables go into `store`."""
-        summary = views.summary(self.filled, self.verdicts) if self.filled or self.verdicts else ""
         machines = {form.machine for form in self.filled if form.machine is not None}
         of_drawings = {name for drawing in self.drawings for name in drawing.environments}
         return Addition(
-            summary=summary,
+            summary=views.summary(self.filled, self.verdicts),
             front=views.front(self.verdicts, self.studies.get("systems", ())),
             views=[
                 *views.claims_views(self.verdicts),

@@ -115,8 +115,7 @@ def systems() -> tuple[System, ...]:
 def _system(entry: Mapping[str, Any]) -> System:
     """A system as the file spells it; what its steps have in common is `where`."""
     spelt = dict(entry)
-    own = Selector(experiments=experiments_of(spelt["run"]))
-    where = own & selector(**spelt.pop("where", {}))
+    where = selector(run=spelt["run"], **spelt.pop("where", {}))
     spelt["steps"] = {name: where & selector(**one) for name, one in spelt["steps"].items()}
     spelt["parts"] = {name: Part(*part) for name, part in spelt["parts"].items()}
     spelt |= {name: quantity(spelt[name]) for name in ("cost", "score")}
@@ -305,8 +304,7 @@ def budgets() -> tuple[Budgets, ...]:
 
 
 def _budgets(entry: Mapping[str, Any]) -> Budgets:
-    own = experiments_of(entry["run"])
-    where = Selector(kernel=paper(entry["paper"]).kernel, experiments=own)
+    where = selector(run=entry["run"], kernel=paper(entry["paper"]).kernel)
     lines = {label: where & selector(**spelt) for label, spelt in entry["lines"].items()}
     quantities = {name: quantity(entry[name]) for name in ("cost", "score")}
     return Budgets(**{**entry, **quantities, "lines": lines})

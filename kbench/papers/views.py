@@ -58,7 +58,6 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     names += ["headline", "printed", "measured", "idea alone", "code against idea"]
     long = ("headline", "measured", "code against idea")
     head = [header(name, kind="word" if name in long else "") for name in names]
-    places = {id(verdict): number for number, verdict in enumerate(verdicts)}
     studies = {sheet.name.partition(":")[0]: sheet for sheet in systems}
     body = []
     for name, several in of_papers(theirs).items():
@@ -67,7 +66,7 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         held, failed = (sum(one.outcome is side for one in several) for side in (HOLDS, FAILS))
         kept, missed = (sum(one.kept_by_rows is side for one in several) for side in (True, False))
         still_open = f"{len(several) - held - failed} ({kept}, {missed})"
-        headline = link(first.claim.says, claim_id(places[id(first)]))
+        headline = link(first.claim.says, claim_id(verdicts.index(first)))
         cells = row_header(words(name))
         cells += "".join(map(cell, (held, failed, still_open, on_own_data(several))))
         cells += element("td", headline, class_="long") + cell(says.printed)
@@ -267,9 +266,9 @@ def _characters(group: Group, marks: Mapping[str, str]) -> int:
         shown = len(value) if entry.value is not None else min(len(value), len("not present"))
         measured = max(measured, shown + sum(2 + len(marks[note]) for note in entry.notes))
     title = len(group.header.removeprefix(group.column).strip())
-    if not _measured(group):
-        return max(printed, title) + _PADDING
-    return max(printed + max(measured, len("kbench")) + _PADDING, title) + _PADDING
+    if _measured(group):
+        printed += max(measured, len("kbench")) + _PADDING
+    return max(printed, title) + _PADDING
 
 
 def _cells(

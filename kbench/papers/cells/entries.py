@@ -12,7 +12,7 @@ from kbench.papers.cells.cell_notes import clocks, differences, ended_as, limits
 from kbench.papers.cells.readings import least_seconds
 from kbench.papers.cells.runs import Match, Runs, identity, made_by
 from kbench.papers.printed.causes import Cause, cause_of, difference, is_score
-from kbench.papers.printed.layout import Cell, Measure, Paper, Table, experiments_of, paper
+from kbench.papers.printed.layout import Cell, Measure, Table, experiments_of, paper
 from kbench.papers.printed.numbers import Printed
 from kbench.papers.printed.settings import departures, stated
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, decimals_for
@@ -129,7 +129,6 @@ class Filled:
     """A table on one machine, or without measurements if `machine` is None."""
 
     table: Table
-    paper: Paper
     machine: Machine | None
     rows: list[str]
     groups: list[Group]
@@ -193,7 +192,7 @@ def _on_machine(table: Table, runs: Runs, machine: Machine | None) -> Filled:
     kept = [i for i in range(len(table.rows)) if any(_shows(group.entries[i]) for group in groups)]
     labels = list(table.rows)
     groups = [replace(group, entries=[group.entries[i] for i in kept]) for group in groups]
-    return Filled(table, paper(table.paper), machine, [labels[i] for i in kept], groups)
+    return Filled(table, machine, [labels[i] for i in kept], groups)
 
 
 def _shows(entry: Entry) -> bool:

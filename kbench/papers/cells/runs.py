@@ -4,9 +4,8 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbench.papers.cells.readings import SECONDS, column, of_wall_seconds, training_seconds
 from kbench.papers.printed.layout import Choice, Measure, Selector
@@ -37,18 +36,11 @@ _TRIED_CAUSE = "cause_"
 _MAX_LOG_RATIO = math.log(1.5)
 
 
-@dataclass(frozen=True)
-class Match:
-    """The line that fills a cell.
+class Match(NamedTuple):
+    """The line that fills a cell, and the data set that stands for the paper's.
 
-    Attributes
-    ----------
-    line : Line
-    choice : Choice
-        The data set that stands for the paper's.
-    others : int
-        Number of further lines that match the selector as well: of the table's own experiments
-        where these have lines, otherwise of any command.
+    `others` is the number of further lines that match the selector as well: of the table's own
+    experiments where these have lines, otherwise of any command.
     """
 
     line: Line

@@ -91,7 +91,8 @@ def sheet(filled: Filled, environments: Mapping[str, Any]) -> Sheet:
 
 
 def heading(filled: Filled) -> str:
-    return f"{filled.paper.title} {filled.table.number}: {filled.table.caption}"
+    table = filled.table
+    return f"{paper(table.paper).title} {table.number}: {table.caption}"
 
 
 def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
@@ -103,7 +104,7 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     count = coverage([filled])
     if filled.machine is not None:
         machine = describe_machine(filled.machine, environments)
-        lines.append(f"{count}, on {machine}; the paper: {filled.paper.machine}.")
+        lines.append(f"{count}, on {machine}; the paper: {paper(table.paper).machine}.")
     foreign = sum(
         entry.printed is not None
         and entry.match is not None
@@ -238,7 +239,7 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
     """
     compared: dict[tuple[str, ...], tuple[str, Cause | None]] = {}
     for form in tables:
-        name = f"{form.paper.title} {form.table.number}"
+        name = heading(form).partition(":")[0]
         for place, _, entry in form.cells():
             if entry.compared:
                 compared.setdefault(place, (name, entry.cause))

@@ -92,14 +92,10 @@ class Verdict:
     idea: "Verdict | None" = None
 
     @property
-    def decided(self) -> bool:
-        return self.outcome in (outcomes.HOLDS, outcomes.FAILS)
-
-    @property
     def kept_by_rows(self) -> bool | None:
         """Whether the figure of an open claim keeps its bound; None if rows leave that open."""
         bound, figures = self.claim.holds, self.figures
-        if bound is None or figures is None or self.decided:
+        if bound is None or figures is None or not self.outcome.reason:
             return None
         if self.claim.case is not None:
             figures = figures[0] / 100.0, figures[1] / 100.0

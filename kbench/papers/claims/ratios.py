@@ -32,7 +32,6 @@ class Dot(NamedTuple):
 def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
     """The picture as HTML; empty without figures of claims."""
     dots: dict[bool, list[Dot]] = {True: [], False: []}  # by whether their values are ratios
-    styles: dict[str, Style] = {}
     for number, verdict in enumerate(verdicts):
         if verdict.figures is None or verdict.printed is None or verdict.claim.ours:
             continue
@@ -45,9 +44,9 @@ def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
         tooltip = f"{verdict.claim.says} Verdict: {verdict.outcome}."
         name, style = paper(verdict.claim.paper).title, verdict.outcome.style
         dots[relative].append(Dot(value, tooltip, claim_id(number), name, style))
-        styles[verdict.outcome.word] = style
     charts = [_chart(several, log=relative) for relative, several in dots.items() if several]
-    marks = {one.word: one.style for one in OUTCOMES if one.word in styles}
+    styles = {dot.style for several in dots.values() for dot in several}
+    marks = {one.word: one.style for one in OUTCOMES if one.style in styles}
     return figure(charts, list(marks.items()), legend("picture")) if charts else ""
 
 

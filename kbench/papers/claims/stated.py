@@ -14,7 +14,6 @@ from kbench.papers.printed.layout import (
     Cell,
     Selector,
     Table,
-    experiments_of,
     load,
     measure,
     paper,
@@ -198,17 +197,14 @@ def _cell(spelt: Any, claim: Mapping[str, Any]) -> Cell:
     keys = dict(spelt)
     asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
     run = claim.get("run", "")
-    own = Selector(kernel=of.kernel, experiments=experiments_of(run))
-    wanted = own & selector(**keys)
+    wanted = selector(run=run, **{"kernel": of.kernel} | keys)
     table = Table(
         paper=of.name,
         name="",
-        caption="",
         run=run,
         rows={"": wanted},
         columns={"": Selector()},
         measures={"": asked},
-        printed="",
         sizes=of.sizes,
     )
     return Cell(table, "", "", "")

@@ -62,15 +62,11 @@ def drawings(
     Of two machines with as many lines, the one with more runs behind them counts.
     """
     made = []
-    for figure in figures():
-        if figure.paper in papers:
-            on_machines = [one for machine in runs.machines for one in drawn(figure, runs, machine)]
-            panels = []
-            for panel in figure.panels:
-                several = [one for one in on_machines if one.panel is panel]
-                if several:
-                    panels.append(max(several, key=lambda one: (len(one.shown), one.n_runs)))
-            made.append(_drawing(figure, panels, environments))
+    for figure in (one for one in figures() if one.paper in papers):
+        on_machines = [one for machine in runs.machines for one in drawn(figure, runs, machine)]
+        by_panel = ([one for one in on_machines if one.panel is panel] for panel in figure.panels)
+        best = [max(of, key=lambda one: (len(one.shown), one.n_runs)) for of in by_panel if of]
+        made.append(_drawing(figure, best, environments))
     return made
 
 

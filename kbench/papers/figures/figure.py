@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from kbench.papers.cells.readings import of_wall_seconds
 from kbench.papers.printed.layout import (
     Selector,
-    experiments_of,
     load,
     paper,
     repetitions,
@@ -134,10 +133,9 @@ def _figure(
 ) -> Figure:
     panels = []
     for names in repetitions(each or {}):
-        keys = {"x": x, "y": y, **substituted(panel, names)}
+        keys = {"x": x, "y": y, "kernel": kernel, **substituted(panel, names)}
         panel_x, panel_y, heading = keys.pop("x"), keys.pop("y"), keys.pop("title")
-        own = Selector(kernel=kernel, experiments=experiments_of(rest["run"]))
-        wanted = own & selector(**keys)
+        wanted = selector(run=rest["run"], **keys)
         panel_lines = {
             label: _panel_line(wanted, {"x": panel_x, "y": panel_y, "sweep": sweep, **line})
             for label, line in lines.items()

@@ -8,7 +8,7 @@ of a difference that nobody has explained.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,14 +20,8 @@ from kbench.report.comparisons.quantities import SCORES, Quantity
 MAX_POINTS, MAX_OF_ERROR, MAX_RELATIVE = 0.5, 0.25, 0.05
 
 UNEXPLAINED = "open"
-KINDS = {
-    "data": "other data",
-    "settings": "settings that the paper does not state, or that differ",
-    "between": "a setting that the paper does not state; the printed score lies between two",
-    "printed": "the printed value",
-    "method": "another form of the method",
-    UNEXPLAINED: "not explained",
-}
+# Kind of a cause -> its words, in the order of the sheet.
+KINDS: Mapping[str, str] = load("legend.yaml")["causes"]
 
 # Columns and curves that are scores and are compared by their relative difference.
 _RELATIVE = {one.column for one in SCORES} | {"kernel_error", "rank", "precision", "recall"}

@@ -144,7 +144,7 @@ def experiments_of(command: str) -> frozenset[str]:
     return frozenset(words.get("experiment", "").split(",")) - {""}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
     """The layout of one printed table.
 
@@ -155,12 +155,12 @@ class Table:
 
     paper: str
     name: str
-    caption: str
     rows: Mapping[str, Selector]
     columns: Mapping[str, Selector]
     measures: Mapping[str, Measure]
-    printed: str
     sizes: str
+    caption: str = ""
+    printed: str = ""
     run: str = ""
     notes: Sequence[str] = ()
     why: str = ""
@@ -288,10 +288,13 @@ def legend(*names: str) -> str:
     return " ".join(load("legend.yaml")[name] for name in names)
 
 
-def selector(*, method: str | Sequence[str] = (), **spelt: Any) -> Selector:
-    """A selector as layouts spell it: one method or several, numbers also as `2^-9`."""
+def selector(*, method: str | Sequence[str] = (), run: str = "", **spelt: Any) -> Selector:
+    """A selector as layouts spell it: one method or several, numbers also as `2^-9`.
+
+    `kbench -m <run>` makes the rows that come first.
+    """
     methods = (method,) if isinstance(method, str) else tuple(method)
-    return Selector(methods, **_numbers(spelt))
+    return Selector(methods, experiments=experiments_of(run), **_numbers(spelt))
 
 
 def measure(label: str, *, of: str | Sequence[str] = (), **spelt: Any) -> Measure:
@@ -324,8 +327,8 @@ def substituted(cell: Any, names: Mapping[str, Any]) -> Any:
 def _table(paper: str, name: str, read: Mapping[str, Any], data: Mapping[str, Any]) -> Table:
     """A table of a paper's file, as it is `read`."""
     layout = {"sizes": read["sizes"], "printed": name, "columns": {"": {}}} | read["tables"][name]
-    own = Selector(kernel=read["kernel"], experiments=experiments_of(layout.get("run", "")))
-    where = own & selector(**layout.pop("where", {}))
+    common = {"kernel": read["kernel"], **layout.pop("where", {})}
+    where = selector(run=layout.get("run", ""), **common)
     known = {row for of, row, *_ in printed(paper) if of == name}
     rows = _rows(layout.pop("rows"), data, known).items()
     columns = layout.pop("columns").items()

@@ -13,8 +13,6 @@ from typing import Any
 from kbench.papers.printed.layout import Table, load
 from kbench.report.comparisons.tables import Line
 
-_UNEXPLAINED = "no reason is given"
-
 
 @dataclass(frozen=True)
 class Stated:
@@ -87,7 +85,7 @@ def departures(of: Stated | None, line: Line) -> list[str]:
             accepted = value if isinstance(value, list) else [value]
             if name in actual and actual[name] not in accepted:
                 papers = " or ".join(map(_spelt, accepted))
-                why = of.why.get(name, _UNEXPLAINED)
+                why = of.why.get(name, "no reason is given")
                 texts.append(f"{name} {_spelt(actual[name])} ({source}: {papers}) - {why}")
     texts += [
         f"{name} {_spelt(actual[name])} (the paper states none) - {of.unnamed[name]}"
