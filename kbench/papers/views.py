@@ -153,10 +153,9 @@ def tables_view(
         members = list(group)
         of = members[0].table
         detail = "".join(_table(form, environments, store) for form in members)
-        name = f"{paper(of.paper).title} {of.number}"
         count = coverage(members)
         counts = count.cells, count.own or "", count.stand_in or "", count.not_run or ""
-        cells = row_header(link(name, _address(of))) + cell(of.caption, "long")
+        cells = row_header(link(of.title, _address(of))) + cell(of.caption, "long")
         cells += "".join(map(cell, counts))
         matches = [e.match for form in members for g in form.groups for e in g.entries if e.match]
         facets = {
@@ -165,7 +164,7 @@ def tables_view(
             "method": sorted({match.line.method for match in matches}),
             "verdict": outcomes.get(of.id, []),
         }
-        items.append(Item(cells, facets, _address(of), detail, f"{name}: {of.caption}"))
+        items.append(Item(cells, facets, _address(of), detail, f"{of.title}: {of.caption}"))
     return View("tables", "Tables", head, items, about(legend("table", "clocks", "ratio")))
 
 

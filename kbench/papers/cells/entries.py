@@ -279,7 +279,7 @@ def _read(cell: Cell, runs: Runs, machine: Machine) -> Entry:
         problem = line.problem
         names = cell.row, cell.column, measure.label, problem.dataset, problem.variant or ""
         cause = cause_of(cell.table.id, names, larger=excess > 0.0)
-        notes += (cause.note,)
+        notes += (f"differs: {cause.why}",)
     return replace(entry, compared=True, cause=cause, notes=notes)
 
 

@@ -91,8 +91,7 @@ def sheet(filled: Filled, environments: Mapping[str, Any]) -> Sheet:
 
 
 def heading(filled: Filled) -> str:
-    table = filled.table
-    return f"{paper(table.paper).title} {table.number}: {table.caption}"
+    return f"{filled.table.title}: {filled.table.caption}"
 
 
 def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
@@ -206,8 +205,8 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     rows = []
     for name in PAPERS:
         own = [one for one in tables if one.table.paper == name]
-        of_number = itertools.groupby(own, key=lambda one: one.table.number)
-        rows += [_line(f"{paper(name).title} {number}", list(of)) for number, of in of_number]
+        of_table = itertools.groupby(own, key=lambda one: one.table.title)
+        rows += [_line(title, list(of)) for title, of in of_table]
         rows += [_line(f"{paper(name).title}, all", own)] * bool(own)
     rows.append(_line("all", tables))
     notes = [legend("counts"), f"All tables: {coverage(tables)}."]
@@ -239,10 +238,9 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
     """
     compared: dict[tuple[str, ...], tuple[str, Cause | None]] = {}
     for form in tables:
-        name = heading(form).partition(":")[0]
         for place, _, entry in form.cells():
             if entry.compared:
-                compared.setdefault(place, (name, entry.cause))
+                compared.setdefault(place, (form.table.title, entry.cause))
     causes = Counter(cause for _, cause in compared.values() if cause is not None)
     of_tables = Counter(compared.values())
     kinds = list(KINDS)

@@ -15,7 +15,7 @@ from kbench.papers.printed.causes import MAX_RELATIVE
 from kbench.papers.printed.layout import Cell, Choice, paper
 from kbench.papers.printed.settings import stated, unnamed
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.tables import Line, Machine, Problem, of_seconds
+from kbench.report.comparisons.tables import Machine, Problem, of_seconds
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.
 UNKNOWN: Interval = (0.0, math.inf)
@@ -139,6 +139,8 @@ def _value(cell: Cell, runs: Runs, machine: Machine | None, choice: Choice) -> T
     if found.value is not None:
         measured = found.value, found.value
     without = f"{line.method} on {where}: {found.status or 'no value'}"
+    of = stated(cell.table, cell.column, line.method)
+    names = ", ".join(name for name in unnamed(of, line) if name not in cell.wanted.all_params)
     factor, chance = _noise(cell, line.problem)
     return replace(
         term,
@@ -148,18 +150,10 @@ def _value(cell: Cell, runs: Runs, machine: Machine | None, choice: Choice) -> T
         keys=tuple(row["key"] for row in found.rows),
         share=found.share,
         stand_in=found.stand_in,
-        unknown=_unknown(cell, line),
+        unknown=f"the paper does not state {names} of {line.method}" if names else "",
         factor=factor,
         chance=chance * quantity.factor,
     )
-
-
-def _unknown(cell: Cell, line: Line) -> str:
-    """The settings of the runs that neither the paper nor the query states."""
-    asked = cell.wanted.all_params
-    of = stated(cell.table, cell.column, line.method)
-    names = ", ".join(name for name in unnamed(of, line) if name not in asked)
-    return f"the paper does not state {names} of {line.method}" if names else ""
 
 
 def _noise(cell: Cell, problem: Problem) -> tuple[float, float]:

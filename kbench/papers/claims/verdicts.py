@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from kbench.papers.claims.decision import Verdict, in_words
@@ -83,9 +83,8 @@ def claimed_bound(verdict: Verdict) -> str:
     return f"The claim holds if it is {least} {limit}{every}."
 
 
-def counted(verdicts: Iterable[Verdict]) -> str:
+def counted(verdicts: Collection[Verdict]) -> str:
     """How many claims have each outcome, such as `3 hold, 2 do not hold, 9 are open`."""
-    verdicts = list(verdicts)
     counts = Counter(verdict.outcome.word for verdict in verdicts)
     reasons = Counter(verdict.outcome.reason for verdict in verdicts if verdict.outcome.reason)
     why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())

@@ -145,17 +145,13 @@ def method_styles(*further: tuple[str, ...]) -> Mapping[str, Style]:
 
     A method's regressor is the same method.
     """
-    groups = [
-        [name for wanted, *_ in panel.lines.values() for name in wanted.methods]
-        for figure in figures()
-        for panel in figure.panels
-    ]
-    styles = distinct(map(_methods, further), distinct(map(_methods, groups)))
+    panels = [panel for figure in figures() for panel in figure.panels]
+    own = [[name for line in of.lines.values() for name in line.wanted.methods] for of in panels]
+    styles: dict[str, Style] = {}
+    for groups in (own, further):
+        methods = [[name.removesuffix(_REGRESSOR) for name in group] for group in groups]
+        styles = distinct(methods, styles)
     return styles | {f"{name}{_REGRESSOR}": style for name, style in styles.items()}
-
-
-def _methods(names: Iterable[str]) -> list[str]:
-    return [name.removesuffix(_REGRESSOR) for name in names]
 
 
 def _chart(figure: Figure, panel: Drawn) -> Chart:

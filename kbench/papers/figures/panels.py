@@ -174,11 +174,11 @@ def _of_one_setting(lines: Iterable[Line], of: PanelLine) -> list[Line]:
         return n_ok > 0, version_of(members[0]), n_ok, max(map(preference, members))
 
     own = of.wanted.experiments
-    made: list[Sequence[Line]]
     made = [one for one in settings.values() if any(made_by(own, line) for line in one)]
+    members = max(made, key=order) if made else []
     places = {
         (line.problem.dataset, line.problem.variant, json.dumps(line.params, sort_keys=True)): line
-        for line in sorted(max(made, key=order, default=[]), key=preference)
+        for line in sorted(members, key=preference)
     }
     return list(places.values())
 

@@ -56,10 +56,6 @@ class Cause:
             and all(map(re.fullmatch, patterns, names))
         )
 
-    @property
-    def note(self) -> str:
-        return f"differs: {self.why}"
-
 
 @cache
 def causes() -> tuple[Cause, ...]:

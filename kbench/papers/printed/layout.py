@@ -185,6 +185,11 @@ class Table:
         first = words[0].upper() if words[0] == "icml" else words[0].capitalize()
         return " ".join([first, *words[1:]])
 
+    @property
+    def title(self) -> str:
+        """`DC-SVM Table 3`."""
+        return f"{paper(self.paper).title} {self.number}"
+
 
 @dataclass(frozen=True)
 class Cell:
