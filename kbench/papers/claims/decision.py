@@ -30,13 +30,20 @@ from kbench.report.comparisons.tables import Machine
 class Case:
     """One repetition of a query: its terms, and the figures that the rows leave possible.
 
-    `figures` is None without an answer; `wider` are those with the noise of equal runs.
+    `figures` is None without an answer; `wider` are those with the noise of equal runs, and `kept`
+    says whether they keep the bound, None where they leave it open.
     """
 
     terms: Sequence[Term]
     printed: Interval | None
     figures: Interval | None
     wider: Interval | None
+    kept: bool | None
+
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether rows of the paper's own data answer it."""
+        return self.figures is not None and not any(term.stand_in for term in self.terms)
 
     @property
     def data(self) -> str:
@@ -99,7 +106,7 @@ class Verdict:
             return None
         if self.claim.case is not None:
             figures = figures[0] / 100.0, figures[1] / 100.0
-        return None if bound.leaves_open(figures) else bound.takes_all(figures)
+        return bound.kept_by(figures)
 
 
 def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
@@ -112,10 +119,9 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     machines: Sequence[Machine | None] = runs.machines or [None]
     by_machine = [(machine, _cases(claim, runs, machine)) for machine in machines]
     machine, cases = max(by_machine, key=lambda pair: _answers(pair[1]))
+    outcome, why = _outcome(claim, cases)
     answered = [case for case in cases if case.figures is not None]
-    own = [case for case in answered if not any(term.stand_in for term in case.terms)]
-    kept = sum(claim.of_cases.takes_all(case.wider) for case in own if case.wider)
-    outcome, why = _outcome(claim, cases, answered, own, kept)
+    own = [case for case in cases if case.of_the_paper]
     # A claim is refuted by the paper's own data, and what it says is shown of all data.
     shown = own if outcome is outcomes.FAILS and not as_idea else answered
     used = [term for case in shown for term in case.terms]
@@ -128,7 +134,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
         figures=_summary(claim, [case.figures for case in shown]),
         unit="%" if claim.case else _unit(claim, cases),
         worst=worst,
-        kept=kept,
+        kept=sum(case.kept is True for case in own),
         own=len(own),
         answered=len(answered),
         asked=len(cases),
@@ -140,7 +146,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
 
 
 def _cases(claim: Claim, runs: Runs, machine: Machine | None) -> list[Case]:
-    cases = [_case(claim.kind, terms_of(terms, runs, machine)) for terms in claim.cases]
+    cases = [_case(claim, terms_of(terms, runs, machine)) for terms in claim.cases]
     return [case for case in cases if case.printed is not None] or cases
 
 
@@ -150,14 +156,9 @@ def _answers(cases: Sequence[Case]) -> tuple[int, int]:
     return sum(case.figures is not None for case in cases), len(keys)
 
 
-def _outcome(
-    claim: Claim, cases: Sequence[Case], answered: Sequence[Case], own: Sequence[Case], kept: int
-) -> tuple[Outcome, str]:
-    """The outcome, and more on the reason of an open one.
-
-    `answered` are the cases with a figure, `own` those of them that rows of the paper's own data
-    answer, of which `kept` keep the bound.
-    """
+def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
+    """The outcome, and more on the reason of an open one."""
+    answered = [case for case in cases if case.figures is not None]
     missing = [term for case in cases for term in case.terms if term.measured is None]
     if not answered:
         return _unrun(bool(missing) and all(term.absent for term in missing), missing)
@@ -165,22 +166,22 @@ def _outcome(
     if unknown := claim.unknown or ("" if claim.ours else "; ".join(of_rows)):
         return outcomes.UNKNOWN_SETTINGS, unknown
     assert claim.holds is not None
-    missed = sum(claim.of_cases.takes_none(case.wider) for case in own if case.wider)
-    holds, fails = kept == len(cases), missed > 0
+    own = [case for case in cases if case.of_the_paper]
+    kept, missed = (sum(case.kept is side for case in own) for side in (True, False))
+    held = kept == len(cases) or (False if missed else None)
     if claim.case is not None:
-        share = kept / len(cases), 1.0 - missed / len(cases)
-        holds, fails = claim.holds.takes_all(share), claim.holds.takes_none(share)
-    if holds or fails:
-        return (outcomes.HOLDS if holds else outcomes.FAILS), ""
+        held = claim.holds.kept_by((kept / len(cases), 1.0 - missed / len(cases)))
+    if held is not None:
+        return (outcomes.HOLDS if held else outcomes.FAILS), ""
     if len(own) < len(answered):
         return outcomes.OTHER_DATA, ""
     if missing:
         return _unrun(any(term.absent for term in missing), missing)
     for case in own:
-        if case.figures and claim.of_cases.leaves_open(case.figures):
+        if case.figures and claim.of_cases.kept_by(case.figures) is None:
             words = in_words(case.figures, _unit(claim, cases))
             return outcomes.NOT_RUN, f"runs that failed leave it open: {words}"
-    noisy = next(case for case in own if case.wider and claim.of_cases.leaves_open(case.wider))
+    noisy = next(case for case in own if case.kept is None)
     where = f" on {noisy.data}" if len(cases) > 1 else ""
     words = in_words(noisy.wider or (0.0, 0.0), _unit(claim, cases))
     return outcomes.TOO_NOISY, f"{words}{where} with what equal runs differ by"
@@ -194,7 +195,8 @@ def _unrun(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:
     return outcome, min(missing, key=lambda one: (one.absent != no_data, not one.keys)).why
 
 
-def _case(kind: str, terms: Sequence[Term]) -> Case:
+def _case(claim: Claim, terms: Sequence[Term]) -> Case:
+    kind = claim.kind
     figures = _possible(kind, [term.measured for term in terms])
     printed = _possible(kind, [term.printed for term in terms])
     wider = figures
@@ -207,7 +209,7 @@ def _case(kind: str, terms: Sequence[Term]) -> Case:
             least = 0.0 if kind == "range" else -math.inf
             chance = max(term.chance for term in terms)
             wider = max(least, low - chance), high + chance
-    return Case(terms, printed, figures, wider)
+    return Case(terms, printed, figures, wider, wider and claim.of_cases.kept_by(wider))
 
 
 def _worst(claim: Claim, cases: Sequence[Case]) -> Case:
@@ -252,9 +254,9 @@ def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | Non
     if not known or claim.holds is None:
         return None
     if claim.case is not None:
-        within = sum(map(claim.case.takes_all, known))
-        outside = sum(map(claim.case.takes_none, known))
-        return 100.0 * within / len(known), 100.0 * (len(known) - outside) / len(known)
+        kept = [claim.case.kept_by(figures) for figures in known]
+        n, within, outside = len(known), kept.count(True), kept.count(False)
+        return 100.0 * within / n, 100.0 * (n - outside) / n
     return combined(known, claim.holds.worst)
 
 

@@ -49,14 +49,10 @@ class Bound:
     def takes(self, figure: float) -> bool:
         return figure >= self.limit if self.lower else figure <= self.limit
 
-    def takes_all(self, figures: Interval) -> bool:
-        return all(map(self.takes, figures))
-
-    def takes_none(self, figures: Interval) -> bool:
-        return not any(map(self.takes, figures))
-
-    def leaves_open(self, figures: Interval) -> bool:
-        return not self.takes_all(figures) and not self.takes_none(figures)
+    def kept_by(self, figures: Interval) -> bool | None:
+        """Whether all figures of an interval keep the bound; None if some do and others do not."""
+        kept = {self.takes(end) for end in figures}
+        return kept.pop() if len(kept) == 1 else None
 
     def worst(self, figures: Sequence[float]) -> float:
         return min(figures) if self.lower else max(figures)
