@@ -134,11 +134,9 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
     parts = system.parts.values()
     rows: list[OfMachine] = []
     for comparison, ((words, steps), *others) in met:
-        texts = [
-            text
-            for step in shown
-            for text in (_cost(steps.get(step), system), _text(steps.get(step), system.score))
-        ]
+        texts: list[str] = []
+        for line in map(steps.get, shown):
+            texts += [_cost(line, system), _text(line, system.score)]
         ratios = [_ratio(_quotient(steps, part, system)) for part in parts]
         data = title(comparison.problem)
         rows.append((comparison.machine, [data, words, *texts, *ratios]))

@@ -45,10 +45,6 @@ class Case:
         """Whether rows of the paper's own data answer it."""
         return self.figures is not None and not any(term.stand_in for term in self.terms)
 
-    @property
-    def data(self) -> str:
-        return self.terms[0].data
-
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
@@ -125,7 +121,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     # A claim is refuted by the paper's own data, and what it says is shown of all data.
     shown = own if outcome is outcomes.FAILS and not as_idea else answered
     used = [term for case in shown for term in case.terms]
-    worst = _worst(claim, shown).data if len(shown) > 1 and claim.case is None else ""
+    worst = _worst(claim, shown).terms[0].data if len(shown) > 1 and claim.case is None else ""
     return Verdict(
         claim=claim,
         outcome=outcome,
@@ -182,7 +178,7 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
             words = in_words(case.figures, _unit(claim, cases))
             return outcomes.NOT_RUN, f"runs that failed leave it open: {words}"
     noisy = next(case for case in own if case.kept is None)
-    where = f" on {noisy.data}" if len(cases) > 1 else ""
+    where = f" on {noisy.terms[0].data}" if len(cases) > 1 else ""
     words = in_words(noisy.wider or (0.0, 0.0), _unit(claim, cases))
     return outcomes.TOO_NOISY, f"{words}{where} with what equal runs differ by"
 
@@ -196,17 +192,16 @@ def _unrun(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:
 
 
 def _case(claim: Claim, terms: Sequence[Term]) -> Case:
-    kind = claim.kind
-    figures = _possible(kind, [term.measured for term in terms])
-    printed = _possible(kind, [term.printed for term in terms])
+    figures = _possible(claim.kind, [term.measured for term in terms])
+    printed = _possible(claim.kind, [term.printed for term in terms])
     wider = figures
     if figures is not None and (len(terms) < 2 or len({term.keys for term in terms}) > 1):
         low, high = figures
-        if kind in ("ratio", "value"):
+        if claim.kind in ("ratio", "value"):
             factor = max(term.factor for term in terms)
             wider = low / factor, high * factor
         else:
-            least = 0.0 if kind == "range" else -math.inf
+            least = 0.0 if claim.kind == "range" else -math.inf
             chance = max(term.chance for term in terms)
             wider = max(least, low - chance), high + chance
     return Case(terms, printed, figures, wider, wider and claim.of_cases.kept_by(wider))

@@ -106,8 +106,8 @@ def drawn(figure: Figure, runs: Runs, machine: Machine) -> list[Drawn]:
     for panel in figure.panels:
         choices = paper(figure.paper).data[panel.data]
         sets = [choices] if panel.x.size else [(choice,) for choice in choices]
-        made = [_of_sets(figure, panel, runs, machine, several) for several in sets]
-        panels += [max(made, key=lambda one: (len(one.shown), len(one.chosen)))] if made else []
+        made = (_of_sets(figure, panel, runs, machine, several) for several in sets)
+        panels.append(max(made, key=lambda one: (len(one.shown), len(one.chosen))))
     return [one for one in panels if one.shown or DISTURBED in one.lacking.values()]
 
 
