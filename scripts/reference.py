@@ -54,7 +54,8 @@ from kbench.papers.cells.runs import asking, fills_cells
 from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
 from kbench.report import make_papers
-from kbench.run.planning.plan import Run, make_plan
+from kbench.run.planning.plan import make_plan
+from kbench.run.planning.task import Run
 from kbench.run.results.folder import ResultsFolder, curve_schema
 from kbench.run.results.stopped import limit, stopped_at, time_limit
 

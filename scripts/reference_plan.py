@@ -22,7 +22,8 @@ from kbench.papers.printed.layout import PAPERS, Cell, Paper, Selector, experime
 from kbench.report.comparisons.tables import Machine
 from kbench.report.statistics.growth import MIN_SIZES
 from kbench.run.execution.runner import finished_here, split
-from kbench.run.planning.plan import Run, make_plan
+from kbench.run.planning.plan import make_plan
+from kbench.run.planning.task import Run
 from kbench.run.results.stopped import stopped_at
 
 # Seconds between two runs of one command that are in no column of a row: the start of the worker.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbench.run.execution.runner import Summary
-    from kbench.run.planning.plan import Run
+    from kbench.run.planning.task import Run
 
 # Messages of failed runs that the summary shows, and runs that it names for each, because a sweep
 # may have thousands.

@@ -32,15 +32,16 @@ def wanted(task: Task, data: Any, estimator: Any) -> bool:
     ConfigError
         The user asked for chunks, and the estimator needs all rows in memory.
     """
-    chunks = task.dataset.get("chunks") or "auto"
+    chunks = task.run.dataset_config.get("chunks") or "auto"
     able = bool(getattr(estimator, "accepts_chunks", False))
     if chunks == "always" and not able:
         raise ConfigError(
-            f"dataset.chunks=always, but {task.about.method} with these parameters needs all rows "
+            f"dataset.chunks=always, but {task.run.method} with these parameters needs all rows "
             "in memory"
         )
-    if chunks == "auto" and task.memory_mb is not None:
-        return able and _megabytes(data) > _TOO_LARGE * task.memory_mb
+    memory_mb = task.run.limits.memory_mb
+    if chunks == "auto" and memory_mb is not None:
+        return able and _megabytes(data) > _TOO_LARGE * memory_mb
     return chunks == "always"
 
 
@@ -48,11 +49,12 @@ def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None
     """The prepared rows in chunks, or None where they are read as arrays."""
     if not wanted(task, data, estimator):
         return None
-    options = {"memory_mb": memory_for_rows(task.memory_mb)}
+    memory_mb = task.run.limits.memory_mb
+    options = {"memory_mb": memory_for_rows(memory_mb)}
     # Beside the prepared arrays: a run whose worker was killed finds its clusters there.
     home = Path(task.prepared)
     scratch = home / "scratch" if os.access(home, os.W_OK) else None
-    limit = f", limits.memory_mb={task.memory_mb:g}" if task.memory_mb else ""
+    limit = f", limits.memory_mb={memory_mb:g}" if memory_mb else ""
     return RowsInChunks(
         ChunkedRows.of_arrays(data.X_train, data.y_train, scratch=scratch, **options),
         ChunkedRows.of_arrays(data.X_test, data.y_test, **options),

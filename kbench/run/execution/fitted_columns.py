@@ -29,7 +29,7 @@ def costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, 
     n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
     row_s = prediction_s(estimator.predict, data.X_test, predict_s)
     units = {"prediction_cost": linear_prediction_s(data.X_test, n_outputs)}
-    if not task.estimator.startswith("sklearn."):
+    if not task.run.estimator.startswith("sklearn."):
         from kbench.run.execution.row_loop import row_loop_s
 
         units["prediction_cost_loop"] = row_loop_s(data.X_test, n_outputs)
@@ -105,7 +105,7 @@ def kept_model(task: Task, estimator: Any, data: Any) -> dict[str, str]:
 
     path = Path(task.model)
     try:
-        save_model(path, estimator, preparation=data.preparation.plain(), about=task.about.plain())
+        save_model(path, estimator, preparation=data.preparation.plain(), about=task.run.origin)
     except KbenchError as error:
         return {"message": f"{NOT_KEPT}: {error}"}
     return {"model": f"{path.parent.name}/{path.name}"}

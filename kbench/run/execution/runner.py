@@ -33,8 +33,9 @@ from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.worker import work
 from kbench.run.planning import registry
 from kbench.run.planning.command import canonical
-from kbench.run.planning.plan import Idle, Obtain, Plan, Run
+from kbench.run.planning.plan import Idle, Obtain, Plan
 from kbench.run.planning.source import source_sha256
+from kbench.run.planning.task import Run
 from kbench.run.results.added_scores import check as check_metrics
 from kbench.run.results.added_scores import new_scores
 from kbench.run.results.environment import provenance

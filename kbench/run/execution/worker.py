@@ -66,7 +66,7 @@ def work(task: Task, send: Send) -> None:
 def _attempt(task: Task, live: "Live", kept: Kept) -> bool:
     """Do one run and send its result; returns whether it ended well."""
     try:
-        set_threads(task.threads, task.cpus)
+        set_threads(task.run.threads, task.cpus)
         row, curves = run(task, live, kept)
     except UnavailableError as error:
         live.failed("unavailable", str(error))
@@ -215,11 +215,11 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
 
     live.phase("warm up")
     begin = time.perf_counter()
-    params = dict(task.params) | ({"warm_start": True} if task.path else {})
+    params = dict(task.run.params) | ({"warm_start": True} if task.path else {})
     if kept.estimator is not None:
-        estimator = kept.estimator.set_params(**registry.nested(task.estimator, params))
+        estimator = kept.estimator.set_params(**registry.nested(task.run.estimator, params))
     else:
-        estimator = registry.build(task.estimator, params, task.about.seed)
+        estimator = registry.build(task.run.estimator, params, task.run.seed)
         live.compiled.listen()
         _warm_up(task, data)
     warmup_s = time.perf_counter() - begin
@@ -227,7 +227,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     training = _labelled(task, data.X_train, data.y_train) if rows is None else (rows.train,)
     X_test = data.X_test if rows is None else rows.test
 
-    kind = task.about.task
+    kind = task.run.task
     curves: Curves = {}
     in_unit = data.preparation.target.scored
     learning = LearningCurves(kind, data.X_test, data.y_test, in_unit)
@@ -329,11 +329,11 @@ def _warm_up(task: Task, data: Any) -> None:
     An error here would occur in the fit again, so it is reported there.
     """
     # The folds of a calibration may be too small on so few rows.
-    params = {**task.params, **task.warmup, "calibration": None}
+    params = {**task.run.params, **task.run.warmup, "calibration": None}
     rows = _some_rows(data.y_train, classes=data.n_classes is not None)
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
-        estimator = registry.build(task.estimator, params, task.about.seed)
+        estimator = registry.build(task.run.estimator, params, task.run.seed)
         X, y = _take(data.X_train, rows), data.y_train[rows]
         if chunked.wanted(task, data, estimator):
             estimator.fit(ChunkedRows.of_arrays(X, y))
@@ -344,7 +344,7 @@ def _warm_up(task: Task, data: Any) -> None:
 
 def _labelled(task: Task, X: Any, y: np.ndarray) -> tuple[Any, ...]:
     """What `fit` gets: rows and targets, or rows alone where targets say what is an outlier."""
-    return (X,) if task.about.task == "outlier" else (X, y)
+    return (X,) if task.run.task == "outlier" else (X, y)
 
 
 def _warm_up_there(task: Task) -> None:

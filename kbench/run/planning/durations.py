@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from kbench.run.planning.command import canonical
-from kbench.run.planning.plan import Run
+from kbench.run.planning.task import Run
 
 _BEFORE = ("load_s", "warmup_s")
 _WORK = ("fit_wall_s", "predict_wall_s")  # what `limits.wall_s` ends

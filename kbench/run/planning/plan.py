@@ -20,7 +20,7 @@ from kbench.run.planning.command import KEPT_LIMITS, Command, canonical, hydra_v
 from kbench.run.planning.grids import combinations, names_in
 from kbench.run.planning.method_file import MethodFile
 from kbench.run.planning.request import Request, checked_seed, pairs, read_request
-from kbench.run.planning.task import About, Task
+from kbench.run.planning.task import Run, Task
 from kbench.run.planning.tuned_files import (
     NONE,
     Tuned,
@@ -29,7 +29,7 @@ from kbench.run.planning.tuned_files import (
     tuned_by,
     tuned_of_own_file,
 )
-from kbench.settings import Limits, Settings, settings
+from kbench.settings import Settings, settings
 
 # (config of a data set, settings) -> folder of its prepared arrays
 Obtain = Callable[[Mapping[str, Any], Settings], Path]
@@ -39,70 +39,6 @@ Idle = Mapping[tuple[str, str], frozenset[str]]
 
 # Part of every key; raised when runs of the same config would have another outcome than before.
 KEY_VERSION = 2
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run, fully resolved.
-
-    Attributes
-    ----------
-    key : hash of everything its outcome depends on. command : a command line that reproduces it.
-    label : name among the runs of its plan, for messages.
-    estimator : `module:Class`.
-    tuned, tuned_sha256 : the tuned file that set some of the parameters, and its hash.
-    path : parameters along which a warm start re-uses the solution of the run before.
-    experiment : the experiments of the command that ask for it, separated by commas.
-    method_version : `meta.version` of the method, which rises when its results change.
-    """
-
-    key: str
-    label: str
-    method: str
-    estimator: str
-    dataset: str
-    variant: str | None
-    task: str
-    data_sha256: str
-    seed: int
-    params: Mapping[str, Any]
-    warmup: Mapping[str, Any]
-    dataset_config: Mapping[str, Any]
-    limits: Limits
-    command: str
-    tuned: str | None
-    tuned_sha256: str | None
-    path: tuple[str, ...] = ()
-    experiment: str | None = None
-    method_version: int = 1
-
-    @property
-    def threads(self) -> int:
-        """Number of threads that the run may use."""
-        return self.limits.threads
-
-    @property
-    def path_id(self) -> str | None:
-        """The same for runs that differ only along the path; None for runs without one."""
-        if not self.path or {"calibration", "metric"} & set(self.params):
-            return None
-        rest = {key: value for key, value in self.params.items() if key not in self.path}
-        return canonical([self.method, rest, self.seed, self.dataset_config, self.threads])
-
-    @property
-    def about(self) -> About:
-        """The origin that is stored in a kept model of this run."""
-        return About(
-            key=self.key,
-            method=self.method,
-            dataset=self.dataset,
-            variant=self.variant,
-            task=self.task,
-            seed=self.seed,
-            params=dict(self.params),
-            data_sha256=self.data_sha256,
-            command=self.command,
-        )
 
 
 @dataclass
@@ -156,17 +92,11 @@ class Plan:
     def task(self, run: Run) -> Task:
         """The task of a run whose data have been prepared, for a worker."""
         return Task(
-            about=run.about,
-            estimator=run.estimator,
-            params=dict(run.params),
-            warmup=dict(run.warmup),
-            threads=run.threads,
-            memory_mb=run.limits.memory_mb,
-            dataset=dict(run.dataset_config),
-            datasets_dir=self.settings.datasets_dir,
-            download=self.settings.download,
-            prepared=str(self.prepared[canonical(run.dataset_config)]),
-            metrics=tuple(self.settings.metrics),
+            run,
+            str(self.prepared[canonical(run.dataset_config)]),
+            self.settings.datasets_dir,
+            self.settings.download,
+            tuple(self.settings.metrics),
         )
 
     @property

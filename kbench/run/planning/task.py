@@ -1,30 +1,74 @@
-"""The message from a plan to the worker that executes one of its runs."""
+"""One run of a plan, and the message with which a worker executes it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+from kbench.run.planning.command import canonical
+from kbench.settings import Limits
+
+# What a kept model holds of its run.
+_ORIGIN = [
+    *("key", "method", "dataset", "variant", "task", "seed", "params"),
+    *("data_sha256", "command"),
+]
 
 
 @dataclass(frozen=True)
-class About:
-    """The run that a kept model comes from; stored beside the model.
+class Run:
+    """One run, fully resolved.
 
-    `task` is binary, multiclass, regression or outlier; `command` reproduces the run.
+    Attributes
+    ----------
+    key : hash of everything its outcome depends on. command : a command line that reproduces it.
+    label : name among the runs of its plan, for messages.
+    estimator : `module:Class`. params, warmup : its keyword parameters; `warmup` replaces some of
+        them on the few rows of the warm-up.
+    task : binary, multiclass, regression or outlier.
+    dataset_config : the checked config of the data set.
+    tuned, tuned_sha256 : the tuned file that set some of the parameters, and its hash.
+    path : parameters along which a warm start re-uses the solution of the run before.
+    experiment : the experiments of the command that ask for it, separated by commas.
+    method_version : `meta.version` of the method, which rises when its results change.
     """
 
     key: str
+    label: str
     method: str
+    estimator: str
     dataset: str
     variant: str | None
     task: str
+    data_sha256: str
     seed: int
     params: Mapping[str, Any]
-    data_sha256: str
+    warmup: Mapping[str, Any]
+    dataset_config: Mapping[str, Any]
+    limits: Limits
     command: str
+    tuned: str | None = None
+    tuned_sha256: str | None = None
+    path: tuple[str, ...] = ()
+    experiment: str | None = None
+    method_version: int = 1
 
-    def plain(self) -> dict[str, Any]:
-        """As a dictionary that JSON can hold."""
-        return asdict(self)
+    @property
+    def threads(self) -> int:
+        """Number of threads that the run may use."""
+        return self.limits.threads
+
+    @property
+    def path_id(self) -> str | None:
+        """The same for runs that differ only along the path; None for runs without one."""
+        if not self.path or {"calibration", "metric"} & set(self.params):
+            return None
+        rest = {key: value for key, value in self.params.items() if key not in self.path}
+        return canonical([self.method, rest, self.seed, self.dataset_config, self.threads])
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What is stored in a kept model of this run, for JSON."""
+        return {name: getattr(self, name) for name in _ORIGIN}
 
 
 @dataclass(frozen=True)
@@ -33,56 +77,39 @@ class Task:
 
     Attributes
     ----------
-    about : About
-        Names, seed and the kind of problem.
-    estimator : str
-        `module:Class`.
-    params, warmup : mapping
-        Keyword parameters of the estimator; `warmup` replaces some of them on the few rows of the
-        warm-up.
-    threads : int
-        Number of threads of every thread pool.
-    memory_mb : float or None
-        The run's limit in MiB, by which rows are read in chunks.
-    dataset : mapping
-        The checked config of the data set, for a machine that must prepare it itself.
-    datasets_dir, download
-        As in the settings, for the same purpose.
+    run : Run
+        The first of the runs.
     prepared : str
         Folder of the prepared arrays.
+    datasets_dir, download
+        As in the settings, for a machine that must prepare the data set itself.
+    metrics : tuple of str
+        Scores beside those of the task.
     cpus : tuple of int or None
         CPUs that the worker is bound to.
     model : str or None
         File to keep the fitted model in.
     scheduler : str or None
         Address of a Dask cluster that trains the parts of the model.
-    metrics : tuple of str
-        Scores beside those of the task.
     path : tuple of mappings
         If not empty, the `params` of several runs. One estimator is fitted to all of them in turn
         with `warm_start`, and their times are those of the steps.
     """
 
-    about: About
-    estimator: str
-    params: Mapping[str, Any]
-    warmup: Mapping[str, Any]
-    threads: int
-    memory_mb: float | None
-    dataset: Mapping[str, Any]
+    run: Run
+    prepared: str
     datasets_dir: str
     download: bool
-    prepared: str
+    metrics: tuple[str, ...] = ()
     cpus: tuple[int, ...] | None = None
     model: str | None = None
     scheduler: str | None = None
-    metrics: tuple[str, ...] = ()
     path: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def holdout(self) -> Mapping[str, Any] | None:
         """The part of the training rows that is held out and scored, of a trial of `tune`."""
-        return self.dataset.get("holdout")
+        return self.run.dataset_config.get("holdout")
 
     @property
     def n_runs(self) -> int:
@@ -94,4 +121,4 @@ class Task:
         if not self.path:
             yield self
         for params in self.path:
-            yield replace(self, params=params)
+            yield replace(self, run=replace(self.run, params=params))

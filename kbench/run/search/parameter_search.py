@@ -43,9 +43,10 @@ from kbench.run.execution.runner import (
 )
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning.command import canonical
-from kbench.run.planning.plan import Plan, Run, make_plan
+from kbench.run.planning.plan import Plan, make_plan
 from kbench.run.planning.request import Pair, pairs, read_request
 from kbench.run.planning.source import source_sha256
+from kbench.run.planning.task import Run
 from kbench.run.planning.tuned_files import NONE, set_of
 from kbench.run.results.added_scores import COLUMNS, QUANTILE, AddedScore, added_score
 from kbench.run.results.metrics import METRICS, RANKINGS, MetricSpec

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kbench.run.planning.plan import Run
+from kbench.run.planning.task import Run
 from kbench.run.results.added_scores import AddedScore
 from kbench.run.results.metrics import MetricSpec
 from kbench.run.search.halving import Candidate, Search

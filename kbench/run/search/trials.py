@@ -8,7 +8,8 @@ from pathlib import Path
 from kbench.run.execution.runner import Runner, environment_of, finished_here
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning.command import canonical
-from kbench.run.planning.plan import Plan, Run
+from kbench.run.planning.plan import Plan
+from kbench.run.planning.task import Run
 from kbench.run.results.folder import TRIALS
 from kbench.run.search.halving import Candidate, Search
 from kbench.run.search.result import SearchResult

@@ -15,6 +15,8 @@ import pytest
 
 from kbench.cli import main
 from kbench.run.execution.preload import preloading_sandbox
+from kbench.run.planning.task import Run, Task
+from kbench.settings import Limits
 from kbench.signals import SIGNALS
 
 HERE = Path(__file__).parent
@@ -132,3 +134,11 @@ def wait_for(condition, within=60.0):
 def workers(here):
     """Processes of any runner that was started in this folder, the fork servers' included."""
     return [p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(here)]
+
+
+def a_task(prepared="/nowhere", **changes):
+    """The task of a run that is described, and not done; `changes` are of the run."""
+    run = {"key": f"{0:032x}", "label": "", "method": "svc", "estimator": "m:C", "command": ""}
+    run |= {"dataset": "digits", "variant": None, "task": "binary", "data_sha256": "0", "seed": 0}
+    run |= {"params": {}, "warmup": {}, "dataset_config": {}, "limits": Limits()}
+    return Task(Run(**run | changes), str(prepared), "", False)

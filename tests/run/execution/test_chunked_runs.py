@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from harness import kbench, rows, start, wait_for, workers
+from harness import a_task, kbench, rows, start, wait_for, workers
 
 from kbench.config import composer
 from kbench.errors import ConfigError
@@ -17,26 +17,15 @@ from kbench.methods import DCSVC
 from kbench.methods.out_of_core.workers import in_order
 from kbench.run.execution import chunked, measure
 from kbench.run.execution.dask_fit import joblib_on
-from kbench.run.planning.task import About, Task
-from kbench.settings import settings
+from kbench.settings import Limits, settings
 from kbench.trace import Trace
 
 WORDS = ("method=dcsvm_early", "dataset=digits", "dataset.chunks=always", "method.n_clusters=4")
 
 
 def task(chunks="auto", memory_mb=None):
-    about = About("k", "some_method", "d", None, "binary", 0, {}, "", "")
-    options = {"threads": 1, "datasets_dir": "", "download": False, "prepared": ""}
-    dataset = {"chunks": chunks}
-    return Task(
-        about=about,
-        estimator="",
-        params={},
-        warmup={},
-        memory_mb=memory_mb,
-        dataset=dataset,
-        **options,
-    )
+    limits = Limits(memory_mb=memory_mb)
+    return a_task(method="some_method", dataset_config={"chunks": chunks}, limits=limits)
 
 
 DATA = SimpleNamespace(

@@ -9,7 +9,7 @@ from dataclasses import replace
 import broken_engines
 import pandas as pd
 import pytest
-from harness import YAML, furnish, kbench, rows, run_here, start, wait_for, workers
+from harness import YAML, a_task, furnish, kbench, rows, run_here, start, wait_for, workers
 
 from kbench.errors import ConfigError
 from kbench.run.execution import cluster
@@ -17,7 +17,6 @@ from kbench.run.execution.engines import daemons, on_node, states
 from kbench.run.execution.runner import obtain_in
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.execution.worker import work
-from kbench.run.planning.task import About, Task
 from kbench.settings import Limits, Settings
 
 SAME = ["key", "status", "n_train", "n_test", "accuracy", "f1", "threads", "environment", "params"]
@@ -142,12 +141,6 @@ def test_a_cluster_without_workers_is_given_up(monkeypatch, left):
         engine._look()
 
 
-def a_call(folder, **changes):
-    about = About("0" * 32, "svc", "digits", None, "binary", 0, {}, "0", "")
-    task = Task(about, "m:C", {}, {}, 1, None, {}, "", False, str(folder / "prepared" / "x"))
-    return replace(task, **changes)
-
-
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
     """Opens a cluster of a broken engine."""
@@ -179,7 +172,7 @@ LOST = [broken_engines.Ends, broken_engines.Raises, broken_engines.Hangs]
 @pytest.mark.parametrize("engine", LOST)
 def test_a_library_that_ends_or_hangs_interrupts_its_runs(opened, tmp_path, caplog, engine):
     runs = opened(engine)
-    jobs = [runs.start(None, a_call(tmp_path), Limits()) for _ in range(3)]
+    jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(3)]
     assert outcomes(runs, jobs) == [("interrupted", "the cluster is lost")] * 3
     (line,) = caplog.messages
     why = "has not answered for 0.3 s" if engine is broken_engines.Hangs else "says goodbye"
@@ -190,7 +183,7 @@ def test_a_library_that_ends_or_hangs_interrupts_its_runs(opened, tmp_path, capl
 def test_an_interrupt_ends_the_wait_for_a_library_that_hangs(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "_STOP_S", 0.1)
     runs = opened(broken_engines.HangsWithoutEnd)
-    jobs = [runs.start(None, a_call(tmp_path), Limits()) for _ in range(3)]
+    jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(3)]
     assert not runs.ready(jobs, 0.1)
     jobs[0].interrupt()
     assert outcomes(runs, jobs) == [("interrupted", "stopped by the user")] * 3
@@ -198,7 +191,7 @@ def test_an_interrupt_ends_the_wait_for_a_library_that_hangs(opened, tmp_path, m
 
 def test_runs_of_an_engine_that_works(opened, tmp_path):
     runs = opened(broken_engines.Works)
-    jobs = [runs.start(None, a_call(tmp_path), Limits()) for _ in range(50)]
+    jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(50)]
     assert outcomes(runs, jobs) == [("ok", "")] * 50
 
 
@@ -225,7 +218,7 @@ def test_data_that_a_machine_lacks_are_prepared_there(tmp_path, monkeypatch):
     elsewhere = replace(task, prepared="/nowhere", datasets_dir=str(tmp_path / "other"))
     prepared = on_node.prepared_here(elsewhere, run.limits, sandbox)
     assert prepared.is_relative_to(tmp_path / "other")
-    other = replace(elsewhere, about=replace(task.about, data_sha256="0000"))
+    other = replace(elsewhere, run=replace(run, data_sha256="0000"))
     with pytest.raises(on_node.DataError, match=r"digits is another one on .* should be 0000"):
         on_node.prepared_here(other, run.limits, sandbox)
     kept = tmp_path / "results" / "_models" / "model.npz"

@@ -5,20 +5,19 @@ from dataclasses import replace
 
 import pytest
 from fake_slurm import FakeSlurm
+from harness import a_task
 
 from kbench.run.execution.engines import slurm, slurm_job
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.states import REFUSED, Runs
 from kbench.run.execution.guard import Outcome
-from kbench.run.planning.task import About, Task
 from kbench.settings import Limits, Settings
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'kbench[slurm]'")
 
 
 def call(k):
-    about = About(f"{k:032x}", "svc", "digits", None, "binary", k, {}, "0", "")
-    task = Task(about, "m:C", {"k": k}, {}, 1, None, {}, "", False, "/nowhere", model=None)
+    task = a_task(key=f"{k:032x}", seed=k, params={"k": k})
     return Call((), None, task, Limits(), 1, Proof("name"), 64.0)
 
 

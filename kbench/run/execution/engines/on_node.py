@@ -128,11 +128,11 @@ def prepared_here(task: Task, limits: Limits, sandbox: Sandbox) -> Path:
     from kbench.run.execution.preparing import prepare_guarded
 
     settings = Settings(datasets_dir=task.datasets_dir, download=task.download, limits=limits)
-    prepared = prepare_guarded(task.dataset, settings, sandbox)
+    prepared = prepare_guarded(task.run.dataset_config, settings, sandbox)
     folders = Folders.from_environment(task.datasets_dir)
-    if (sha256 := fingerprint(task.dataset, folders)) != task.about.data_sha256:
+    if (sha256 := fingerprint(task.run.dataset_config, folders)) != task.run.data_sha256:
         raise DataError(
-            f"data set {task.dataset['name']} is another one on {platform.node()}: checksum "
-            f"{sha256}, should be {task.about.data_sha256} as on the machine that runs kbench"
+            f"data set {task.run.dataset} is another one on {platform.node()}: checksum "
+            f"{sha256}, should be {task.run.data_sha256} as on the machine that runs kbench"
         )
     return prepared

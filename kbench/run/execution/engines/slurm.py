@@ -110,9 +110,11 @@ class Slurm:
         self._executor.update_parameters(name=f"kbench-{self._sweep.name}", **options)
 
     def submit(self, number: int, call: Call) -> None:
-        # The CPUs of a node are SLURM's to give. Equal tasks have equal names in every command.
-        call = replace(call, task=replace(call.task, cpus=None))
-        name = hashlib.sha256(repr((call.task, call.limits)).encode()).hexdigest()[:24]
+        task = replace(call.task, cpus=None)  # the CPUs of a node are SLURM's to give
+        call = replace(call, task=task)
+        # What commands call a run differs, so that equal runs have equal names in every command.
+        same = (task.run.key, task.path, task.prepared, task.model, task.metrics, call.limits)
+        name = hashlib.sha256(repr(same).encode()).hexdigest()[:24]
         if name in self._numbers:
             self._second.add(name)
         self._numbers[name] = number
