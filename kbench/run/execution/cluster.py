@@ -18,8 +18,7 @@ import logging
 import math
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,15 @@ from kbench.errors import ConfigError, one_line
 from kbench.run.execution.engines.daemons import Dask, Ray
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.slurm import Slurm
-from kbench.run.execution.engines.states import Engine, Tell, serve
+from kbench.run.execution.engines.states import Engine, Tell, no_cluster, serve
 from kbench.run.execution.guard import Outcome, State, Work
-from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.temporary import runner_folder
 from kbench.run.planning.task import Task
 from kbench.settings import Limits, Settings
 from kbench.signals import deferred
 
-# Seconds after Ctrl-C in which the engine reports the rows of the runs; then it is ended.
-_STOP_S = 6.0
+# Seconds after Ctrl-C that runs have to report their rows, before they end without a report.
+_STOP_S = 4.0
 # Seconds that an engine has to find its cluster or to start one.
 _OPEN_S = 60.0
 # Seconds that an engine has to leave its cluster.
@@ -73,7 +71,8 @@ class Cluster:
     ----------
     settings : Settings
     preload : estimators whose classes a worker's fork server imports.
-    engine : called with the settings in the engine's process.
+    engine : called with the settings in the engine's process; by default that of
+        `parallel.backend`.
 
     Raises
     ------
@@ -82,7 +81,10 @@ class Cluster:
     """
 
     def __init__(
-        self, settings: Settings, preload: Sequence[str], engine: Callable[[Settings, Tell], Engine]
+        self,
+        settings: Settings,
+        preload: Sequence[str],
+        engine: Callable[[Settings, Tell], Engine] | None = None,
     ) -> None:
         self._name, self._model_mb = settings.parallel.backend, settings.parallel.model_mb
         self._preload, self._proof = tuple(preload), Proof()
@@ -96,36 +98,34 @@ class Cluster:
         # A new Python has neither the threads of this process nor the settings of the fork server.
         context = multiprocessing.get_context("spawn")
         self._connection, there = context.Pipe()
-        self._process = context.Process(
-            target=serve, args=(there, engine, settings, str(self._log))
-        )
+        engine = engine or _ENGINES[self._name]
+        order = (there, engine, settings, str(self._log))
+        self._process = context.Process(target=serve, args=order)
         with deferred():
             self._process.start()
         there.close()
         try:
-            kind, content = self._opened(settings.parallel.address)
-        except BaseException as error:
+            self._patience_s = self._opened(settings)
+        except BaseException:
             self._process.kill()
-            if not isinstance(error, (EOFError, OSError)):
-                raise
-            kind, content = "failed", f"parallel.backend={self._name}: {self._last_words()}"
-        if kind == "failed":
             self._process.join()
-            raise ConfigError(content)
-        self._patience_s, self._heard = content, time.monotonic()
+            raise
+        self._heard = time.monotonic()
 
-    def _opened(self, address: str | None) -> tuple[str, Any]:
-        """Wait until the engine is ready or has failed; libraries may wait for ever."""
-        where = f" at parallel.address={address}" if address else ""
+    def _opened(self, settings: Settings) -> float:
+        """Wait until the engine is ready, as libraries may wait for ever; its `patience_s`."""
         end = time.monotonic() + _OPEN_S
-        while self._connection.poll(max(0.0, end - time.monotonic())):
-            kind, number, content = self._connection.recv()
-            if kind != "say":
-                return kind, content
-            self._hear(kind, number, content)
-        self._process.kill()
-        message = f"no cluster{where}: it has not answered for {_OPEN_S:g} s"
-        return "failed", f"parallel.backend={self._name}: {message}"
+        try:
+            while self._connection.poll(max(0.0, end - time.monotonic())):
+                kind, number, content = self._connection.recv()
+                if kind == "ready":
+                    return float(content)
+                if kind == "failed":
+                    raise ConfigError(content)
+                self._hear(kind, number, content)
+        except (EOFError, OSError):
+            raise ConfigError(f"parallel.backend={self._name}: {self._last_words()}") from None
+        raise ConfigError(no_cluster(settings, f"it has not answered for {_OPEN_S:g} s"))
 
     def start(self, work: Work, task: Task, limits: Limits, n_runs: int = 1) -> RemoteJob:
         """Run `work(task, send)` in a worker of the cluster; returns at once."""
@@ -180,6 +180,7 @@ class Cluster:
         if self._stopped_at is not None and now > self._stopped_at + _STOP_S:
             self._end_all("stopped by the user")
         elif now > self._heard + self._patience_s:
+            self._process.kill()
             self._give_up(f"{self._name} has not answered for {self._patience_s:g} s")
         elif now > max(self._heard, self._said) + _SAY_S and self._jobs:
             self._said = now
@@ -191,12 +192,13 @@ class Cluster:
             _LOG.warning(content)
         elif kind == "ended" and number in self._jobs:
             self._jobs.pop(number).outcome = content
+        elif kind == "lost":
+            self._give_up(content)
 
     def _give_up(self, why: str) -> None:
         if not self._gone:
             _LOG.warning(f"{why}: its runs are interrupted; the same command goes on")
         self._gone = True
-        self._process.kill()
         self._end_all("the cluster is lost")
 
     def _end_all(self, why: str) -> None:
@@ -210,31 +212,3 @@ class Cluster:
             lines = self._log.read_text(errors="replace").split("\n")
             return one_line(next((line for line in reversed(lines) if line.strip()), ""), 200)
         return ""
-
-
-class SharedModel:
-    """Starts guarded workers on this machine whose fits use a Dask cluster.
-
-    Parameters
-    ----------
-    sandbox : Sandbox
-    scheduler : address of the cluster's scheduler.
-    """
-
-    def __init__(self, sandbox: Sandbox, scheduler: str) -> None:
-        self._sandbox, self._scheduler = sandbox, scheduler
-        self.ready = sandbox.ready
-
-    def start(self, work: Work, task: Task, limits: Limits, n_runs: int = 1) -> Job:
-        """As `Sandbox.start`."""
-        return self._sandbox.start(work, replace(task, scheduler=self._scheduler), limits, n_runs)
-
-
-@contextlib.contextmanager
-def open_cluster(settings: Settings, preload: Sequence[str]) -> Iterator[Cluster]:
-    """Connect to the cluster of `parallel.backend`, or start one; disconnect at the end."""
-    cluster = Cluster(settings, preload, _ENGINES[settings.parallel.backend])
-    try:
-        yield cluster
-    finally:
-        cluster.close()

@@ -22,9 +22,8 @@ from typing import Any
 
 from kbench.errors import ConfigError, with_type
 from kbench.files import atomic_file
-from kbench.run.execution.callbacks import Callbacks
 from kbench.run.execution.claims import Claims
-from kbench.run.execution.cluster import Cluster, RemoteJob, SharedModel, open_cluster
+from kbench.run.execution.cluster import Cluster, RemoteJob
 from kbench.run.execution.engines.daemons import scheduler_of
 from kbench.run.execution.engines.states import REFUSED
 from kbench.run.execution.guard import Outcome
@@ -41,6 +40,7 @@ from kbench.run.results.added_scores import new_scores
 from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import NOT_KEPT, WITHOUT_OUTCOME
+from kbench.run.results.user_functions import Callbacks
 from kbench.settings import Limits, Settings
 from kbench.signals import handled, raise_again
 
@@ -128,17 +128,17 @@ def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster | SharedModel]:
-    """Starts the plan's workers: `sandbox` on this machine, or the cluster that the plan names."""
+def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[tuple[Sandbox | Cluster, str | None]]:
+    """What starts the plan's workers, and the scheduler of a Dask cluster that their fits use."""
     if plan.settings.parallel.split == "model":
         with scheduler_of(plan.settings) as scheduler:
-            yield SharedModel(sandbox, scheduler)
+            yield sandbox, scheduler
     elif plan.settings.parallel.here:
-        yield sandbox
+        yield sandbox, None
     else:
         estimators = sorted({path for path, _ in plan.estimators})
-        with open_cluster(plan.settings, estimators) as cluster:
-            yield cluster
+        with contextlib.closing(Cluster(plan.settings, estimators)) as cluster:
+            yield cluster, None
 
 
 def obtain_in(sandbox: Sandbox) -> Obtain:
@@ -248,7 +248,7 @@ class Runner:
         if not todo:
             return self.summary
         self.folder.store_environment(self.here.environment)
-        with _workplace(self.plan, self.sandbox) as self._workers:
+        with _workplace(self.plan, self.sandbox) as (self._workers, self._scheduler):
             self._claims = Claims(self.folder.path)
             self._progress = Progress(len(todo)) if self._show else None
             handlers = {signum: signal.signal(signum, self._stop) for signum in handled()}
@@ -353,6 +353,7 @@ class Runner:
             cpus=_cpus(slot, first.threads),
             path=tuple(dict(run.params) for run in runs) if len(runs) > 1 else (),
             model=str(self.folder.model_path(first.key).absolute()) if keep else None,
+            scheduler=self._scheduler,
         )
         # Before the worker has it: this process may stand still while the worker goes on.
         started = datetime.now(UTC)

@@ -7,15 +7,18 @@ forks the worker (`kbench.run.execution.guard` gives the reasons):
 """
 
 import contextlib
+import importlib.machinery
+import json
 import multiprocessing
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from multiprocessing import spawn
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kbench.errors import KbenchError
-from kbench.run.execution import without_script
 from kbench.run.execution.guard import Outcome, State, Work, guard
 from kbench.run.execution.temporary import runner_folder
 from kbench.settings import Limits
@@ -27,6 +30,8 @@ from kbench.streams import described
 _STARTS = 5
 # Seconds between two starts: a killed process needs some milliseconds until it has ended.
 _PAUSE_S = 0.05
+# The environment variable that names the main module of the command to its fork server.
+_MAIN = "KBENCH_MAIN_MODULE"
 
 
 class Sandbox:
@@ -111,13 +116,11 @@ class Sandbox:
         )
         # A new Python looks for modules in the working directory first, and would run a file
         # random.py there.
-        changed = (
-            one_thread | {"PYTHONSAFEPATH": "1"} | without_script.main_module() | self._environment
-        )
+        changed = one_thread | {"PYTHONSAFEPATH": "1"} | _main_module() | self._environment
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
         try:
-            self._context.set_forkserver_preload([without_script.__name__, *self._preload])
+            self._context.set_forkserver_preload([__name__, *self._preload])
             with deferred():
                 forkserver.ensure_running()
         finally:
@@ -184,3 +187,28 @@ class Job:
         while (outcome := self.news()) is None:
             pass
         return outcome
+
+
+def _main_module() -> dict[str, str]:
+    """The environment of a fork server whose children leave out this process's main module.
+
+    multiprocessing runs the script of the command again in each child, as its main module, for
+    objects that are pickled by reference to it. A guard is given none, and the script of a Dask or
+    Ray worker imports its whole library: a tenth of a second and more for every run. The script is
+    left out where the main module of the server is the command's already, by its name or its file.
+    """
+    told = spawn.get_preparation_data("kbench")
+    name, file = told.get("init_main_from_name"), told.get("init_main_from_path")
+    return {_MAIN: json.dumps({"name": name, "file": file})}
+
+
+def _be_main(name: str | None, file: str | None) -> None:
+    main = sys.modules["__main__"]
+    if name is not None:
+        main.__spec__ = importlib.machinery.ModuleSpec(name, None)
+    elif file is not None:
+        main.__file__ = file
+
+
+if _MAIN in os.environ:  # this module is imported first of all in a fork server
+    _be_main(**json.loads(os.environ.pop(_MAIN)))

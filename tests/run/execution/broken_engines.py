@@ -4,7 +4,7 @@ import os
 import time
 
 from kbench.errors import ConfigError
-from kbench.run.execution.engines.states import Report, Stage
+from kbench.run.execution.engines.states import ClusterLostError, Report, Stage
 from kbench.run.execution.guard import Outcome
 
 
@@ -51,6 +51,13 @@ class Raises(_Engine):
     def reports(self):
         if self.numbers:
             raise RuntimeError("the library says goodbye")
+        return iter(())
+
+
+class Loses(_Engine):
+    def reports(self):
+        if self.numbers:
+            raise ClusterLostError("the library says goodbye")
         return iter(())
 
 

@@ -130,7 +130,8 @@ class Daemons(daemons._Daemons):
 @pytest.mark.parametrize("left", [0, -1])
 def test_a_cluster_without_workers_is_given_up(monkeypatch, left):
     monkeypatch.setattr(daemons, "_POLL_S", 0.0)
-    engine = Daemons(Settings(), lost_s=0.05)
+    monkeypatch.setattr(daemons, "_LOST_S", 0.05)
+    engine = Daemons(Settings())
     engine._look()
     assert engine.waits_for() is None
     engine.left = left
@@ -166,7 +167,10 @@ def outcomes(runs, jobs, within=20.0):
     return [(job.news().status, job.news().message) for job in jobs]
 
 
-LOST = [broken_engines.Ends, broken_engines.Raises, broken_engines.Hangs]
+LOST = [
+    *(broken_engines.Ends, broken_engines.Raises, broken_engines.Loses),
+    broken_engines.Hangs,
+]
 
 
 @pytest.mark.parametrize("engine", LOST)
@@ -174,6 +178,8 @@ def test_a_library_that_ends_or_hangs_interrupts_its_runs(opened, tmp_path, capl
     runs = opened(engine)
     jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(3)]
     assert outcomes(runs, jobs) == [("interrupted", "the cluster is lost")] * 3
+    late = runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits())
+    assert outcomes(runs, [late]) == [("interrupted", "the cluster is lost")]
     (line,) = caplog.messages
     why = "has not answered for 0.3 s" if engine is broken_engines.Hangs else "says goodbye"
     assert why in line

@@ -49,7 +49,7 @@ def sweep():
 class Sweep:
     def __init__(self):
         self.engine, self.said, self.ended = Scripted(), [], {}
-        self.runs = Runs(self.engine, self.hear, grace_s=0.0, say_s=0.0)
+        self.runs = Runs(self.engine, self.hear, say_s=0.0)
 
     def hear(self, kind, number, content):
         if kind == "say":
@@ -70,7 +70,6 @@ class Sweep:
 LOST = Report(Stage.LOST, "node died", again=True)
 ENDS = {
     "finished": ([Report(Stage.FINISHED, outcome=Outcome("ok", "fine"))], ("ok", "fine")),
-    "running": ([Report(Stage.SUBMITTED), Report(Stage.RUNNING)], None),
     "lost": ([LOST], None),
     "lost twice": ([LOST] * 2, ("crashed", "its worker process was lost 2 times (node died)")),
     "limit": ([Report(Stage.LOST, "too long", status="timeout")], ("timeout", "too long")),
@@ -107,23 +106,10 @@ def test_after_an_interrupt_every_end_but_a_report_is_interrupted(sweep, end):
     assert sweep.engine.submitted == [0]
 
 
-def test_a_lost_cluster_interrupts_all_runs_and_says_so_once(sweep):
-    sweep.runs.start(0, None)
-    sweep.runs.start(1, None)
-    sweep.step(ClusterLostError("no worker; start one"))
-    sweep.runs.start(2, None)
-    sweep.step(ClusterLostError("no worker; start one"))
-    assert {each.status for each in sweep.ended.values()} == {"interrupted"}
-    assert sorted(sweep.ended) == [0, 1, 2]
-    (line,) = sweep.said
-    assert line == "no worker; start one: its runs are interrupted; the same command goes on"
-
-
 def test_a_library_that_refuses_a_run_has_lost_its_cluster(sweep):
     sweep.engine.waiting = "gone"
-    sweep.runs.start(0, None)
-    assert sweep.outcome()[0] == "interrupted"
-    assert "the client is closed" in sweep.said[0]
+    with pytest.raises(ClusterLostError, match="the client is closed"):
+        sweep.runs.start(0, None)
 
 
 def test_what_runs_wait_for_is_said_and_runs_in_progress_are_not(sweep):

@@ -1,6 +1,7 @@
 """Engines whose scheduler and workers run all the time: Dask and Ray."""
 
 import contextlib
+import functools
 import importlib
 import logging
 import time
@@ -34,8 +35,8 @@ class _Daemons:
     keeps_runs = False
     name = ""
 
-    def __init__(self, settings: Settings, *, lost_s: float = _LOST_S) -> None:
-        self._settings, self._lost_s = settings, lost_s
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._n_places = settings.parallel.jobs
         self._seen = self._polled = time.monotonic()
 
@@ -43,7 +44,7 @@ class _Daemons:
         raise NotImplementedError
 
     def _look(self) -> None:
-        """Count the workers; give the cluster up after `lost_s` seconds without any."""
+        """Count the workers; give the cluster up after `_LOST_S` seconds without any."""
         if time.monotonic() < self._polled + _POLL_S:
             return
         silent = ""
@@ -55,9 +56,9 @@ class _Daemons:
         self._polled = time.monotonic()
         if self._n_places:
             self._seen = self._polled
-        elif self._polled - self._seen >= self._lost_s:
+        elif self._polled - self._seen >= _LOST_S:
             raise ClusterLostError(
-                f"the cluster has had no worker for {self._lost_s:g} s{silent}; start workers"
+                f"the cluster has had no worker for {_LOST_S:g} s{silent}; start workers"
             )
 
     def at_once(self) -> int:
@@ -114,7 +115,7 @@ class Dask(_Daemons):
         self._stopping = False
 
     def submit(self, number: int, call: Call) -> None:
-        stopped = _DaskEvent(self._stop)
+        stopped = functools.partial(_is_set, self._stop)
         self._futures[number] = self._client.submit(run_guarded, call, stopped, pure=False)
 
     def reports(self) -> Iterator[tuple[int, Report]]:
@@ -128,7 +129,7 @@ class Dask(_Daemons):
             try:
                 report = Report(Stage.FINISHED, outcome=future.result(timeout=_ANSWER_S))
             except Exception as error:
-                report = Report(Stage.LOST, _why(error), again=True)
+                report = Report(Stage.LOST, with_type(error, 200), again=True)
             yield number, report
         if self._client.status == "closed":
             self._cancelled()
@@ -159,16 +160,11 @@ class Dask(_Daemons):
             self._cluster.close(timeout=2)
 
 
-class _DaskEvent:
-    """Callable that returns whether an event of the cluster is set; called in its workers."""
+def _is_set(event: str) -> bool:
+    """Whether an event of the cluster is set; called in its workers."""
+    from distributed import Event
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self) -> bool:
-        from distributed import Event
-
-        return bool(Event(self._name).is_set())
+    return bool(Event(event).is_set())
 
 
 class Ray(_Daemons):
@@ -203,9 +199,11 @@ class Ray(_Daemons):
                 outcome = self._ray.get(reference, timeout=_ANSWER_S)
                 report = Report(Stage.FINISHED, outcome=outcome)
             except self._ray.exceptions.OutOfMemoryError as error:
-                report = Report(Stage.LOST, f"out of memory: {_why(error)}", status="memory")
+                report = Report(
+                    Stage.LOST, f"out of memory: {with_type(error, 200)}", status="memory"
+                )
             except Exception as error:
-                report = Report(Stage.LOST, _why(error), again=True)
+                report = Report(Stage.LOST, with_type(error, 200), again=True)
             yield number, report
         self._look()
 
@@ -219,10 +217,6 @@ class Ray(_Daemons):
 
     def close(self) -> None:
         self._ray.shutdown()
-
-
-def _why(error: BaseException) -> str:
-    return with_type(error, 200)
 
 
 def require_package(module: str, extra: str) -> Any:

@@ -1,10 +1,9 @@
 """The states of a run on a cluster: one machine for every engine, in a process of its own.
 
-    submitted -> running -> finished                 the row is what the run reported
-        |           |
-        +-----------+-> lost                         started once more, or the row says why
-        +-----------+-> cancelled                    by the batch system: the row says by which job
-        +--------------> refused                     no row: the same command starts the run
+    submitted -> finished     the row is what the run reported
+        +------> lost         started once more, or the row says why
+        +------> cancelled    by the batch system: the row says by which job
+        +------> refused      no row: the same command starts the run
 
 The engine has a process of its own because its library may print, wait for ever, or end its
 process: Ray ends that of a driver whose head is lost. The runner then loses the engine alone.
@@ -32,8 +31,6 @@ from kbench.signals import ignore_interrupts
 ATTEMPTS = 2
 # Status of an outcome without a row: the batch system did not take the run.
 REFUSED = "refused"
-# Seconds that stopped runs have to report their rows, before they end without a report.
-_GRACE_S = 4.0
 # Seconds between two signs of life to the runner.
 _ALIVE_S = 1.0
 # Seconds that an engine has to disconnect.
@@ -41,7 +38,7 @@ _LEAVE_S = 8.0
 # Seconds without news after which it is said what the runs wait for.
 _SAY_S = 30.0
 
-Stage = Enum("Stage", ["SUBMITTED", "RUNNING", "FINISHED", "LOST", "CANCELLED", "REFUSED"])
+Stage = Enum("Stage", ["FINISHED", "LOST", "CANCELLED", "REFUSED"])
 Tell = Callable[[str, Any, Any], None]  # kind of message, number of the run, content
 
 
@@ -104,43 +101,31 @@ class _Run:
 class Runs:
     """The runs of one engine; `step` moves each to its next state and tells the runner."""
 
-    def __init__(
-        self, engine: Engine, tell: Tell, *, grace_s: float = _GRACE_S, say_s: float = _SAY_S
-    ) -> None:
-        self._engine, self._tell = engine, tell
-        self._grace_s, self._say_s = grace_s, say_s
+    def __init__(self, engine: Engine, tell: Tell, *, say_s: float = _SAY_S) -> None:
+        self._engine, self._tell, self._say_s = engine, tell, say_s
         self._runs: dict[int, _Run] = {}
-        self._stopped_at: float | None = None
+        self._stopped = False
         self._heard = time.monotonic()
         self._peak = 1
-        self._lost = False
 
     def start(self, number: int, call: Call) -> None:
+        """Submit a run; raises `ClusterLostError`."""
         self._runs[number] = _Run(call)
-        if self._lost:
-            self._end(number, Outcome("interrupted", "the cluster has no workers"))
-        else:
-            self._submit(number)
+        self._submit(number)
 
     def stop(self) -> None:
-        """End all runs: those that do not report within the grace are `interrupted`, too."""
-        self._stopped_at = time.monotonic()
+        """End all runs; the runner does not wait for those that do not report."""
+        self._stopped = True
         self._engine.stop()
 
     def step(self) -> None:
-        """Take the news of the engine."""
-        try:
-            for number, report in self._engine.reports():
-                self._heard = time.monotonic()
-                if number in self._runs:
-                    self._take(number, report)
-        except ClusterLostError as error:
-            self._give_up(error)
-        now = time.monotonic()
-        if self._stopped_at is not None and now > self._stopped_at + self._grace_s:
-            self._end_all("stopped by the user")
-        elif now > self._heard + self._say_s and self._runs:
-            self._heard = now
+        """Take the news of the engine; raises `ClusterLostError`."""
+        for number, report in self._engine.reports():
+            self._heard = time.monotonic()
+            if number in self._runs:
+                self._take(number, report)
+        if time.monotonic() > self._heard + self._say_s and self._runs:
+            self._heard = time.monotonic()
             if waits_for := self._engine.waits_for():
                 self._tell("say", None, f"{len(self._runs)} runs wait for {waits_for}")
 
@@ -148,22 +133,13 @@ class Runs:
         try:
             self._engine.submit(number, self._runs[number].call)
         except Exception as error:  # whatever a library raises that has lost its cluster
-            self._give_up(error)
-
-    def _give_up(self, error: Exception) -> None:
-        if not self._lost:
-            self._lost = True
-            what = f"{one_line(error, 300)}: its runs are interrupted"
-            self._tell("say", None, f"{what}; the same command goes on")
-        self._end_all("the cluster has no workers")
+            raise ClusterLostError(one_line(error, 300)) from error
 
     def _take(self, number: int, report: Report) -> None:
         run = self._runs[number]
         if report.outcome is not None:
             self._end(number, report.outcome)
-        elif report.stage in (Stage.SUBMITTED, Stage.RUNNING):
-            return
-        elif self._stopped_at is not None and report.stage is not Stage.REFUSED:
+        elif self._stopped and report.stage is not Stage.REFUSED:
             self._end(number, Outcome("interrupted", "stopped by the user"))
         elif report.again and run.attempt < ATTEMPTS:
             run.attempt, run.lost = run.attempt + 1, report.why
@@ -184,10 +160,6 @@ class Runs:
         del self._runs[number]
         self._tell("ended", number, outcome)
 
-    def _end_all(self, why: str) -> None:
-        for number in list(self._runs):
-            self._end(number, Outcome("interrupted", why))
-
 
 def serve(
     connection: Connection, make: Callable[[Settings, Tell], Engine], settings: Settings, log: str
@@ -205,19 +177,9 @@ def serve(
 
     try:
         engine = make(settings, tell)
-    except KbenchError as error:
-        tell("failed", None, str(error))
-        return
     except Exception as error:
-        where = (
-            f" at parallel.address={settings.parallel.address}" if settings.parallel.address else ""
-        )
-        what = one_line(error, 300)
-        tell(
-            "failed",
-            None,
-            f"parallel.backend={settings.parallel.backend}: no cluster{where}: {what}",
-        )
+        known = isinstance(error, KbenchError)
+        tell("failed", None, str(error) if known else no_cluster(settings, one_line(error, 300)))
         return
     tell("ready", None, engine.patience_s)
     orders: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
@@ -236,8 +198,18 @@ def serve(
             if time.monotonic() >= alive:
                 alive = time.monotonic() + _ALIVE_S
                 tell("alive", None, None)
+    except ClusterLostError as error:
+        tell("lost", None, str(error))
+        _leave(engine, lost=False)
     except (BrokenPipeError, ConnectionError):
         _leave(engine, lost=True)
+
+
+def no_cluster(settings: Settings, why: str) -> str:
+    """The line for the user where an engine finds no cluster."""
+    parallel = settings.parallel
+    where = f" at parallel.address={parallel.address}" if parallel.address else ""
+    return f"parallel.backend={parallel.backend}: no cluster{where}: {why}"
 
 
 def _listen(connection: Connection, orders: "queue.SimpleQueue[tuple[Any, ...] | None]") -> None:
