@@ -16,7 +16,7 @@ Exit code 1 when a data set is absent (prepare) or does not fit its facts (check
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kbench.commands.arguments import one_of, read
 from kbench.config import composer, describing, options, read_yaml, require_option
@@ -31,7 +31,7 @@ _BOOLEANS = ("true", "false")
 
 def main(argv: Sequence[str]) -> int:
     """Carry out the first word's action for each named data set."""
-    from kbench.data import Folders
+    from kbench.data import Folders, with_variant
 
     bare, values = read(argv, KEYS)
     if not bare:
@@ -55,16 +55,27 @@ def main(argv: Sequence[str]) -> int:
     if verb == "where":
         return _where(names, folders)
     limit = [f"{key}={value}" for key, value in values.items() if key == "limits.memory_mb"]
+    from kbench.run.execution.preparing import prepare_in_child
     from kbench.run.execution.sandbox import Sandbox
 
     good, sandbox = True, Sandbox()
     with composer() as hydra:
         for name in names:
             composed = hydra.compose(_words(name) + limit)
-            child = _Child(folders, settings(composed).limits.memory_mb, sandbox)
+            memory_mb, download = settings(composed).limits.memory_mb, verb == "prepare"
             config = composed["dataset"]
             for form in _forms(config, folders) if verb == "check" else [config]:
-                good &= _prepare(form, child, download=verb == "prepare", all_="all" in asked)
+                try:
+                    folder = prepare_in_child(
+                        with_variant(form), folders, memory_mb, sandbox, download=download
+                    )
+                    _show_prepared(form, folder)
+                except DataNotFoundError as error:
+                    print(f"absent: {error}", file=sys.stderr if download else sys.stdout)
+                    good &= "all" in asked and not download
+                except DataError as error:
+                    print(f"{form['name']}: {error}", file=sys.stderr)
+                    good = False
     return 0 if good else 1
 
 
@@ -113,27 +124,11 @@ def _show_files(config: dict[str, Any], folders: Any) -> None:
                 print(f"{indent}  comes from {file.url or 'no public address'}")
 
 
-class _Child(NamedTuple):
-    """What the child process that prepares a data set is given."""
+def _show_prepared(config: dict[str, Any], folder: Path) -> None:
+    """Print the size of a prepared data set."""
+    from kbench.data import open_prepared
 
-    folders: Any
-    memory_mb: float | None
-    sandbox: Any
-
-
-def _prepare(config: dict[str, Any], child: _Child, *, download: bool, all_: bool) -> bool:
-    """Prepare one data set and print its size; returns whether its facts hold."""
-    from kbench.data import open_prepared, with_variant
-    from kbench.run.execution.preparing import prepare_in_child
-
-    try:
-        data = open_prepared(prepare_in_child(with_variant(config), *child, download=download))
-    except DataNotFoundError as error:
-        print(f"absent: {error}", file=sys.stderr if download else sys.stdout)
-        return all_ and not download
-    except DataError as error:
-        print(f"{config['name']}: {error}", file=sys.stderr)
-        return False
+    data = open_prepared(folder)
     kind = "dense" if hasattr(data.X_train, "flags") else "CSR"
     name = config["name"] + (f" ({config['variant']})" if config["variant"] else "")
     print(
@@ -142,4 +137,3 @@ def _prepare(config: dict[str, Any], child: _Child, *, download: bool, all_: boo
     )
     for note in data.notes:
         print(f"  {note}")
-    return True

@@ -29,7 +29,7 @@ _DESCRIBING = ("name", "about", "homepage", "licence")
 
 def main(argv: Sequence[str]) -> int:
     """Exit code 0 when the run ends well, 1 when it raises."""
-    from kbench.run.execution.runner import obtain_in
+    from kbench.run.execution.preparing import obtain_in
     from kbench.run.execution.sandbox import Sandbox
     from kbench.run.execution.worker import Kept, Live, set_threads
     from kbench.run.execution.worker import run as do_run

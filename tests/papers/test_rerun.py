@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from kbench.config import composer
-from kbench.run.execution.runner import obtain_in
+from kbench.run.execution.preparing import obtain_in
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.execution.worker import Kept, Live
 from kbench.run.execution.worker import run as do_run

@@ -1,10 +1,10 @@
 """Preparation of data sets in a guarded child process: a hostile file cannot exhaust our memory."""
 
+import functools
 import math
 import sys
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,35 +12,12 @@ from kbench.data import Folders, prepare, remove_abandoned, status
 from kbench.errors import NO_CACHE, ConfigError, DataError, DataNotFoundError, KbenchError
 from kbench.run.execution.guard import Send
 from kbench.run.execution.sandbox import Sandbox
+from kbench.run.planning.plan import Obtain
 from kbench.settings import Limits, Settings
 
 _ERRORS: dict[str, type[KbenchError]] = {
     error.__name__: error for error in (ConfigError, DataError, DataNotFoundError)
 }
-
-
-@dataclass(frozen=True)
-class _Order:
-    config: Mapping[str, Any]
-    folders: Folders
-    download: bool
-    memory_mb: float | None
-
-
-def prepare_guarded(config: Mapping[str, Any], settings: Settings, sandbox: Sandbox) -> Path:
-    """The folder of a data set's prepared arrays, made in a child if it does not exist.
-
-    The child is limited to `limits.memory_mb`, and so is the child in which it reads formats of
-    foreign parsers; time is unlimited, as downloads may take hours.
-
-    Raises
-    ------
-    ConfigError, DataError, DataNotFoundError
-        As `kbench.data.prepare`; also if the child ends before it is done.
-    """
-    folders = Folders.from_environment(settings.datasets_dir)
-    memory_mb = settings.limits.memory_mb
-    return prepare_in_child(config, folders, memory_mb, sandbox, download=settings.download)
 
 
 def prepare_in_child(
@@ -51,10 +28,19 @@ def prepare_in_child(
     *,
     download: bool,
 ) -> Path:
-    """`prepare_guarded` with other folders than those of the settings."""
+    """The folder of a data set's prepared arrays, made in a child if it does not exist.
+
+    The child is limited to `memory_mb`, and so is the child in which it reads formats of foreign
+    parsers; time is unlimited, as downloads may take hours.
+
+    Raises
+    ------
+    ConfigError, DataError, DataNotFoundError
+        As `kbench.data.prepare`; also if the child ends before it is done.
+    """
     if (known := status(config, folders).prepared) is not None:
         return known
-    order = _Order(config, folders, download, memory_mb)
+    order = functools.partial(prepare, config, folders, download=download, memory_mb=memory_mb)
     limits = Limits(wall_s=None, memory_mb=memory_mb, setup_s=math.inf)
     outcome = sandbox.call(_prepare, order, limits, show=True)
     if outcome.status == "ok":
@@ -66,26 +52,34 @@ def prepare_in_child(
     raise DataError(f"data set {config['name']} could not be prepared: {outcome.message}")
 
 
+def obtain_in(sandbox: Sandbox) -> Obtain:
+    """A function that prepares a plan's data sets in guarded children of `sandbox`."""
+
+    def obtain(config: Mapping[str, Any], settings: Settings) -> Path:
+        folders = Folders.from_environment(settings.datasets_dir)
+        memory_mb = settings.limits.memory_mb
+        return prepare_in_child(config, folders, memory_mb, sandbox, download=settings.download)
+
+    return obtain
+
+
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
     """Show a warning without the place in our source."""
     print(f"kbench: {message}", file=sys.stderr)
 
 
-def _prepare(order: _Order, send: Send) -> None:
+def _prepare(order: Callable[[], Path], send: Send) -> None:
     send({"event": "start"})
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            folder = prepare(
-                order.config, order.folders, download=order.download, memory_mb=order.memory_mb
-            )
+            folder = order()
     except KbenchError as error:
         kind = type(error).__name__
         send({"event": "result", "status": "error", "message": str(error), "error": kind})
     except MemoryError:
-        name = order.config["name"]
-        message = f"data set {name}: its preparation needs more than limits.memory_mb"
-        send({"event": "result", "status": "error", "message": message, "error": "DataError"})
+        message = "it needs more than limits.memory_mb"
+        send({"event": "result", "status": "memory", "message": message})
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
             raise

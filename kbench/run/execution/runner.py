@@ -32,7 +32,7 @@ from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.worker import work
 from kbench.run.planning import registry
 from kbench.run.planning.command import canonical
-from kbench.run.planning.plan import Idle, Obtain, Plan
+from kbench.run.planning.plan import Idle, Plan
 from kbench.run.planning.source import source_sha256
 from kbench.run.planning.task import Run
 from kbench.run.results.added_scores import check as check_metrics
@@ -139,13 +139,6 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[tuple[Sandbox | Cluster
         estimators = sorted({path for path, _ in plan.estimators})
         with contextlib.closing(Cluster(plan.settings, estimators)) as cluster:
             yield cluster, None
-
-
-def obtain_in(sandbox: Sandbox) -> Obtain:
-    """A function that prepares a plan's data sets in guarded children of `sandbox`."""
-    from kbench.run.execution.preparing import prepare_guarded
-
-    return functools.partial(prepare_guarded, sandbox=sandbox)
 
 
 def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:

@@ -35,12 +35,8 @@ from kbench import __version__
 from kbench.config import Composer, nearest, options, read_yaml
 from kbench.errors import ConfigError
 from kbench.run.execution.preload import worker_sandbox
-from kbench.run.execution.runner import (
-    Runner,
-    check_methods,
-    finished_here,
-    obtain_in,
-)
+from kbench.run.execution.preparing import obtain_in
+from kbench.run.execution.runner import check_methods
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Plan, make_plan
@@ -49,11 +45,12 @@ from kbench.run.planning.source import source_sha256
 from kbench.run.planning.task import Run
 from kbench.run.planning.tuned_files import NONE, set_of
 from kbench.run.results.added_scores import COLUMNS, QUANTILE, AddedScore, added_score
+from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.metrics import METRICS, RANKINGS, MetricSpec
 from kbench.run.search.halving import Candidate, Search, ranked
-from kbench.run.search.intervals import Proposals, Space, proposals
+from kbench.run.search.intervals import Space, proposals
 from kbench.run.search.result import SearchResult
-from kbench.run.search.trials import climb, of_trials, scores_of
+from kbench.run.search.trials import Trials
 
 # Proposals in a row that were tried before, of a space of few settings, after which a search ends.
 _REPEATED = 100
@@ -157,11 +154,7 @@ def tune(
     DataError
         The data set is absent or malformed.
     """
-    begun = time.monotonic()
-
-    def expired() -> bool:
-        return search.seconds is not None and time.monotonic() - begun >= search.seconds
-
+    began = time.monotonic()
     space = Space.of(composer, overrides)
     if space is not None:
         overrides = space.overrides(space.ends)
@@ -183,7 +176,14 @@ def tune(
         check_methods(sandbox, plan)
     tuner = tuner_of(first) if len(plan.runs) == 1 else None
     if tuner is not None:
-        return _by_tuner(composer, words, tuner, plan, (search, metric), sandbox, show_line)
+        of = None
+        search = replace(search, validation=search.validation or 1.0 / search.folds)
+    result = SearchResult(
+        first.method, first.dataset, of, metric, _about(first, of), plan.dropped, tuner=tuner
+    )
+    trials = Trials(composer, sandbox, plan, search, result, began)
+    if tuner is not None:
+        return _by_tuner(trials, words, tuner, show_line)
     if len(plan.runs) == 1:
         raise ConfigError(
             f"nothing to choose from: {first.method} has one setting here; add grid=NAME or "
@@ -197,22 +197,11 @@ def tune(
             f"tune.metric is {metric.name!r} and method.quantile has several values, should have "
             "one: losses of different quantiles are not comparable"
         )
-    result = SearchResult(
-        pair.method,
-        first.dataset,
-        of,
-        metric,
-        _varied(pair.method, candidates, bare["method"]),
-        _about(first, of),
-        plan.dropped,
-    )
+    result.varied = _varied(pair.method, candidates, bare["method"])
+    rows = _train_rows(plan, search)
     if space is not None:
-        better: Literal["max", "min"] = "max" if metric.direction == "max" else "min"
-        propose = proposals(space, first.seed, better)
-        return _over_intervals(
-            composer, space, propose, plan, search, result, sandbox, show_line, expired
-        )
-    rungs = search.rungs(_train_rows(plan, search), len(candidates))
+        return _over_intervals(trials, space, rows, show_line)
+    rungs = search.rungs(rows, len(candidates))
     alive = candidates
     if search.budget:  # random order, so that the budget does not cut off one corner of the grid
         order = np.random.RandomState(first.seed).permutation(len(candidates))
@@ -223,10 +212,7 @@ def tune(
         result.rungs.append((rows, len(alive)))
         # Folds differ by one row, so the last rung sets no limit and uses all rows of each fold.
         fewer = rung + 1 < len(rungs) or rows == search.rows
-        holdouts = search.holdouts(first.seed, rows if fewer else None)
-        trials = make_plan(composer, [*words, *holdouts], multirun=True, obtain=obtain_in(sandbox))
-        trials.settings = of_trials(plan)
-        climb(trials, sandbox, alive, (rung, rows), search, result, expired)
+        trials.climb(trials.of(words, rows if fewer else None), alive, rung, rows)
         result.ranked = ranked(candidates, result.metric)
         passed = [c for c in result.ranked if c.rung == rung]
         alive = passed[: search.survivors(len(alive))]
@@ -236,20 +222,15 @@ def tune(
 
 
 def _over_intervals(
-    composer: Composer,
-    space: Space,
-    propose: Proposals,
-    plan: Plan,
-    search: Search,
-    result: SearchResult,
-    sandbox: Sandbox,
-    show_line: Callable[[str], None],
-    expired: Callable[[], bool],
+    trials: Trials, space: Space, rows: int, show_line: Callable[[str], None]
 ) -> SearchResult:
     """Score proposed settings, as many at a time as there are jobs for their folds."""
-    rows = min(_train_rows(plan, search), search.rows or sys.maxsize)
-    seed, n_folds = plan.runs[0].seed, 1 if search.validation else search.folds
-    at_once = max(1, plan.settings.parallel.at_once // n_folds)
+    search, result = trials.search, trials.result
+    better: Literal["max", "min"] = "max" if result.metric.direction == "max" else "min"
+    propose = proposals(space, trials.seed, better)
+    rows = min(rows, search.rows or rows)
+    n_folds = 1 if search.validation else search.folds
+    at_once = max(1, trials.plan.settings.parallel.at_once // n_folds)
     show_line(f"{propose.described}: {space.described()}; {search.division}, {rows} training rows")
     result.sampler = propose.name
     tried: dict[str, Candidate] = {}
@@ -257,21 +238,17 @@ def _over_intervals(
     while repeated < _REPEATED:
         left = sys.maxsize if search.runs is None else search.runs - result.counts.total()
         settings = [propose.propose() for _ in range(min(at_once, left // n_folds))]
-        result.budget_spent = not settings or expired()
+        result.budget_spent = not settings or trials.expired
         if result.budget_spent:
             break
         fresh = {canonical(one): one for one in settings if canonical(one) not in tried}
         repeated = 0 if fresh else repeated + 1
         if fresh:
-            words = _untuned(space.overrides([*fresh.values()]))
-            words += search.holdouts(seed, search.rows)
-            trials = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
-            trials.settings = of_trials(plan)
-            distinct = {canonical(run.params): run.params for run in trials.runs}
+            plan = trials.of(_untuned(space.overrides([*fresh.values()])), search.rows)
+            distinct = {canonical(run.params): run.params for run in plan.runs}
             for one, params in zip(fresh, distinct.values(), strict=True):
                 tried[one] = Candidate(len(tried), params)
-            new = [tried[one] for one in fresh]
-            climb(trials, sandbox, new, (0, rows), search, result, expired)
+            trials.climb(plan, [tried[one] for one in fresh], 0, rows)
             if result.budget_spent or result.stopped_by is not None:
                 break
         for setting in settings:
@@ -293,53 +270,35 @@ def tuner_of(run: Run) -> str | None:
 
 
 def _by_tuner(
-    composer: Composer,
-    words: Sequence[str],
-    tuner: str,
-    plan: Plan,
-    scored: tuple[Search, MetricSpec | AddedScore],
-    sandbox: Sandbox,
-    show_line: Callable[[str], None],
+    trials: Trials, words: Sequence[str], tuner: str, show_line: Callable[[str], None]
 ) -> SearchResult:
     """Run the tuner on the training rows of one split, and take over what it has chosen.
 
     It reports its choice as values `chosen_NAME` of the trace; those that the method has are taken.
     """
-    (run,), (search, metric) = plan.runs, scored
-    split = replace(search, validation=search.validation or 1.0 / search.folds)
-    rows = _train_rows(plan, split)
+    search, result = trials.search, trials.result
+    result.split = search
     # A tuned file holds parameters for the rows as the method takes them.
     own = [f"method={tuner}", "method.scaler=null"]
     kept = [word for word in words if not word.lstrip("+").startswith("method")]
-    trials = make_plan(
-        composer,
-        [*own, *kept, *split.holdouts(run.seed, split.rows)],
-        multirun=True,
-        obtain=obtain_in(sandbox),
-    )
-    about = _about(run, None)
-    result = SearchResult(run.method, run.dataset, None, metric, [], about, plan.dropped)
-    result.tuner, result.split = tuner, split
-    rows = min(rows, split.rows or rows)
+    plan = trials.of([*own, *kept], search.rows)
+    rows = _train_rows(trials.plan, search)
+    rows = min(rows, search.rows or rows)
     result.rungs.append((rows, 1))
-    show_line(f"{tuner} chooses the parameters: {split.division}, {rows} training rows")
-    trials.settings = of_trials(plan)
-    runner = Runner(trials, sandbox)
-    summary = runner.execute(finished_here(trials))
-    result.stopped_by, result.failed = summary.stopped_by, summary.failed
-    scores = scores_of(runner, result)
-    for trial in trials.runs:
-        if trial.key in scores:
-            chosen = _chosen(runner, trial.key, run.params)
-            result.varied = list(chosen)
-            result.ranked = [Candidate(0, chosen, 0, rows, [scores[trial.key]])]
+    show_line(f"{tuner} chooses the parameters: {search.division}, {rows} training rows")
+    candidate = Candidate(0, plan.runs[0].params)
+    trials.climb(plan, [candidate], 0, rows)
+    if candidate.scores:
+        candidate.params = _chosen(plan, trials.plan.runs[0].params)
+        result.varied = list(candidate.params)
+        result.ranked = [candidate]
     return result
 
 
-def _chosen(runner: Runner, key: str, known: Mapping[str, Any]) -> dict[str, float]:
-    """Last values of the curves `chosen_NAME` of a run, of the parameters that are known."""
-    curves = runner.folder.read_curves(reference=False)
-    curves = curves[curves["key"] == key]
+def _chosen(plan: Plan, known: Mapping[str, Any]) -> dict[str, float]:
+    """Last values of the curves `chosen_NAME` of the run, of the parameters that are known."""
+    curves = ResultsFolder(plan.settings.results_dir).read_curves(reference=False)
+    curves = curves[curves["key"] == plan.runs[0].key]
     last = dict(zip(curves["curve"], curves["value"], strict=True))
     names = {f"chosen_{name}": name for name in known}
     return {names[curve]: float(value) for curve, value in last.items() if curve in names}

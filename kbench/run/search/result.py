@@ -22,12 +22,12 @@ class SearchResult:
     of : str or None
         Name of the set of tuned files in the experiment's plan.
     metric : MetricSpec or AddedScore
-    varied : list of str
-        Parameters that the search chooses or the command line sets.
     about : dict
         Entries of the tuned file about the data set and the method.
     dropped : list of str
         Parts of the command that had no effect, with the reason.
+    varied : list of str
+        Parameters that the search chooses or the command line sets.
     ranked : list of Candidate
         Candidates with a score, best first.
     failed : list of (Run, status, message)
@@ -56,9 +56,9 @@ class SearchResult:
     dataset: str
     of: str | None
     metric: MetricSpec | AddedScore
-    varied: list[str]
     about: dict[str, Any]
     dropped: list[str]
+    varied: list[str] = field(default_factory=list)
     ranked: list[Candidate] = field(default_factory=list)
     failed: list[tuple[Run, str, str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)

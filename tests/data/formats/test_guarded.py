@@ -206,7 +206,8 @@ def test_damaged_files_are_read_or_refused_in_one_line(name):
 
 def _is_killed_while_it_prepares(order, send):
     """A preparation that the kernel ends, for example because the memory is exhausted."""
-    home = order.folders.prepared / order.config["name"]
+    config, folders = order.args
+    home = folders.prepared / config["name"]
     (home / f".key.{os.getpid()}" / "scratch").mkdir(parents=True)
     send({"event": "start"})
     os.kill(os.getpid(), signal.SIGKILL)

@@ -14,7 +14,7 @@ from harness import YAML, a_task, furnish, kbench, rows, run_here, start, wait_f
 from kbench.errors import ConfigError
 from kbench.run.execution import cluster
 from kbench.run.execution.engines import daemons, on_node, states
-from kbench.run.execution.runner import obtain_in
+from kbench.run.execution.preparing import obtain_in
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.execution.worker import work
 from kbench.settings import Limits, Settings
@@ -222,11 +222,11 @@ def test_data_that_a_machine_lacks_are_prepared_there(tmp_path, monkeypatch):
     run = plan.runs[0]
     task = plan.task(run)
     elsewhere = replace(task, prepared="/nowhere", datasets_dir=str(tmp_path / "other"))
-    prepared = on_node.prepared_here(elsewhere, run.limits, sandbox)
+    prepared = on_node.prepared_here(elsewhere, sandbox)
     assert prepared.is_relative_to(tmp_path / "other")
     other = replace(elsewhere, run=replace(run, data_sha256="0000"))
     with pytest.raises(on_node.DataError, match=r"digits is another one on .* should be 0000"):
-        on_node.prepared_here(other, run.limits, sandbox)
+        on_node.prepared_here(other, sandbox)
     kept = tmp_path / "results" / "_models" / "model.npz"
     lent = replace(elsewhere, model=str(kept))
     call = on_node.Call((), work, lent, run.limits, 1, on_node.Proof(), 64.0)

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from harness import kbench
@@ -13,7 +12,6 @@ from harness import kbench
 from kbench.cli import main
 from kbench.commands.debugging import overrides_of
 from kbench.config import composer
-from kbench.data import Folders
 from kbench.errors import ConfigError, KbenchError, UnavailableError
 from kbench.run.execution import preparing, temporary
 from kbench.run.execution.claims import Claims
@@ -247,13 +245,12 @@ def test_what_may_not_be_read_or_cached_is_one_line(monkeypatch, capsys, error, 
     assert told.count("\n") == 1
 
 
-def test_a_preparation_without_a_cache_is_one_line(monkeypatch):
+def test_a_preparation_without_a_cache_is_one_line():
     def fails(*_, **__):
         raise RuntimeError("cannot cache function 'f': no locator available")
 
-    monkeypatch.setattr(preparing, "prepare", fails)
     told = []
-    preparing._prepare(preparing._Order({"name": "toy"}, Folders(Path()), False, None), told.append)
+    preparing._prepare(fails, told.append)
     assert told[-1]["message"].startswith("numba can write")
 
 

@@ -17,7 +17,7 @@ from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning.task import Task
 from kbench.run.results.environment import provenance
 from kbench.run.results.rows import NOT_KEPT
-from kbench.settings import Limits, Settings
+from kbench.settings import Limits
 
 # Seconds between two checks whether the user has stopped the run. A shorter time ends the run
 # sooner, but sends the scheduler more requests.
@@ -81,7 +81,7 @@ def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> Outcome:
     task, sandbox = call.task, _sandbox(call.preload)
     if not (call.proof.holds(Path(task.prepared).parent) and Path(task.prepared).is_dir()):
         try:
-            task = replace(task, prepared=str(prepared_here(task, call.limits, sandbox)))
+            task = replace(task, prepared=str(prepared_here(task, sandbox)))
         except KbenchError as error:
             return Outcome("error", str(error), provenance=provenance())
     if task.model is None or call.proof.holds(Path(task.model).parents[1]):
@@ -122,15 +122,15 @@ def _send_along(outcome: Outcome, kept: Path, call: Call) -> None:
     )
 
 
-def prepared_here(task: Task, limits: Limits, sandbox: Sandbox) -> Path:
+def prepared_here(task: Task, sandbox: Sandbox) -> Path:
     """Prepare the run's data on a machine that does not share the runner's file system."""
     from kbench.data import Folders, fingerprint
-    from kbench.run.execution.preparing import prepare_guarded
+    from kbench.run.execution.preparing import prepare_in_child
 
-    settings = Settings(datasets_dir=task.datasets_dir, download=task.download, limits=limits)
-    prepared = prepare_guarded(task.run.dataset_config, settings, sandbox)
-    folders = Folders.from_environment(task.datasets_dir)
-    if (sha256 := fingerprint(task.run.dataset_config, folders)) != task.run.data_sha256:
+    folders, config = Folders.from_environment(task.datasets_dir), task.run.dataset_config
+    memory_mb = task.run.limits.memory_mb
+    prepared = prepare_in_child(config, folders, memory_mb, sandbox, download=task.download)
+    if (sha256 := fingerprint(config, folders)) != task.run.data_sha256:
         raise DataError(
             f"data set {task.run.dataset} is another one on {platform.node()}: checksum "
             f"{sha256}, should be {task.run.data_sha256} as on the machine that runs kbench"
