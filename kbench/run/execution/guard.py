@@ -113,40 +113,23 @@ class State:
 
 
 class _Pausable:
-    """A reading of a clock since it began, without the time in which it was paused.
-
-    `begin(now)` starts it at zero; it may be begun and read while it is paused.
-    """
+    """A clock that can be paused; times of different readings may be subtracted."""
 
     def __init__(self) -> None:
-        self._zero: float | None = None
+        self._left_out = 0.0
         self._paused_at: float | None = None
-
-    def begin(self, now: float) -> None:
-        self._zero = now
-        if self._paused_at is not None:
-            self._paused_at = now
-
-    def stop(self) -> None:
-        self._zero = None
 
     def pause(self, now: float) -> None:
         self._paused_at = now
 
     def resume(self, now: float) -> None:
-        if self._paused_at is not None and self._zero is not None:
-            self._zero += now - self._paused_at
+        if self._paused_at is not None:
+            self._left_out += now - self._paused_at
         self._paused_at = None
 
     def read(self, now: float) -> float:
-        """What has passed; 0 before `begin`."""
-        if self._zero is None:
-            return 0.0
-        return (now if self._paused_at is None else self._paused_at) - self._zero
-
-    @property
-    def runs(self) -> bool:
-        return self._zero is not None
+        """`now` without the pauses so far."""
+        return (now if self._paused_at is None else self._paused_at) - self._left_out
 
 
 class _Printed:
@@ -275,9 +258,10 @@ class _Watch:
         self.baseline = processes.held_bytes([worker])
         self.data_baseline = data_bytes(worker)
         self.peak = self.children_peak = self.data_peak = 0
-        self.setup, self.wall, self.cpu = _Pausable(), _Pausable(), _Pausable()
-        self.setup.begin(time.monotonic())
-        self.cpu_most = 0.0
+        self.wall, self.cpu = _Pausable(), _Pausable()
+        self.setup_from = self.wall.read(time.monotonic())
+        self.wall_from: float | None = None  # None while the worker sets up
+        self.cpu_from = self.cpu_most = 0.0
         self.fit_cpu_s: float | None = None
         self.log = _Printed()
         self.partial = b""
@@ -350,8 +334,8 @@ class _Watch:
             message = json.loads(line)
             event = message["event"]
             if event == "start":
-                self.wall.begin(time.monotonic())
-                self.cpu.begin(processes.cpu_seconds([self.worker]))
+                self.wall_from = self.wall.read(time.monotonic())
+                self.cpu_from = self.cpu.read(processes.cpu_seconds([self.worker]))
                 self.cpu_most = 0.0
                 self.fit_cpu_s = None
             elif event == "compiling":
@@ -363,7 +347,9 @@ class _Watch:
             elif event == "result":
                 if message["status"] not in ("ok", "error", "unavailable", "memory"):
                     raise ValueError(f"status {message['status']!r}")
-                self._hear_result(message)
+                self.results.append(message)
+                if len(self.results) < self.n_runs:
+                    self.wall_from, self.setup_from = None, self.wall.read(time.monotonic())
             else:
                 raise ValueError(f"event {event!r}")
             if "fit_cpu_s" in message:
@@ -372,20 +358,11 @@ class _Watch:
             reason = with_type(error, 200)
             self.ended = Outcome("error", f"the worker's report is malformed ({reason})")
 
-    def _hear_result(self, message: dict[str, Any]) -> None:
-        self.results.append(message)
-        if len(self.results) < self.n_runs:
-            self.wall.stop()
-            self.setup.begin(time.monotonic())
-
     def _compiling(self, *, on: bool) -> None:
         """Stop the clocks of all limits while numba compiles."""
         now, cpu = time.monotonic(), processes.cpu_seconds([self.worker])
-        for clock, reading in ((self.setup, now), (self.wall, now), (self.cpu, cpu)):
-            if on:
-                clock.pause(reading)
-            else:
-                clock.resume(reading)
+        for clock, reading in ((self.wall, now), (self.cpu, cpu)):
+            (clock.pause if on else clock.resume)(reading)
         self.state = replace(self.state, compiling=on)
 
     def _look(self) -> None:
@@ -401,11 +378,11 @@ class _Watch:
         limits = self.limits
         if limits.memory_mb is not None and self.peak > limits.memory_mb * 2**20:
             self.ended = Outcome("memory", f"held more than limits.memory_mb={limits.memory_mb:g}")
-        elif not self.wall.runs:
-            if self.setup.read(now) > limits.setup_s:
+        elif self.wall_from is None:
+            if self.wall.read(now) - self.setup_from > limits.setup_s:
                 message = f"not set up within limits.setup_s={limits.setup_s:g}"
                 self.ended = Outcome("timeout", message)
-        elif limits.wall_s is not None and self.wall.read(now) > limits.wall_s:
+        elif limits.wall_s is not None and self.wall.read(now) - self.wall_from > limits.wall_s:
             self._stop(f"{stopped.TIMED_OUT}{limits.wall_s:g}", below)
         elif limits.cpu_s is not None and self._cpu_s(below) > limits.cpu_s:
             self._stop(f"used more than limits.cpu_s={limits.cpu_s:g}", below)
@@ -425,7 +402,8 @@ class _Watch:
 
     def _cpu_s(self, pids: list[int]) -> float:
         """CPU seconds since the start; the time of a child that ended unreaped stays counted."""
-        self.cpu_most = max(self.cpu_most, self.cpu.read(processes.cpu_seconds(pids)))
+        seconds = self.cpu.read(processes.cpu_seconds(pids)) - self.cpu_from
+        self.cpu_most = max(self.cpu_most, seconds)
         return self.cpu_most
 
     def _verdict(self, code: int | None) -> Outcome:
