@@ -4,6 +4,7 @@ used meanwhile; sizes of models.
 
 import os
 import pickle
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -11,11 +12,6 @@ from typing import Any
 
 from kbench.compiling import CompileClock
 from kbench.run.execution import processes
-
-try:
-    import resource
-except ImportError:  # not on Windows
-    resource = None  # type: ignore[assignment]
 
 # A call is repeated until it was made this often or took this many wall seconds in all, and the
 # median counts: a single reading of a call of a millisecond varies by tens of per cent.
@@ -100,9 +96,9 @@ class Contention:
 
     Attributes
     ----------
-    preempted : int or None
+    preempted : int
         Involuntary context switches of this process and of its ended children: how often the
-        scheduler gave a processor to another process. None where the system does not count them.
+        scheduler gave a processor to another process.
     other_cpus : float or None
         Processors that processes outside of this one and its children kept busy, on average; on a
         virtual machine also what its host took away. None for fits below `SHORTEST_S`: the system
@@ -116,7 +112,7 @@ class Contention:
 
     SHORTEST_S = 0.2
 
-    preempted: int | None = None
+    preempted = 0
     other_cpus: float | None = None
 
     def __init__(
@@ -132,16 +128,12 @@ class Contention:
     def close(self) -> None:
         wall = time.perf_counter() - self._wall
         own, busy = self._own_cpu_s(), self._busy_cpu_s()
-        switches = _involuntary_switches()
-        if self._switches is not None and switches is not None:
-            self.preempted = switches - self._switches
+        self.preempted = _involuntary_switches() - self._switches
         if wall >= self.SHORTEST_S:
             self.other_cpus = max(0.0, (busy - self._busy) - (own - self._own)) / wall
 
 
-def _involuntary_switches() -> int | None:
-    if resource is None:
-        return None
+def _involuntary_switches() -> int:
     return sum(
         resource.getrusage(scope).ru_nivcsw
         for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)

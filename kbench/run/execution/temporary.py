@@ -14,9 +14,7 @@ from functools import cache
 from multiprocessing import process
 from pathlib import Path
 
-_PREFIX = f"kbench-{os.getuid()}-" if hasattr(os, "getuid") else "kbench-"
-
-
+_PREFIX = f"kbench-{os.getuid()}-"
 # Longest folder for temporary files, in bytes. A socket's path may have 103 bytes (macOS; 107 on
 # Linux). The folders of the runner and of a worker and the name of the socket take about 50 bytes.
 _MAX_TMPDIR = 50
