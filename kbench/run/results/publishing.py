@@ -84,15 +84,17 @@ def published_rows(place: str, show: Callable[[str], None]) -> Iterator[Path]:
     DataError
         The site has no manifest, or a file differs from it.
     """
-    read = _remote(place) if urlsplit(place).scheme in ("http", "https") else _local(place)
+    if not (_is_remote(place) or (folder := Path(place, _ROWS)).is_dir()):
+        raise ConfigError(f"there is no folder {folder}; kbench publish writes one")
     try:
-        files = _checked(json.loads(read(MANIFEST, _MAX_MANIFEST)))
+        files = _checked(json.loads(_read(place, MANIFEST, _MAX_MANIFEST)))
     except (ValueError, TypeError, AttributeError) as error:
         raise DataError(f"{place}: {_ROWS}/{MANIFEST} is no manifest of kbench: {error}") from None
     with TemporaryDirectory(prefix="kbench-") as scratch:
         folder = Path(scratch)
         for number, (name, entry) in enumerate(files.items(), start=1):
-            if _write(folder / name, read(name, entry["bytes"]))["sha256"] != entry["sha256"]:
+            content = _read(place, name, entry["bytes"])
+            if _write(folder / name, content)["sha256"] != entry["sha256"]:
                 raise DataError(f"{place}: {_ROWS}/{name} differs from the manifest; publish again")
             if number % 100 == 0 or number == len(files):
                 show(f"{place}: {number} of {len(files)} files")
@@ -113,36 +115,27 @@ def _checked(manifest: Any) -> dict[str, dict[str, Any]]:
     return files
 
 
-Read = Callable[[str, int], bytes]
+def _read(place: str, name: str, most: int) -> bytes:
+    """At most `most` + 1 bytes of a published file."""
+    address = f"{place.rstrip('/')}/{_ROWS}/{name}"
+    try:
+        with _open(address) as file:
+            content: bytes = file.read(most + 1)
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise DataError(f"{address}: {reason}") from None
+    return content
 
 
-def _local(place: str) -> Read:
-    folder = Path(place) / _ROWS
-    if not folder.is_dir():
-        raise ConfigError(f"there is no folder {folder}; kbench publish writes one")
-
-    def read(name: str, most: int) -> bytes:
-        try:
-            with (folder / name).open("rb") as file:
-                return file.read(most + 1)
-        except OSError as error:
-            raise DataError(f"{folder / name}: {error.strerror}") from None
-
-    return read
+def _open(address: str) -> Any:
+    if not _is_remote(address):
+        return open(address, "rb")
+    request = Request(address, headers={"User-Agent": "kbench"})
+    return urlopen(request, timeout=_TIMEOUT_S)
 
 
-def _remote(place: str) -> Read:
-    def read(name: str, most: int) -> bytes:
-        address = f"{place.rstrip('/')}/{_ROWS}/{name}"
-        request = Request(address, headers={"User-Agent": "kbench"})
-        try:
-            with urlopen(request, timeout=_TIMEOUT_S) as response:
-                content: bytes = response.read(most + 1)
-        except (OSError, HTTPException) as error:
-            raise DataError(f"{address}: {getattr(error, 'reason', error)}") from None
-        return content
-
-    return read
+def _is_remote(place: str) -> bool:
+    return urlsplit(place).scheme in ("http", "https")
 
 
 def _write(path: Path, content: bytes) -> dict[str, Any]:
