@@ -23,6 +23,11 @@ def with_type(error: BaseException, max_chars: int | None = None) -> str:
     return one_line(f"{type(error).__name__}: {error}", max_chars)
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of the text of an exception, or its type if it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def level_of_caller() -> int:
     """The `stacklevel` of a warning that names the line which called `fit`: the first one outside
     kbench and scikit-learn.

@@ -217,17 +217,17 @@ def added_score(name: str) -> AddedScore:
         return AddedScore(name, "min", False, own)
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
         loss = name.endswith(("_loss", "_error", "_deviance"))
-        return AddedScore(
-            name,
-            "min" if loss else "max",
-            None,
-            lambda p: float(load_function("metrics", name)(p.y, p.labels)),
-        )
+        own = functools.partial(_of_function, name)
+        return AddedScore(name, "min" if loss else "max", None, own)
     if re.fullmatch(r"[a-z]\w*", name):
         return AddedScore(name, "max", None, functools.partial(_of_scorer, name))
-    raise ConfigError(
-        f"metrics names {name!r}, should be {', '.join(NAMED)}, top_3_accuracy, pinball_loss_0.9, "
-        "a scorer of scikit-learn, or package.module:function"
+    raise _unknown(name)
+
+
+def _unknown(name: str, hint: str = "") -> ConfigError:
+    return ConfigError(
+        f"metrics names {name!r}{hint}, should be {', '.join(NAMED)}, top_3_accuracy, "
+        "pinball_loss_0.9, a scorer of scikit-learn, or package.module:function"
     )
 
 
@@ -290,11 +290,7 @@ def _scorer(name: str) -> Any:
 
     known = get_scorer_names()
     if name not in known:
-        raise ConfigError(
-            f"metrics names {name!r}{nearest(name, [*known, *NAMED, *COLUMNS])}, should be "
-            f"{', '.join(NAMED)}, top_3_accuracy, pinball_loss_0.9, a scorer of scikit-learn, or "
-            "package.module:function"
-        )
+        raise _unknown(name, nearest(name, [*known, *NAMED, *COLUMNS]))
     return get_scorer(name)
 
 

@@ -1,13 +1,15 @@
-"""Reads the Parquet files of a folder while other processes write to it and merge it."""
+"""Writes the Parquet files of a folder, and reads them while others write to it and merge it."""
 
 import hashlib
+import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, first_line
+from kbench.files import atomic_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,7 +113,21 @@ def _read(
         wanted = None if columns is None else [name for name in columns if name in names]
         table = file.read(columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as exc:
-        reason = (str(exc).splitlines() or [type(exc).__name__])[0]
-        skipped.append(f"{path}: skipped, not a readable Parquet file ({reason})")
+        skipped.append(f"{path}: skipped, not a readable Parquet file ({first_line(exc)})")
         return
     files.append(ParquetFile(path, hashlib.sha256(content).digest(), table, names))
+
+
+def write_parquet(table: "pa.Table", path: Path) -> None:
+    """Write a file of rows or curves, whole or not at all."""
+    import pyarrow.parquet as pq
+
+    with atomic_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+def write_merged(table: "pa.Table", folder: Path) -> Path:
+    """Write rows of many runs to a file of a new name."""
+    path = folder / f"{MERGED}{os.urandom(6).hex()}.parquet"
+    write_parquet(table, path)
+    return path

@@ -34,7 +34,7 @@ from kbench.errors import ConfigError, KbenchError
 from kbench.files import atomic_file
 from kbench.run.results import rows
 from kbench.run.results.environment import environment_id
-from kbench.run.results.files import CLAIMED, MERGED, read_parquet_files
+from kbench.run.results.files import CLAIMED, MERGED, read_parquet_files, write_parquet
 from kbench.run.results.rows import SCHEMA_VERSION, STATUSES, schema
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ class ResultsFolder:
         self._write_columns()
         curve_file = self.path / "_curves" / name
         if curves:
-            _write_parquet(_curve_table(row, curves), curve_file)
-        _write_parquet(table, self.path / name)
+            write_parquet(_curve_table(row, curves), curve_file)
+        write_parquet(table, self.path / name)
         if not curves:
             try:
                 curve_file.unlink(missing_ok=True)
@@ -165,7 +165,7 @@ class ResultsFolder:
         with contextlib.suppress(OSError, pa.ArrowException):
             self._has_columns = set(schema().names) <= set(pq.read_schema(path).names)
         if not self._has_columns:
-            _write_parquet(schema().empty_table(), path)
+            write_parquet(schema().empty_table(), path)
             self._has_columns = True
 
     def model_path(self, key: str) -> Path:
@@ -414,13 +414,6 @@ def _run_and_attempt(name: str) -> tuple[str, int]:
     """The name without the number of the attempt, and that number."""
     match = re.fullmatch(r"(.+-.+-\d+)-(\d+)\.parquet", name)
     return (match[1], int(match[2])) if match else (name.removesuffix(".parquet"), 1)
-
-
-def _write_parquet(table: "pa.Table", path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    with atomic_file(path) as file:
-        pq.write_table(table, file, compression="zstd")
 
 
 def curve_schema() -> "pa.Schema":

@@ -10,7 +10,6 @@ kill leaves no row without its parts, and the same command goes on. Nothing of t
 changed. Its files are data of a stranger: names are made of checked keys, never taken over.
 """
 
-import os
 import re
 import shutil
 from collections import Counter, defaultdict
@@ -21,7 +20,7 @@ from typing import Any
 from kbench.errors import ConfigError, KbenchError
 from kbench.files import atomic_file
 from kbench.run.results import rows
-from kbench.run.results.files import MERGED, read_parquet_files
+from kbench.run.results.files import read_parquet_files, write_merged
 from kbench.run.results.folder import MODELS, TRIALS, file_name
 from kbench.run.results.merge import lock, rows_of
 
@@ -101,7 +100,6 @@ def gather(folder: Path, source: Path) -> list[Gathered]:
 
 def _gather(folder: Path, source: Path) -> Gathered:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     report = Gathered(source)
     content = read_parquet_files(source)
@@ -140,8 +138,7 @@ def _gather(folder: Path, source: Path) -> Gathered:
         brought = theirs.take(pa.array(chosen))
         place = brought.schema.get_field_index("attempt")
         brought = brought.set_column(place, "attempt", pa.array(attempts, pa.int64()))
-        with atomic_file(folder / f"{MERGED}{os.urandom(6).hex()}.parquet") as file:
-            pq.write_table(brought, file, compression="zstd")
+        write_merged(brought, folder)
     return report
 
 

@@ -22,12 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kbench.errors import KbenchError
-from kbench.files import atomic_file, remove_abandoned
+from kbench.files import remove_abandoned
 from kbench.run.results import rows
-from kbench.run.results.files import CLAIMED, MERGED, ParquetFile, read_parquet_files
+from kbench.run.results.files import CLAIMED, MERGED, ParquetFile, read_parquet_files, write_merged
 
 
 @dataclass(frozen=True)
@@ -90,9 +89,7 @@ def merge(folder: Path) -> MergeReport:
         replaced = len(everything) - len(newest)
         if len(sources) == 1 and replaced == 0 and sources[0].path.name.startswith(MERGED):
             return MergeReport(sources[0].path, len(newest), 0, 0, skipped)
-        path = folder / f"{MERGED}{os.urandom(6).hex()}.parquet"
-        with atomic_file(path) as file:
-            pq.write_table(newest, file, compression="zstd")
+        path = write_merged(newest, folder)
         try:
             for source in sources:
                 _delete_if_unchanged(source)
@@ -130,10 +127,9 @@ def rows_of(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table]
     """The files that hold rows, their rows, and one line for each file that is left alone."""
     sources, tables, skipped = [], [], []
     for file in files:
-        unknown = rows.unknown_columns(file.columns)
-        if unknown and rows.is_ours(file.columns):
+        if (unknown := rows.newer_column(file.columns)) is not None:
             # Reading ignores the unknown column, but merging would delete it.
-            skipped.append(f"{file.path}: left alone, column {unknown[0]!r} is of a newer kbench")
+            skipped.append(f"{file.path}: left alone, column {unknown!r} is of a newer kbench")
             continue
         try:
             tables.append(rows.conform(file.table))
@@ -146,9 +142,7 @@ def rows_of(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table]
 
 def _delete_if_unchanged(source: ParquetFile) -> None:
     path = source.path
-    if path.name.startswith(
-        CLAIMED
-    ):  # left by a merge that was killed; runs never write such names
+    if path.name.startswith(CLAIMED):  # left by a merge that was killed
         path.unlink(missing_ok=True)
         return
     claimed = path.with_name(f"{CLAIMED}{os.urandom(4).hex()}-{path.name}")

@@ -15,6 +15,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kbench.errors import first_line
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -30,8 +32,6 @@ STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unava
 RUN = ("key", "environment", "threads")
 # Of two rows with equal values in these columns the newer replaces the older.
 IDENTITY = (*RUN, "attempt")
-
-_REQUIRED = (*RUN, "status", "method", "dataset")
 
 # Columns that every file of rows has, in every schema version.
 _IN_EVERY_FILE = (*RUN, "status")
@@ -157,7 +157,7 @@ def to_table(row: Mapping[str, Any]) -> "pa.Table":
 def _check(row: Mapping[str, Any]) -> None:
     if unknown := sorted(set(row) - set(_COLUMNS)):
         raise ValueError(f"results have no column {unknown[0]!r}; columns: {', '.join(_COLUMNS)}")
-    for name in _REQUIRED:
+    for name in _NEVER_NULL:
         if row.get(name) is None:
             raise ValueError(f"column {name!r} of a row must not be null")
     if row["status"] not in STATUSES:
@@ -240,7 +240,7 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
         if (place := wanted.get_field_index("attempt")) >= 0:
             arrays[place] = pc.fill_null(arrays[place], 1)
     except (pa.ArrowException, NotImplementedError) as exc:
-        raise ForeignFileError(f"columns of other types ({_first_line(exc)})") from exc
+        raise ForeignFileError(f"columns of other types ({first_line(exc)})") from exc
     table = pa.Table.from_arrays(arrays, schema=wanted)
     _check_values(table)
     return table
@@ -262,14 +262,11 @@ def _check_values(table: "pa.Table") -> None:
             raise ForeignFileError(f"params {text[:40]!r} is not the JSON text of a mapping")
 
 
-def is_ours(names: Iterable[str]) -> bool:
-    """Whether a file with these columns holds rows of kbench, of any version."""
-    return set(_IN_EVERY_FILE) <= set(names)
-
-
-def unknown_columns(names: Iterable[str]) -> list[str]:
-    """The `names` that this schema version does not know (a file of a newer version)."""
-    return [name for name in names if name not in _COLUMNS]
+def newer_column(names: Iterable[str]) -> str | None:
+    """A column of a newer version of kbench, in a file of rows with these columns."""
+    names = list(names)
+    unknown = [name for name in names if name not in _COLUMNS]
+    return unknown[0] if unknown and set(_IN_EVERY_FILE) <= set(names) else None
 
 
 def newest(table: "pa.Table") -> "pa.Table":
@@ -290,7 +287,3 @@ def newest(table: "pa.Table") -> "pa.Table":
     last = by_age.take(order).group_by(list(IDENTITY), use_threads=False)
     keep = last.aggregate([("position", "last")])["position_last"]
     return table.take(keep.take(pc.sort_indices(keep)))
-
-
-def _first_line(exc: BaseException) -> str:
-    return (str(exc).splitlines() or [type(exc).__name__])[0]
