@@ -270,15 +270,16 @@ def _expand(
     )
     # The parts that the method's file names are known by the entry point's name.
     parts = method.parts if method.parts != bare["method"].get("parts") else None
-    key = _Key(common, estimator, parts, dataset)
+    head = _key_head(common, estimator, parts)
     command = Command(config, bare)
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     for varied, seed in itertools.product(grid, seeds):
         params = method.effective(_given(method, varied, optional))
         words = [f"{name}={hydra_value(value)}" for name, value in varied.items()]
+        hashed = f"{head}{canonical(params)}{checked_seed(seed)}"
         yield replace(
             common,
-            key=key.of(params, checked_seed(seed)),
+            key=hashlib.sha256(hashed.encode()).hexdigest()[:32],
             label=" ".join([common.label, *words, f"seed {seed}"]),
             seed=seed,
             params=params,
@@ -294,40 +295,29 @@ def _given(
     return {k: v for k, v in params.items() if v is not None or k not in optional}
 
 
-class _Key:
-    """Hashes everything that the outcome of a run depends on."""
+def _key_head(run: Run, estimator: str, parts: Mapping[str, str] | None) -> str:
+    """All that the outcome of a run depends on, but for its parameters and seed.
 
-    def __init__(
-        self,
-        run: Run,
-        estimator: str,
-        parts: Mapping[str, str] | None,
-        dataset: Mapping[str, Any],
-    ) -> None:
-        """`run` : what all runs have in common; `estimator` by the name in the method's file."""
-        from kbench.data import influence
+    `run` : what all runs have in common; `estimator` by the name in the method's file.
+    """
+    from kbench.data import influence
 
-        limits = run.limits
-        changed: dict[str, Any] = {} if parts is None else {"parts": parts}
-        if run.method_version != 1:
-            changed["method_version"] = run.method_version
-        if dataset.get("chunks") not in (None, "auto"):
-            changed["chunks"] = dataset["chunks"]
-        self._head = canonical(
-            {
-                **changed,
-                "version": KEY_VERSION,
-                "method": run.method,
-                "estimator": estimator,
-                "dataset": {k: v for k, v in influence(dataset).items() if k != "facts"},
-                "data": run.data_sha256,
-                "limits": {k: getattr(limits, k) for k in KEPT_LIMITS},
-            }
-        )
-
-    def of(self, params: Mapping[str, Any], seed: int) -> str:
-        text = f"{self._head}{canonical(params)}{seed}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+    changed: dict[str, Any] = {} if parts is None else {"parts": parts}
+    if run.method_version != 1:
+        changed["method_version"] = run.method_version
+    if run.dataset_config.get("chunks") not in (None, "auto"):
+        changed["chunks"] = run.dataset_config["chunks"]
+    return canonical(
+        {
+            **changed,
+            "version": KEY_VERSION,
+            "method": run.method,
+            "estimator": estimator,
+            "dataset": {k: v for k, v in influence(run.dataset_config).items() if k != "facts"},
+            "data": run.data_sha256,
+            "limits": {k: getattr(run.limits, k) for k in KEPT_LIMITS},
+        }
+    )
 
 
 def _tuned_here(

@@ -294,31 +294,29 @@ def _calibrated(estimator: Any, calibration: Any) -> Any:
     return CalibratedClassifierCV(estimator, method=calibration, cv=5, ensemble=False)
 
 
-def check(runs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """One line for each (target, params) that cannot be built.
+def check(runs: list[tuple[str, Mapping[str, Any]]]) -> str | None:
+    """What is wrong with the first (target, params) that cannot be built.
 
     A package that is not installed is no error: its runs become rows with status `unavailable`.
     """
-    wrong: dict[str, None] = {}
     for target, params in runs:
         try:
             build(target, params, 0)
         except UnavailableError:
             continue
         except ConfigError as error:
-            wrong[str(error)] = None
+            return str(error) + _hint_at_lists(str(error), params)
         except Exception as error:
-            wrong[f"{target}: {with_type(error)}"] = None
-    return [line + _hint_at_lists(line, runs) for line in wrong]
+            return f"{target}: {with_type(error)}"
+    return None
 
 
-def _hint_at_lists(line: str, runs: list[tuple[str, Mapping[str, Any]]]) -> str:
+def _hint_at_lists(line: str, params: Mapping[str, Any]) -> str:
     """How to write a sweep, if `line` refuses a list that may have been meant as one."""
-    for _, params in runs:
-        for name, value in params.items():
-            if isinstance(value, list) and value and f"Got {value!r}" in line:
-                values = ",".join(map(str, value))
-                return f" For one run for each value write -m method.{name}={values}"
+    for name, value in params.items():
+        if isinstance(value, list) and value and f"Got {value!r}" in line:
+            values = ",".join(map(str, value))
+            return f" For one run for each value write -m method.{name}={values}"
     return ""
 
 

@@ -113,9 +113,10 @@ def test_what_cannot_be_composed_is_one_line(parts, params, named):
         registry.build(registry.target("sklearn.ensemble.BaggingClassifier", parts), params, 0)
 
 
-def test_check_lists_each_mistake_once_and_passes_over_absent_extras():
-    runs = [("sklearn.svm:SVC", {"C": -1}), ("sklearn.svm:SVC", {"C": -1}), ("gone.gone:X", {})]
-    assert len(registry.check(runs)) == 1
+def test_check_names_the_first_mistake_and_passes_over_absent_extras():
+    runs = [("gone.gone:X", {}), ("sklearn.svm:SVC", {"C": -1}), ("sklearn.svm:SVC", {"C": 1})]
+    assert "'C' parameter of SVC must be" in registry.check(runs)
+    assert registry.check(runs[::2]) is None
 
 
 def test_any_method_goes_behind_a_learned_metric():
