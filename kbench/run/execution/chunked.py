@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kbench.chunked import MEMORY_MB, ChunkedRows
 from kbench.errors import ConfigError
 from kbench.run.planning.task import Task
@@ -69,8 +71,9 @@ def memory_for_rows(memory_mb: float | None) -> float:
 
 def _megabytes(data: Any) -> float:
     """Size of the feature arrays, training and test."""
-    total = 0
-    for X in (data.X_train, data.X_test):
-        arrays = (X,) if hasattr(X, "nbytes") else (X.data, X.indices, X.indptr)
-        total += sum(array.nbytes for array in arrays)
-    return total / 2**20
+    return sum(a.nbytes for X in (data.X_train, data.X_test) for a in arrays_of(X)) / 2**20
+
+
+def arrays_of(X: Any) -> tuple[np.ndarray, ...]:
+    """The arrays of X : (n, d), dense or CSR."""
+    return (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)

@@ -26,7 +26,7 @@ from kbench.run.execution.claims import Claims
 from kbench.run.execution.cluster import Cluster, RemoteJob
 from kbench.run.execution.engines.daemons import scheduler_of
 from kbench.run.execution.engines.states import REFUSED
-from kbench.run.execution.guard import Outcome
+from kbench.run.execution.guard import Outcome, Send
 from kbench.run.execution.progress import Progress, Running
 from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.worker import work
@@ -174,12 +174,9 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
     return {(target, kernel): frozenset(names) for target, kernel, names in found}
 
 
-def _check(
-    asked: tuple[list[tuple[str, Mapping[str, Any]]], list[str]],
-    send: Callable[[dict[str, Any]], None],
-) -> None:
+def _check(asked: tuple[list[tuple[str, Mapping[str, Any]]], list[str]], send: Send) -> None:
     pairs, metrics = asked
-    wrong = next(iter(registry.check(pairs)), None) or check_metrics(metrics)
+    wrong = registry.check(pairs) or check_metrics(metrics)
     if wrong is not None:
         return send({"event": "result", "status": "error", "message": wrong})
     kernels = {(target, params.get("kernel")) for target, params in pairs}
@@ -317,18 +314,12 @@ class Runner:
         if not self._claims.take(run.key):
             held.append([run])
             return False
-        if self._done_meanwhile(run):
-            self._claims.give_back(run.key)
-            return False
-        return True
-
-    def _done_meanwhile(self, run: Run) -> bool:
-        if self.settings.rerun != "none":
-            return False
-        row = self.folder.latest(run.key, environment_of(self.plan), run.threads)
-        if row is None or _again(self.settings, row, run):
-            return False
-        self._count_finished(run, row)
+        if self.settings.rerun == "none":
+            row = self.folder.latest(run.key, environment_of(self.plan), run.threads)
+            if row is not None and not _again(self.settings, row, run):
+                self._count_finished(run, row)
+                self._claims.give_back(run.key)
+                return False
         return True
 
     def _count_finished(self, run: Run, row: Mapping[str, Any]) -> None:
@@ -389,7 +380,9 @@ class Runner:
             row = self.row(run, outcome, started)
             self.folder.write(row, outcome.result.get("curves") or ())
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            outcome = _malformed(outcome, error)
+            message = f"the worker's report is malformed ({with_type(error, 300)})"
+            there = outcome.provenance
+            outcome = Outcome("error", message, log=outcome.log, provenance=there)
             row = self.row(run, outcome, started)
             self.folder.write(row)
         if outcome.log:
@@ -444,13 +437,6 @@ class Runner:
             "command": run.command,
             "log": outcome.log[-2000:] or None,
         }
-
-
-def _malformed(outcome: Outcome, error: Exception) -> Outcome:
-    """The outcome of a run whose report does not make a row."""
-    reason = with_type(error, 300)
-    message = f"the worker's report is malformed ({reason})"
-    return Outcome("error", message, log=outcome.log, provenance=outcome.provenance)
 
 
 def _cpus(slot: int, threads: int) -> tuple[int, ...] | None:

@@ -26,6 +26,7 @@ from kbench.compiling import CompileClock
 from kbench.errors import KbenchError, UnavailableError, one_line, with_type
 from kbench.run.execution import chunked, fitted_columns, measure, processes
 from kbench.run.execution.dask_fit import joblib_on
+from kbench.run.execution.guard import Send
 from kbench.run.execution.learning import LearningCurves
 from kbench.run.planning import registry
 from kbench.run.planning.task import Task
@@ -43,7 +44,6 @@ _WARNING_CHARS = 200
 REPORT_EVERY_S = 0.5
 
 Curves = dict[str, tuple[list[float], list[float]]]  # name -> (seconds, values)
-Send = Callable[[dict[str, Any]], None]
 
 
 @dataclass
@@ -318,7 +318,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
 
 def _touch(X: Any) -> None:
     """Bring every page of a memory-mapped array into RAM, outside the clock of the fit."""
-    for array in _arrays(X):
+    for array in chunked.arrays_of(X):
         if array.size:
             array.reshape(-1)[:: max(1, 4096 // array.itemsize)].max()
 
@@ -366,13 +366,9 @@ def _some_rows(y: np.ndarray, *, classes: bool) -> np.ndarray:
 def _take(X: Any, rows: np.ndarray) -> Any:
     """Rows of X as read-only arrays, so that compiled code meets the types of the real fit."""
     part = X[rows]
-    for array in _arrays(part):
+    for array in chunked.arrays_of(part):
         array.flags.writeable = False
     return part
-
-
-def _arrays(X: Any) -> tuple[np.ndarray, ...]:
-    return (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
 
 
 @dataclass
