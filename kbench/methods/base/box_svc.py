@@ -92,9 +92,8 @@ class BoxSVC(CountedPrediction, OneVsRest):
     ) -> Self:
         """`_describe`, and warn if a limit was met."""
         self._describe(problem, alpha, results, intercept)
-        if not self.converged_:
-            reasons = {result.stop_reason for result in results if not result.converged}
-            warn_of_limits(reasons, self, self._tolerance)
+        reasons = {result.stop_reason for result in results if not result.converged}
+        warn_of_limits(reasons, self, self._tolerance)
         return self
 
     def _describe(
@@ -144,9 +143,12 @@ def warn_of_limits(
 ) -> None:
     """Issue the ConvergenceWarning of a fit that met limits, on behalf of the caller of `fit`.
 
+    reasons : why problems were stopped before their tolerance; nothing is issued without any
     estimator : with `violation_`, `duality_gap_` and `objective_` (to be minimised)
     max_iter : given by the estimators in the place of `SVC`, whose words come first
     """
+    if not reasons:
+        return
     words = ""
     if max_iter is not None and "max_iter" in reasons:
         words = (

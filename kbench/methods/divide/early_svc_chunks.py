@@ -175,5 +175,4 @@ def _describe(model: DualSVC, results: Sequence[ClusterRecord]) -> None:
     model.kernel_entries_ = sum(result.kernel_entries for result in results)
     reasons = {reason for result in results for reason in result.stop_reasons}
     model.converged_ = not reasons
-    if reasons:
-        warn_of_limits(reasons, model, model._tolerance)
+    warn_of_limits(reasons, model, model._tolerance)

@@ -229,8 +229,8 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             self.notes_ = (interior_note(len(iterations), len(solutions), sum(iterations)),)
 
     def _warn(self, reasons: set[str]) -> None:
-        if reasons:
-            warn_of_limits(reasons, self, self.tol, self.max_iter)
+        """Warn of the reasons of stops other than "tol"."""
+        warn_of_limits(reasons, self, self.tol, self.max_iter)
 
     def _set_machine(self, given: Any, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
         """Set what predicts.

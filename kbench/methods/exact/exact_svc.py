@@ -202,8 +202,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
 
     def _warn(self, reasons: set[str]) -> None:
         """Warn of the reasons of stops other than "tol"."""
-        if reasons:
-            warn_of_limits(reasons, self, self.tol, self.max_iter)
+        warn_of_limits(reasons, self, self.tol, self.max_iter)
 
     def _rows_to_predict(self, X: Any) -> Any:
         return self._new_values(X) if callable(self.kernel) else super()._rows_to_predict(X)

@@ -17,7 +17,7 @@ from kbench.errors import level_of_caller
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
-from kbench.kernels.pairwise import PairwiseValues, pairwise_kernel, pairwise_names
+from kbench.kernels.named import PairwiseValues, pairwise_kernel, pairwise_names
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.penalty import chosen_alpha

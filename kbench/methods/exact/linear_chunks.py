@@ -209,6 +209,5 @@ class LinearInChunks(SolvesPairs):
             ones = np.eye(len(planes))
             self._machine = shared_expansion(kernel, self._normals, centres, ones, matrix)
         self.model_bytes_ = self._machine.nbytes
-        if reasons:
-            warn_of_limits(reasons, self, self.tol, self.max_iter)
+        warn_of_limits(reasons, self, self.tol, self.max_iter)
         warn_of_unbounded(self.C, coef)
