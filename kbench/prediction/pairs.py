@@ -131,13 +131,8 @@ class MatrixCentres:
         check_points(self.kernel, self.centres, self.dtype, n_features)
 
 
-class SharedExpansion:
-    """m functions in the span of the same centres.
-
-    Parameters
-    ----------
-    centres : Centres, s of them
-    coef : (s, m)
+class _Expansion:
+    """Functions in the span of the same centres : s of them, with coef : (s, m).
 
     Attributes
     ----------
@@ -145,8 +140,8 @@ class SharedExpansion:
         Bytes of the centres and the coefficients.
     """
 
-    def __init__(self, centres: Centres, coef: np.ndarray) -> None:
-        self.centres, self.coef = centres, np.ascontiguousarray(coef, np.float64)
+    centres: Centres
+    coef: np.ndarray
 
     @property
     def nbytes(self) -> int:
@@ -155,6 +150,19 @@ class SharedExpansion:
     def flops(self, n_features: int) -> float:
         """Cost of a row, in products of `n_features` numbers."""
         return expansion_flops(len(self.centres), self.coef.shape[1], n_features)
+
+
+class SharedExpansion(_Expansion):
+    """m functions in the span of the same centres.
+
+    Parameters
+    ----------
+    centres : Centres, s of them
+    coef : (s, m)
+    """
+
+    def __init__(self, centres: Centres, coef: np.ndarray) -> None:
+        self.centres, self.coef = centres, np.ascontiguousarray(coef, np.float64)
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d); (u, m) float64. O(u s (d + m))."""
@@ -166,7 +174,7 @@ class SharedExpansion:
         return out
 
 
-class PairExpansion:
+class PairExpansion(_Expansion):
     """The decision functions of all pairs of k classes.
 
     Parameters
@@ -183,14 +191,6 @@ class PairExpansion:
     def __init__(self, centres: Centres, coef: np.ndarray, n_centres: np.ndarray) -> None:
         self.centres, self.coef = centres, np.ascontiguousarray(coef.T, np.float64)
         self._ends = np.concatenate([[0], np.cumsum(n_centres)])
-
-    @property
-    def nbytes(self) -> int:
-        return self.centres.nbytes + self.coef.nbytes
-
-    def flops(self, n_features: int) -> float:
-        """Cost of a row, in products of `n_features` numbers."""
-        return expansion_flops(len(self.centres), self.coef.shape[1], n_features)
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values of classes 0 and 1, 0 and 2, ... at rows X; (u, k (k - 1) / 2) float64."""
