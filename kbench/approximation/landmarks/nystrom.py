@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.landmarks.landmarks import LandmarkFeatures
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.kernels.pairwise import pairwise_kernel, pairwise_names
+from kbench.kernels.named import pairwise_kernel, pairwise_names
 
 # A landmark whose residual is below this multiple of the largest k(z, z) is dropped: it lies in the
 # span of the others, and its feature would consist of float32 rounding errors.

@@ -11,7 +11,7 @@ from sklearn.kernel_ridge import KernelRidge as Theirs
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from kbench.approximation import Nystrom, RandomFourierFeatures
-from kbench.kernels.pairwise import PAIRWISE_KERNELS
+from kbench.kernels.named import PAIRWISE_KERNELS
 from kbench.methods import KernelRidge
 
 X, Y = load_diabetes(return_X_y=True)

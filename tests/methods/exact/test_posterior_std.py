@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Exponentiation, Pa
 
 from kbench.approximation import HSSMatrix
 from kbench.kernels import KernelMatrix
-from kbench.kernels.pairwise import pairwise_names
+from kbench.kernels.named import pairwise_names
 from kbench.methods import HSSKernelRidge, KernelRidge
 from kbench.prediction import load_model, save_model
 
