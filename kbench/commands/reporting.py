@@ -42,7 +42,7 @@ sets. Other packages may add words like `papers` (entry points of the group kben
 """
 
 import sys
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,168 +61,160 @@ KEYS += ["reference", "results_dir", "table", "task", "n", "d", "x", "y"]
 # Key -> the word that takes it.
 _OF_ONE = {"table": "papers", "task": "ranking", "n": "ranking", "d": "ranking"}
 _OF_ONE |= {"x": "plot", "y": "plot"}
+# Keys that choose rows, and those of a report that is printed.
+_CHOICE = ("method", "dataset", "tag", "reference", "results_dir")
+_PRINTED = ("format", "out", "reference", "results_dir")
+# Word -> the keys that it takes; those of a plug-in are `_OF_PLUGIN`.
+_TAKEN = {
+    "": [key for key in KEYS if key not in _OF_ONE],
+    "compare": (*_CHOICE, "format", "out", "metric", "trials"),
+    "format=mlflow": (*_CHOICE, "format", "out", "trials"),
+    "pages": ("reference", "results_dir"),
+    "plot": (*_CHOICE, "out", "x", "y"),
+    "ranking": (*_PRINTED, "task", "n", "d"),
+}
+_OF_PLUGIN = (*_PRINTED, "table")
 
 
 def main(argv: Sequence[str]) -> int:
     """Print or write the report; exit code 0."""
-    from kbench.report import COMPARE_FORMATS, FORMATS, SETTINGS, make_comparison, make_report
     from kbench.report.plugins import installed_plugins
-    from kbench.report.text.terminal import takes_colour
 
     bare, values = read(argv, KEYS)
-    if not bare and values.get("format") == "mlflow":
-        return _mlflow(values)
-    folder = results_folder(values)
-    if bare == ["pages"]:
-        _refuse("pages", values, without=[k for k in KEYS if k not in ("reference", "results_dir")])
-        return _pages(folder, reference=_flag(values, "reference", "true"))
-    if len(bare) == 1 and bare[0] in installed_plugins():
-        return _plugin(bare[0], installed_plugins()[bare[0]], folder, values)
-    if bare == ["ranking"]:
-        return _ranking(folder, values)
-    if bare == ["plot"]:
-        return _plot(folder, values)
-    if bare not in ([], ["compare"]):
+    plugin = installed_plugins().get(bare[0]) if bare else None
+    if len(bare) > 1 or (bare and not plugin and bare[0] not in WORDS):
         words = ", ".join(f"`{word}`" for word in WORDS)
         raise ConfigError(f"kbench report takes key=value or one of {words}, not {bare[-1]!r}")
-    for key, word in _OF_ONE.items():
-        if key in values:
-            raise ConfigError(f"kbench report takes no {key}=...; kbench report {word} does")
-    format = one_of(
-        "format",
-        values.get("format", "terminal"),
-        COMPARE_FORMATS if bare else (*FORMATS, "mlflow"),
+    word = bare[0] if bare else "format=mlflow" if values.get("format") == "mlflow" else ""
+    said = " ".join(["report", word]).rstrip()
+    for key in values:
+        if key not in _TAKEN.get(word, _OF_PLUGIN):
+            other = f"; kbench report {_OF_ONE[key]} does" if key in _OF_ONE else ""
+            raise ConfigError(
+                f"kbench report{f' {word}' if word else ''} takes no {key}=...{other}"
+            )
+    folder = results_folder(values)
+    if plugin is not None:
+        return _plugin(word, plugin, folder, values)
+    return _REPORTS[word](folder, values)
+
+
+def _tables(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
+    from kbench.report import FORMATS, SETTINGS, make_report
+
+    printed = _printed(values, (*FORMATS, "mlflow"))
+    text = make_report(
+        folder,
+        metric=values.get("metric"),
+        columns=names(values.get("columns")),
+        settings=whole("settings", values.get("settings", str(SETTINGS))),
+        trials=_flag(values, "trials"),
+        **_choice(values),
+        **printed,
     )
-    out = _out(values, format, "report.html")
-    options: dict[str, Any] = {
-        "format": format,
-        "out": out,
-        "methods": names(values.get("method")),
-        "datasets": names(values.get("dataset")),
-        "tags": names(values.get("tag")),
-        "metric": values.get("metric"),
-        "reference": _flag(values, "reference", "false"),
-        "trials": _flag(values, "trials", "false"),
-        "colour": out is None and takes_colour(sys.stdout),
-    }
-    if bare:
-        _refuse("compare", values, without=("columns", "settings"))
-        text = make_comparison(folder, **options)
-    else:
-        columns = names(values.get("columns"))
-        settings = whole("settings", values.get("settings", str(SETTINGS)))
-        text = make_report(folder, columns=columns, settings=settings, **options)
-    return _deliver(text, out)
+    return _deliver(text, printed)
+
+
+def _compare(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
+    from kbench.report import COMPARE_FORMATS, make_comparison
+
+    printed = _printed(values, COMPARE_FORMATS)
+    text = make_comparison(
+        folder,
+        metric=values.get("metric"),
+        trials=_flag(values, "trials"),
+        **_choice(values),
+        **printed,
+    )
+    return _deliver(text, printed)
 
 
 def _plugin(word: str, plugin: "Plugin", folder: "ResultsFolder", values: Mapping[str, str]) -> int:
-    from kbench.report.text.terminal import takes_colour
-
-    taken = ("format", "out", "table", "reference", "results_dir")
-    _refuse(word, values, without=[key for key in KEYS if key not in taken])
-    format = one_of("format", values.get("format", "terminal"), plugin.formats)
-    out = _out(values, format, f"{word}.html")
-    text = plugin.make(
-        folder,
-        tables=names(values.get("table")),
-        format=format,
-        out=out,
-        reference=_flag(values, "reference", "true"),
-        colour=out is None and takes_colour(sys.stdout),
-    )
-    return _deliver(text, out)
+    printed = _printed(values, plugin.formats, f"{word}.html")
+    reference = _flag(values, "reference", "true")
+    text = plugin.make(folder, tables=names(values.get("table")), reference=reference, **printed)
+    return _deliver(text, printed)
 
 
 def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import COMPARE_FORMATS, make_ranking
-    from kbench.report.text.terminal import takes_colour
     from kbench.run.results.metrics import METRICS
 
-    taken = ("task", "n", "d", "format", "out", "reference", "results_dir")
-    _refuse("ranking", values, without=[key for key in KEYS if key not in taken])
-    format = one_of("format", values.get("format", "terminal"), COMPARE_FORMATS)
-    out = _out(values, format, "report.html")
+    printed = _printed(values, COMPARE_FORMATS)
     task = values.get("task")
     text = make_ranking(
         folder,
         task=None if task is None else one_of("task", task, METRICS),
         n=whole("n", values["n"]) if "n" in values else None,
         d=whole("d", values["d"]) if "d" in values else None,
-        format=format,
-        out=out,
         reference=_flag(values, "reference", "true"),
-        colour=out is None and takes_colour(sys.stdout),
+        **printed,
     )
-    return _deliver(text, out)
+    return _deliver(text, printed)
 
 
 def _plot(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import plot
 
-    taken = ("x", "y", "method", "dataset", "tag", "reference", "out", "results_dir")
-    _refuse("plot", values, without=[key for key in KEYS if key not in taken])
     out = Path(values.get("out", "plot.png"))
-    plot(
-        folder,
-        values.get("x", "fit_cpu_s"),
-        values.get("y"),
-        methods=names(values.get("method")),
-        datasets=names(values.get("dataset")),
-        tags=names(values.get("tag")),
-        reference=_flag(values, "reference", "false"),
-        out=out,
-    )
+    plot(folder, values.get("x", "fit_cpu_s"), values.get("y"), out=out, **_choice(values))
     print(out)
     return 0
 
 
-def _mlflow(values: Mapping[str, str]) -> int:
+def _mlflow(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import export_runs
 
-    _refuse("format=mlflow", values, without=("metric", "columns", "settings", "table"))
-    folder = results_folder(values)
     store = values.get("out") or f"sqlite:///{folder.path.resolve() / '_mlflow.db'}"
-    written, skipped = export_runs(
-        folder,
-        store,
-        methods=names(values.get("method")),
-        datasets=names(values.get("dataset")),
-        tags=names(values.get("tag")),
-        trials=_flag(values, "trials", "false"),
-        reference=_flag(values, "reference", "false"),
-    )
+    trials = _flag(values, "trials")
+    written, skipped = export_runs(folder, store, trials=trials, **_choice(values))
     print(f"{store}: {written:,} runs written, {skipped:,} were there")
     return 0
 
 
-def _refuse(word: str, values: Mapping[str, str], *, without: Container[str]) -> None:
-    """Raise a ConfigError for the first key of the command line that is among `without`."""
-    for key in values:
-        if key in without:
-            raise ConfigError(f"kbench report {word} takes no {key}=...")
-
-
-def _out(values: Mapping[str, str], format: str, page: str) -> Path | None:
-    """The file to write, None for standard output; a page goes to the file `page` by default."""
-    name = values.get("out") or (page if format == "html" else None)
-    return None if name is None else Path(name)
-
-
-def _deliver(text: str, out: Path | None) -> int:
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        print(out)
-    return 0
-
-
-def _pages(folder: "ResultsFolder", *, reference: bool) -> int:
+def _pages(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import write_report
 
-    for path in write_report(folder, reference=reference):
+    for path in write_report(folder, reference=_flag(values, "reference", "true")):
         print(path)
     return 0
 
 
-def _flag(values: Mapping[str, str], key: str, default: str) -> bool:
+_REPORTS = {
+    "": _tables,
+    "compare": _compare,
+    "format=mlflow": _mlflow,
+    "pages": _pages,
+    "plot": _plot,
+    "ranking": _ranking,
+}
+
+
+def _choice(values: Mapping[str, str]) -> dict[str, Any]:
+    """Which rows a report is about."""
+    chosen = {f"{key}s": names(values.get(key)) for key in ("method", "dataset", "tag")}
+    return {**chosen, "reference": _flag(values, "reference")}
+
+
+def _printed(
+    values: Mapping[str, str], formats: Iterable[str], page: str = "report.html"
+) -> dict[str, Any]:
+    """Format, file and colours of a report; a page goes to the file `page` by default."""
+    from kbench.report.text.terminal import takes_colour
+
+    format = one_of("format", values.get("format", "terminal"), formats)
+    name = values.get("out") or (page if format == "html" else None)
+    out = None if name is None else Path(name)
+    return {"format": format, "out": out, "colour": out is None and takes_colour(sys.stdout)}
+
+
+def _deliver(text: str, printed: Mapping[str, Any]) -> int:
+    if printed["out"] is None:
+        sys.stdout.write(text)
+    else:
+        print(printed["out"])
+    return 0
+
+
+def _flag(values: Mapping[str, str], key: str, default: str = "false") -> bool:
     return truth(key, values.get(key, default))
