@@ -90,9 +90,7 @@ def main(argv: Sequence[str]) -> int:
     for key in values:
         if key not in _TAKEN.get(word, _OF_PLUGIN):
             other = f"; kbench report {_OF_ONE[key]} does" if key in _OF_ONE else ""
-            raise ConfigError(
-                f"kbench report{f' {word}' if word else ''} takes no {key}=...{other}"
-            )
+            raise ConfigError(f"kbench {said} takes no {key}=...{other}")
     folder = results_folder(values)
     if plugin is not None:
         return _plugin(word, plugin, folder, values)

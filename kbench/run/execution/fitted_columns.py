@@ -2,6 +2,7 @@
 
 import math
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,7 @@ def ranked(estimator: Any, data: Any) -> dict[str, float | None]:
         return metrics.rank_outliers(estimator, data.X_test, data.y_test)
     if data.n_classes is None or not hasattr(estimator, "classes_"):
         return {}
-    try:
-        scores = metrics.class_scores(estimator, data.X_test)
-    except MemoryError:
-        raise
-    except Exception:
-        traceback.print_exc()
-        return {}
+    scores = _unless_it_fails(lambda: metrics.class_scores(estimator, data.X_test))
     return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
 
 
@@ -84,14 +79,21 @@ def reliability_curves(estimator: Any, data: Any) -> list[dict[str, Any]]:
     if data.n_classes is None or not hasattr(estimator, "predict_proba"):
         return []
     rows = slice(_RELIABILITY_ROWS)
+    P = _unless_it_fails(lambda: estimator.predict_proba(data.X_test[rows]))
+    if P is None:
+        return []
+    return metrics.reliability(data.y_test[rows], P, np.asarray(estimator.classes_))
+
+
+def _unless_it_fails(compute: Callable[[], Any]) -> Any:
+    """What `compute` returns; None after an exception, which the log has."""
     try:
-        P = estimator.predict_proba(data.X_test[rows])
+        return compute()
     except MemoryError:
         raise
     except Exception:
         traceback.print_exc()
-        return []
-    return metrics.reliability(data.y_test[rows], P, np.asarray(estimator.classes_))
+        return None
 
 
 def kept_model(task: Task, estimator: Any, data: Any) -> dict[str, str]:

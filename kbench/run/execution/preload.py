@@ -40,13 +40,14 @@ def estimators_named(overrides: Sequence[str]) -> list[str]:
     guess: a name that does not exist is left out here and reported by the plan, and a worker
     imports the modules that are missing.
     """
-    methods: list[str] = []
+    named: dict[str, list[str]] = {"method": [], "experiment": []}
     for text in overrides:
-        key, _, value = text.partition("=")
-        if key == "method":
-            methods += value.split(",")
-    if not methods:
-        methods = _methods_of_experiments(overrides)
+        key, _, value = text.lstrip("+").partition("=")
+        if key in named:
+            named[key] += value.split(",")
+    methods = named["method"] or [
+        method for name in named["experiment"] for method in _methods_of(name)
+    ]
     paths: dict[str, None] = {}
     for name in methods:
         with contextlib.suppress(ConfigError, OSError):
@@ -54,19 +55,15 @@ def estimators_named(overrides: Sequence[str]) -> list[str]:
     return list(paths)
 
 
-def _methods_of_experiments(overrides: Sequence[str]) -> list[str]:
-    methods: list[str] = []
-    for text in overrides:
-        key, _, value = text.partition("=")
-        for name in value.split(",") if key.lstrip("+") == "experiment" else ():
-            with contextlib.suppress(ConfigError, OSError):
-                plan = read_yaml(require_option("experiment", name)).get("plan")
-                entries = plan.get("methods") if isinstance(plan, Mapping) else None
-                methods += [
-                    str(next(iter(entry)) if isinstance(entry, Mapping) else entry)
-                    for entry in entries or ()
-                ]
-    return methods
+def _methods_of(experiment: str) -> list[str]:
+    with contextlib.suppress(ConfigError, OSError):
+        plan = read_yaml(require_option("experiment", experiment)).get("plan")
+        entries = plan.get("methods") if isinstance(plan, Mapping) else None
+        return [
+            str(next(iter(entry)) if isinstance(entry, Mapping) else entry)
+            for entry in entries or ()
+        ]
+    return []
 
 
 def _targets(config: Mapping[str, Any]) -> Iterator[str]:

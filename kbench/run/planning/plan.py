@@ -144,7 +144,8 @@ def make_plan(
             method, dataset, here = pair.method, pair.dataset, [*pair.overrides, *chosen]
             here = [*tuned_by(of, method, dataset, chosen), *here]
             config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
-            if dataset == "file" and (own := _tuned_own(config, method, here)):
+            path = config["dataset"].get("path") if dataset == "file" else None
+            if own := tuned_of_own_file(method, path, here):
                 here = [*own, *here]
                 config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
             config["grid"] = {**(config["grid"] or {}), **pair.grid_in(config.get("plan") or {})}
@@ -345,13 +346,6 @@ def _tuned_here(
     lines = tuned.notes(decided, *subject)
     plan.tuned += [line for line in lines if line not in plan.tuned]
     return tuned
-
-
-def _tuned_own(config: dict[str, Any], method: str, chosen: list[str]) -> list[str]:
-    from kbench.data.configs.own_file import own_name
-
-    path = config["dataset"].get("path")
-    return tuned_of_own_file(method, own_name(str(path)), chosen) if path else []
 
 
 def _dataset(settings: Settings, config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:

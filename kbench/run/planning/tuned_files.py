@@ -121,15 +121,17 @@ def tuned_by(of: str | None, method: str, dataset: str, chosen: Sequence[str]) -
     return []
 
 
-def tuned_of_own_file(method: str, name: str, chosen: Sequence[str]) -> list[str]:
+def tuned_of_own_file(method: str, path: Any, chosen: Sequence[str]) -> list[str]:
     """The override that applies the tuned file of a user's own file, or none of another's.
 
-    `name` : of the file as a data set. Empty if the overrides `chosen` name a tuned file.
+    `path` : of the data set. Empty if the overrides `chosen` name a tuned file.
     """
+    from kbench.data.configs.own_file import own_name
+
     known = options("tuned")
-    if any(_is_tuned(text) for text in chosen) or not known:
+    if not path or not known or any(_is_tuned(text) for text in chosen):
         return []
-    own = tuned_name(method, name, None)
+    own = tuned_name(method, own_name(str(path)), None)
     return [f"tuned={own}" if own in known else NONE]
 
 

@@ -10,7 +10,7 @@ import importlib.util
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -135,24 +135,11 @@ def _interval(text: str, sweep: Any, value: Any) -> Interval:
     return Interval(int(low), int(high), whole, log) if whole else Interval(low, high, whole, log)
 
 
-class Proposals(Protocol):
-    """Proposes settings, one after the other, and is told their scores.
-
-    name : random or tpe. described : for the user.
-    """
-
-    name: str
-    described: str
-
-    def propose(self) -> Setting: ...
-
-    def tell(self, setting: Setting, score: float | None) -> None:
-        """The mean score of a proposed setting, None if it has none."""
-        ...
-
-
 class RandomProposals:
-    """Settings drawn uniformly, intervals of a log scale by their logarithm."""
+    """Settings drawn uniformly, intervals of a log scale by their logarithm.
+
+    name, described : in the tuned file, and for the user.
+    """
 
     name = "random"
     described = "random settings (pip install 'kbench[optuna]' for those that learn from scores)"
@@ -224,7 +211,9 @@ class OptunaProposals:
         self._study.tell(trial, score, state=state)
 
 
-def proposals(space: Space, seed: int, direction: Literal["max", "min"]) -> Proposals:
+def proposals(
+    space: Space, seed: int, direction: Literal["max", "min"]
+) -> RandomProposals | OptunaProposals:
     """Optuna's where it is installed, random ones elsewhere."""
     if importlib.util.find_spec("optuna") is None:
         return RandomProposals(space, seed)
