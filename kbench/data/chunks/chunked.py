@@ -12,7 +12,6 @@ from kbench.data.chunks.stream import (
     read_options,
     require_readable,
     surveyed,
-    width_of,
 )
 from kbench.data.sources import generators
 
@@ -53,7 +52,7 @@ def chunked_files(
     require_readable(format, files)
     known = read_options(n_features, columns, task, zero_based)
     if format != "libsvm":
-        n_features = width_of(format, files, known)
+        n_features = int(next(pieces(format, files, 1, known))[0].shape[1])
     elif n_features is None:
         known = surveyed(files, known)
         n_features = int(known["n_features"])

@@ -136,14 +136,6 @@ def require_readable(format: str, paths: list[Path]) -> None:
         raise ConfigError(f"no file of format {format} was given; at least one is needed")
 
 
-def width_of(format: str, paths: list[Path], options: Mapping[str, Any]) -> int:
-    """Number of columns of the rows that `pieces` gives; reads LIBSVM files once."""
-    if format != "libsvm":
-        X, _, _ = next(pieces(format, paths, 1, options))
-        return int(X.shape[1])
-    return surveyed(paths, options)["n_features"]
-
-
 def surveyed(paths: list[Path], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options with the number of columns of LIBSVM files, and with their first index."""
     from kbench.data.formats import libsvm

@@ -93,18 +93,14 @@ def _lost_sparse(rows: Any, scaling: ColumnScaling | None) -> Lost:
     order = np.argsort(csr.indices, kind="stable")
     columns, values = csr.indices[order], csr.data[order]
     inexact = values.astype(np.float32) != values
-    begins = np.flatnonzero(np.diff(columns, prepend=-1))
-    found = [
-        _judged(int(columns[begin]), np.unique(values[begin:end]), scaling)
-        for begin, end in zip(begins, [*begins[1:], columns.size], strict=False)
-        if inexact[begin:end].any()
-    ]
-    ends = [*begins[1:], columns.size]
-    huge = [
-        int(columns[begin])
-        for begin, end in zip(begins, ends, strict=False)
-        if _whole_and_huge(values[begin:end])
-    ]
+    begins = np.flatnonzero(np.diff(columns, prepend=-1)).tolist()
+    found, huge = [], []
+    for begin, end in zip(begins, [*begins[1:], columns.size], strict=False):
+        j, of_column = int(columns[begin]), values[begin:end]
+        if inexact[begin:end].any():
+            found.append(_judged(j, np.unique(of_column), scaling))
+        if _whole_and_huge(of_column):
+            huge.append(j)
     return [column for column in found if column is not None], huge
 
 

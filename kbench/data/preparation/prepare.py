@@ -288,7 +288,7 @@ def _build(
     over = [train, test] if config.get("scale_over") == "all" else [train]
     columns = scaling.fit_scaling(kind, over)
     if columns is not None and not dense:
-        scaling.require_sparse_scaling(columns, kind)
+        columns.require_zeros(kind)
     n_train = min(config.get("first_train") or train.n, train.n)
     n_test = min(config.get("first_test") or test.n, test.n)
     if merged := merged_columns(train, columns, sources.column_names(loaded.layout)):

@@ -31,10 +31,13 @@ class ColumnScaling:
         """Values of column j, scaled in float64."""
         return self.factor[j] * (values - self.shift[j]) + self.base[j]
 
-    @property
-    def keeps_zeros(self) -> bool:
-        """Whether 0 stays 0 in every column, so that a sparse matrix stays sparse."""
-        return bool(np.all(self.base == self.shift * self.factor))
+    def require_zeros(self, kind: str) -> None:
+        """Refuse a scaling of this kind that would fill a CSR matrix."""
+        if not np.all(self.base == self.shift * self.factor):
+            raise ConfigError(
+                f"dataset.scale is {kind}, which moves zeros, but dataset.storage is csr: "
+                "storage=dense, or scale=none"
+            )
 
 
 def fit_scaling(kind: str, parts: Iterable[Rows]) -> ColumnScaling | None:
@@ -95,12 +98,3 @@ def _standard(parts: list[Rows]) -> tuple[np.ndarray, np.ndarray]:
     deviation = np.sqrt(variance / n)
     # Rounding gives a constant column a deviation of about 1e-16 of its value.
     return mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
-
-
-def require_sparse_scaling(scaling: ColumnScaling, kind: str) -> None:
-    """Refuse a scaling that would fill a CSR matrix."""
-    if not scaling.keeps_zeros:
-        raise ConfigError(
-            f"dataset.scale is {kind}, which moves zeros, but dataset.storage is csr: "
-            "storage=dense, or scale=none"
-        )

@@ -38,18 +38,9 @@ def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None)
         if texts:
             raise ConfigError(f"dataset.target names {texts[0]!r}, but the labels are numbers")
         return dict(rule)
-    shown = listed(labels)
-    for name, values in named.items():
-        unknown = [v for v in values if v not in labels]
-        if unknown:
-            raise ConfigError(
-                f"dataset.target.{name} has {unknown[0]!r}, but the labels are {shown}"
-            )
-    if task == "binary" and "positive" not in named and len(labels) != 2:
-        raise ConfigError(
-            f"dataset.task is binary, but the labels are {shown}: name the positive ones by "
-            "dataset.target.positive=[...]"
-        )
+    _require_known(rule, labels, listed(labels))
+    if task == "binary":
+        _require_positive(rule, labels, listed(labels))
     return dict(rule) | {name: [labels.index(v) for v in named[name]] for name in named}
 
 
@@ -205,8 +196,7 @@ def _shown(labels: np.ndarray) -> str:
 def _normal(labels: np.ndarray, outlier: list[Any]) -> list[float]:
     """The labels that are not among those of outliers."""
     shown = _shown(labels)
-    if unknown := [v for v in outlier if v not in labels]:
-        raise ConfigError(f"dataset.target.outlier has {unknown[0]:g}, but the labels are {shown}")
+    _require_known({"outlier": outlier}, labels, shown)
     normal = labels[~np.isin(labels, outlier)]
     if not normal.size:
         raise ConfigError(f"dataset.target.outlier has every label ({shown}), none is normal")
@@ -215,25 +205,34 @@ def _normal(labels: np.ndarray, outlier: list[Any]) -> list[float]:
 
 def _positive(labels: np.ndarray, rule: Mapping[str, Any]) -> list[float]:
     shown = _shown(labels)
+    _require_positive(rule, labels, shown)
     positive = rule.get("positive")
     if not positive:
-        if labels.size != 2:
-            raise ConfigError(
-                f"dataset.task is binary, but the labels are {shown}: name the positive ones by "
-                "dataset.target.positive=[...]"
-            )
         return [float(labels[1])]
-    for name in ("positive", "negative"):
-        unknown = [v for v in rule.get(name) or [] if v not in labels]
-        if unknown:
-            raise ConfigError(
-                f"dataset.target.{name} has {unknown[0]:g}, but the labels are {shown}"
-            )
+    _require_known(rule, labels, shown)
     if set(positive) & set(rule.get("negative") or []):
         raise ConfigError("dataset.target: a label is both positive and negative")
     if not set(labels) - set(positive):
         raise ConfigError(f"dataset.target.positive has every label ({shown}), none is negative")
     return [float(v) for v in positive]
+
+
+def _require_known(rule: Mapping[str, Any], labels: Any, shown: str) -> None:
+    """Refuse a rule with a label that the files do not have."""
+    for name in ("positive", "negative", "outlier"):
+        for label in rule.get(name) or []:
+            if label not in labels:
+                found = repr(label) if isinstance(label, str) else f"{label:g}"
+                raise ConfigError(f"dataset.target.{name} has {found}, but the labels are {shown}")
+
+
+def _require_positive(rule: Mapping[str, Any], labels: Any, shown: str) -> None:
+    """Refuse a rule without positive labels where there are not two."""
+    if not rule.get("positive") and len(labels) != 2:
+        raise ConfigError(
+            f"dataset.task is binary, but the labels are {shown}: name the positive ones by "
+            "dataset.target.positive=[...]"
+        )
 
 
 def _scale(y_train: np.ndarray, kind: str) -> tuple[float, float]:
