@@ -136,15 +136,11 @@ def learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
     stated = getattr(estimator, "converged_", None)
     iterates = hasattr(estimator, "n_iter_") or stated is not None
     model_bytes = count("model_bytes_")
+    sums = ("objective", "duality_gap", "prediction_flops", "kernel_error")
+    counts = ("n_support", "n_iter", "kernel_entries", "n_parameters")
     return {
-        "objective": total("objective_"),
-        "duality_gap": total("duality_gap_"),
-        "n_support": count("n_support_"),
-        "n_iter": count("n_iter_"),
-        "kernel_entries": count("kernel_entries_"),
-        "n_parameters": count("n_parameters_"),
-        "prediction_flops": total("prediction_flops_"),
-        "kernel_error": total("kernel_error_"),
+        **{name: total(f"{name}_") for name in sums},
+        **{name: count(f"{name}_") for name in counts},
         "converged": (converged if stated is None else bool(stated)) if iterates else None,
         "model_bytes": measure.pickled_bytes(estimator) if model_bytes is None else model_bytes,
     }

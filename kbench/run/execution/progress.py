@@ -38,12 +38,9 @@ class Running:
         return ", ".join([f"{self.label}: {doing}", *numbers])
 
     def _number(self, name: str) -> str:
-        against = f" (tol {self.tol:g})" if name == "violation" and self._has_tol else ""
+        has_tol = name == "violation" and type(self.tol) in (int, float)
+        against = f" (tol {self.tol:g})" if has_tol else ""
         return f"{name} {self.state.progress[name]:.4g}{against}"
-
-    @property
-    def _has_tol(self) -> bool:
-        return isinstance(self.tol, (int, float)) and not isinstance(self.tol, bool)
 
 
 class Progress:

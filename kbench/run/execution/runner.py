@@ -46,6 +46,11 @@ from kbench.signals import handled, raise_again
 
 # Columns that the report of a run must have for the run to be ok.
 _MEASURED = {"n_train", "n_test", "fit_wall_s", "fit_cpu_s", "predict_wall_s", "predict_cpu_s"}
+# Columns of a row that are attributes of its run.
+_OF_RUN = [
+    *("key", "method", "method_version", "dataset", "variant", "experiment", "seed", "task"),
+    *("data_sha256", "tuned", "tuned_sha256", "threads", "command"),
+]
 # Seconds between two checks of signals, and updates of the live line, while runs are in progress.
 _POLL_S = 0.2
 
@@ -407,26 +412,15 @@ class Runner:
                 if measured.get(name) is None:
                     raise ValueError(f"no {name} in the report of a run that is ok")
         return {
-            "key": run.key,
             "attempt": self.folder.next_attempt(run.key, there.environment_id, run.threads),
             "status": outcome.status,
             "message": "; ".join(filter(None, told)) or None,
-            "method": run.method,
-            "method_version": run.method_version,
-            "dataset": run.dataset,
-            "variant": run.variant,
-            "experiment": run.experiment,
             "tag": self.settings.tag,
-            "seed": run.seed,
-            "task": run.task,
-            "data_sha256": run.data_sha256,
             "preset": run.params.get("preset"),
             "params": canonical(run.params),
-            "tuned": run.tuned,
-            "tuned_sha256": run.tuned_sha256,
             "peak_bytes": outcome.peak_bytes,
             **measured,
-            "threads": run.threads,
+            **{name: getattr(run, name) for name in _OF_RUN},
             "jobs": outcome.at_once or self.settings.parallel.jobs,
             "environment": there.environment_id,
             "kbench_version": there.version,
@@ -434,7 +428,6 @@ class Runner:
             "dirty": there.dirty,
             "source_sha256": source_sha256(run.estimator),
             "started_at": outcome.began or started,
-            "command": run.command,
             "log": outcome.log[-2000:] or None,
         }
 

@@ -227,21 +227,19 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
     for name in wanted.names:
         if table.column_names.count(name) > 1:
             raise ForeignFileError(f"no rows of kbench (two columns {name!r})")
-    if table.schema.equals(wanted):
-        _check_values(table)
-        return table
-    try:
-        arrays = [
-            table.column(field.name).cast(field.type)
-            if field.name in table.column_names
-            else pa.nulls(table.num_rows, field.type)
-            for field in wanted
-        ]
-        if (place := wanted.get_field_index("attempt")) >= 0:
-            arrays[place] = pc.fill_null(arrays[place], 1)
-    except (pa.ArrowException, NotImplementedError) as exc:
-        raise ForeignFileError(f"columns of other types ({first_line(exc)})") from exc
-    table = pa.Table.from_arrays(arrays, schema=wanted)
+    if not table.schema.equals(wanted):
+        try:
+            arrays = [
+                table.column(field.name).cast(field.type)
+                if field.name in table.column_names
+                else pa.nulls(table.num_rows, field.type)
+                for field in wanted
+            ]
+            if (place := wanted.get_field_index("attempt")) >= 0:
+                arrays[place] = pc.fill_null(arrays[place], 1)
+        except (pa.ArrowException, NotImplementedError) as exc:
+            raise ForeignFileError(f"columns of other types ({first_line(exc)})") from exc
+        table = pa.Table.from_arrays(arrays, schema=wanted)
     _check_values(table)
     return table
 
