@@ -118,28 +118,23 @@ def cache_folder() -> Path:
 def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]]]:
     """(task, class, parameters) of each kind of problem that a method of kbench solves."""
     from kbench.run.planning import registry
+    from kbench.run.planning.method_file import MethodFile
 
-    problems = []
+    problems: list[tuple[str, str, dict[str, Any]]] = []
     for task, dataset in _DATASETS.items():
         try:
             config = hydra.compose([f"method={name}", f"dataset={dataset}"])["method"]
+            method = MethodFile.of(config, name)
+            several = method.estimator if isinstance(method.estimator, Mapping) else _DATASETS
+            if task not in several or task not in (method.meta.get("tasks") or _DATASETS):
+                continue
+            path = registry.target(method.estimator_for(task), method.parts)
         except ConfigError as error:
             print(f"  {name}: {error}", file=sys.stderr)
-            return []
-        meta = config.get("meta") or {}
-        estimator = config["estimator"]
-        if isinstance(estimator, Mapping):
-            estimator = estimator.get(task)
-        if estimator is None or task not in (meta.get("tasks") or _DATASETS):
-            continue
-        try:
-            path = registry.target(str(estimator), config.get("parts"))
-        except ConfigError as error:
-            print(f"  {name}: {error}", file=sys.stderr)
-            continue
+            return problems
         if path.startswith("kbench."):
-            params = {k: v for k, v in config.items() if k not in registry.RESERVED}
-            problems.append((task, path, params | (meta.get("warmup") or {})))
+            params = {**method.params, **(method.meta.get("warmup") or {})}
+            problems.append((task, path, params))
     return problems
 
 
