@@ -17,32 +17,7 @@ from typing import Any
 
 from kbench.errors import ConfigError, one_line, with_type
 from kbench.settings import Settings
-
-# Words of other tools, and of other keys -> the key that does the same here.
-_SYNONYMS = {
-    **dict.fromkeys(("timeout", "limits.timeout", "limits.time", "time_limit"), "limits.wall_s"),
-    **dict.fromkeys(("memory", "limits.memory", "memory_limit"), "limits.memory_mb"),
-    **dict.fromkeys(("n_jobs", "jobs", "workers"), "parallel.jobs, limits.threads"),
-    **dict.fromkeys(("threads", "limits.n_jobs"), "limits.threads"),
-    **dict.fromkeys(("cv", "folds"), "tune.cv"),
-    **dict.fromkeys(("random_state", "method.seed", "method.random_state"), "seed"),
-    **dict.fromkeys(("test_size", "dataset.test_size"), "dataset.split.test_fraction"),
-    **dict.fromkeys(("dataset.split.test_size", "dataset.test"), "dataset.split.test_fraction"),
-    **dict.fromkeys(("target", "label", "dataset.label"), "dataset.source.columns.target"),
-    **dict.fromkeys(("file", "path", "data", "dataset.file"), "dataset.path"),
-    **dict.fromkeys(("delimiter", "sep", "dataset.sep"), "dataset.source.columns.delimiter"),
-}
-
-_OF_REPORTS = ("metric", "columns")
-
-
-def _same(key: str) -> str:
-    """What a message adds on a key that kbench calls otherwise; '' for any other."""
-    if key in _OF_REPORTS:
-        more = "; metrics=[NAME] adds a score to a run" if key == "metric" else ""
-        return f", which is a key of `kbench report`{more}"
-    return f" (nearest: {_SYNONYMS[key]})" if key in _SYNONYMS else ""
-
+from kbench.synonyms import synonym
 
 # Folders of configs/ that a command chooses from.
 GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
@@ -261,7 +236,7 @@ def _check_word(text: str, before: str, after: str) -> None:
         raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
     known = {*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"}
     if not re.search(r"[./@]", name) and name not in known:
-        hint = _same(name) or nearest(name, known - {"use"})
+        hint = synonym(name) or nearest(name, known - {"use"})
         raise ConfigError(
             f"no key is called {name!r}{hint}; the keys of a command are "
             f"{', '.join(sorted(known))}, and those of a method method.{name}=..."
@@ -412,7 +387,7 @@ class Composer:
         if tail:
             by_use = sorted(tail, key=lambda k: (not k.startswith("method."), ".use." in k, k))
             hint = f" (nearest: {', '.join(by_use[:3])})"
-        hint = _same(key) or hint
+        hint = synonym(key) or hint
         if key == "dataset.path":
             hint = ": it is for a file of yours, without dataset=NAME"
         new = f"; a new one is written +{key}=..." if _EXTENSIBLE.match(key) else ""

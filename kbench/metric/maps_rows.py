@@ -1,0 +1,113 @@
+"""A metric that is given: what its linear map makes of rows, and what else it can tell."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from kbench.intrinsics.products import matmul
+from kbench.kernels import KERNELS
+from kbench.metric.columns import ColumnMap
+from kbench.validated import validate_data
+
+
+class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer x -> M^(1/2) x whose `fit` sets these attributes.
+
+    Attributes
+    ----------
+    kernel_, structure_, scaling_, gamma_, column_map_, mean_ : see `LearnedMetric`
+    _columns : ints or None
+        The features of a diagonal metric that count; None if the metric mixes features.
+    _weights : (r,) of a diagonal metric, or (d, r)
+        What (mapped) rows less `mean_` are multiplied by.
+    """
+
+    kernel_: str
+    structure_: str
+    scaling_: str
+    gamma_: float
+    column_map_: ColumnMap
+    mean_: np.ndarray
+    _columns: np.ndarray | None
+    _weights: np.ndarray
+
+    @property
+    def components_(self) -> np.ndarray:
+        """(d, r) float64 with transform(x) = (x - mean_) components_."""
+        if self._columns is None:
+            return self._weights
+        components = np.zeros((len(self.mean_), len(self._columns)))
+        components[self._columns, np.arange(len(self._columns))] = self._weights
+        return components
+
+    @property
+    def metric_(self) -> np.ndarray:
+        """(d, d) float64, M in units of the input features."""
+        return matmul(self.components_, self.components_.T)
+
+    def widths(self) -> np.ndarray:
+        """A diagonal metric as `gamma`, an array of widths, of an estimator on untransformed rows.
+
+        With `kernel=kernel_`, that estimator has the kernel of `gamma_` on transformed rows.
+
+        Returns
+        -------
+        (d,) float64
+            0 for features that the metric leaves out.
+
+        Raises
+        ------
+        NotFittedError
+        ValueError
+            The metric mixes features, or `scaling_` maps columns before them.
+        """
+        check_is_fitted(self)
+        if self._columns is None:
+            raise ValueError(
+                f"widths: structure_ is {self.structure_!r}, so that features are mixed; "
+                "structure='diagonal' learns a width for each"
+            )
+        if self.scaling_ != "standard":
+            raise ValueError(
+                f"widths: scaling_ is {self.scaling_!r}, so that columns are mapped first; "
+                "scaling='standard' keeps them"
+            )
+        power = KERNELS[self.kernel_].gamma_power
+        widths = np.zeros(len(self.mean_))
+        widths[self._columns] = self.gamma_ * self._weights**power
+        return widths
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes that `transform` needs."""
+        return self._weights.nbytes + self.mean_.nbytes + self.column_map_.nbytes
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._weights.shape[-1]
+
+    def transform(self, X: Any) -> np.ndarray:
+        """M^(1/2) x of (mapped) rows X : (u, d), dense or CSR; (u, r) in the dtype of X."""
+        return self.mapped(X)
+
+    def mapped(self, X: Any) -> np.ndarray:
+        """What `transform` returns, as an array whatever container `set_output` asks for."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        dtype, X = X.dtype, self.column_map_(X)
+        if self._columns is None:
+            return np.asarray(matmul(X, self._weights) - matmul(self.mean_, self._weights), dtype)
+        rows = X[:, self._columns]
+        rows = rows.toarray() if sp.issparse(rows) else rows
+        return np.asarray((rows - self.mean_[self._columns]) * self._weights, dtype)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
