@@ -68,6 +68,13 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
         if source["format"] is None:
             source["format"] = "csv" if is_file(place) and _is_table(place) else "libsvm"
             assumed += ["format"] if source["format"] == "csv" else []
+    other = config.get("test_path")
+    test_format = format_by_suffix(other) if isinstance(other, str) else None
+    if format_by_suffix(str(place)) and test_format not in (None, source["format"]):
+        raise DataError(
+            f"dataset.test_path={other} is a {test_format} file, but dataset.path is "
+            f"{source['format']}, should be files of one format"
+        )
     completed = {**config, "source": source}
     if config.get("name") == DEFAULT_NAME:
         completed["name"] = own_name(path)
@@ -170,7 +177,8 @@ def _targets(
 ) -> Iterator[np.ndarray]:
     """Targets piece by piece: float64, or texts."""
     paths = [path for files in parts.values() for path in files]
-    source = {**source, "missing": "allowed", "missing_target": "drop"}  # only targets matter here
+    # Only targets matter here, and the test file may have columns that these files lack.
+    source = {**source, "missing": "allowed", "missing_target": "drop", "some_files": True}
     if name == "libsvm":
         from kbench.data.formats import libsvm
 
@@ -184,7 +192,7 @@ def _targets(
         from kbench.data.formats.number_text import labels_of
         from kbench.data.formats.table import Options
 
-        options = Options(source.get("columns") or {}, source=source)
+        options = Options(source.get("columns") or {}, source=source, several=True)
         for path in paths:
             for table in tables(path, options):
                 assert table.target is not None

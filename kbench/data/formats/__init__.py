@@ -107,6 +107,8 @@ class Part:
         Rows with equal numbers stay on one side of a random split.
     notes : tuple of str
         What the reader assumed or left out, one sentence each, the same for all parts.
+    n_without_target : int
+        Rows that the reader has left out because they lack a target.
     """
 
     X: Any
@@ -116,6 +118,7 @@ class Part:
     layout: "Layout | None" = None
     groups: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+    n_without_target: int = 0
 
 
 class Layout(TypedDict):
@@ -157,8 +160,10 @@ def read(
         Files of train and test, or all, in the order of the config.
     source : mapping
         `source` of the config: `columns` and `arrays` say how to interpret the files. Beside it
-        `missing` and `missing_target`, "error" or anything else, say whether a missing number and a
-        missing target are refused or become NaN.
+        `missing` and `missing_target`, "error" or anything else, say whether a missing number is
+        refused or becomes NaN, and whether a missing target is refused or its row left out (of
+        arrays and LIBSVM text by the caller, to whom it is NaN). `some_files` is true if these are
+        not all files of the data set.
     task : str
         Targets of a regression must be numbers; those of other tasks may be texts.
     target_range : pair of float or None

@@ -1,7 +1,8 @@
 """Reader of ARFF tables (Weka, OpenML): nominal attributes are categories, the others numbers.
 
-https://waikato.github.io/weka-wiki/formats_and_processing/arff_stable/. Dense rows only. Attributes
-of type date, string and relational are refused unless they are dropped, or named as categories.
+https://waikato.github.io/weka-wiki/formats_and_processing/arff_stable/. Rows may be sparse,
+`{index value, ...}`: what they do not state is 0 or the first category. Attributes of type date,
+string and relational are refused unless they are dropped, or named as categories.
 """
 
 import csv
@@ -17,7 +18,7 @@ from kbench.data.formats import LINE_END_REMEDY, Part, listed, number, printable
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.csv_form import not_utf8
 from kbench.data.formats.number_text import almost_a_number
-from kbench.data.formats.table import Column, Options, Table, require_numbers, roles_of
+from kbench.data.formats.table import Column, Options, Table, checked_table, roles_of
 from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
 
@@ -26,6 +27,10 @@ _ATTRIBUTE = re.compile(
     r"\s*(?P<type>\{.*\}|\S.*)",
     re.IGNORECASE,
 )
+_ENTRY = re.compile(
+    r"""\s*([0-9]+)\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,'"][^,]*?)\s*(?:,|\Z)"""
+)
+"""An index and a value of a sparse row."""
 _NUMERIC = ("numeric", "real", "integer")
 
 
@@ -38,18 +43,18 @@ def read(
 
 def _tables(path: Path, options: Options) -> Iterator[Table]:
     """The file in pieces of about `PieceSizes.text` bytes."""
-    attributes: dict[str, frozenset[str] | None] = {}
-    reader, n = None, 0
+    attributes: dict[str, dict[str, None] | None] = {}
+    reader, empty = None, True
     for first, text, _ in text_pieces(path):
         lines = _lines(text, path, first)
         if reader is None:
             reader = _header(lines, path, attributes, options)
         if reader is not None and (table := reader.table(lines)) is not None:
-            n += table.n
+            empty = False
             yield table
     if reader is None:
         raise DataError(f"{path}: no line @data, should be an ARFF table")
-    if not n:
+    if empty:
         raise DataError(f"{path}: no rows after @data")
 
 
@@ -69,7 +74,7 @@ def _lines(text: bytes, path: Path, first: int) -> Iterator[tuple[int, str]]:
 def _header(
     lines: Iterator[tuple[int, str]],
     path: Path,
-    attributes: dict[str, frozenset[str] | None],
+    attributes: dict[str, dict[str, None] | None],
     options: Options,
 ) -> "_Reader | None":
     """Add the attributes that the lines declare; the reader of the rows once @data is met.
@@ -95,10 +100,10 @@ def _header(
     return None
 
 
-def _categories(name: str, kind: str, place: str, options: Options) -> frozenset[str] | None:
+def _categories(name: str, kind: str, place: str, options: Options) -> dict[str, None] | None:
     """The categories of an attribute; None for numbers and for texts of any kind."""
     if kind.startswith("{"):
-        return frozenset(_fields(kind[1:-1], place))
+        return dict.fromkeys(_fields(kind[1:-1], place))
     word = kind.split()[0].lower()
     columns = options.columns
     named = columns.get("categorical") or []
@@ -156,7 +161,7 @@ class _Reader:
         self,
         path: Path,
         place: int,
-        attributes: Mapping[str, frozenset[str] | None],
+        attributes: Mapping[str, dict[str, None] | None],
         options: Options,
     ) -> None:
         names = list(attributes)
@@ -174,9 +179,13 @@ class _Reader:
         columns: dict[str, list[Any]] = {name: [] for _, name in self._kept}
         for place, line in lines:
             where = f"{self._path}:{place}"
-            if line.startswith("{"):
-                raise DataError(f"{where}: a sparse row {{index value}}, should be a dense row")
-            fields = _fields(line, where)
+            sparse = line.startswith("{")
+            fields = self._dense(line, where) if sparse else _fields(line, where)
+            if len(fields) == len(self._attributes) + 1 and re.fullmatch(r"\{.*\}", fields[-1]):
+                raise DataError(
+                    f"{where}: a weight {printable(fields[-1], 20)} after the row; kbench reads no "
+                    "weights, so the lines should end before it"
+                )
             if len(fields) != len(self._attributes) and "\t" in line:
                 fields = _fields(line, where, "\t")  # as Weka and SciPy read them
             if len(fields) != len(self._attributes):
@@ -188,9 +197,30 @@ class _Reader:
             return None
         where_row = partial(_where, self._path, np.array(numbers))
         arrays = {name: self._column(name, values) for name, values in columns.items()}
-        require_numbers(arrays, self._roles.target, self._options, where_row)
-        roles = self._roles
-        return Table(self._path, arrays, roles.target, roles.group, len(numbers), where_row)
+        return checked_table(
+            self._path, arrays, self._roles, len(numbers), where_row, self._options
+        )
+
+    def _dense(self, line: str, where: str) -> list[str]:
+        """The fields of a sparse row."""
+        width = len(self._attributes)
+        stated: dict[int, str] = {}
+        at, end, before = 1, len(line) - 1, -1
+        while line[at:end].strip() or not line.endswith("}"):
+            entry = _ENTRY.match(line, at, end)
+            if entry is None or not before < int(entry[1]) < width or not line.endswith("}"):
+                raise DataError(
+                    f"{where}: {printable(line[at - 1 :], 40)!r}, should be {{index value, ...}} "
+                    f"with indices that rise from 0 to {width - 1}"
+                )
+            at, before = entry.end(), int(entry[1])
+            stated[before] = _fields(entry[2], where)[0]
+        fields = []
+        for k, (name, categories) in enumerate(self._attributes.items()):
+            if k not in stated and name in self._as_text & self._options.texts:
+                raise DataError(f"{where}: attribute {name!r} of texts is not in the sparse row")
+            fields.append(stated.get(k, "0" if categories is None else next(iter(categories))))
+        return fields
 
     def _value(self, name: str, field: str, where: str) -> float | str:
         categories = self._attributes[name]

@@ -16,6 +16,7 @@ import numpy as np
 
 from kbench.data.formats import (
     FLOAT32_OVERFLOW,
+    FORMATS,
     INFINITE_REMEDY,
     MISSING_REMEDY,
     Part,
@@ -42,9 +43,10 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
             arrays = dict(zip(names[:2], map(npy, paths), strict=True))
         else:
             arrays = _mat(paths[0], names) if source["format"] == "mat" else _npz(paths[0])
-        if part == "all" and "X_train" in arrays:
+        splits = FORMATS[source["format"]].splits
+        if part == "all" and splits and f"{names[0]}_train" in arrays:
             for own in ("train", "test"):
-                own_names = (f"X_{own}", f"y_{own}", f"{names[2]}_{own}")
+                own_names = tuple(f"{name}_{own}" for name in names)
                 rows_by_part[own] = _part(arrays, own_names, source, paths)
             continue
         if "known" in source and names[1] not in arrays and names[0] in arrays:
@@ -65,6 +67,10 @@ def _part(
         if name not in arrays:
             key = "X" if name == names[0] else "y"
             remedy = f"dataset.source.arrays.{key}=NAME takes another"
+            halves = next((n for n in sorted(arrays) if n.endswith("_train")), None)
+            if FORMATS[source["format"]].splits and halves is not None:
+                shown = halves.removesuffix("_train")
+                remedy += f", as {shown} for {shown}_train and {shown}_test"
             if {"indptr", "indices", "data"} <= set(arrays):
                 remedy = (
                     "it is one sparse matrix, without targets: sklearn's dump_svmlight_file writes "
@@ -92,9 +98,15 @@ def _part(
     require_shapes(X, y, paths, names)
     require_present(y, row_of(paths[-1]), source)
     for begin in range(0, X.shape[0], _CHECKED_ROWS):
-        require_numbers_in(X[begin : begin + _CHECKED_ROWS], row_of(paths[0], begin), source)
+        rows = slice(begin, begin + _CHECKED_ROWS)
+        # A row without a target is left out, whatever else it lacks.
+        lacking = None if "known" in source else np.isnan(y[rows].astype(np.float64))
+        require_numbers_in(X[rows], row_of(paths[0], begin), source, lacking)
     groups = _groups(arrays, names[2], X.shape[0], paths[0])
     notes = _unused(arrays, names) if source.get("kind") == "file" else ()
+    if groups is not None and groups.min() < 0:
+        single = np.count_nonzero(groups < 0)
+        notes = (*notes, f"each of {single} rows without a group is a group of its own")
     return Part(X, y.astype(np.float64), None, row_of(paths[-1]), groups=groups, notes=notes)
 
 
@@ -107,7 +119,10 @@ def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndar
         raise DataError(
             f"{path}: {name} has {groups.size} entries, should be {n}, one for each row"
         )
-    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    numbers = np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    missing = np.isnan(groups) if groups.dtype.kind == "f" else np.zeros(n, dtype=bool)
+    # A row without a group is one of its own, as in tables.
+    return np.where(missing, -1 - np.arange(n), numbers)
 
 
 def _unused(arrays: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
@@ -136,10 +151,17 @@ def _as_csr(X: Any, path: Path, name: str) -> Any:
 def require_numbers(array: Any, path: Path, name: str) -> None:
     """Refuse an array of anything but real numbers or truth values."""
     if array.dtype.kind not in "fiub":
-        texts = f"; numpy.unique({name}, return_inverse=True)[1] are numbers of texts"
+        remedy = {
+            "U": f"; numpy.unique({name}, return_inverse=True)[1] are numbers of texts",
+            "M": f"; {name}.astype('int64') makes numbers of dates",
+            "m": f"; {name}.astype('int64') makes numbers of times",
+            "V": f"; numpy.lib.recfunctions.structured_to_unstructured({name}) makes columns",
+            "O": f"; {name} should hold numbers in its cells, not objects",
+        }
+        remedy["S"] = remedy["U"]
         raise DataError(
             f"{path}: {name} is of type {array.dtype}, should be numbers"
-            + texts * (array.dtype.kind in "US")
+            + remedy.get(array.dtype.kind, "")
         )
 
 
@@ -147,16 +169,20 @@ def require_shapes(X: Any, y: np.ndarray, paths: list[Path], names: tuple[str, .
     """Refuse arrays that are not X : (n, d) and y : (n,) with n and d of at least 1."""
     if X.ndim != 2 or y.shape != X.shape[:1] or 0 in X.shape:
         files = " and ".join(dict.fromkeys(str(path) for path in paths))
+        flat = f"; {names[0]}.reshape(len({names[0]}), -1) makes rows of images" * (X.ndim > 2)
         raise DataError(
             f"{files}: {names[0]} has shape {X.shape} and {names[1]} {y.shape}, should be (n, d) "
-            "and (n,)"
+            f"and (n,){flat}"
         )
 
 
-def require_numbers_in(X: Any, where: Callable[[int], str], source: Mapping[str, Any]) -> None:
+def require_numbers_in(
+    X: Any, where: Callable[[int], str], source: Mapping[str, Any], lacking: Any = None
+) -> None:
     """Refuse numbers that are infinite in float32, and missing ones unless they may be missing.
 
-    X : (rows, d); source : as of `kbench.data.formats.read`.
+    X : (rows, d); source : as of `kbench.data.formats.read`; lacking : (rows,) bool, rows of which
+    any number may be missing.
     """
     values = X if isinstance(X, np.ndarray) else X.data
     if values.dtype.kind != "f" or not values.size:
@@ -165,7 +191,8 @@ def require_numbers_in(X: Any, where: Callable[[int], str], source: Mapping[str,
         return
     allowed = source.get("missing", "error") != "error"
     dense = (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64)
-    odd = np.argwhere(~(np.abs(dense) < FLOAT32_OVERFLOW) & ~(np.isnan(dense) & allowed))
+    may = np.full((len(dense), 1), allowed) if lacking is None else allowed | lacking[:, None]
+    odd = np.argwhere(~(np.abs(dense) < FLOAT32_OVERFLOW) & ~(np.isnan(dense) & may))
     if not odd.size:
         return
     row, column = odd[0]
@@ -195,7 +222,21 @@ def _npz(path: Path) -> dict[str, np.ndarray]:
         # An .npz file is itself a zip archive: only other compression is undone.
         opened = path if path.suffix == ".npz" else io.BytesIO(read_bytes(path))
         with np.load(opened, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            return {name: _unpickled(archive, name, path) for name in archive.files}
+
+
+def _unpickled(archive: Any, name: str, path: Path) -> np.ndarray:
+    try:
+        array: np.ndarray = archive[name]
+    except ValueError as error:
+        if "Object arrays" not in str(error):
+            raise
+        raise DataError(
+            f"{path}: {name} holds Python objects, which are not unpickled, should be numbers; "
+            f"{name}.astype(float) makes them, numpy.unique({name}.astype(str), "
+            "return_inverse=True)[1] of texts"
+        ) from None
+    return array
 
 
 def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:

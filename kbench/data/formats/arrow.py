@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats.number_text import date_remedy
+from kbench.data.formats.number_text import date_remedy, time_remedy
 from kbench.data.formats.table import Column
 from kbench.errors import DataError
+
+_PLAIN_EXTENSIONS = ("arrow.json", "arrow.bool8")
+"""Types of Arrow's extensions whose values are those of the type that stores them."""
 
 
 def columns(table: Any, path: Path) -> dict[str, Column]:
@@ -32,6 +35,14 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
     for name in table.column_names:
         column = table.column(name)
         kind = column.type
+        named = (table.schema.field(name).metadata or {}).get(b"ARROW:extension:name", b"")
+        extension = named.decode(errors="replace")
+        if extension and extension not in _PLAIN_EXTENSIONS:
+            # As numbers pandas' periods would count months or days, whichever their unit is.
+            raise DataError(
+                f"{path}: column {name!r} is of type {extension}, should be numbers or texts; "
+                f"dataset.source.columns.drop={[name]} leaves it out"
+            )
         if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
             column = column.cast(pa.string()).dictionary_encode()
         elif types.is_boolean(kind):
@@ -43,11 +54,14 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
         elif types.is_floating(column.type) or types.is_integer(column.type):
             arrays[name] = Column(column.to_numpy().astype(np.float64, copy=False))
         else:
-            dates = types.is_timestamp(kind) or types.is_date(kind)
+            remedy = ""
+            if types.is_timestamp(kind) or types.is_date(kind):
+                remedy = f"{date_remedy(name)}; "
+            elif types.is_duration(kind):
+                remedy = f"{time_remedy(name)}; "
             raise DataError(
-                f"{path}: column {name!r} is of type {kind}, should be numbers or texts; "
-                + (f"{date_remedy(name)}; " if dates else "")
-                + f"dataset.source.columns.drop={[name]} leaves it out"
+                f"{path}: column {name!r} is of type {kind}, should be numbers or texts; {remedy}"
+                f"dataset.source.columns.drop={[name]} leaves it out"
             )
     return arrays
 

@@ -25,7 +25,7 @@ import numpy as np
 from kbench.data.formats import Layout, Part, features_file, number, printable, require_present
 from kbench.data.formats.gap_markers import GapMarkers
 from kbench.data.formats.number_text import DOUBTFUL, is_missing, labels_of
-from kbench.data.formats.table import Column, Options, Table
+from kbench.data.formats.table import Column, Options, Table, require_dropped
 from kbench.data.sources.array_file import ArrayWriter, mapped
 from kbench.errors import DataError
 
@@ -54,15 +54,19 @@ def read_tables(
     options = Options(
         source.get("columns") or {}, known.get("layout"), source, text_target=text_target
     )
+    paths = [path for files in parts.values() for path in files]
+    options.several = len(paths) > 1 or bool(source.get("some_files"))
     coding = Coding(options, known.get("labels"))
     folder.mkdir(exist_ok=True)
     tables_by_part: dict[str, list[Table]] = {}
     maps: dict[str, np.ndarray] = {}
-    for part, paths in parts.items():
+    left_out: dict[str, int] = {}
+    for part, files in parts.items():
         group = tables_by_part[part] = []
+        left_out_before = options.n_without_target
         with ExitStack() as stack:
             out = None
-            pieces = (table for path in paths for table in tables(path, options))
+            pieces = (table for path in files for table in tables(path, options))
             for table in map(coding.with_one_missing, pieces):
                 coding.learn(table, training=len(tables_by_part) == 1)
                 if coding.has_categories:
@@ -74,11 +78,22 @@ def read_tables(
                     out = stack.enter_context(ArrayWriter(file, (None, X.shape[1]), np.float64))
                 out.write(X)
                 group.append(table.without_features())
+        left_out[part] = options.n_without_target - left_out_before
+        if not any(table.n for table in group):
+            raise DataError(
+                f"{files[0]}: no row is left, each lacks a target; "
+                "dataset.source.columns.target=NAME chooses another column as the target"
+            )
         if out is not None:
             maps[part] = mapped(features_file(folder, part))
+    if not source.get("some_files"):
+        require_dropped(options, paths[0])
     made = {part: coding.part(group, maps.get(part)) for part, group in tables_by_part.items()}
     notes = (*options.notes, *coding.notes)
-    return {part: replace(rows, notes=notes) for part, rows in made.items()}
+    return {
+        part: replace(rows, notes=notes, n_without_target=left_out[part])
+        for part, rows in made.items()
+    }
 
 
 class Coding:
@@ -155,11 +170,12 @@ class Coding:
             present = np.flatnonzero(counts)
             self._seen[name].update({column.categories[k]: int(counts[k]) for k in present})
         assert table.target is not None
-        labels = table.columns[table.target].categories
-        if labels is None:
+        target = table.columns[table.target]
+        if target.categories is None:
             self._texts = None
         elif self._texts is not None:
-            self._texts.update(labels)
+            # A dictionary may hold labels that no row has, as of a table that was filtered.
+            self._texts.update(target.categories[k] for k in np.unique(target.values))
 
     @property
     def only_numbers(self) -> bool:
@@ -293,7 +309,10 @@ class Coding:
 def _same_columns(table: Table, first: Table) -> None:
     for name in first.columns:
         if name not in table.columns:
-            raise DataError(f"{table.path}:1: no column {name!r}, {first.path} has it")
+            raise DataError(
+                f"{table.path}:1: no column {name!r}, {first.path} has it; "
+                f"dataset.source.columns.drop={[name]} leaves it out"
+            )
         ours, theirs = table.columns[name].categories, first.columns[name].categories
         if (ours is None) != (theirs is None):
             raise DataError(
@@ -303,7 +322,10 @@ def _same_columns(table: Table, first: Table) -> None:
             )
     for name in table.columns:
         if name not in first.columns:
-            raise DataError(f"{table.path}:1: a column {name!r}, {first.path} has none")
+            raise DataError(
+                f"{table.path}:1: a column {name!r}, {first.path} has none; "
+                f"dataset.source.columns.drop={[name]} leaves it out"
+            )
 
 
 def _require_layout(table: Table, layout: Layout) -> None:
@@ -317,7 +339,10 @@ def _require_layout(table: Table, layout: Layout) -> None:
     for name in table.features:
         # A column of rare texts alone was left out of the features.
         if name not in layout["columns"] and table.columns[name].categories is None:
-            raise DataError(f"{table.path}:1: a column {name!r}, the training file had none")
+            raise DataError(
+                f"{table.path}:1: a column {name!r}, the training file had none; "
+                f"dataset.source.columns.drop={[name]} leaves it out"
+            )
 
 
 def _places(

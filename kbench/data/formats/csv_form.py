@@ -6,7 +6,7 @@ Every decision that the file does not force is recorded in `Options.notes`.
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from kbench.data.formats.number_text import (
     decimal_of,
     decorated,
     is_missing,
+    mark_of,
     plain_or_decorated,
 )
 from kbench.data.formats.table import Options, Roles, matching, roles_of
@@ -61,6 +62,10 @@ class Form:
         Those of them that hold True and False alone, in any case.
     text_target : bool
         Whether the target is read as text.
+    empty : tuple of str
+        The last columns, which have neither names nor values.
+    marks : dict of str to set of str
+        The currency and percent signs of the numbers of each decorated column; "" for none.
     """
 
     delimiter: str
@@ -71,6 +76,8 @@ class Form:
     text_target: bool
     decorated: set[str] = field(default_factory=set)
     truths: set[str] = field(default_factory=set)
+    empty: tuple[str, ...] = ()
+    marks: dict[str, set[str]] = field(default_factory=dict)
 
     def value(self, name: str, text: str) -> float | None:
         """The number that a field of a decorated column holds; None if it is none."""
@@ -82,7 +89,8 @@ class Form:
         """Whether any text is right in a column."""
         if name == self.roles.target:
             return self.text_target
-        return name in self.roles.texts or name == self.roles.group or name in self.roles.dropped
+        whole = {self.roles.group, *self.roles.texts, *self.roles.dropped, *self.empty}
+        return name in whole
 
 
 def quoted_pattern(delimiter: str) -> re.Pattern[bytes]:
@@ -204,6 +212,7 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
             f"{delimiter!r}, should be {_MAX_COLUMNS} at most"
         )
     fields = fields_of(first, delimiter)
+    _require_no_title(first, rest, f"{path}:{place}")
     sample = [fields_of(raw.decode(errors="replace"), delimiter) for _, raw in rest]
     names = list(options.columns.get("names") or [])
     shown = f"{len(fields)} field{'s' * (len(fields) > 1)} between delimiters {delimiter!r}"
@@ -217,25 +226,30 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     no_numbers = not any(number(text) is not None for text in fields)
     row_names = [row[0] if row else "" for row in sample]
     wider = bool(sample) and all(len(row) == len(fields) + 1 for row in sample)
-    if no_numbers and wider and len(set(row_names)) == len(row_names):
+    if wider and not any(row[-1] for row in sample):
+        fields = [*fields, ""]  # the rows end in a delimiter, the header does not
+    elif no_numbers and wider and len(set(row_names)) == len(row_names):
         fields = ["", *fields]  # the header of R's write.table lacks the column of the rows' names
     sample = [row for row in sample if len(row) == len(fields)]
     header = _header(fields, sample, options)
+    n_filled = len(fields) if names else _n_filled([fields, *sample])
     if not names and header:
+        # The second of the first columns without a name is called as pandas calls it, and so are
+        # empty columns at the end.
         blank = next((k for k, text in enumerate(fields) if text), 0)
-        # A second column without a name is called as pandas calls it.
-        names = [*fields[:1], *(f"Unnamed: {k}" for k in range(1, blank)), *fields[max(1, blank) :]]
+        names = [
+            text or (f"Unnamed: {k}" if 0 < k < blank or k >= n_filled else "")
+            for k, text in enumerate(fields)
+        ]
     elif not names:
         names = [str(k) for k in range(1, len(fields) + 1)]
     if not _holds_texts(names, options):
         _require_no_comment([(place, raw), *rest][int(header) :], delimiter, path)
     if header:
         _require_one_header(fields, sample, path, rest[0][0] if rest else place)
-    _require_different(names, path, place)
+    _require_different(names, path, place, rest)
     index = [""] if header and names[0] == "" else []
     columns = dict(zip(names, zip(*sample, strict=True), strict=True)) if sample else {}
-    if header and names[-1] == "" and not any(columns.get("", ())):
-        index.append("")  # every line ends in a delimiter
     begin = rest[0][0] if header and rest else place + header
     decimals = options.columns.get("decimal")
     form = Form(
@@ -248,9 +262,22 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     )
     columns = columns if header or not sample else _with(columns, fields)
     _find_numbers(form, columns, options)
-    form.roles = roles_of(names, options, path, index)
+    form.roles = roles_of(names[:n_filled], options, path, index)
+    form.empty = tuple(names[n_filled:])
+    if form.empty:
+        several = len(form.empty) > 1
+        options.note(
+            f"the last {f'{len(form.empty)} columns have' if several else 'column has'} neither "
+            f"{'names nor values and are' if several else 'a name nor values and is'} left out"
+        )
     _find_truths(form, columns, options)
     return form
+
+
+def _n_filled(records_: Sequence[list[str]]) -> int:
+    """The number of columns up to the last one that has a name or a value."""
+    filled = [k for k, column in enumerate(zip(*records_, strict=True), start=1) if any(column)]
+    return max(filled, default=len(records_[0]))
 
 
 def _with(columns: dict[str, tuple[str, ...]], fields: list[str]) -> dict[str, tuple[str, ...]]:
@@ -314,6 +341,21 @@ def note_decorated(form: Form, name: str, example: str, options: Options) -> Non
         f"dataset.source.columns.decimal={'point' if form.decimal == ',' else 'comma'} reads it "
         "otherwise"
     )
+
+
+def note_marks(form: Form, name: str, texts: Iterable[str], options: Options) -> None:
+    """Say that the numbers of a decorated column have different signs beside them, if they have.
+
+    A zero needs none.
+    """
+    marks = form.marks.setdefault(name, set())
+    before = len(marks)
+    marks.update(mark_of(text, form.decimal) for text in texts if form.value(name, text))
+    if before < len(marks) > 1:
+        shown = " and ".join(repr(mark) if mark else "nothing" for mark in sorted(marks))
+        about = f"the numbers in the column {printable(name)!r} have "
+        options.notes[:] = [note for note in options.notes if not note.startswith(about)]
+        options.note(f"{about}{shown} beside them: they are read as of one unit")
 
 
 def _header(fields: list[str], sample: Sequence[list[str]], options: Options) -> bool:
@@ -395,7 +437,8 @@ def _like_a_number(text: str) -> bool:
 def comment_mark(record: str) -> str | None:
     """The characters with which a line begins that may be a comment; None if it is none."""
     match = _COMMENT.match(record)
-    return match[1] if match else None
+    failed = re.match(r"\s*[^\s,;|]+", record) if match else None  # a formula, as `#DIV/0!`
+    return None if match is None or (failed and is_missing(failed[0].strip())) else match[1]
 
 
 def not_a_row(record: str, where: str) -> DataError:
@@ -416,6 +459,23 @@ def _holds_texts(names: list[str], options: Options) -> bool:
     lists = [told.get(key) for key in ("categorical", "drop")]
     wanted = [told.get("group"), *(w for each in lists if isinstance(each, list) for w in each)]
     return any(w == 1 or matching(names, w) == names[0] for w in wanted if w is not None)
+
+
+def _require_no_title(first: str, rest: list[tuple[int, bytes]], where: str) -> None:
+    """Refuse a first line without a delimiter, where all others have equally many of one kind."""
+    if len(rest) < 3 or any(other in first for other in "\t;|,"):
+        return
+    words = len(first.split())
+    if all(len(raw.split()) in (words, words + 1) for _, raw in rest):
+        return  # white space is the delimiter
+    for other in "\t;|,":
+        counts = {raw.count(other.encode()) for _, raw in rest}
+        if len(counts) == 1 and counts != {0}:
+            raise DataError(
+                f"{where}: {printable(first, 40)!r} is no row of the table, whose lines have "
+                f"{counts.pop() + 1} fields between {other!r}; `tail -n +{rest[0][0]} FILE` "
+                "leaves it out"
+            )
 
 
 def _require_no_comment(found: list[tuple[int, bytes]], delimiter: str, path: Path) -> None:
@@ -460,7 +520,17 @@ def _require_one_header(
     )
 
 
-def _require_different(names: list[str], path: Path, place: int) -> None:
+def _require_different(
+    names: list[str], path: Path, place: int, rest: list[tuple[int, bytes]]
+) -> None:
+    """Refuse names that are equal or empty; rest : the records after them with their lines."""
+    if names.count("") > 1:
+        later = (line for line, raw in rest if raw.strip(b" \t;,|"))
+        raise DataError(
+            f"{path}:{place}: {names.count('')} of {len(names)} columns have no name, should be "
+            f"named in the first line; `tail -n +{next(later, place + 1)} FILE` leaves a title "
+            "out, dataset.source.columns.names names all columns"
+        )
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(

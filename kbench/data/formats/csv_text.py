@@ -7,7 +7,7 @@ name its columns, they are called `1`, `2`, ...
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from kbench.data.formats.csv_form import (
     not_a_row,
     not_utf8,
     note_decorated,
+    note_marks,
     quoted_pattern,
     records,
     without_preamble,
@@ -38,7 +39,7 @@ from kbench.data.formats.number_text import (
     decorated,
     is_missing,
 )
-from kbench.data.formats.table import Column, Options, Table, require_numbers
+from kbench.data.formats.table import Column, Options, Table, checked_table
 from kbench.data.sources.content import MAX_LINE_BYTES, text_pieces
 from kbench.errors import DataError
 
@@ -75,13 +76,13 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
         form = form_of(head, delimiter, options, path)
         for line, text in _pieces(path, pattern):
             _read_piece(text, line, form, path, options)
-    form, n = form_of(head, delimiter, options, path), 0
+    form, empty = form_of(head, delimiter, options, path), True
     for line, text in _pieces(path, pattern):
         table = _read_piece(text, line, form, path, options)
-        if table is not None and table.n:
-            n += table.n
+        if table is not None:
+            empty = False
             yield table
-    if not n:
+    if empty:
         first = printable(head.strip().split(b"\n")[0].decode(errors="replace"), 60)
         raise DataError(f"{path}: no rows, only the line {first!r}")
 
@@ -146,15 +147,20 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
         if table is None:
             _adapt(content, line, form, path, options)
             continue
+        if not table.num_rows:
+            return None
         where = partial(_where, path, quoted_pattern(form.delimiter), line)
         arrays = columns(table, path)
-        converted = {n: _converted(arrays[n], form, n) for n in form.decorated & set(arrays)}
+        _require_empty([arrays.pop(name) for name in form.empty], where)
+        decorated_here = sorted(form.decorated & set(arrays))
+        converted = {name: _converted(arrays[name], form, name) for name in decorated_here}
         if None in converted.values():
             _adapt(content, line, form, path, options)
             continue
+        for name in decorated_here:
+            note_marks(form, name, arrays[name].categories or (), options)
         arrays |= {name: column for name, column in converted.items() if column is not None}
-        require_numbers(arrays, form.roles.target, options, where)
-        return Table(path, arrays, form.roles.target, form.roles.group, table.num_rows, where)
+        return checked_table(path, arrays, form.roles, table.num_rows, where, options)
 
 
 def _parsed(content: bytes, form: Form) -> Any:
@@ -187,6 +193,19 @@ def _parsed(content: bytes, form: Form) -> Any:
         )
     except pa.ArrowException:
         return None
+
+
+def _require_empty(empty: list[Column], where: Callable[[int], str]) -> None:
+    """Refuse a value in a column at the end that has no name, and none in the first records."""
+    for column in empty:
+        there = [text != "" for text in column.categories or ()]
+        if any(there):
+            row = int(np.argmax(np.array(there)[column.values]))
+            text = (column.categories or ())[column.values[row]]
+            raise DataError(
+                f"{where(row)}: {printable(text, 60)!r} stands in a column without a name, should "
+                "be empty, or the column should have a name"
+            )
 
 
 def _converted(column: Column, form: Form, name: str) -> Column | None:
@@ -234,8 +253,10 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
             )
         padded = fields_of(record, form.delimiter, stripped=False)
         for name, text, whole in zip(form.names, fields, padded, strict=True):
-            if text != whole and is_missing(text, numeric=True) and not form.is_text(name):
-                form.decorated.add(name)  # pyarrow knows no blanks about a missing value
+            blanks = text != whole and is_missing(text, numeric=True)
+            if not form.is_text(name) and (blanks or text != whole.strip(" \t")):
+                # pyarrow knows no blanks about a missing value, nor those of Unicode.
+                form.decorated.add(name)
             _adapt_column(form, name, text, f"{path}:{place}", options, record)
     if before == (len(form.decorated), form.roles.texts):
         quotes = quoted_pattern(form.delimiter).finditer(content)

@@ -151,6 +151,7 @@ def _write(folder: Path, part: str, rows: Part) -> dict[str, Any]:
         "layout": rows.layout,
         "grouped": rows.groups is not None,
         "notes": rows.notes,
+        "n_without_target": rows.n_without_target,
     }
 
 
@@ -175,6 +176,7 @@ def _opened(folder: Path, part: str, described: Mapping[str, Any]) -> Part:
         described["layout"],
         mapped("groups") if described["grouped"] else None,
         tuple(described["notes"]),
+        described["n_without_target"],
     )
 
 

@@ -315,7 +315,9 @@ def fill(
                     value, at, state = _number(text, begin_value)
                     if state == _MALFORMED or not _ends_token(text[at]):
                         return row, nnz, largest, begin
-                    if abs(value) >= _FLOAT32_OVERFLOW or (np.isnan(value) and not missing):
+                    # A row without a target is left out, whatever else it lacks.
+                    lacks = np.isnan(value) and not missing and not np.isnan(label)
+                    if abs(value) >= _FLOAT32_OVERFLOW or lacks:
                         return row, nnz, largest, begin
                     values[nnz] = value
             indices[nnz] = index - lowest

@@ -15,11 +15,14 @@ MISSING = frozenset(
     (
         *("", "?", "na", "n/a", "nan", "-nan", "null", "<na>", "#n/a", "#na", "nat", "\\n"),
         *("#n/a n/a", "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind"),
-        *("#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"),
+        *("#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!", "#nv", "#spill!", "#calc!"),
     )
 )
 """Texts, in lower case, that stand for a missing value or a failed formula, as pandas, R, Weka,
 databases and spreadsheets write it."""
+
+_FAILED_FORMULA = re.compile(r"#[¡¿]?[^\W\d_]{3,9}[!?]|#[^\W\d_]{3}/0!")
+"""`#WERT!`, `#VALEUR!`, `#¡REF!`: what spreadsheets in other languages write."""
 
 DOUBTFUL = frozenset(("none", ".", "-", "--", "n.a.", "nil", "missing", "unknown", "undefined"))
 """Texts, in lower case, that may stand for a missing value or be an ordinary label."""
@@ -34,25 +37,34 @@ NULL_TEXTS = [*_SPELLINGS, "NaN", "-NaN", "<NA>"]
 TRUTHS = {"true": 1.0, "false": 0.0}
 """The values of the texts, in lower case, that pandas, R and databases write for truth values."""
 
-_CURRENCY = r"(?:[$€£¥₹₩₽₺₴฿]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|kr|zł|Fr\.)(?=[\s\d]|$))"
-_SPACES = " \u00a0\u202f\u2009'"
+_CURRENCY = (
+    r"(?:[A-Z]{0,3}\$|[€£¥₹₩₽₺₴฿₪₫₦]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|"
+    r"HUF|RUB|BRL|MXN|KRW|ZAR|TRY|SGD|HKD|THB|ILS|kr|zł|Kč|Ft|Fr\.|Rs\.?)(?=[-\u2212\s\d)]|$))"
+)
+_SPACES = " \u00a0\u202f\u2009'\u2019"
+_MINUS = "\u2212-"  # the sign of typography, which reports print, and the hyphen
 _DECORATED = {
     decimal: re.compile(
-        rf"(?P<negative>\()?(?P<sign>[+-]?)\s*(?:{_CURRENCY}\s*)?(?P<sign2>[+-]?)"
+        rf"(?P<negative>\()?(?P<sign>[+{_MINUS}]?)\s*(?P<before>{_CURRENCY})?\s*"
+        rf"(?P<sign2>[+{_MINUS}]?)"
         rf"(?P<whole>[1-9][0-9]{{0,2}}(?:(?P<group>[{_SPACES}{re.escape(other)}])[0-9]{{3}}"
         rf"(?:(?P=group)[0-9]{{3}})*)|[0-9]*)"
-        rf"(?:{re.escape(decimal)}(?P<fraction>[0-9]*))?(?P<power>[eE][+-]?[0-9]+)?"
-        rf"\s*(?:%|{_CURRENCY})?(?(negative)\)|)"
+        rf"(?:{re.escape(decimal)}(?P<fraction>[0-9]*))?(?P<power>[eE][+{_MINUS}]?[0-9]+)?"
+        rf"(?P<sign3>-)?"
+        rf"\s*(?P<after>%|{_CURRENCY})?(?(negative)\)|)"
     )
     for decimal, other in ((".", ","), (",", "."))
 }
+_BETWEEN_DIGITS = re.compile(rf"(?<=[0-9])[{_SPACES}](?=[0-9]{{3}})")
 _COMMA = re.compile(r"\d+,(\d{1,2}|\d{4,})\D*|.*\.\d{3},\d+\D*|\D*0,\d+\D*")
 _POINT = re.compile(r".*,\d{3}\.\d*\D*|.*,\d{3},\d{3}.*|\D*\d*\.(\d{1,2}|\d{4,})\D*")
 
 
 def is_missing(text: str, *, numeric: bool = False) -> bool:
     """Whether a field stands for a missing value; `numeric` : in a column of numbers."""
-    return text.strip().lower() in (MISSING_NUMBERS if numeric else MISSING)
+    if text.strip().lower() in (MISSING_NUMBERS if numeric else MISSING):
+        return True
+    return text.startswith("#") and _FAILED_FORMULA.fullmatch(text) is not None
 
 
 def labels_of(texts: Iterable[str]) -> set[str]:
@@ -81,19 +93,34 @@ def decorated(text: str, decimal: str) -> float | None:
     match = _DECORATED[decimal].fullmatch(text.strip())
     if match is None or not (match["whole"] or match["fraction"]):
         return None
-    if match["sign"] and match["sign2"]:
+    signs = [sign for sign in (match["sign"], match["sign2"], match["sign3"]) if sign]
+    # SAP writes the sign at the end. Without decimals `2-` is rather a grade, `5.-` a price.
+    if len(signs) > 1 or (match["sign3"] and not match["fraction"]):
         return None
     whole = re.sub(r"[^0-9]", "", match["whole"]) or "0"
-    value = float(f"{whole}.{match['fraction'] or '0'}{match['power'] or ''}")
-    negative = bool(match["negative"]) != ("-" in (match["sign"], match["sign2"]))
+    power = (match["power"] or "").replace("\u2212", "-")
+    value = float(f"{whole}.{match['fraction'] or '0'}{power}")
+    negative = bool(match["negative"]) != (signs not in ([], ["+"]))
     return -value if negative else value
+
+
+def mark_of(text: str, decimal: str) -> str:
+    """The currency or percent sign beside the number that `decorated` reads; empty without one."""
+    match = _DECORATED[decimal].fullmatch(text.strip())
+    return "" if match is None else (match["before"] or match["after"] or "")
 
 
 _PLAIN = r"[-+]?(?:[0-9]+[.,]?[0-9]*|[.,][0-9]+)(?:[eE][-+]?[0-9]+)?"
 _FORTRAN = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))[dD]([-+]?[0-9]+)")
 _UNCERTAIN = re.compile(rf"{_PLAIN}\s*(?:±|\+/-|\+-).+")
 _WITH_UNIT = re.compile(rf"{_PLAIN}\s*([^\W\d_°]{{1,12}}|°[^\W\d_]?)([/·*^⁻-]?[^\W_]{{1,8}})?")
-_DATE = re.compile(r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}([T ].*)?")
+_DATE = re.compile(
+    r"[0-9]{1,4}([-/. ])([0-9]{1,2}|[^\W\d_]{3,9})\1[0-9]{1,4}([T ].*)?|"
+    r"[^\W\d_]{3,9}\.? [0-9]{1,2},? [0-9]{4}([T ].*)?|[0-9]{4}-[0-9]{2}|[0-9]{4}[-/ ]?Q[1-4]"
+)
+_DAY_FIRST = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{2,4}.*")
+_HEXADECIMAL = re.compile(r"[-+]?0[xX][0-9a-fA-F]+")
+_TIME = re.compile(r"(-?[0-9]+ days? )?[+-]?[0-9]{1,3}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?")
 
 
 def almost_a_number(text: str, name: str) -> str | None:
@@ -121,10 +148,16 @@ def almost_a_number(text: str, name: str) -> str | None:
             f"this is an exponent of Fortran, {fortran[1]}E{fortran[2]} is right: in pandas, "
             f"`{column}.astype(str).str.replace('[dD]', 'E', regex=True).astype(float)`"
         )
+    if _HEXADECIMAL.fullmatch(text):
+        return f"this is a hexadecimal number, {int(text, 16)} is right"
+    if len(text) > 2 and text[0] == text[-1] == "'":
+        return "single quotes are part of a field: `tr \\' '\"' < FILE` makes them double"
     if _UNCERTAIN.fullmatch(text):
         return f"an uncertainty belongs in a column of its own, {alone}"
     if _DATE.fullmatch(text):
-        return date_remedy(name)
+        return date_remedy(name, day_first=_DAY_FIRST.fullmatch(text) is not None)
+    if _TIME.fullmatch(text):
+        return time_remedy(name, minutes=text.count(":") == 1)
     if text.lower() in TRUTHS:
         return f"in pandas, `{column}.astype(float)` makes 1 and 0 of truth values"
     unit = _WITH_UNIT.fullmatch(text)
@@ -133,11 +166,21 @@ def almost_a_number(text: str, name: str) -> str | None:
     return None
 
 
-def date_remedy(name: str) -> str:
+def date_remedy(name: str, *, day_first: bool = False) -> str:
     """How pandas makes numbers of a column of dates."""
     # Offsets differ between summer and winter; without utc pandas refuses such a column.
-    dates = f"pandas.to_datetime(frame[{printable(name)!r}], utc=True)"
+    how = "dayfirst=True, utc=True" if day_first else "utc=True"
+    dates = f"pandas.to_datetime(frame[{printable(name)!r}], {how})"
     return f"these are dates: in pandas, `{dates}.astype('int64')` makes numbers of them"
+
+
+def time_remedy(name: str, *, minutes: bool = False) -> str:
+    """How pandas makes numbers of a column of times; `minutes` : they are without seconds."""
+    column = f"frame[{printable(name)!r}]{' + ' + repr(':00') if minutes else ''}"
+    return (
+        f"these are times: in pandas, `pandas.to_timedelta({column}).dt.total_seconds()` makes "
+        "seconds of them"
+    )
 
 
 def decimal_of(texts: Iterable[str], delimiter: str) -> str:
@@ -148,8 +191,9 @@ def decimal_of(texts: Iterable[str], delimiter: str) -> str:
     """
     comma = point = False
     for text in texts:
-        comma |= _COMMA.fullmatch(text.strip()) is not None
-        point |= _POINT.fullmatch(text.strip()) is not None
+        whole = _BETWEEN_DIGITS.sub("", text.strip())
+        comma |= _COMMA.fullmatch(whole) is not None
+        point |= _POINT.fullmatch(whole) is not None
     if comma != point:
         return "," if comma else "."
     return "," if delimiter != "," and not point else "."

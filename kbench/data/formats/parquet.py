@@ -11,7 +11,7 @@ from typing import Any
 from kbench.data.formats import Part, parsing, row_of
 from kbench.data.formats.arrow import columns
 from kbench.data.formats.coding import read_tables
-from kbench.data.formats.table import Options, Roles, Table, require_numbers, roles_of
+from kbench.data.formats.table import Options, Roles, Table, checked_table, roles_of
 from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
@@ -64,8 +64,7 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
                         table = pa.Table.from_batches([batch])
                         where = row_of(path, n, chunk)
                         arrays = columns(_kept(table, roles, path), path)
-                        require_numbers(arrays, roles.target, options, where)
-                        yield Table(path, arrays, roles.target, roles.group, batch.num_rows, where)
+                        yield checked_table(path, arrays, roles, batch.num_rows, where, options)
                         n += batch.num_rows
     if not n:
         raise DataError(f"{path}: no rows")

@@ -7,6 +7,7 @@ The readers of CSV, Parquet and ARFF make `Table`s, each of a piece of a file;
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from kbench.data.formats import (
     number,
     printable,
 )
+from kbench.data.formats.number_text import is_missing
 from kbench.errors import DataError
 
 
@@ -97,6 +99,12 @@ class Options:
         What readers assumed or left out, each sentence once.
     texts : set of str
         Columns of texts that were found by their content (`categorical: auto`).
+    n_without_target : int
+        Rows that were left out because they lack a target.
+    several : bool
+        Whether there are several files, of which only one needs to have a column that is dropped.
+    dropped : set
+        What `columns.drop` names and a file has had.
     """
 
     columns: Mapping[str, Any]
@@ -106,6 +114,14 @@ class Options:
     target: str | None = None
     notes: list[str] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
+    n_without_target: int = 0
+    several: bool = False
+    dropped: set[str | float] = field(default_factory=set)
+
+    @property
+    def leaves_out_rows(self) -> bool:
+        """Whether rows without a target are left out rather than refused."""
+        return self.source.get("missing_target") != "error"
 
     @property
     def auto(self) -> bool:
@@ -192,7 +208,7 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
     index = {*index, *_index_names(names)}
     named = columns.get("categorical") or []
     texts = [] if options.auto else [choose(names, w, "categorical", path) for w in named]
-    dropped = {choose(names, wanted, "drop", path) for wanted in columns.get("drop") or []}
+    dropped = _dropped(names, options, path)
     if known is not None:
         lacking = next((name for name in known["columns"] if name not in names), None)
         if lacking is not None:
@@ -225,8 +241,6 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
         said = "the first column has no name: it is an index of the rows and is left out"
         if name:
             said = f"the column {printable(name)!r} is an index of the rows and is left out"
-        elif names[0]:
-            said = "the last column has neither a name nor values and is left out"
         options.note(said)
     if target is not None and target == group:
         raise DataError(f"{path}:1: column {target!r} is the target and the group, should be one")
@@ -235,7 +249,81 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
     return Roles(target, group, frozenset(both) - dropped - {target, group}, frozenset(dropped))
 
 
-def require_numbers(
+def _dropped(names: list[str], options: Options, path: Path) -> set[str]:
+    """The columns that the config leaves out, of those that this file has."""
+    found = set()
+    for wanted in options.columns.get("drop") or []:
+        if not options.several or isinstance(wanted, int) or matching(names, wanted) is not None:
+            found.add(choose(names, wanted, "drop", path))
+            options.dropped.add(wanted)
+    return found
+
+
+def require_dropped(options: Options, path: Path) -> None:
+    """Refuse a name in `columns.drop` that none of several files has had; path : the first file."""
+    for wanted in options.columns.get("drop") or []:
+        if wanted not in options.dropped:
+            raise DataError(
+                f"{path}:1: no column {str(wanted)!r} here nor in the other files, which "
+                "dataset.source.columns.drop names"
+            )
+
+
+def checked_table(
+    path: Path,
+    arrays: dict[str, Column],
+    roles: Roles,
+    n: int,
+    where: Callable[[int], str],
+    options: Options,
+) -> Table:
+    """The table of these columns, without the rows that lack a target if such rows are left out.
+
+    Nothing is learned of those rows or required from them: a spreadsheet's blank rows are such.
+
+    Parameters
+    ----------
+    path, arrays, roles
+        The file, its columns without the dropped ones, and what they are for.
+    n, where
+        As of `Table`.
+    options : Options
+        Counts the rows that are left out.
+
+    Raises
+    ------
+    DataError
+        A number is missing that may not be, or is infinite or too large for float32.
+    """
+    target = arrays.get(str(roles.target))
+    if target is not None and options.known is None and options.leaves_out_rows:
+        there = np.flatnonzero(~_missing(target))
+        if there.size < n:
+            options.n_without_target += n - there.size
+            arrays = {
+                name: column._replace(values=column.values[there])
+                for name, column in arrays.items()
+            }
+            n, where = there.size, partial(_kept_row, where, there)
+    _require_numbers(arrays, roles.target, options, where)
+    return Table(path, arrays, roles.target, roles.group, n, where)
+
+
+def _missing(column: Column) -> np.ndarray:
+    """(n,) bool: which values are missing."""
+    if column.categories is None:
+        return np.isnan(column.values)
+    # With an entry more, as a column of no row has no category.
+    gaps = np.array([*map(is_missing, column.categories), False])
+    missing: np.ndarray = gaps[column.values]
+    return missing
+
+
+def _kept_row(where: Callable[[int], str], kept: np.ndarray, row: int) -> str:
+    return where(int(kept[row]))
+
+
+def _require_numbers(
     arrays: Mapping[str, Column], target: str | None, options: Options, where: Callable[[int], str]
 ) -> None:
     """Refuse a number that is too large for float32, and a missing one unless it may be missing."""

@@ -64,13 +64,17 @@ class Loaded(NamedTuple):
 
 
 class RawParts(NamedTuple):
-    """The rows of each part as in the files; the other attributes as of `Loaded`."""
+    """The rows of each part as in the files; the other attributes as of `Loaded`.
+
+    n_without_target : rows that the reader has left out already because they lack a target.
+    """
 
     parts: list[Any]
     labels: tuple[str, ...] | None = None
     layout: formats.Layout | None = None
     zero_based: bool | None = None
     notes: tuple[str, ...] = ()
+    n_without_target: int = 0
 
 
 def load(
@@ -108,7 +112,7 @@ def load(
     raw = read_parts(config, files, scratch, memory_mb)
     notes = [*_assumptions(config, raw), *raw.notes]
     rule = numbered(config["task"], rule, raw.labels)
-    parts, left_out = _without_missing(config, raw.parts)
+    parts, left_out = _without_missing(config, raw)
     kept = []
     for part in parts:
         wanted = wanted_rows(part.y, rule)
@@ -148,10 +152,10 @@ def load(
     )
 
 
-def _without_missing(config: Mapping[str, Any], parts: list[Any]) -> tuple[list[Any], list[str]]:
+def _without_missing(config: Mapping[str, Any], raw: RawParts) -> tuple[list[Any], list[str]]:
     """The parts without rows that lack the target or, with `missing: drop`, a number; notes."""
-    kept, n_targets, n_numbers = [], 0, 0
-    for part in parts:
+    kept, n_targets, n_numbers = [], raw.n_without_target, 0
+    for part in raw.parts:
         there = np.isfinite(part.y)
         n_targets += int(np.count_nonzero(~there))
         if config.get("missing") == "drop":
@@ -324,7 +328,8 @@ def read_parts(
         for rows in rows_by_part.values()
     ]
     first = next(iter(rows_by_part.values()))
-    return RawParts(parts, first.labels, first.layout, None, first.notes)
+    left_out = sum(rows.n_without_target for rows in rows_by_part.values())
+    return RawParts(parts, first.labels, first.layout, None, first.notes, left_out)
 
 
 def _target_range(config: Mapping[str, Any]) -> list[float] | None:

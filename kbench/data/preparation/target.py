@@ -141,8 +141,8 @@ def learn(
     ConfigError
         The rule does not fit the labels.
     DataError
-        A class label of 2^53 or more in magnitude; or, if there are several classes, one that is
-        no whole number or does not fit into int32.
+        All rows have one label; or a label is 2^53 or more in magnitude; or, if there are several
+        classes, one is no whole number or does not fit into int32.
 
     Warns
     -----
@@ -155,6 +155,12 @@ def learn(
         return TargetMap(task, shift=shift, unit=unit, own_unit=kind == "fit"), None
     labels = np.unique(np.concatenate([np.unique(y_train), np.unique(y_test)]))
     _require_distinct(labels)
+    if labels.size == 1:
+        label = f"{labels[0]:g}" if texts is None else repr(texts[int(labels[0])])
+        raise DataError(
+            f"dataset.task is {task}, but the target is {label} in all "
+            f"{y_train.size + y_test.size} rows, should have two values at least"
+        )
     if task == "multiclass":
         if texts is None and labels.size > MAX_CLASSES:
             warnings.warn(

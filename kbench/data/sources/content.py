@@ -29,6 +29,14 @@ _NO_TEXT = {
     b"\x93NUMPY": "a NumPy array; numpy.savez(FILE, X=X, y=y) keeps features and targets",
     b"\x89HDF\r\n": "an HDF5 file; numpy.savez(FILE, X=X, y=y) writes what is read",
     b"SQLite format 3": "a SQLite database; export the table as CSV",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; `zstd -d` unpacks it",
+    b"\x04\x22\x4d\x18": "compressed by lz4; `lz4 -d` unpacks it",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it there",
+    b"Rar!\x1a": "a RAR archive; unpack it there",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
+    b"RDX3\n": "data of R; write.csv there writes a table",
+    b"\xff\xfe\0\0": "UTF-32 text; `iconv -f UTF-32 -t UTF-8` converts it",
+    b"\0\0\xfe\xff": "UTF-32 text; `iconv -f UTF-32 -t UTF-8` converts it",
     b"\xff\xfe": "UTF-16 text; `iconv -f UTF-16 -t UTF-8` converts it",
     b"\xfe\xff": "UTF-16 text; `iconv -f UTF-16 -t UTF-8` converts it",
 }
@@ -96,9 +104,15 @@ def read(path: Path) -> bytearray:
 
 def require_text(head: bytes, path: Path) -> None:
     """Refuse a file that begins as one of another kind does, and say which."""
-    for magic, what in _NO_TEXT.items():
-        if head.startswith(magic):
-            raise DataError(f"{path}: not text in UTF-8 but {what}")
+    what = next((what for magic, what in _NO_TEXT.items() if head.startswith(magic)), None)
+    if what is None and head[257:262] == b"ustar":
+        what = "a tar archive; unpack it there"
+    if what is None and head[:1] == b"\0" == head[2:3]:
+        what = "UTF-16 text; `iconv -f UTF-16BE -t UTF-8` converts it"
+    if what is None and head[1:2] == b"\0" == head[3:4]:
+        what = "UTF-16 text; `iconv -f UTF-16LE -t UTF-8` converts it"
+    if what is not None:
+        raise DataError(f"{path}: not text in UTF-8 but {what}")
 
 
 def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:

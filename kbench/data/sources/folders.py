@@ -220,6 +220,8 @@ def absent(place: Path) -> str:
             "openml:NUMBER is a data set of OpenML"
         )
     if not glob.has_magic(text):
+        if os.path.isdir(place):
+            return f"{place} is a folder, should be the path of one file"
         if os.path.exists(place):
             return f"{place} is no regular file, should be one: a file is read more than once"
         return f"there is no file {place}"

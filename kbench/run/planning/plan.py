@@ -230,7 +230,10 @@ def _expand(
     dataset = _dataset(plan.settings, config["dataset"], chosen)
     tasks = method.meta.get("tasks")
     if tasks and dataset["task"] not in tasks:
-        plan.drop(method.name, f"not for {dataset['task']}, which {dataset['name']} is")
+        reason = f"not for {dataset['task']}, which {dataset['name']} is"
+        if "task" in (dataset.get("assumed") or []):
+            reason += f" by its targets; dataset.task={' or '.join(tasks)} sets another"
+        plan.drop(method.name, reason)
         return
     if tuned is not None:
         tuned.check(method.name, bare["method"])

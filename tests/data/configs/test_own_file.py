@@ -88,8 +88,10 @@ def test_what_is_no_regular_file_is_not_read(tmp_path, name):
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe.csv")
-    there = name in ("folder", "pipe.csv")
-    said = "is no regular file, should be one" if there else r"^dataset\.path: there is no file "
+    said = {
+        "folder": "is a folder, should be the path of one file",
+        "pipe.csv": "is no regular file, should be one",
+    }.get(name, r"^dataset\.path: there is no file ")
     with pytest.raises(DataNotFoundError, match=said):
         check_config(config_of(tmp_path / name))
 

@@ -406,7 +406,14 @@ def test_arff_knows_its_types(folders):
         (ARFF.replace("2,v", "?,v"), r"toy:7: column 'x' is missing"),
         (ARFF.replace("2,v", "1_000,v"), r"toy:7: attribute 'x' is '1_000', should be a number"),
         (ARFF.replace("2,v", "v"), r"toy:7: 2 fields, should be 3"),
-        (ARFF.replace("2,v,4", "{0 2}"), r"toy:7: a sparse row"),
+        (
+            ARFF.replace("2,v,4", "{1 v, 0 2}"),
+            r"toy:7: ', 0 2}', should be {index value, ...} with",
+        ),
+        (ARFF.replace("2,v,4", "{3 v}"), r"toy:7: '{3 v}', .* indices that rise from 0 to 2"),
+        (ARFF.replace("2,v,4", "{0 2"), r"toy:7: '{0 2', should be {index value, ...}"),
+        (ARFF.replace("2,v,4", "{"), r"toy:7: '{', should be {index value, ...}"),
+        (ARFF.replace("2,v,4", "2,v,4,{3}"), r"toy:7: a weight \{3\} after the row"),
         (ARFF.replace("attribute y", "attribute x"), r"toy:4: two attributes 'x'"),
         (ARFF.replace("@data", "@dat"), r"toy:5: '@dat', should be @relation, @attribute"),
         (ARFF.partition("@data")[0], r"toy: no line @data"),
@@ -417,6 +424,22 @@ def test_arff_knows_its_types(folders):
         put(folders, train=bad)
         with pytest.raises(DataError, match=message):
             prepare(one("arff"), folders)
+
+
+def test_sparse_rows_of_arff_are_the_dense_ones(folders):
+    """What they do not state is 0, or the first category."""
+    head = (
+        "@relation r\n@attribute x real\n@attribute k {'a b', u}\n@attribute y {no, 'yes, sir'}\n"
+    )
+    dense = ["0,'a b',no", "1.5,u,'yes, sir'", "0,u,no", "-2,'a b','yes, sir'"]
+    sparse = ["{}", "{0 1.5, 1 u,2 'yes, sir'}", "{ 1 u }", "{0 -2, 2 'yes, sir'}"]
+    found = []
+    for rows in (dense, sparse):
+        put(folders, train=f"{head}@data\n" + "\n".join(rows))
+        found.append(opened(one("arff", split={"kind": "first", "n_train": 3}), folders))
+    np.testing.assert_array_equal(found[1].X_train, found[0].X_train)
+    np.testing.assert_array_equal(found[1].y_train, found[0].y_train)
+    np.testing.assert_array_equal(found[1].y_test, found[0].y_test)
 
 
 def test_arff_quotes_comments_and_missing_categories_are_those_of_scipy(folders):
@@ -562,7 +585,7 @@ def test_arrays(folders):
         ({"X": np.where(X[4, 1] == X, np.nan, X), "y": y}, r"row 5: column 2 is nan, should be"),
         ({"X": np.where(X[3, 0] == X, 1e39, X), "y": y}, r"row 4: column 1 is 1e\+39, should be"),
         ({"X": X.astype(str), "y": y}, r"X is of type <U\d+, should be numbers"),
-        ({"X": np.array([object()] * 6), "y": y}, r"should be an .npz file of numbers"),
+        ({"X": np.array([object()] * 6), "y": y}, r"X holds Python objects, .*should be numbers"),
     ):
         np.savez(raw / "toy.npz", **arrays)
         with pytest.raises(DataError, match=message):

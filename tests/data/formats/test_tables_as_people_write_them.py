@@ -216,6 +216,15 @@ NUMBERS = {
     "percent": (["12.5%", "3 %", "100%"], ",", [12.5, 3, 100]),
     "swiss": (["1'234.50", "1'000'000.25", "7"], ",", [1234.5, 1000000.25, 7]),
     "french": (["1\u202f234,50", "3,25", "7,5"], ";", [1234.5, 3.25, 7.5]),
+    "swiss of Windows": (
+        ["1\u2019234.50", "1\u2019000\u2019000.25", "7"],
+        ",",
+        [1234.5, 1000000.25, 7],
+    ),
+    "minus of typography": (["\u22121.5", "3.25", "2.5e\u22121"], ",", [-1.5, 3.25, 0.25]),
+    "SAP": (["1.234,50-", "3,25", "0,125-"], ";", [-1234.5, 3.25, -0.125]),
+    "dollars of a country": (["US$1,234.50", "R$ 3.25", "-C$7.5"], ",", [1234.5, 3.25, -7.5]),
+    "kroner": (["1 234,50 SEK", "-3,25 SEK", "(7,00 SEK)"], ";", [1234.5, -3.25, -7]),
 }
 
 
@@ -246,7 +255,10 @@ def test_a_number_is_read_back_from_its_decorated_form(value, decimal, digits):
         assert decorated(decorated_text, decimal) == float(f"{value:.{digits}f}")
 
 
-@pytest.mark.parametrize("text", ["", "abc", "1,23,456", "12.34.56", "$", "1,2345.6", "--5", "1 2"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "abc", "1,23,456", "12.34.56", "$", "1,2345.6", "--5", "1 2", "2-", "5.-", "-1.5-", "KM$"],
+)
 def test_what_is_no_decorated_number(text):
     assert decorated(text, ".") is None
 

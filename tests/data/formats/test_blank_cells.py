@@ -1,0 +1,232 @@
+"""Blank rows and columns, rows without a target, columns of one file alone: over all formats."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from support import merge, user_file
+from test_kinds_of_values import TABLES, WRITERS, N, X, Y, config_of, opened
+
+from kbench.data import prepare, read_rows
+from kbench.data.formats import FORMATS
+from kbench.errors import DataError
+
+FIRST = {"split": {"kind": "first", "n_train": 40}}
+
+
+def rows_of(data):
+    dense = [X if isinstance(X, np.ndarray) else X.toarray() for X in (data.X_train, data.X_test)]
+    return np.vstack(dense)
+
+
+def saved(frame, path):
+    """A table in the format that the path's suffix names; texts of ARFF are strings."""
+    form = path.suffix[1:]
+    if form == "csv":
+        frame.to_csv(path, index=False)
+    elif form == "parquet":
+        frame.to_parquet(path)
+    else:
+        assert form == "arff", form
+        kinds = ["real" if kind.kind in "fi" else "string" for kind in frame.dtypes]
+        head = "".join(f"@attribute {n} {kind}\n" for n, kind in zip(frame, kinds, strict=True))
+        text = frame.to_csv(index=False, header=False, na_rep="?")
+        path.write_text(f"@relation r\n{head}@data\n{text}")
+    return path
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_nothing_is_required_of_a_row_that_is_left_out(folders, form):
+    features, labels = X.copy(), Y.copy()
+    blank = [5, 30, N - 1]
+    features[blank], labels[blank] = np.nan, np.nan
+    config = config_of(form, folders, features, labels)
+    data = opened(config, folders)
+    whole = np.delete(X, blank, axis=0).astype(np.float32)
+    np.testing.assert_array_equal(rows_of(data), whole)
+    assert any("3 rows without a target left out" in note for note in data.notes)
+    with pytest.raises(DataError, match="missing"):
+        prepare(merge(config, {"target": {"missing": "error"}}), folders)
+    features[7, 1] = np.nan
+    with pytest.raises(DataError, match=r"missing|is nan|'nan'") as error:
+        prepare(config_of(form, folders, features, labels), folders)
+    place = {"libsvm": ":8:", "csv": ":9:", "arff": ":14:"}.get(form, "row 8:")
+    assert place in str(error.value)  # counted with the rows that are left out
+
+
+@pytest.mark.parametrize("form", TABLES)
+def test_nothing_is_learnt_of_a_row_that_is_left_out(folders, form):
+    words = np.where(X[:, 1] > 0, "up", "down").astype(object)
+    words[:8] = "only there"
+    frame = pd.DataFrame({"a": X[:, 0], "word": words, "y": Y})
+    frame.loc[:7, "y"] = np.nan
+    path = saved(frame, folders.read_only[0] / f"t.{form}")
+    columns = {"source": {"columns": {"categorical": "auto"}}}
+    data = opened(user_file(path, **merge(columns, FIRST)), folders)
+    expected = np.c_[X[:, 0], words == "down", words == "up"][8:].astype(np.float32)
+    np.testing.assert_array_equal(rows_of(data), expected)
+
+
+def test_labels_that_no_row_has_are_no_classes(folders):
+    """As in a frame of pandas that was filtered."""
+    labels = pd.Categorical(np.where(Y > 0, "up", "down"), ["down", "gone", "up"])
+    path = folders.read_only[0] / "t.parquet"
+    pd.DataFrame({"a": X[:, 0], "y": labels}).to_parquet(path)
+    for task in (None, "binary"):
+        data = opened(user_file(path, task=task), folders)
+        assert (data.task, data.n_classes) == ("binary", 2)
+        assert data.preparation.target.texts == ("down", "up")
+
+
+@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("where", ["path", "test_path"])
+def test_a_column_of_one_file_alone_is_dropped_if_the_command_says_so(folders, form, where):
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
+    parts = {"path": frame[:40], "test_path": frame[40:]}
+    parts[where] = parts[where].assign(z=1.0)[["z", "a", "b", "c", "y"]]
+    files = {
+        key: str(saved(part, folders.read_only[0] / f"{key}.{form}")) for key, part in parts.items()
+    }
+    with pytest.raises(DataError, match=r"column 'z', .*columns\.drop=\['z'\] leaves it out"):
+        opened(user_file(files["path"], test_path=files["test_path"]), folders)
+    for task in ("binary", None):
+        columns = {"source": {"columns": {"drop": ["z"]}}, "task": task}
+        data = opened(
+            user_file(files["path"], **merge(columns, {"test_path": files["test_path"]})), folders
+        )
+        np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
+    columns["source"]["columns"]["drop"] = ["zz"]
+    with pytest.raises(DataError, match="column 'z'"):
+        opened(
+            user_file(files["path"], **merge(columns, {"test_path": files["test_path"]})), folders
+        )
+    saved(frame[:40], folders.read_only[0] / f"path.{form}")
+    saved(frame[40:], folders.read_only[0] / f"test_path.{form}")
+    with pytest.raises(DataError, match="no column 'zz' here nor in the other files"):
+        opened(
+            user_file(files["path"], **merge(columns, {"test_path": files["test_path"]})), folders
+        )
+
+
+@pytest.mark.parametrize("form", TABLES)
+def test_a_further_column_of_later_rows_is_dropped_if_the_command_says_so(folders, form):
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
+    data = opened(user_file(saved(frame, folders.read_only[0] / f"t.{form}")), folders)
+    later = saved(frame.assign(z=1.0), folders.read_only[0] / f"later.{form}")
+    scratch = folders.read_only[0] / "s"
+    with pytest.raises(DataError, match=r"columns\.drop=\['z'\] leaves it out"):
+        read_rows(user_file(later), folders, data.preparation, scratch)
+    config = user_file(later, source={"columns": {"drop": ["z"]}})
+    scratch = folders.read_only[0] / "again"
+    rows = read_rows(config, folders, data.preparation, scratch, own_source=True)
+    np.testing.assert_array_equal(next(data.preparation.features(rows)), X.astype(np.float32))
+
+
+BLANKS = {
+    "columns": ("{h},,\n", "{r},,\n", ""),
+    "one column": ("{h},\n", "{r},\n", ""),
+    "rows": ("{h}\n", "{r}\n", ",,,\n,,,\n"),
+    "rows and columns": ("{h},,\r\n", "{r},,\r\n", ",,,,,\r\n" * 3),
+    "of the rows alone": ("{h}\n", "{r},\n", ""),
+    "without a header": ("", "{r},,\n", ""),
+}
+
+
+@pytest.mark.parametrize("case", BLANKS)
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+def test_blank_cells_at_the_end_of_a_sheet_are_no_data(folders, case, between):
+    header, row, tail = BLANKS[case]
+    rows = [row.format(r=",".join(map(str, values))) for values in np.c_[X, Y].tolist()]
+    text = header.format(h="a,b,c,y") + "".join(rows) + tail
+    path = folders.read_only[0] / "t.csv"
+    path.write_bytes(text.replace(",", between).encode())
+    data = opened(user_file(path, **FIRST), folders)
+    np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
+    if "column" in case or case in ("of the rows alone", "without a header"):
+        assert any("last " in note and "left out" in note for note in data.notes)
+    if "rows" in case and tail:
+        assert any("without a target left out" in note for note in data.notes)
+
+
+def test_a_late_value_without_a_name_is_refused_with_its_line(folders):
+    rows = [f"{k},{k % 2},{'late' * (k == 300)}" for k in range(400)]
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("\n".join(["a,y,", *rows]))
+    with pytest.raises(DataError, match=r"t\.csv:302: 'late' stands in a column without a name"):
+        opened(user_file(path), folders)
+
+
+def test_columns_without_names_and_a_title_are_named(folders):
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("Report of May;;\n;;\na;b;y\n1;2;0\n2;3;1\n")
+    with pytest.raises(DataError, match=r"t\.csv:1: 2 of 3 columns have no name.*tail -n \+3"):
+        opened(user_file(path), folders)
+
+
+def test_a_title_above_a_table_is_named(folders):
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("Report of May\n\na,b,y\n" + "1,2,0\n2,3,1\n" * 20)
+    with pytest.raises(DataError, match=r"t\.csv:1: 'Report of May' is no row .*tail -n \+3"):
+        opened(user_file(path), folders)
+    path.write_text(path.read_text().partition("\n\n")[2])
+    assert opened(user_file(path), folders).n_features == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["#WERT!", "#VALEUR!", "#¡REF!", "#NOM?", "#NV", "#N/A", "#DIV/0!"]
+)
+def test_failed_formulas_are_gaps_and_no_comments(folders, text):
+    rows = [f"{a},{y}" for a, y in zip(X[:, 0], Y, strict=True)]
+    rows[5] = f"{text},1"
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("\n".join(["a,y", *rows]))
+    with pytest.raises(DataError, match=r"t\.csv:7: column 'a' is missing"):
+        opened(user_file(path), folders)
+    data = opened(user_file(path, missing="drop", **FIRST), folders)
+    np.testing.assert_array_equal(rows_of(data)[:, 0], np.delete(X[:, 0], 5).astype(np.float32))
+
+
+def test_blanks_of_unicode_about_numbers_are_no_text(folders):
+    path = folders.read_only[0] / "t.csv"
+    rows = [f"{a},\u00a0{b}\u2003,{y:g}" for (a, b, _), y in zip(X, Y, strict=True)]
+    path.write_text("\n".join(["a,b,y", *rows]))
+    data = opened(user_file(path, **FIRST), folders)
+    np.testing.assert_array_equal(rows_of(data), X[:, :2].astype(np.float32))
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_one_class_alone_is_no_task(folders, form, task):
+    with pytest.raises(DataError, match=f"task is {task}, but the target is 1 in all 60 rows"):
+        prepare(config_of(form, folders, X, np.ones(N), task=task), folders)
+
+
+def test_types_that_only_pandas_knows_are_refused(folders):
+    path = folders.read_only[0] / "t.parquet"
+    months = pd.period_range("2024-01", periods=N, freq="M")
+    pd.DataFrame({"a": X[:, 0], "month": months, "y": Y}).to_parquet(path)
+    with pytest.raises(DataError, match=r"'month' is of type .*pandas\.period.*columns\.drop"):
+        opened(user_file(path), folders)
+
+
+def test_files_of_two_formats_are_no_data_set(folders):
+    paths = []
+    for form in ("csv", "parquet"):
+        frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
+        paths.append(str(saved(frame, folders.read_only[0] / f"t.{form}")))
+    with pytest.raises(DataError, match=r"is a parquet file, but dataset\.path is csv"):
+        prepare(user_file(paths[0], test_path=paths[1]), folders)
+
+
+def test_signs_that_differ_are_said(folders):
+    path = folders.read_only[0] / "t.csv"
+    signs = ["$5", "€7", "$0", "0", "$1.5", "€2"] * 10
+    path.write_text("\n".join(["price,y", *(f"{t},{k % 2}" for k, t in enumerate(signs))]))
+    data = opened(user_file(path, **FIRST), folders)
+    (note,) = [n for n in data.notes if "beside them" in n]
+    assert "'price' have '$' and '€' beside them" in note
+    path.write_text("\n".join(["price,y", *(f"${k},{k % 2}" for k in range(60))]))
+    assert not any("beside them" in n for n in opened(user_file(path, **FIRST), folders).notes)
+
+
+def test_every_table_has_a_writer():
+    assert {"csv", "parquet", "arff"} == {name for name, form in FORMATS.items() if form.table}
