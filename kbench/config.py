@@ -296,7 +296,7 @@ class Composer:
                     )
             return parsed
         except HydraException as error:
-            text = getattr(error, "override", None) or overrides[0]
+            text = one_line(getattr(error, "override", None) or overrides[0])
             reason = one_line(str(error).split("\n")[0])
             if "NoViableAlt" in reason:
                 reason = "a character that Hydra does not read outside quotes"

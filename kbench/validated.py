@@ -12,18 +12,28 @@ so that a fit that cannot have the memory is refused here, before it allocates a
 numbers are measured: `tests/methods/test_wide_rows.py` compares them with the memory of fits.
 """
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_regressor
 from sklearn.utils import Tags, validation
+from sklearn.utils._param_validation import Interval
 
 from kbench import process_memory
 
 # Range of the largest absolute target: float32, in which many models keep their coefficients, ends
 # at 1e-38 and 3e38, and a coefficient is a target divided by a ridge.
 _SMALLEST_TARGET, _LARGEST_TARGET = 1e-30, 1e30
+
+
+N_JOBS: list[Any] = [
+    Interval(Integral, 1, None, closed="left"),
+    Interval(Integral, None, -1, closed="right"),
+    None,
+]
+"""Values of the parameter `n_jobs`: joblib refuses 0, but only when a fit is in progress."""
 
 
 class TakesSparseRows:

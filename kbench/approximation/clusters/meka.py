@@ -46,7 +46,7 @@ from kbench.approximation.clusters.meka_matrix import (
     MEKAKernel,
     basis_rows,
 )
-from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank
+from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank, require_one
 from kbench.approximation.landmarks.spectral_nystrom import kernel_columns
 from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs
 from kbench.clustering import Centroids, kmeans_centroids, sampled_kmeans
@@ -55,7 +55,7 @@ from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import group_rows
 from kbench.trace import Trace
-from kbench.validated import TakesSparseRows, validate_data
+from kbench.validated import N_JOBS, TakesSparseRows, validate_data
 
 # Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
 # Set by hand.
@@ -183,7 +183,7 @@ class MEKA(TakesSparseRows, BaseEstimator):
         "n_samples": [Interval(Integral, 1, None, closed="left"), None],
         "kmeans_iter": [Interval(Integral, 1, None, closed="left"), None],
         "dtype": [StrOptions({"float32", "float64"})],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
 
@@ -211,6 +211,11 @@ class MEKA(TakesSparseRows, BaseEstimator):
     dtype: str = "float32"
     n_jobs: int | None = None
     random_state: Any = None
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        require_one(self.rank, self.numbers_per_row)
+        self._settings()
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
@@ -240,7 +245,7 @@ class MEKA(TakesSparseRows, BaseEstimator):
             )
             groups = [rows for _, rows in group_rows(self.labels_)]
             pairs = self._kept_pairs(kernel, centroids, use)
-            use.rank = self._rank([len(rows) for rows in groups], pairs, use.rank_strategy)
+            use.rank = self._rank([len(rows) for rows in groups], pairs)
         with trace.phase("bases"):
             local, based = self._local_bases(X, kernel, groups, use, rng)
             bases = self._bases(X, groups, local)
@@ -276,6 +281,11 @@ class MEKA(TakesSparseRows, BaseEstimator):
                     f"{name}={getattr(use, name)} belongs to link='sampled' and has no effect with "
                     f"link='galerkin'; set link='sampled', or leave {name} out"
                 )
+        if self.numbers_per_row is not None and use.rank_strategy != "same":
+            raise ValueError(
+                f"numbers_per_row sets the same rank for each cluster, got "
+                f"rank_strategy={use.rank_strategy!r}; set rank instead"
+            )
         return use
 
     def _local_bases(
@@ -324,13 +334,8 @@ class MEKA(TakesSparseRows, BaseEstimator):
         sample = rng.choice(n, min(n, max(size, use.n_samples)), replace=False)
         return kmeans_centroids(X, size, sample, max_iter=_LANDMARK_ITER).means
 
-    def _rank(self, sizes: list[int], pairs: list[tuple[int, int]], strategy: str) -> int:
+    def _rank(self, sizes: list[int], pairs: list[tuple[int, int]]) -> int:
         """k for clusters of these sizes, of which these pairs are linked."""
-        if self.numbers_per_row is not None and strategy != "same":
-            raise ValueError(
-                f"numbers_per_row sets the same rank for each cluster, got "
-                f"rank_strategy={strategy!r}; set rank instead"
-            )
 
         def count(rank: int) -> float:
             columns = [min(rank, size) for size in sizes]

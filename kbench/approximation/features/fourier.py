@@ -142,6 +142,20 @@ class FourierFeatures(FeatureMap):
         require(check_number(self, "_unit") > 0.0, "_unit should be positive")
 
 
+def require_isotropic(kernel: str) -> None:
+    """Raise a ValueError if the kernel's spectrum has no orthogonal frequencies."""
+    isotropic = [
+        name
+        for name in kernel_names("spectrum")
+        if isinstance(KERNELS[name].spectrum, IsotropicSpectrum)
+    ]
+    if kernel not in isotropic:
+        raise ValueError(
+            f"sampling='orthogonal' is for kernels with an isotropic spectrum "
+            f"({', '.join(isotropic)}), found {kernel!r}; use 'quasi'"
+        )
+
+
 @dataclass(eq=False, repr=False)
 class RandomFourierFeatures(FourierFeatures):
     """Features whose inner products are unbiased estimates of a shift-invariant kernel.
@@ -212,19 +226,15 @@ class RandomFourierFeatures(FourierFeatures):
     def random_offset_(self) -> np.ndarray:
         return self.phases_
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.sampling == "orthogonal":
+            require_isotropic(self.kernel)
+
     def _draw(self, X: Any, gamma: float, rng: np.random.RandomState) -> None:
         spectrum, d, D = self._spectrum, X.shape[1], self.n_frequencies_
         if self.sampling == "orthogonal":
-            if not isinstance(spectrum, IsotropicSpectrum):
-                isotropic = [
-                    name
-                    for name in kernel_names("spectrum")
-                    if isinstance(KERNELS[name].spectrum, IsotropicSpectrum)
-                ]
-                raise ValueError(
-                    f"sampling='orthogonal' is for kernels with an isotropic spectrum "
-                    f"({', '.join(isotropic)}), found {self.kernel!r}; use 'quasi'"
-                )
+            assert isinstance(spectrum, IsotropicSpectrum)
             standard = spectrum.lengthened(_orthogonal_normals((d, D), rng), rng)
         elif self.sampling == "quasi":
             standard = spectrum.quantiles(_halton((spectrum.n_levels(d), D), rng))

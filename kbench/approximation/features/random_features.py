@@ -14,8 +14,12 @@ from sklearn.utils._param_validation import StrOptions
 
 from kbench.approximation.features.fastfood import Fastfood
 from kbench.approximation.features.feature_map import FeatureMap
-from kbench.approximation.features.fourier import FourierFeatures, RandomFourierFeatures
-from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank
+from kbench.approximation.features.fourier import (
+    FourierFeatures,
+    RandomFourierFeatures,
+    require_isotropic,
+)
+from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank, require_one
 
 
 @dataclass(eq=False, repr=False)
@@ -71,12 +75,18 @@ class RandomFeatures(FeatureMap):
     form: str = "cos_sin"
     random_state: Any = None
 
-    def _fit(self, X: Any, rng: np.random.RandomState) -> None:
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        require_one(self.rank, self.numbers_per_row)
         if self.features == "fastfood" and self.kernel != "rbf":
             raise ValueError(
                 f"features={self.features!r} approximates kernel='rbf' only, got "
                 f"kernel={self.kernel!r}; use features='fourier'"
             )
+        if self.features == "orthogonal":
+            require_isotropic(self.kernel)
+
+    def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         n = X.shape[0]
         rank = chosen_rank(self.rank, self.numbers_per_row, n, lambda rank: 2 * rank * n)
         options: dict[str, Any] = {

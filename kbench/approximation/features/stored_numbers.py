@@ -19,6 +19,15 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+def require_one(rank: int | None, numbers_per_row: float | None) -> None:
+    """Raise a ValueError if both are set or neither is."""
+    if (rank is None) == (numbers_per_row is None):
+        raise ValueError(
+            f"set one of rank and numbers_per_row, and the other one to None; got rank={rank}, "
+            f"numbers_per_row={numbers_per_row}"
+        )
+
+
 def chosen_rank(
     rank: int | None, numbers_per_row: float | None, n: int, count: Callable[[int], float]
 ) -> int:
@@ -38,11 +47,7 @@ def chosen_rank(
     ValueError
         Both are set or neither is, or rank 1 keeps more numbers.
     """
-    if (rank is None) == (numbers_per_row is None):
-        raise ValueError(
-            f"set one of rank and numbers_per_row, and the other one to None; got rank={rank}, "
-            f"numbers_per_row={numbers_per_row}"
-        )
+    require_one(rank, numbers_per_row)
     if rank is not None:
         return rank
     assert numbers_per_row is not None

@@ -187,6 +187,10 @@ class HSSMatrix(HSSProducts, BaseEstimator):
     dtype: str = "float32"
     random_state: Any = None
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._settings()
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,

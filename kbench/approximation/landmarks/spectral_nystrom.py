@@ -20,7 +20,7 @@ import scipy.linalg
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from kbench.approximation.clipped import clipped
-from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank
+from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank, require_one
 from kbench.approximation.landmarks.landmarks import LandmarkFeatures
 from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs
 from kbench.intrinsics.products import matmul
@@ -144,6 +144,10 @@ class SpectralNystrom(LandmarkFeatures):
     def _rank(self, n: int) -> int:
         """k for n rows."""
         return chosen_rank(self.rank, self.numbers_per_row, n, lambda rank: rank * n)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        require_one(self.rank, self.numbers_per_row)
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         # Landmarks and eigensolver draw from equal streams, so that neither depends on the other.

@@ -38,6 +38,8 @@ def with_variant(config: Mapping[str, Any]) -> dict[str, Any]:
     variant = merged.get("variant")
     if variant is None:
         return merged
+    if not isinstance(variant, str):
+        raise ConfigError(f"dataset.variant is {variant!r}, should be a name")
     variants = merged.get("variants") or {}
     if variant not in variants:
         if not variants:

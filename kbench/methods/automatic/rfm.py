@@ -37,6 +37,7 @@ from kbench.metric.ridge_problem import apply_root
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
+from kbench.validated import N_JOBS
 
 # Rows that centroids are learned from: 20,000 rows place a few dozen centroids well.
 _CLUSTERED_ROWS = 20000
@@ -149,7 +150,7 @@ class RecursiveFeatureMachine(RidgeEstimator):
         "max_exact": [Interval(Integral, 1, None, closed="left")],
         "cluster_size": [Interval(Integral, 1, None, closed="left")],
         "local_metrics": ["boolean"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
         "probability": PROBABILITY,  # of the classifier
     }

@@ -1,11 +1,28 @@
-"""The parameter `max_time`, which every estimator that iterates has; described in `KernelSVC`."""
+"""Parameters of many estimators: `max_time`, which every estimator that iterates has (described in
+`KernelSVC`), and those that are one number or a list.
+"""
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import Interval
 
 MAX_TIME: list[Any] = [Interval(Real, 0, None, closed="left"), None]
+
+
+def checked_numbers(
+    name: str, given: Any, wanted: str, right: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """One number or a list of numbers as (k,) float64; a ValueError if one of them is not right."""
+    try:
+        values = np.asarray(given, np.float64)
+    except (TypeError, ValueError):  # a mapping, or texts
+        values = np.empty(0)
+    if values.ndim > 1 or not values.size or not right(values).all():
+        raise ValueError(f"{name} must be {wanted}, got {given!r}")
+    return np.atleast_1d(values)
 
 
 def limit(estimator: Any, reason: str) -> str:

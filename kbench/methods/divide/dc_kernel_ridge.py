@@ -35,6 +35,7 @@ from kbench.methods.out_of_core.ridge_chunks import SubsetTrainer, fit_subsets
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Deadline, Trace
+from kbench.validated import N_JOBS
 
 # Points of each subset if there are more subsets than points.
 _FEW_POINTS = 10
@@ -100,7 +101,7 @@ class DCRidge(KernelRidgeEstimator):
         "max_time": MAX_TIME,
         "dtype": [StrOptions({"float32", "float64"})],
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
     }
 

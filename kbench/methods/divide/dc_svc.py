@@ -35,6 +35,7 @@ from kbench.prediction import (
     prediction_dtype,
 )
 from kbench.trace import Deadline, Trace
+from kbench.validated import N_JOBS
 
 # A level is not trained if one of its clusters has more than this fraction of the points: it would
 # cost nearly as much as the whole problem, which follows anyway.
@@ -212,7 +213,7 @@ max_iter, max_time, dtype, shrinking
         "tol": [*BoxSVC._parameter_constraints["tol"], None],
         "level_tol": [*BoxSVC._parameter_constraints["tol"], None],
         "shrinking": BoxSVC._parameter_constraints["shrinking"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     def _settings(self) -> dict[str, Any]:
@@ -327,6 +328,10 @@ max_iter, max_time, dtype, shrinking
             of_cluster.set_params(n_levels=1)
         fit_chunks(self, rows, of_cluster, settings, self.n_jobs, trace)
         return self
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._checked_settings()
 
     def _checked_settings(self) -> dict[str, Any]:
         """The settings in effect, or an error that names two parameters which contradict."""

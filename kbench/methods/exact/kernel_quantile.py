@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils._param_validation import Interval
 
+from kbench.methods.base.limits import checked_numbers
 from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
@@ -120,14 +121,16 @@ class KernelQuantileRegressor(DualRegression):
     max_time: float | None = None
     dtype: str = "float32"
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._checked_quantiles()
+
+    def _checked_quantiles(self) -> np.ndarray:
+        wanted = "a number between 0 and 1, or a list of such numbers"
+        return checked_numbers("quantile", self.quantile, wanted, lambda t: (t > 0.0) & (t < 1.0))
+
     def _duals(self, y: np.ndarray, C: np.ndarray) -> list[Dual]:
-        tau = np.asarray(self.quantile, np.float64)
-        if tau.ndim > 1 or not tau.size or not ((tau > 0.0) & (tau < 1.0)).all():
-            raise ValueError(
-                "quantile must be a number between 0 and 1, or a list of such numbers, got "
-                f"{self.quantile!r}"
-            )
-        self.quantiles_ = np.atleast_1d(tau)
+        self.quantiles_ = self._checked_quantiles()
         rows = np.arange(len(y))
         return [Dual(rows, y, (t - 1.0) * C, t * C) for t in self.quantiles_]
 

@@ -19,7 +19,7 @@ from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.named import PairwiseValues, pairwise_kernel, pairwise_names
 from kbench.methods.base.chunk_scores import rows_in_chunks
-from kbench.methods.base.limits import MAX_TIME
+from kbench.methods.base.limits import MAX_TIME, checked_numbers
 from kbench.methods.base.penalty import chosen_alpha
 from kbench.methods.base.posterior import explained_by_cholesky, posterior_std
 from kbench.methods.base.ridge import (
@@ -297,17 +297,25 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         gamma = getattr(kernel, "gamma", "scale")
         return {"kernel": name, "gamma": gamma, "degree": degree, "coef0": self.coef0}
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if not isinstance(self.alpha, str):
+            self._require_alpha()
+
+    def _require_alpha(self) -> None:
+        wanted = "one or more numbers that are finite and at least 0"
+        checked_numbers("alpha", self.alpha, wanted, lambda a: np.isfinite(a) & (a >= 0.0))
+
     def _choose_alpha(self, X: Any, Y: np.ndarray, weight: np.ndarray | None) -> Any:
         if isinstance(self.alpha, str):
             return chosen_alpha(self.alpha, lambda: self._kernel(X), X, Y, weight)
+        self._require_alpha()
         alpha = np.asarray(self.alpha, np.float64)
         if alpha.shape not in ((), (1,), (Y.shape[1],)):
             raise ValueError(
                 f"alpha has shape {alpha.shape}, but there are {Y.shape[1]} targets; pass one "
                 "number, or one for each target"
             )
-        if not (np.isfinite(alpha).all() and alpha.min() >= 0.0):
-            raise ValueError(f"alpha is {self.alpha}; its values must be finite and at least 0")
         return float(alpha.ravel()[0]) if alpha.size == 1 else alpha
 
     def _solve(

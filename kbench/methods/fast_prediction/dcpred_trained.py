@@ -179,6 +179,13 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     class_weight: dict | str | None = None
     probability: bool = False
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.n_synthetic and self.target != "global":
+            raise ValueError(
+                f"n_synthetic={self.n_synthetic} needs target='global', got {self.target!r}"
+            )
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
@@ -207,10 +214,6 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
             target="global", a `target_cost` below that of the smallest model, or features whose
             squared distances leave the range of float32.
         """
-        if self.n_synthetic and self.target != "global":
-            raise ValueError(
-                f"n_synthetic={self.n_synthetic} needs target='global', got {self.target!r}"
-            )
         trace = Trace() if trace is None else trace
         if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
             self.kernel_entries_ = self._fit_chunks(chunks, ClassTargets(), trace).kernel_entries

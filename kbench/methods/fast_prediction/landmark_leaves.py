@@ -40,6 +40,7 @@ from kbench.prediction.landmarks import (
 )
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
+from kbench.validated import N_JOBS
 
 # Least number of rows per column of Cb. R is fitted on as many sampled rows, and a leaf has only as
 # many products by default as leave 4 of its rows for each column: with fewer rows the products
@@ -85,7 +86,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         "n_samples": [Interval(Integral, 1, None, closed="left")],
         "error_rows": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     n_leaves: int | None = None

@@ -40,6 +40,7 @@ from kbench.prediction.landmarks import (
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers.stochastic.landmark_training import train_landmarks
 from kbench.trace import Deadline, Trace
+from kbench.validated import N_JOBS
 
 # Initial coefficients are those of ridge regression with this penalty on b' K_UU b. It is solved
 # four times, and rows beyond the margin get the weight 1e-3 in the next solution: an approximation
@@ -84,7 +85,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         "max_time": MAX_TIME,
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     }
 
     # Routers that are tried for a `target_cost`; the first one is used for a single leaf.

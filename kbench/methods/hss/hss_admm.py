@@ -22,7 +22,7 @@ from kbench.approximation import HSSMatrix
 from kbench.class_labels import winners
 from kbench.errors import level_of_caller
 from kbench.methods.base.composition import fresh_part
-from kbench.methods.base.limits import MAX_TIME, limit
+from kbench.methods.base.limits import MAX_TIME, checked_numbers, limit
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.base.probability import PROBABILITY
@@ -258,11 +258,18 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         self._calibrate(targets.X, y, sample_weight, trace, deadline, C=self.C_, warm_start=False)
         return self
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if not isinstance(self.C, str):
+            self._checked_C(self.C)
+
     def _values_of_C(self) -> list[float]:
-        values = [float(C) for C in np.atleast_1d(self.C_)]
-        if not values or not all(C > 0.0 for C in values):
-            raise ValueError(f"C must be one or more numbers > 0, got {self.C!r}")
+        values: list[float] = self._checked_C(self.C_).tolist()
         return values
+
+    @staticmethod
+    def _checked_C(given: Any) -> np.ndarray:
+        return checked_numbers("C", given, "one or more numbers > 0", lambda C: C > 0.0)
 
     def _solve(
         self, X: Any, Y: np.ndarray, bounds: np.ndarray, deadline: Deadline, trace: Trace

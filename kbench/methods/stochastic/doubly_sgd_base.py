@@ -38,7 +38,7 @@ from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.stochastic.doubly_stochastic import DoublyStochastic, Memory
 from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, validate_data
+from kbench.validated import N_JOBS, TakesSparseRows, validate_data
 
 Weigh = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)
 
@@ -83,7 +83,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         "n_copies": [Interval(Integral, 1, None, closed="left")],
         "predict_votes": [Interval(Integral, 1, None, closed="left")],
         "n_shards": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "checkpoint": [str, None],
         "checkpoint_s": [Interval(Real, 0, None, closed="left")],
@@ -130,6 +130,14 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
     @property
     @abstractmethod
     def _loss_name(self) -> str: ...
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.virtual is None and max(self.n_copies, self.predict_votes) > 1:
+            raise ValueError(
+                f"n_copies is {self.n_copies} and predict_votes {self.predict_votes}, should be 1 "
+                "if virtual is None, because all copies would be the same"
+            )
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -369,11 +377,6 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
 
     def _begin(self, X: Any) -> None:
         """Learn the seed, the map of the rows and the bandwidth from the first rows."""
-        if self.virtual is None and max(self.n_copies, self.predict_votes) > 1:
-            raise ValueError(
-                f"n_copies is {self.n_copies} and predict_votes {self.predict_votes}, should be 1 "
-                "if virtual is None, because all copies would be the same"
-            )
         rng = check_random_state(self.random_state)
         self.seed_ = int(rng.randint(2**31 - 1))
         self.virtual_ = None

@@ -31,6 +31,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from numbers import Integral, Real
 from typing import Any
 
 from kbench.config import nearest
@@ -258,11 +259,31 @@ def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{cls.__name__}: {one_line(error)}") from None
     if hasattr(built, "_parameter_constraints"):
+        for name, value in arguments.items():
+            _refuse_truth(name, value, built._parameter_constraints.get(name))
         try:
             built._validate_params()
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ConfigError(f"method: {one_line(error)}") from None
     return built
+
+
+def _refuse_truth(name: str, value: Any, constraints: Any) -> None:
+    """Refuse true or false where a number is meant: to Python it is 1 or 0, to most fits an error.
+
+    constraints : those of scikit-learn for the parameter.
+    """
+    if not isinstance(value, bool) or not isinstance(constraints, list):
+        return
+    from sklearn.utils._param_validation import Interval, Options
+
+    truths = [one for one in constraints if isinstance(one, Options) and value in one.options]
+    if truths or any(isinstance(one, str) and one in ("boolean", "verbose") for one in constraints):
+        return
+    wanted = [one for one in constraints if isinstance(one, Interval) or one in (Integral, Real)]
+    if wanted:
+        among = f" in {wanted[0]}" if isinstance(wanted[0], Interval) else ""
+        raise ConfigError(f"method.{name} is {str(value).lower()}, should be a number{among}")
 
 
 def _behind_metric(estimator: Any, metric: Any, seed: int | None) -> Any:

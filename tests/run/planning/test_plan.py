@@ -361,12 +361,15 @@ def test_a_sweep_needs_the_flag():
         (["method=svc", "dataset.split.test_fraction=2"], "dataset.split.test_fraction is 2"),
         (["method=svc", "dataset.scale=unti"], "dataset.scale is 'unti'"),
         (["method=svc", "dataset.variant=nope"], "nope"),
+        (["method=svc", "dataset.variant=[]"], "dataset.variant is [], should be a name"),
+        (["method=svc", "dataset.name=a\nb"], "dataset.name=a b: a character"),
     ],
 )
 def test_mistakes_are_one_line(words, named):
     with pytest.raises(ConfigError) as caught:
         plan(*words)
     assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

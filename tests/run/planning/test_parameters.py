@@ -1,0 +1,107 @@
+"""What a plan says of parameters before anything runs: as a fit would, for every estimator."""
+
+import warnings
+
+import numpy as np
+import pytest
+from all_machines import build, machines
+from sklearn.base import clone, is_regressor
+from sklearn.datasets import make_classification
+from sklearn.utils._param_validation import Interval, Options
+
+from kbench.errors import ConfigError
+from kbench.run.planning import registry
+
+MACHINES = {str(machine): machine for machine in machines()}
+ROWS = make_classification(40, 4, n_informative=3, n_redundant=0, random_state=0)
+_WRONG = [True, -1, 0, "x", [], [-1.0], {}, {"a": 1}]
+
+
+def checked(machine, **changed):
+    """The estimator, built as the planner's check builds it; parts are built beside."""
+    arguments = build(machine).get_params(deep=False) | changed
+    return registry._construct(machine.cls, arguments)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_true_is_no_number(name):
+    machine = MACHINES[name]
+    for parameter, constraints in machine.cls._parameter_constraints.items():
+        if parameter not in build(machine).get_params(deep=False):
+            continue
+        numbers = [one for one in constraints if isinstance(one, Interval)]
+        truths = [one for one in constraints if isinstance(one, Options) and True in one.options]
+        if numbers and not truths and not {"boolean", "verbose"} & {*filter(_is_text, constraints)}:
+            with pytest.raises(
+                ConfigError, match=f"method.{parameter} is true, .* number|'{parameter}'"
+            ):
+                checked(machine, **{parameter: True})
+
+
+def _is_text(one):
+    return isinstance(one, str)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_fit_accepts_what_the_plan_accepts(name):
+    """But for what depends on the rows: classes, features, and what a model costs there."""
+    machine = MACHINES[name]
+    X, y = ROWS
+    y = X[:, 0] if is_regressor(build(machine)) else y
+    by_rows = {"class_weight", "target_cost", "checkpoint", "scratch", "alpha"}
+    for parameter in sorted({*build(machine).get_params(deep=False)} - by_rows):
+        for value in _WRONG:
+            try:
+                estimator = checked(machine, **{parameter: value})
+            except ConfigError:
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                predicted = clone(estimator).fit(X, y).predict(X[:2])
+            assert np.isfinite(predicted).all(), (parameter, value)
+
+
+CONTRADICTIONS = [
+    ("dcsvm", {"combine": "early", "level_tol": 0.1}, "level_tol"),
+    ("dcsvm", {"n_levels": 1, "branching": 3}, "branching=3 has no effect"),
+    ("dcsvm", {"partition": "random", "combine": "early"}, "combine='early' needs the cluster"),
+    ("dcpred_trained", {"n_synthetic": 2}, "needs target='global'"),
+    ("doubly_sgd", {"n_copies": 3}, "n_copies is 3"),
+    ("hss_admm", {"C": [1.0, -1.0]}, "C must be one or more numbers > 0"),
+    ("kernel_quantile", {"quantile": [0.5, 1.5]}, "quantile must be a number between 0 and 1"),
+    ("krr", {"alpha": {}}, "alpha must be one or more numbers"),
+    ("krr", {"alpha": [1.0, -1.0]}, "alpha must be one or more numbers"),
+]
+
+
+@pytest.mark.parametrize(("method", "params", "said"), CONTRADICTIONS)
+def test_contradictions_are_said_by_the_plan(method, params, said):
+    (line,) = registry.check([(registry.target(method), params)])
+    assert said in line
+
+
+PARTS = [
+    ("kbench.approximation.MEKA", {"link": "galerkin", "rho": 0.5}, "belongs to link='sampled'"),
+    ("kbench.approximation.MEKA", {"rank": None}, "set one of rank and numbers_per_row"),
+    ("kbench.approximation.RandomFeatures", {"rank": 3, "numbers_per_row": 2.0}, "set one of"),
+    (
+        "kbench.approximation.RandomFeatures",
+        {"features": "fastfood", "kernel": "laplacian"},
+        "approximates kernel='rbf' only",
+    ),
+    ("kbench.approximation.SpectralNystrom", {"rank": None}, "set one of"),
+    (
+        "kbench.approximation.RandomFourierFeatures",
+        {"sampling": "orthogonal", "kernel": "laplacian"},
+        "isotropic spectrum",
+    ),
+    ("kbench.approximation.HSSMatrix", {"n_neighbours": 0, "n_trees": 3}, "contradicts n_neig"),
+]
+
+
+@pytest.mark.parametrize(("part", "params", "said"), PARTS)
+def test_contradictions_of_parts_are_said_by_the_plan(part, params, said):
+    module, _, name = part.rpartition(".")
+    cls = registry._load_class(f"{module}:{name}", ("fit",))
+    with pytest.raises(ConfigError, match=said.replace("'", ".")):
+        registry._construct(cls, params)
