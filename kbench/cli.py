@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error, RuntimeError) and "cannot cache function" in str(error):
             said = NO_CACHE
-        elif isinstance(error, MemoryError) or streams.little_memory() is not None:
+        elif isinstance(error, MemoryError) or streams.may_lack_memory(error):
             said = f"out of memory: {_printable(with_type(error))}"  # in any library's words
         else:
             raise

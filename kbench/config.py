@@ -266,6 +266,16 @@ def _unescaped(value: Any) -> Any:
     return value
 
 
+def unquoted(text: str) -> str:
+    """The text that Hydra reads in a quoted value, for commands whose words it does not parse."""
+    quote = text[:1]
+    if len(text) < 2 or quote not in ("'", '"') or text[-1] != quote:
+        return text
+    # Before a quote, and at the end, a backslash is written twice.
+    inner = re.sub(rf"(\\+)({quote}|\Z)", lambda m: "\\" * (len(m[1]) // 2) + m[2], text[1:-1])
+    return str(_unescaped(inner))
+
+
 class Composer:
     """Composes resolved configs with Hydra, about 30 ms each, and caches them by overrides."""
 
@@ -296,7 +306,8 @@ class Composer:
                     )
             return parsed
         except HydraException as error:
-            text = one_line(getattr(error, "override", None) or overrides[0])
+            typed = str(getattr(error, "override", None) or overrides[0])
+            text = one_line(typed)
             reason = one_line(str(error).split("\n")[0])
             if "NoViableAlt" in reason:
                 reason = "a character that Hydra does not read outside quotes"
@@ -305,7 +316,13 @@ class Composer:
                     f"{text}: Hydra has no function {unknown[1]}: write the values, as in "
                     f"-m {text.partition('=')[0]}=0.1,1,10"
                 ) from None
-            raise ConfigError(f"{text}: {reason}; quote a value with special characters") from None
+            key, _, value = text.partition("=")
+            example = f""", as in "{key}='{value}'\"""" * (
+                text == typed and not set(value) & set("'\"\\$`!")
+            )
+            raise ConfigError(
+                f"{text}: {reason}; quote a value with special characters{example}"
+            ) from None
 
     def value(self, key: str, text: str) -> Any:
         """The typed value that Hydra's grammar reads in `text`, `\\${` in texts as `${`."""

@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import resource
+import shutil
 import sys
 from typing import Any, TextIO
 
@@ -19,6 +20,7 @@ _FEW_SECONDS = 10  # CPU seconds that importing packages and compiling may take
 # MiB of addresses below which packages may fail to load: libraries of linear algebra and Arrow take
 # 700 with two processors, and more with each further one.
 _LITTLE_MEMORY_MIB = 1024
+_MIN_COLUMNS = 40  # below it tables and lists would have columns of no width
 
 
 class _Tolerant(io.FileIO):
@@ -64,6 +66,11 @@ def open_standard_streams() -> None:
     sys.stderr = standard_error()
 
 
+def terminal_width(default: int) -> int:
+    """Columns of the terminal, or `default`; at least so many that a word and a number fit."""
+    return max(_MIN_COLUMNS, shutil.get_terminal_size((default, 24)).columns)
+
+
 def require_files() -> None:
     """Raise a ConfigError if the shell allows fewer open files than a command needs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -96,6 +103,11 @@ def little_memory() -> str | None:
                 f"`ulimit {flag} unlimited` in a new shell; limits.memory_mb=... limits a run"
             )
     return None
+
+
+def may_lack_memory(error: Exception) -> bool:
+    """Whether an error may be for want of memory: the shell allows little, or a library says so."""
+    return little_memory() is not None or "failed to map segment" in str(error)
 
 
 def say_little_memory() -> None:

@@ -93,6 +93,8 @@ _ARFF = b"""@relation t
 1,u,a
 2,'v w',b
 """
+_SPARSE_ARFF = _ARFF[: _ARFF.index(b"1,u")] + b"{0 1, 2 b}\n{1 'v w'}\n"
+_SHEET = b"a;k;y;;\r\n1,5;u;1;;\r\n-2;v;0;;\r\n1.000,25;u;1;;\r\n;;;;\r\n"
 _MOLECULES = {
     "hof.txt": b"a.xyz -1.5\nb.xyz -2.5\n",
     "a.xyz": b"2\nc\nH 0 0 0\nC 0 0 1.1\n",
@@ -115,10 +117,10 @@ VALID: dict[str, list[bytes]] = {
         _written(lambda s: scipy.io.savemat(s, {"X": _X, "y": _Y}, format="4")),
     ],
     "idx": [_idx(np.arange(30).reshape(5, 3, 2)), _idx(np.arange(10).reshape(5, 2))],
-    "arff": [_ARFF],
+    "arff": [_ARFF, _SPARSE_ARFF],
     "parquet": [_written(_table)],
     "xyz": [_tar(_MOLECULES)],
-    "csv": [_CSV, b"1 2 3\n4 2 6\n7 8 9\n", _CSV.replace(b",", b"\t")],
+    "csv": [_CSV, b"1 2 3\n4 2 6\n7 8 9\n", _CSV.replace(b",", b"\t"), _SHEET],
     "zip": [_zip(_CSV)],
     "gz": [gzip.compress(_CSV)],
     "bz2": [bz2.compress(_CSV)],

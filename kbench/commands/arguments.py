@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.config import nearest
+from kbench.config import nearest, unquoted
 from kbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def read(argv: Sequence[str], keys: Iterable[str]) -> tuple[list[str], dict[str,
         if not equals and not word.startswith("-"):
             bare.append(word)
         elif key in known and equals:
-            values[key] = value
+            values[key] = unquoted(value)
         else:
             all_keys = f"; it takes {', '.join(f'{k}=...' for k in known)}" if known else ""
             raise ConfigError(

@@ -5,7 +5,6 @@ $KBENCH_DATA, or inside an installed package; "present (half)": only those of th
 """
 
 import json
-import shutil
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from kbench.commands.arguments import one_of, read
 from kbench.config import describing, options, read_yaml
+from kbench.streams import terminal_width
 
 # What can be listed, and its group of configs.
 KINDS = {
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
             json.dumps({k: [_named(k, row) for row in rows] for k, rows in kinds.items()}, indent=1)
         )
         return 0
-    width = shutil.get_terminal_size((100, 24)).columns
+    width = terminal_width(100)
     for kind, rows in kinds.items():
         print(f"{kind} ({len(rows)})")
         columns = [max((len(row[i]) for row in rows), default=0) for i in range(3)]

@@ -1,7 +1,6 @@
 """The papers' report: its tables and sheets, every format, and its part of the pages."""
 
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -42,6 +41,7 @@ from kbench.report.statistics.rankings import rankings
 from kbench.report.statistics.rankings import sheet as ranking_sheet
 from kbench.report.text import latex, markdown, terminal
 from kbench.report.text.tidy import csv_lines, csv_text, json_text, sheet_record
+from kbench.streams import terminal_width
 
 if TYPE_CHECKING:
     from kbench.run.results.folder import ResultsFolder
@@ -86,7 +86,7 @@ def make_papers(
     require_names("tables", tables)
     require_count("width", width)
     report = read_report(read_content(folder, reference=reference), tables)
-    columns = width or shutil.get_terminal_size((120, 24)).columns
+    columns = width or terminal_width(120)
     paint = terminal.coloured if colour else terminal.plain
     text = report.text(format, columns, paint)
     return delivered(text, out, report.skipped if format != "html" else ())

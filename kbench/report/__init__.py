@@ -8,7 +8,6 @@ Other packages add reports of their own as `plugins`; that on the papers is `kbe
 
 import io
 import logging
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +40,7 @@ from kbench.report.sheet import Sheet
 from kbench.report.statistics import versus
 from kbench.report.statistics.standings import standings
 from kbench.report.text import latex, markdown, terminal, tidy
+from kbench.streams import terminal_width
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,7 +173,7 @@ def make_report(
             tables,
             environments,
             shown,
-            width=width or shutil.get_terminal_size((120, 24)).columns,
+            width=width or terminal_width(120),
             settings=settings,
             paint=terminal.coloured if colour else terminal.plain,
         )
@@ -291,7 +291,7 @@ def _sheets_text(sheets: list[Sheet], format: str, width: int | None, colour: bo
         return latex.latex_sheets(sheets)
     return terminal.sheets(
         sheets,
-        width=width or shutil.get_terminal_size((120, 24)).columns,
+        width=width or terminal_width(120),
         paint=terminal.coloured if colour else terminal.plain,
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kbench import streams
 from kbench.commands import COMMANDS
 from kbench.run.results.folder import ResultsFolder
 
@@ -65,6 +66,7 @@ STATES = {
     "nothing open": "{} <&- >&- 2>&-",
     "ASCII": "PYTHONIOENCODING=ascii LC_ALL=C {}",
     "gone": "mkdir gone; cd gone; rmdir ../gone; {}",
+    "a narrow terminal": "COLUMNS=1 {}",
     "few files": "ulimit -n 16; {}",
     "few seconds": "ulimit -t 2; {}",
     "little memory": "ulimit -v 400000; {}",
@@ -87,6 +89,13 @@ def test_no_command_shows_a_traceback_in_any_shell(tmp_path, command, state):
     if state in ("gone", "few files"):
         assert done.returncode == 2
         assert done.stderr.splitlines()[-1].startswith("kbench: ")
+
+
+def test_a_terminal_has_columns_for_a_word(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1")
+    assert streams.terminal_width(100) == 40
+    monkeypatch.setenv("COLUMNS", "80")
+    assert streams.terminal_width(100) == 80
 
 
 def test_letters_that_a_stream_does_not_know_are_escaped(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kbench.commands.arguments import read
 from kbench.commands.debugging import overrides_of
 from kbench.config import composer
 from kbench.run.planning.command import hydra_value
@@ -31,6 +32,14 @@ def hydra():
 def test_a_text_comes_back_from_the_command_line(hydra, text):
     (word,) = shlex.split(shlex.join([f"method.name={hydra_value(text)}"]))
     assert hydra.value("method.name", word.partition("=")[2]) == text
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+@example(text="a\\${x} \\\\${y")
+def test_commands_that_hydra_does_not_parse_take_the_same_words(text):
+    word = f"results_dir={hydra_value(text)}"
+    assert read([word], ["results_dir"]) == ([], {"results_dir": text})
 
 
 @settings(max_examples=30, deadline=None)
