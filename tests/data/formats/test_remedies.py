@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -116,6 +117,40 @@ def test_the_remedy_for_dates_is_right(folders, form, zone):
     read = pd.read_csv(path) if form == "csv" else pd.read_parquet(path)
     numbers = eval(line, {"frame": read, "pandas": pd})
     assert len(set(np.diff(numbers))) == 1
+
+
+DAY = 86_400_000_000
+TIMES = {  # microseconds between the two values; seconds of times
+    "day first": (["13.01.2024", "02.02.2024"], 20 * DAY),
+    "day first with a short year": (["02.01.24", "13.01.24"], 11 * DAY),
+    "American": (["1/13/2024", "2/2/2024"], 20 * DAY),
+    "month name": (["13-Jan-2024", "02-Feb-2024"], 20 * DAY),
+    "month first": (["Jan 13, 2024", "Feb 2, 2024"], 20 * DAY),
+    "months": (["2024-01", "2024-02"], 31 * DAY),
+    "quarters": (["2024Q1", "2024Q2"], 91 * DAY),
+    "times": (["0:30", "12:45"], 44_100),
+    "times with seconds": (["00:00:30", "12:45:10.5"], 45_880.5),
+    "pandas' intervals": (["0 days 01:00:00", "2 days 00:00:00"], 169_200),
+}
+
+
+@pytest.mark.parametrize("case", TIMES)
+@pytest.mark.parametrize("form", ["csv", "arff"])
+def test_the_remedy_for_what_is_a_date_or_a_time_is_right(folders, case, form):
+    texts, apart = TIMES[case]
+    frame = pd.DataFrame({"t": texts * 2, "y": [0, 1] * 2})
+    path = folders.read_only[0] / f"t.{form}"
+    head = "@relation r\n@attribute t real\n@attribute y {0,1}\n@data\n"
+    rows = frame.to_csv(index=False, header=form == "csv")
+    path.write_text(rows if form == "csv" else head + rows.replace('"', "'"))
+    with pytest.raises(DataError, match=r" 't' is .*these are (dates|times)") as error:
+        opened(path, folders)
+    line = re.search(r"`(pandas.*?)`", str(error.value))[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of formats that pandas takes one by one
+        numbers = eval(line, {"frame": frame, "pandas": pd})
+    # The unit of a date's number depends on pandas' version: seconds, micro- or nanoseconds.
+    assert numbers[1] - numbers[0] in (apart, apart * 1000, apart / 1e6)
 
 
 @pytest.mark.parametrize("text", ["abc", "", "x1", "#5", "1;2", "kg"])
