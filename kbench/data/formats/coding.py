@@ -63,7 +63,6 @@ def read_tables(
     left_out: dict[str, int] = {}
     for part, files in parts.items():
         group = tables_by_part[part] = []
-        left_out_before = options.n_without_target
         with ExitStack() as stack:
             out = None
             pieces = (table for path in files for table in tables(path, options))
@@ -78,7 +77,7 @@ def read_tables(
                     out = stack.enter_context(ArrayWriter(file, (None, X.shape[1]), np.float64))
                 out.write(X)
                 group.append(table.without_features())
-        left_out[part] = options.n_without_target - left_out_before
+        left_out[part] = sum(table.n_without_target for table in group)
         if not any(table.n for table in group):
             raise DataError(
                 f"{files[0]}: no row is left, each lacks a target; "

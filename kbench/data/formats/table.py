@@ -59,6 +59,8 @@ class Table:
         Rows.
     where : callable
         Maps a row number from 0 to `file:line` or `file, row k`.
+    n_without_target : int
+        Rows that are not in the table because they lack a target.
     """
 
     path: Path
@@ -67,6 +69,7 @@ class Table:
     group: str | None
     n: int
     where: Callable[[int], str]
+    n_without_target: int = 0
 
     @property
     def features(self) -> list[str]:
@@ -99,8 +102,6 @@ class Options:
         What readers assumed or left out, each sentence once.
     texts : set of str
         Columns of texts that were found by their content (`categorical: auto`).
-    n_without_target : int
-        Rows that were left out because they lack a target.
     several : bool
         Whether there are several files, of which only one needs to have a column that is dropped.
     dropped : set
@@ -114,7 +115,6 @@ class Options:
     target: str | None = None
     notes: list[str] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
-    n_without_target: int = 0
     several: bool = False
     dropped: set[str | float] = field(default_factory=set)
 
@@ -288,25 +288,24 @@ def checked_table(
     n, where
         As of `Table`.
     options : Options
-        Counts the rows that are left out.
 
     Raises
     ------
     DataError
         A number is missing that may not be, or is infinite or too large for float32.
     """
-    target = arrays.get(str(roles.target))
+    left_out, target = 0, arrays.get(str(roles.target))
     if target is not None and options.known is None and options.leaves_out_rows:
         there = np.flatnonzero(~_missing(target))
         if there.size < n:
-            options.n_without_target += n - there.size
             arrays = {
                 name: column._replace(values=column.values[there])
                 for name, column in arrays.items()
             }
-            n, where = there.size, partial(_kept_row, where, there)
+            where = partial(_kept_row, where, there)
+        n, left_out = there.size, n - there.size
     _require_numbers(arrays, roles.target, options, where)
-    return Table(path, arrays, roles.target, roles.group, n, where)
+    return Table(path, arrays, roles.target, roles.group, n, where, left_out)
 
 
 def _missing(column: Column) -> np.ndarray:

@@ -282,8 +282,8 @@ def _refuse_truth(name: str, value: Any, constraints: Any) -> None:
         return
     wanted = [one for one in constraints if isinstance(one, Interval) or one in (Integral, Real)]
     if wanted:
-        among = f" in {wanted[0]}" if isinstance(wanted[0], Interval) else ""
-        raise ConfigError(f"method.{name} is {str(value).lower()}, should be a number{among}")
+        right = str(wanted[0]) if isinstance(wanted[0], Interval) else "a number"
+        raise ConfigError(f"method.{name} is {str(value).lower()}, should be {right}")
 
 
 def _behind_metric(estimator: Any, metric: Any, seed: int | None) -> Any:

@@ -62,6 +62,7 @@ def test_nothing_is_learnt_of_a_row_that_is_left_out(folders, form):
     path = saved(frame, folders.read_only[0] / f"t.{form}")
     columns = {"source": {"columns": {"categorical": "auto"}}}
     data = opened(user_file(path, **merge(columns, FIRST)), folders)
+    assert any(note.startswith("8 rows without a target left out") for note in data.notes)
     expected = np.c_[X[:, 0], words == "down", words == "up"][8:].astype(np.float32)
     np.testing.assert_array_equal(rows_of(data), expected)
 
