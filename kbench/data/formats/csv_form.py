@@ -66,6 +66,8 @@ class Form:
         The last columns, which have neither names nor values.
     marks : dict of str to set of str
         The currency and percent signs of the numbers of each decorated column; "" for none.
+    decimal_shown : bool
+        Whether `decimal` is what the config or a decorated number says; else numbers are plain.
     """
 
     delimiter: str
@@ -78,6 +80,7 @@ class Form:
     truths: set[str] = field(default_factory=set)
     empty: tuple[str, ...] = ()
     marks: dict[str, set[str]] = field(default_factory=dict)
+    decimal_shown: bool = False
 
     def value(self, name: str, text: str) -> float | None:
         """The number that a field of a decorated column holds; None if it is none."""
@@ -257,8 +260,9 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
         names,
         begin,
         Roles(None, None, frozenset(), frozenset()),
-        {"comma": ",", "point": ".", None: ""}[decimals],
+        "," if decimals == "comma" else ".",
         options.text_target,
+        decimal_shown=decimals is not None,
     )
     columns = columns if header or not sample else _with(columns, fields)
     _find_numbers(form, columns, options)
@@ -293,8 +297,10 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
         for name, texts in filled.items()
         if all(map(_like_a_number, texts))
     }
-    if not form.decimal:
-        form.decimal = decimal_of((f for texts in odd.values() for f in texts), form.delimiter)
+    if not form.decimal_shown:
+        form.decimal_shown = any(odd.values())
+        texts_shown = (f for texts in odd.values() for f in texts)
+        form.decimal = decimal_of(texts_shown, form.delimiter) if form.decimal_shown else "."
     for name, texts in filled.items():
         if name in options.texts:
             continue  # the file is read again, and a later field is a text

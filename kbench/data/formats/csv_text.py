@@ -285,8 +285,9 @@ def _adapt_column(
     elif number(text) is not None:
         return
     else:
-        if not form.decorated - form.truths and options.columns.get("decimal") is None:
+        if not form.decimal_shown:
             form.decimal = decimal_of([text], form.delimiter)
+            form.decimal_shown = decorated(text, form.decimal) is not None
         if decorated(text, form.decimal) is not None:
             note_decorated(form, name, text, options)
             return

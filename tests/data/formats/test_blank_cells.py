@@ -172,24 +172,26 @@ def test_a_title_above_a_table_is_named(folders):
     assert opened(user_file(path), folders).n_features == 2
 
 
+@pytest.mark.parametrize("between", [",", ";", "\t"])
 @pytest.mark.parametrize(
     "text", ["#WERT!", "#VALEUR!", "#¡REF!", "#NOM?", "#NV", "#N/A", "#DIV/0!"]
 )
-def test_failed_formulas_are_gaps_and_no_comments(folders, text):
-    rows = [f"{a},{y}" for a, y in zip(X[:, 0], Y, strict=True)]
-    rows[5] = f"{text},1"
+def test_failed_formulas_are_gaps_and_no_comments(folders, text, between):
+    rows = [f"{a}{between}{y}" for a, y in zip(X[:, 0], Y, strict=True)]
+    rows[5] = f"{text}{between}1"
     path = folders.read_only[0] / "t.csv"
-    path.write_text("\n".join(["a,y", *rows]))
+    path.write_text("\n".join([f"a{between}y", *rows]))
     with pytest.raises(DataError, match=r"t\.csv:7: column 'a' is missing"):
         opened(user_file(path), folders)
     data = opened(user_file(path, missing="drop", **FIRST), folders)
     np.testing.assert_array_equal(rows_of(data)[:, 0], np.delete(X[:, 0], 5).astype(np.float32))
 
 
-def test_blanks_of_unicode_about_numbers_are_no_text(folders):
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+def test_blanks_of_unicode_about_numbers_are_no_text(folders, between):
     path = folders.read_only[0] / "t.csv"
     rows = [f"{a},\u00a0{b}\u2003,{y:g}" for (a, b, _), y in zip(X, Y, strict=True)]
-    path.write_text("\n".join(["a,b,y", *rows]))
+    path.write_text("\n".join(["a,b,y", *rows]).replace(",", between))
     data = opened(user_file(path, **FIRST), folders)
     np.testing.assert_array_equal(rows_of(data), X[:, :2].astype(np.float32))
 
