@@ -325,10 +325,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
         for name in ("max_near", "n_trees"):
             value = getattr(self, name)
             if self.n_neighbours == 0 and isinstance(value, Integral):
-                raise ValueError(
-                    f"{name}={value} contradicts n_neighbours=0, which samples no near columns; "
-                    f"leave out one of {name} and n_neighbours"
-                )
+                raise ValueError(f"{name}={value} contradicts n_neighbours=0; leave one out")
         settings = resolve(self.preset, HSS, self.get_params(deep=False))
         return {name: None if value == "none" else value for name, value in settings.items()}
 

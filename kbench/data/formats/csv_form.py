@@ -3,8 +3,6 @@
 Every decision that the file does not force is recorded in `Options.notes`.
 """
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.data.formats import DELIMITERS, listed, number, printable
+from kbench.data.formats.csv_records import delimiter_of, fields_of, quoted_pattern, records
 from kbench.data.formats.number_text import (
     TRUTHS,
     decimal_of,
@@ -27,9 +26,6 @@ from kbench.errors import DataError
 _SAMPLE = 200
 """Records that decide about the header and the numbers: few enough to be parsed in Python in 10 ms,
 enough for decimals to occur. A later field that differs is met when its piece is read."""
-
-_GUESSED = 20
-"""Lines in which the delimiter has to occur equally often."""
 
 _MAX_COLUMNS = 1_000_000
 """Columns from which on a first line is taken for damage: each costs about 1 KiB of memory."""
@@ -94,65 +90,6 @@ class Form:
             return self.text_target
         whole = {self.roles.group, *self.roles.texts, *self.roles.dropped, *self.empty}
         return name in whole
-
-
-def quoted_pattern(delimiter: str) -> re.Pattern[bytes]:
-    """Matches a field in quotes, with its line breaks; group 1 is empty if the quote is not closed.
-
-    A quote within a field that does not begin with one is an ordinary character.
-    """
-    before = rb"[ \t\n]" if delimiter == " " else rb"[\n" + re.escape(delimiter.encode()) + rb"]"
-    return re.compile(rb"(?:(?<=" + before + rb')|\A)"[^"]*(?:""[^"]*)*("|\Z)')
-
-
-def records(
-    content: bytes, number_: int, pattern: re.Pattern[bytes]
-) -> Iterator[tuple[int, bytes]]:
-    """Records that are not empty, with the numbers of the lines that they begin on."""
-    masked = content
-    if b'"' in content:
-        masked = pattern.sub(lambda match: match[0].replace(b"\n", b"\0"), content)
-    at, line = 0, number_
-    for part in masked.split(b"\n"):
-        record = content[at : at + len(part)]
-        if record.strip():
-            yield line, record.removesuffix(b"\r")
-        at += len(part) + 1
-        line += 1 + record.count(b"\n")
-
-
-def fields_of(record: str, delimiter: str, *, stripped: bool = True) -> list[str]:
-    """The fields of a record, without quotes and, if `stripped`, the white space about them."""
-    if delimiter == " ":
-        if '"' not in record:
-            return record.split()
-        record = re.sub(r"[ \t]+", " ", record.strip())
-    try:
-        fields = next(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter))
-    except (csv.Error, StopIteration):  # a field of more than 131,072 characters
-        fields = record.split(delimiter)
-    return [text.strip() for text in fields] if stripped else fields
-
-
-def delimiter_of(content: bytes, named: str | None) -> str:
-    """The delimiter that a config names, or the one that divides the first lines evenly.
-
-    A tab, semicolon or bar that is equally frequent in all lines wins over a comma, which may be
-    that of decimals; white space is taken only if there is no other.
-    """
-    if named:
-        return DELIMITERS[named]
-    text = re.sub(rb'"[^"]*"', b"", content[: 1 << 16])
-    lines = [line for line in text.split(b"\n")[: 10 * _GUESSED] if line.strip()]
-    if len(content) > 1 << 16:
-        lines = lines[:-1] or lines
-    counts = {d: [line.count(d.encode()) for line in lines[:_GUESSED]] for d in "\t;|,"}
-    even = [d for d, found in counts.items() if found and found[0] and len(set(found)) == 1]
-    if even:
-        return even[0]
-    first = {d: found[0] if found else 0 for d, found in counts.items()}
-    most = max((",", ";", "\t", "|"), key=lambda d: first[d])
-    return most if first[most] else " "
 
 
 def without_preamble(head: bytes, options: Options) -> tuple[bytes, bytes | None]:

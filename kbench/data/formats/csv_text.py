@@ -20,17 +20,14 @@ from kbench.data.formats.coding import read_tables
 from kbench.data.formats.csv_form import (
     Form,
     comment_mark,
-    delimiter_of,
-    fields_of,
     form_of,
     not_a_row,
     not_utf8,
     note_decorated,
     note_marks,
-    quoted_pattern,
-    records,
     without_preamble,
 )
+from kbench.data.formats.csv_records import delimiter_of, fields_of, quoted_pattern, records
 from kbench.data.formats.number_text import (
     NULL_TEXTS,
     TRUTHS,

@@ -12,7 +12,7 @@ from support import merge, shipped, user_file
 
 from kbench.data import open_prepared, prepare, read_rows
 from kbench.data.formats.coding import RARE_ROWS
-from kbench.data.formats.csv_form import delimiter_of, quoted_pattern, records
+from kbench.data.formats.csv_records import delimiter_of, quoted_pattern, records
 from kbench.data.formats.number_text import decorated
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError
