@@ -323,8 +323,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
     def _settings(self) -> dict[str, Any]:
         """Values in effect of the parameters that a preset sets; "none" becomes None."""
         for name in ("max_near", "n_trees"):
-            value = getattr(self, name)
-            if self.n_neighbours == 0 and isinstance(value, Integral):
+            if self.n_neighbours == 0 and isinstance(value := getattr(self, name), Integral):
                 raise ValueError(f"{name}={value} contradicts n_neighbours=0; leave one out")
         settings = resolve(self.preset, HSS, self.get_params(deep=False))
         return {name: None if value == "none" else value for name, value in settings.items()}
