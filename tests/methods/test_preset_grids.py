@@ -8,6 +8,7 @@ import pytest
 from kbench import presets
 from kbench.approximation import HSSMatrix
 from kbench.config import composer, options, read_yaml
+from kbench.errors import ConfigError
 from kbench.run.planning import registry
 from kbench.run.planning.plan import make_plan
 
@@ -146,9 +147,9 @@ def test_the_number_of_trees_changes_a_matrix_of_rows_that_are_not_searched_exac
 
 def outcome(target, params, X, y):
     """Values of the fitted machine, or the message of the error."""
-    model = registry.build(target, params, 0)
     try:
+        model = registry.build(target, params, 0)
         model.fit(X, y)
-    except ValueError as error:
+    except (ValueError, ConfigError) as error:
         return str(error)
     return getattr(model, "decision_function", model.predict)(X)
