@@ -105,7 +105,7 @@ def measure(longest: float) -> None:
             for blocks in (THREADS, MANY_BLOCKS)
         ]
         print(f"{one:12.1f} {ours:12.1f} {peers[0]:12.1f} {peers[1]:12.1f}", flush=True)
-    print(f"two callers at the same time; numba's layer: {numba.threading_layer()}")
+    print("two callers at the same time")
     for size in TOGETHER:
         one = microseconds(lambda: _sums(x, out, size, 0, N))  # noqa: B023
         ours = of_two_callers(
@@ -113,6 +113,7 @@ def measure(longest: float) -> None:
         )
         peer = of_two_callers(lambda: _parallel_sums(x, np.empty(N), size, MANY_BLOCKS))  # noqa: B023
         print(f"{one:12.1f} {ours:12.1f} {'':12} {peer:12.1f}", flush=True)
+    print(f"numba's layer: {numba.threading_layer()}")
 
 
 def linear_fits(largest: int) -> None:

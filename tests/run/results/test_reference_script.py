@@ -474,12 +474,12 @@ def stage(*commands, hours=1.0):
     return {"hours": hours, "wall_s": 30, "commands": list(commands)}
 
 
-def test_commands_run_in_order_with_the_stage_s_limits_before_their_own(stubbed):
+def test_commands_run_in_order_with_the_stage_s_limits_where_they_have_none(stubbed):
     run, commands = stubbed
     run({"one": stage("a limits.wall_s=5", "failing"), "two": stage("b")})
     limits = ["limits.wall_s=30", "limits.memory_mb=8192"]
     assert commands() == [
-        [*limits, "a", "limits.wall_s=5", "results_dir=fresh"],
+        [limits[1], "a", "limits.wall_s=5", "results_dir=fresh"],
         [*limits, "failing", "results_dir=fresh"],
         [*limits, "b", "results_dir=fresh"],
     ]
