@@ -18,8 +18,10 @@ In the paper J are the nearest neighbours of the node's points. In addition we
   points are copies of each other. STRUMPACK restarts with twice the neighbours for all nodes.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numba import njit
@@ -77,6 +79,11 @@ class Tolerances:
     max_near: int | None
     n_far: int
     sketch: int | None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """Those among the settings of a matrix."""
+        return cls(**{each.name: settings[each.name] for each in fields(cls)})
 
 
 @dataclass

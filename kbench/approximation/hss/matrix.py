@@ -278,7 +278,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
                 self.ordered_kernel_,
                 self.tree_,
                 self._near,
-                _tolerances(settings),
+                Tolerances.of(settings),
                 rng,
                 max_bytes=max_bytes,
             )
@@ -311,7 +311,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
         middle = int(tree.stop[tree.left[-1]])
         clusters = rng.permutation(middle), middle + rng.permutation(total - middle)
         size = min(middle, total - middle)
-        tolerances = _tolerances(self._settings())
+        tolerances = Tolerances.of(self._settings())
         few, many = (
             max(rank_between(kernel, clusters[0][:m], clusters[1][:m], tolerances, rng), 1)
             for m in (max(1, size // 2), size)
@@ -323,8 +323,12 @@ class HSSMatrix(HSSProducts, BaseEstimator):
     def _settings(self) -> dict[str, Any]:
         """Values in effect of the parameters that a preset sets; "none" becomes None."""
         for name in ("max_near", "n_trees"):
-            if self.n_neighbours == 0 and isinstance(value := getattr(self, name), Integral):
-                raise ValueError(f"{name}={value} contradicts n_neighbours=0; leave one out")
+            value = getattr(self, name)
+            if self.n_neighbours == 0 and isinstance(value, Integral):
+                raise ValueError(
+                    f"{name}={value} contradicts n_neighbours=0, which samples no near columns; "
+                    f"leave out one of {name} and n_neighbours"
+                )
         settings = resolve(self.preset, HSS, self.get_params(deep=False))
         return {name: None if value == "none" else value for name, value in settings.items()}
 
@@ -494,7 +498,3 @@ def _inverse(permutation: np.ndarray) -> np.ndarray:
     inverse = np.empty(len(permutation), np.int32)
     inverse[permutation] = np.arange(len(permutation), dtype=np.int32)
     return inverse
-
-
-def _tolerances(settings: dict[str, Any]) -> Tolerances:
-    return Tolerances(**{name: settings[name] for name in Tolerances.__dataclass_fields__})
