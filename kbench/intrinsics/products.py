@@ -15,7 +15,6 @@ BLAS and LAPACK round differently with another number of threads, and a model mu
 import contextlib
 import functools
 import threading
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -44,12 +43,7 @@ class _OneBlasThread(contextlib.ContextDecorator):
                 self._limiter = _libraries().limit(limits=1, user_api="blas")
             self._n_users += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with self._lock:
             self._n_users -= 1
             if not self._n_users:

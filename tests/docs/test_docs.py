@@ -74,36 +74,34 @@ def programs_with_mapie():
     yield "picture", (ROOT / "docs" / "gallery" / "uncertainty.py").read_text()
 
 
-@pytest.mark.parametrize(("name", "program"), list(programs_with_mapie()))
-def test_a_program_with_mapie_prints_what_its_page_says(name, program, tmp_path):
-    pytest.importorskip("mapie", reason="MAPIE is not installed")
+def output_of(arguments, folder):
+    """What a Python with these arguments prints, which has to end well."""
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
+        [sys.executable, *arguments],
+        cwd=folder,
         env=os.environ | {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=200,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("name", "program"), list(programs_with_mapie()))
+def test_a_program_with_mapie_prints_what_its_page_says(name, program, tmp_path):
+    pytest.importorskip("mapie", reason="MAPIE is not installed")
+    printed = output_of(["-c", program], tmp_path)
     page = " ".join((ROOT / "docs" / "uncertainty.md").read_text().split())
-    for line in done.stdout.splitlines():
+    for line in printed.splitlines():
         assert name == "picture" or f"`{line}`" in page
 
 
 def test_the_gallery_s_onnx_model_has_the_same_labels(tmp_path):
     pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    done = subprocess.run(
-        [sys.executable, ROOT / "docs" / "gallery" / "onnx_model.py"],
-        cwd=tmp_path,
-        env=os.environ | {"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
-    said = re.search(r"([\d.]+) of the labels are equal; .* (\S+)$", done.stdout.strip())
+    printed = output_of([ROOT / "docs" / "gallery" / "onnx_model.py"], tmp_path)
+    said = re.search(r"([\d.]+) of the labels are equal; .* (\S+)$", printed.strip())
     assert said
     assert float(said[1]) == 1.0
     assert float(said[2]) < 2e-5

@@ -18,9 +18,9 @@ from kbench.solvers.interior_point.factors import weighted_gram
 
 # Rows of a block of float64 products: 4,096 rows of 30 columns are 1 MB, which stays in the cache.
 _BLOCK = 4096
-# A pass has a part for each so many rows, at most eight: of a part of 32,768 rows and 20 columns
-# the cheapest sum takes 0.3 ms, starting a thread for it some 0.05
-# (`scripts/bench_threads.py`).
+# Rows of a part of a stored factor, and the largest number of parts. More parts divide the work
+# more evenly; each costs up to 0.05 ms for its thread, while the cheapest sum over 32,768 rows of
+# 20 columns takes 0.1 ms (`scripts/bench_threads.py` times whole fits).
 _ROWS_PER_PART, _MAX_PARTS = 32_768, 8
 
 Block = tuple[slice, np.ndarray]
