@@ -24,7 +24,7 @@ def with_type(error: BaseException, max_chars: int | None = None) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the text of an exception, or its type if it has none."""
+    """The first line of the message of an exception, or the name of its type without a message."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 

@@ -67,7 +67,7 @@ def open_standard_streams() -> None:
 
 
 def terminal_width(default: int) -> int:
-    """Columns of the terminal, or `default`; at least so many that a word and a number fit."""
+    """Columns of the terminal, or `default` if it does not tell them; at least `_MIN_COLUMNS`."""
     return max(_MIN_COLUMNS, shutil.get_terminal_size((default, 24)).columns)
 
 

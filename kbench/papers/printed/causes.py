@@ -93,7 +93,7 @@ def difference(printed: float, value: float, quantity: Quantity) -> float:
 
 
 def differing(compared: Collection[Cause | None], where: str = "") -> str:
-    """How many scores differ by a cause, how many nobody has explained, and what counts as such."""
+    """A sentence: how many scores differ, from which threshold on, and how many have no cause."""
     causes = [cause for cause in compared if cause is not None]
     unexplained = sum(cause.kind == UNEXPLAINED for cause in causes)
     return (

@@ -283,7 +283,7 @@ def all_tables() -> list[Table]:
 
 @cache
 def load(file: str) -> Any:
-    """The content of a YAML file of this package, which nobody changes."""
+    """The content of a YAML file of this package; all callers share it, so none may change it."""
     text = package_text("kbench.papers.printed", file)
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
