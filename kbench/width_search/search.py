@@ -327,7 +327,8 @@ def _minimum(
     near = fine[np.abs(fine[:, None] - tried).max(axis=2).min(axis=1) <= trust]
     mean = surface.mean(np.column_stack([near, np.tile(goal, (len(near), 1))]))
     octave = constants.SMOOTHER * np.median(seen.deviations[refined]) / constants.COMMON
-    return near[(mean + octave * near.sum(axis=1)).argmin()]
+    dear = constants.DEAR * np.maximum(near[:, 1] - constants.DEAR_C, 0.0)
+    return near[(mean + octave * near.sum(axis=1) + dear).argmin()]
 
 
 def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, task: Task) -> list[Rung]:

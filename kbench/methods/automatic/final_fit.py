@@ -2,9 +2,10 @@
 
     expect what all rows take: seconds per squared row of the search's models, times n^2
     if it may be stopped: hold some rows out, and fit as many others as the time allows
-    if it was stopped:    keep the best on the rows held out: the stopped model, one of fewer
-                          rows that can be solved (under a time budget that of the search, which is
-                          fitted beforehand), or a constant
+    if it was stopped:    keep it if its error on the rows held out is at most the search's, of
+                          fewer rows; else keep the best on them: the stopped model, one of fewer
+                          rows that can be solved, or a constant (under a time budget these are
+                          fitted beforehand)
 
 so that a stopped fit is never kept without a look at what it predicts.
 """
@@ -90,22 +91,24 @@ class FinalFit:
         if not len(held_out) and self.result.validation is not None:
             # No stop was expected, so that the final fit has seen these rows: they favour it.
             held_out = self.result.validation
-        if not fallbacks:
+        stopped = self.losses(model, held_out).mean() if len(held_out) else np.nan
+        # The search's error is one of fewer rows: what is no worse needs no other model.
+        expected = min(self.result.error, self.task.worst)
+        if not fallbacks and not stopped <= expected:
             needed = self.task.representatives(order)
             rest = np.concatenate([needed, np.setdiff1d(order, [*held_out, *needed])])
             fallbacks = self._fallbacks(rest, held_out)
-        if len(held_out):
-            stopped = lowest = self.losses(model, held_out).mean()
-            for name, each in fallbacks.items():
-                error = self.losses(each, held_out).mean()
-                # If the lowest error is NaN, any other model takes its place.
-                if not lowest <= error:
-                    lowest, model = error, each
-                    reason = (
-                        f"{name}, of {each.shape_fit_[0]} rows, with an error of {error:.3g} on "
-                        f"{len(held_out)} rows: the final fit to {len(rows)} rows was stopped at "
-                        f"{stopped:.3g}"
-                    )
+        lowest = stopped
+        for name, each in fallbacks.items() if len(held_out) else ():
+            error = self.losses(each, held_out).mean()
+            # If the lowest error is NaN, any other model takes its place.
+            if not lowest <= error:
+                lowest, model = error, each
+                reason = (
+                    f"{name}, of {each.shape_fit_[0]} rows, with an error of {error:.3g} on "
+                    f"{len(held_out)} rows: the final fit to {len(rows)} rows was stopped at "
+                    f"{stopped:.3g}"
+                )
         if not model.converged_:
             warnings.warn(
                 f"{reason}; it was stopped at a violation of {model.violation_:.2g}, above "

@@ -158,7 +158,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         other_rows = Rows(standardised, self.kernel, rng)
         other = FirstRung(other_rows, task, order, fraction(deadline, 2, trace), trace)
         noise = constants.STANDARD_ERRORS * constants.COMMON * first.deviation
-        if other.error < (1.0 - noise) * first.error:
+        if other.error < (1.0 - max(noise, constants.SCALER_GAIN)) * first.error:
             self.scaler_ = scaler
             return standardised, other_rows, other
         return X, rows, first

@@ -33,8 +33,12 @@ _STEPS_PER_FREE_POINT, _SETTLED = 4, 0.05
 _MAX_FREE = 6000
 # A minimum is due once this number of multiplications of its Cholesky factorisation for each step
 # and point of S is at least its m^3 / 3: the steps since the last one have then taken half as long.
-# A step reads two rows of K and six arrays from memory, about 1.2 ns for each point.
-_WORTH = 90
+# A step reads two rows of K and six arrays from memory, about 1.2 ns for each point; a
+# factorisation makes about 16 multiplications in a nanosecond. After one that found too many points
+# outside their bounds, so many of its factorisations more are waited for: bike, C = 256, takes 20 s
+# instead of 26, 5,000 to 8,000 rows of everyday data as long as before.
+_WORTH = 36
+_AFTER_FAILURE = 2.0
 
 
 class StoredDescent:
@@ -71,7 +75,7 @@ class StoredDescent:
         diagonal = it.diagonal[S]
         eps, squared_changes = np.finfo(self.K.dtype).eps * diagonal.max(initial=0.0), 0.0
         steps_in = self.options.inner_steps or pair_steps
-        lowest, stalled, settled, work = np.inf, 0, False, 0
+        lowest, stalled, settled, work = np.inf, 0, False, 0.0
         while True:
             it.intercept, violation = extremes(
                 beta, e, lower, upper, it.intercept, it.epsilon, coupled=True
@@ -83,11 +87,12 @@ class StoredDescent:
             n_free = int(np.count_nonzero(free))
             due = settled and work >= n_free**3 / 3 and self.options.face_newton
             if due and n_free <= _MAX_FREE:
-                settled, work = False, 0
+                settled, work = False, -_AFTER_FAILURE * n_free**3 / 3
                 step = descend_to_minimum(
                     self.kernel, S, beta, e, lower, upper, it.epsilon, self._product
                 )
                 if step is not None:
+                    work = 0.0
                     it.objective -= step.decrease
                     squared_changes += float(matmul(step.change, step.change))
                     continue

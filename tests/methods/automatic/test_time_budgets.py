@@ -7,6 +7,7 @@ sees what an estimator decides to do, whatever else the computer does.
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from kbench.methods import (
     KernelRidge,
@@ -143,3 +144,22 @@ def test_a_final_fit_that_was_stopped_is_kept_only_if_it_is_better(cls, monkeypa
     assert model.best_estimator_.shape_fit_[0] < 500
     assert model.best_estimator_.converged_
     assert model.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("cls", [TunedKernelSVC, TunedKernelSVR])
+def test_a_stopped_fit_that_is_as_good_as_the_search_costs_no_other_model(cls, monkeypatch):
+    X, y = rows("classes" if cls is TunedKernelSVC else "numbers", 600)
+    exact = KernelSVC if cls is TunedKernelSVC else KernelSVR
+    function, sizes = exact.fit, []
+
+    def stopped(self, X, y, *arguments, **options):
+        model = function(self, X, y, *arguments, **options)
+        sizes.append(len(y))
+        model.converged_ = False
+        return model
+
+    monkeypatch.setattr(exact, "fit", stopped)
+    with pytest.warns(ConvergenceWarning, match="stopped"):
+        model = cls(random_state=0).fit(X, y)
+    assert sizes == [600]
+    assert model.best_estimator_.shape_fit_[0] == 600

@@ -16,6 +16,7 @@ from kbench.methods import (
     TunedKernelSVC,
     TunedKernelSVR,
 )
+from kbench.methods.automatic import self_tuning
 from kbench.methods.automatic.self_tuning import improves, wilson_interval
 from kbench.metric import LearnedMetric
 from kbench.solvers.small.steps import descend
@@ -481,6 +482,22 @@ def test_columns_of_different_scales_are_standardised(cls):
     assert machine.score(X[400:], y[400:]) > 0.85
     same = machine.predict(sp.csr_array(X[400:]))
     np.testing.assert_allclose(same, machine.predict(X[400:]), atol=1e-3)
+
+
+def test_a_small_gain_of_the_first_rung_standardises_nothing(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2)) * [1.0, 10.0]
+    errors = iter([0.2, 0.2 * (1.01 - constants.SCALER_GAIN)])
+
+    def first_rung(*arguments):
+        rung = FirstRung(*arguments)
+        rung.error, rung.deviation = next(errors), 0.0
+        return rung
+
+    monkeypatch.setattr(self_tuning, "FirstRung", first_rung)
+    model = TunedKernelSVC(metric=None, random_state=0).fit(X, (X[:, 0] > 0).astype(int))
+    assert model.scaler_ is None
+    assert next(errors, None) is None  # both were measured
 
 
 def test_indicators_are_not_standardised_because_they_are_rare():

@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual, solve_regression_dual
+from kbench.solvers.box_dual import stored_descent
 from kbench.solvers.box_dual.iterate import Budget, Iterate
 from kbench.solvers.box_dual.options import ALL_ON, SolverOptions
 from kbench.solvers.box_dual.row_cache import RowCache
@@ -79,6 +80,28 @@ def test_a_regression_has_the_solution(stored):
     e = y - rbf_kernel(X, gamma=GAMMA) @ coef
     up, down = e + np.where(coef < 0, 0.1, -0.1), e + np.where(coef > 0, -0.1, 0.1)
     assert up[coef < C].max() - down[coef > -C].min() <= 1e-3 * (1 + 1e-9)
+
+
+def test_a_minimum_that_was_not_found_is_waited_for_twice_as_long(stored, monkeypatch):
+    X, y = noise()
+    steps, attempts = [], []
+    pairs, minimum = stored_descent.pair_steps, stored_descent.descend_to_minimum
+
+    def counted(*arguments):
+        steps.append(pairs(*arguments))
+        return steps[-1]
+
+    def failed(*arguments):
+        attempts.append(sum(steps))
+        return None if len(attempts) < 2 else minimum(*arguments)
+
+    monkeypatch.setattr(stored_descent, "pair_steps", counted)
+    monkeypatch.setattr(stored_descent, "descend_to_minimum", failed)
+    solved(X, y)
+    assert stored
+    assert len(attempts) >= 2
+    # Three factorisations' worth of steps follow a failure, one comes before.
+    assert attempts[1] - attempts[0] > attempts[0]
 
 
 def test_the_limit_on_steps_is_kept(stored):
