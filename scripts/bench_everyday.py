@@ -1,6 +1,6 @@
 """KernelSVC and KernelSVR beside SVC and SVR on standardised data that nobody tuned for.
 
-    python scripts/bench_everyday.py [--only NAME ...] [--C C ...] [--pairs P] [--list]
+    python scripts/bench_everyday.py [--only NAME ...] [--C C ...] [--pairs P] [--list] [--intelex]
     python scripts/bench_everyday.py --nu NU ... [--only NAME ...] [--pairs P]
     python scripts/bench_everyday.py --automatic [--only NAME ...]
 
@@ -13,6 +13,7 @@ peer's seconds divided by ours; geometric means come last. The generators are th
 once: CPU seconds, and the error on 2,000 other rows (error rate, or RMSE in deviations of the
 target), beside HistGradientBoosting. --nu compares KernelNuSVC and KernelNuSVR with NuSVC and
 NuSVR at these values instead; a nu that is infeasible, or at which the peer fails, is left out.
+With --intelex the peers are those of scikit-learn-intelex, on the one core that the process keeps.
 """
 
 import argparse
@@ -189,12 +190,21 @@ def main() -> None:
     parser.add_argument("--nu", nargs="+", type=float, metavar="NU")
     parser.add_argument("--pairs", type=int, default=3, metavar="P")
     parser.add_argument("--automatic", action="store_true")
+    parser.add_argument("--intelex", action="store_true")
     parser.add_argument("--list", action="store_true", help="names of the lines")
     options = parser.parse_args()
     known: dict[str, Any] = AUTOMATIC if options.automatic else LINES
     if set(options.only or ()) - set(known) or options.list:
         print("\n".join(known))
         return
+    if options.intelex:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        from sklearnex import svm
+
+        CLASSIFIERS["C"], REGRESSORS["C"] = (
+            (methods.KernelSVC, svm.SVC),
+            (methods.KernelSVR, svm.SVR),
+        )
     warnings.simplefilter("ignore")
     ratios: dict[float, list[float]] = {}
     for name in options.only or known:

@@ -394,10 +394,10 @@ class _Watch:
     def _stop(self, why: str, pids: list[int]) -> None:
         """End a run that has passed a limit; say in which stage, and how long its fit has taken."""
         stage = self.state.phase.partition(":")[0]
-        seconds = self._cpu_s(pids) if stage == "fit" else None
-        if self.fit_cpu_s is not None:
-            seconds = self.fit_cpu_s
-        place = "" if seconds is None else stopped.where(stage, seconds)
+        told, fits = self.fit_cpu_s, stage == "fit"
+        seconds = self._cpu_s(pids) if fits and told is None else told
+        at_least = fits and told is not None
+        place = "" if seconds is None else stopped.where(stage, seconds, at_least=at_least)
         self.ended = Outcome("timeout", why + place)
 
     def _cpu_s(self, pids: list[int]) -> float:

@@ -17,13 +17,18 @@ TIMED_OUT = "not done within limits.wall_s="
 
 _NUMBER = r"=([0-9.]+(?:e[+-]?[0-9]+)?)"
 _WALL = re.compile(re.escape(TIMED_OUT.rstrip("=")) + _NUMBER)
-_FIT = re.compile(r" after ([0-9.]+) CPU seconds of fit")
+_FIT = re.compile(r" after (?:at least )?([0-9.]+) CPU seconds of fit")
 _STAGE = re.compile(r" stopped in ([a-z]+) after")
 
 
-def where(stage: str, fit_cpu_s: float) -> str:
-    """The end of a stopped run's message; the seconds are rounded down to tenths."""
-    return f", stopped in {stage} after {math.floor(10 * fit_cpu_s) / 10:g} CPU seconds of fit"
+def where(stage: str, fit_cpu_s: float, *, at_least: bool = False) -> str:
+    """The end of a stopped run's message; the seconds are rounded down to tenths.
+
+    They are `at_least` so many where the fit told them some time before it was stopped.
+    """
+    least = "at least " if at_least else ""
+    seconds = math.floor(10 * fit_cpu_s) / 10
+    return f", stopped in {stage} after {least}{seconds:g} CPU seconds of fit"
 
 
 def stopped_at(row: Mapping[str, Any]) -> float | None:
