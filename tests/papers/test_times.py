@@ -34,7 +34,7 @@ def test_reference_rows_that_are_averaged_are_of_one_commit(rows, script):
     """The seeds of one setting: a mean over two states of the code would be of neither."""
     own = rows[~rows["method"].map(script["foreign"])]
     assert len(own) > 1000
-    setting = ["method", "method_version", "dataset", "variant", "preset", "params"]
+    setting = ["method", "method_version", "dataset", "variant", "preset", "params", "experiment"]
     commits = own.groupby(setting, dropna=False)["commit"].nunique()
     assert commits[commits > 1].index.tolist() == []
     assert not rows["dirty"].any()
