@@ -19,7 +19,7 @@ _BATCH = 8192
 
 
 class LocalBasis(NamedTuple):
-    """Computes the rows of W of points of a cluster: k(x, Z_s) T_s."""
+    """Basis of cluster s: point x of the cluster has the row k(x, Z_s) T_s in W_s."""
 
     points: Any  # Z_s : (m_s, d)
     landmarks: KernelMatrix  # of Z_s, float64
@@ -39,7 +39,7 @@ class LocalBasis(NamedTuple):
 
 
 class MEKABasis:
-    """Rows of W of any points: those of the basis of their cluster; see `RowBasis`.
+    """Computes rows of W of any points by the basis of their cluster; see `RowBasis`.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class MEKAKernel(FactoredKernel):
 
 
 def basis_rows(basis: LocalBasis, X: Any, dtype: Any) -> np.ndarray:
-    """W_s : (n_s, k_s)."""
+    """The rows W_s : (n_s, k_s) of points X : (n_s, d) of the cluster."""
     out = np.empty((X.shape[0], basis.projection.shape[1]), dtype)
     basis.fill(X, out)
     return out

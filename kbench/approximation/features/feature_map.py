@@ -33,14 +33,14 @@ from kbench.stored import require
 from kbench.trace import Trace
 from kbench.validated import validate_data
 
-# Rows of a batch at least, however many features there are: fewer make BLAS calls inefficient.
-# Set by hand.
+# Minimum number of rows in a batch, however many features there are: fewer make BLAS calls
+# inefficient. Set by hand.
 MIN_BATCH = 32
 # Rows per block in which a `FeatureMachine` computes features: memory against the overhead of a
 # call. Set by hand.
 _BATCH_ROWS = 2048
 # Width of CSR rows up to which batches of them become dense: BLAS is then faster than sparse
-# products. Beyond, a batch would take more memory than the entries of all rows. Set by hand.
+# products. Wider, a batch would take more memory than the entries of all rows. Set by hand.
 _DENSE_COLUMNS = 1 << 14
 
 
@@ -66,7 +66,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_features_out_: int
     kernel_entries_ = 0
 
-    # Bytes of a batch of features: small enough to stay in the L2 cache until it is finished.
+    # Bytes of a batch of features: small enough to stay in the L2 cache until it is finished. Set
+    # by hand.
     _batch_bytes: ClassVar[int] = 1 << 20
 
     # Phase to which the trace charges `fit`.
@@ -278,8 +279,8 @@ class FeatureBlocks:
         self.shape = (X.shape[0], feature_map.n_features_out_)
         self.n_rows_computed = 0
         self._map, self._X, self._trace = feature_map, X, trace
-        fitting = int(memory_mb * 2**20) // (4 * self.shape[1])
-        self._size = min(max(fitting, MIN_BATCH), self.shape[0])
+        max_rows = int(memory_mb * 2**20) // (4 * self.shape[1])
+        self._size = min(max(max_rows, MIN_BATCH), self.shape[0])
         self._buffer = np.empty((self._size, self.shape[1]), np.float32)
         self._held: slice | None = None
 

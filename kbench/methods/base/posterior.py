@@ -6,7 +6,8 @@ training targets (alpha / w for a row of weight w),
     std(x)^2 = k(x, x) - k_x' (K + alpha I)^-1 k_x
 
 is the variance of the function at x: Rasmussen and Williams, "Gaussian Processes for Machine
-Learning" (2006), equation 2.26. A new target has the noise in addition: sqrt(std^2 + alpha).
+Learning" (2006), equation 2.26. A new target also has the noise: it deviates by
+sqrt(std^2 + alpha).
 """
 
 from collections.abc import Callable
@@ -33,9 +34,10 @@ def posterior_std(
     Parameters
     ----------
     kernel : KernelMatrix
-        Of the n training rows, float64.
+        Float64, of the n training rows.
     explained : callable
-        Values k(x_i, x) : (n, b) -> k_x' (K + alpha I)^-1 k_x : (b,).
+        Variance that the training rows explain: kernel values k(x_i, x) : (n, b) ->
+        k_x' (K + alpha I)^-1 k_x : (b,).
 
     Raises
     ------

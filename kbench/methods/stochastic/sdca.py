@@ -1,8 +1,8 @@
 """Stochastic dual coordinate ascent on random Fourier or Nystrom features (r-SDCA, n-SDCA).
 
 Shalev-Shwartz and Zhang, "Stochastic Dual Coordinate Ascent Methods for Regularized Loss
-Minimization" (JMLR 14, 2013), procedure SDCA-Perm. For the hinge loss, a step is one of LIBLINEAR's
-dual coordinate descent with C = 1 / (nu n), so `kbench.solvers.linear.linear_dual` does the passes.
+Minimization" (JMLR 14, 2013), procedure SDCA-Perm. With C = 1 / (nu n) its steps are those of
+LIBLINEAR's dual coordinate descent, so `kbench.solvers.linear.linear_dual` does the passes.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -20,7 +20,7 @@ from kbench.methods.base.one_vs_rest import Chunk
 from kbench.methods.stochastic.k_sdca import ascend
 from kbench.methods.stochastic.mean_loss import MeanLoss
 
-# Rows of a stream whose features and inner products are computed together.
+# Rows per block of a stream: 2 MiB of inner products against the overhead of a call. Set by hand.
 _STREAM_ROWS = 512
 
 
@@ -33,7 +33,7 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
     Parameters
     ----------
     n_components : int, default=256
-        Number of features; for Nystrom, of landmarks.
+        Number of features; for Nystrom, number of landmarks.
     features : {"fourier", "nystrom"}, default="fourier"
     nu : float, default=1e-4
     max_iter : int, default=20
@@ -63,12 +63,12 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
     Notes
     -----
     Each step uses the result of the steps before it. Unlike the parallel steps of a batch in the
-    paper, which are scaled by the batch size, they cannot overshoot. O(n r (d + 1)) time for a pass
-    with r features. 256 random features of several hundred columns approximate the kernel poorly:
-    with 2,000 rows of w8a the accuracy is 95.7 %, that of a linear model of 3,000 rows 98.2 %.
-    `partial_fit` takes an exact dual step at each row of a chunk. With n rows so far the bound of
-    the dual variables is 1 / (nu n), so those of earlier rows shrink as n grows. The first chunk
-    determines the features: width and landmarks.
+    paper, which are scaled by the batch size, they cannot overshoot. A pass with r features takes
+    O(n r (d + 1)) time. 256 random features of several hundred columns approximate the kernel
+    poorly: 2,000 rows of w8a give an accuracy of 95.7 %, a linear model of 3,000 rows has 98.2 %.
+    `partial_fit` takes an exact dual step at each row of a chunk. The bound of the dual variables
+    is 1 / (nu n) for n rows so far, so the variables of earlier rows shrink as n grows. The first
+    chunk determines the kernel's width and the landmarks.
 
     Examples
     --------

@@ -36,10 +36,11 @@ from kbench.solvers.stopped import MULTIPLES
 from kbench.trace import Deadline, Trace
 
 # Sweeps over a block of `RowBlocks` before the next one is computed. Computing a block costs about
-# d times as much as one sweep, so several sweeps are nearly free; too many solve the block and not
-# the problem.
+# d times as much as one sweep, so several sweeps are nearly free; too many solve the block instead
+# of the problem. Set by hand.
 _SWEEPS_OF_A_BLOCK = 8
-# Rows per block of decision values; bounds the float64 copies of rows.
+# Rows per batch of decision values and norms: memory of a float64 copy against the overhead of a
+# call. Set by hand.
 _BATCH = 256
 
 
@@ -116,10 +117,10 @@ def solve_linear_dual(
         Draws the order of each pass.
     loss : {"hinge", "squared_hinge"}
     tol : float
-        On max PG - min PG, as in LIBLINEAR, whose default is 0.1.
+        Bound on max PG - min PG, as in LIBLINEAR, whose default is 0.1.
     max_iter : int
-        Largest number of passes over all points; a pass over some counts as that fraction of a
-        pass, at least 1/100.
+        Largest number of passes over all points. A pass counts as the fraction of points that it
+        visits, at least 1/100.
     max_time : float, optional
         Seconds; no further pass begins afterwards.
     trace : Trace, optional
@@ -198,7 +199,7 @@ class _Solver:
             )
             n_iter += 1
             n_visits += visits
-            # A pass over very few points costs its set-up, more than the visits.
+            # The set-up of a pass over very few points costs more than its visits.
             spent += max(visits / (sweeps * self.alpha.size), 0.01)
             # Gradients of rows that move together may all have one sign; count 0 among them.
             width = np.where(solved, width, np.maximum(high, 0.0) - np.minimum(low, 0.0))
@@ -234,8 +235,9 @@ class _Solver:
         )
 
     def _settle(self) -> None:
-        """Shrink w and alpha to their multiple of least primal objective, which a limit can leave
-        far above that of w = 0; see `kbench.solvers.stopped`.
+        """Replace w and alpha by the multiple of them that has the lowest primal objective.
+
+        After a limit w may be far worse than 0; see `kbench.solvers.stopped`.
         """
         best = MULTIPLES[self._primal(MULTIPLES).argmin(axis=0)]
         self.coef *= best[:, None]
@@ -249,9 +251,9 @@ class _Solver:
         low: np.ndarray,
         rng: np.random.RandomState,
     ) -> int:
-        """Passes over the block's active points; number of visits.
+        """Sweep over the block's active points; returns the number of visits.
 
-        `high`, `low` : (m,) are updated by the projected gradients of the first pass.
+        The projected gradients of the first sweep update `high` and `low` : (m,).
         """
         active = np.flatnonzero(~self.aside[:, rows].all(axis=0))
         if not len(active):
@@ -293,7 +295,7 @@ class _Solver:
         return value
 
     def _primal(self, multiples: np.ndarray) -> np.ndarray:
-        """The same of multiples : (p,) of w, in one pass over the rows; (p, m)."""
+        """Primal objectives of t w for each t of multiples : (p,), in one pass; (p, m)."""
         squares = 0.5 * np.einsum("cj,cj->c", self.coef, self.coef)
         value = np.multiply.outer(multiples**2, squares)
         for part in self.blocks.slices():
@@ -349,6 +351,7 @@ def _descend_together(X: np.ndarray, indices: Any, indptr: Any, *state: Any) -> 
 
 
 _NO_INDICES = np.empty(0, np.int32)
+# Sums may be reordered into vectors; infinities stay, because bounds are infinite.
 _FASTMATH = {"contract", "nsz", "arcp", "reassoc", "nnan"}
 
 
@@ -395,7 +398,7 @@ def _descend(
     high,
     low,
 ):
-    """Visit the rows `order` of a block whose row 0 is point `first`; number of visits.
+    """Visit the rows `order` of a block whose row 0 is point `first`; returns the number of visits.
 
     Every problem that has not set a point aside takes its step while the row is in cache.
     """
@@ -422,7 +425,7 @@ def _descend(
             high[c] = max(high[c], projected)
             low[c] = min(low[c], projected)
             if projected != 0.0:
-                # A row of zeros has no curvature: its a goes to the bound.
+                # A row of zeros has curvature 0, so its a goes to the bound.
                 step = gradient / max(curvature[i], 1e-12)
                 moved = min(max(a - step, 0.0), bound[i])
                 alpha[c, i] = moved
