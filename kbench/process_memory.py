@@ -10,7 +10,7 @@ LINUX = sys.platform.startswith("linux")
 
 
 def status_kib(pid: int, *names: str) -> dict[str, int]:
-    """Values in KiB of lines of /proc/<pid>/status; 0 for those that are not there."""
+    """Values in KiB of the named lines of /proc/<pid>/status; 0 for a line that is missing."""
     values = dict.fromkeys(names, 0)
     try:
         with open(f"/proc/{pid}/status") as file:
@@ -46,12 +46,12 @@ def limit_memory(more_bytes: int | None) -> None:
 
 
 def machine_bytes() -> int:
-    """The memory of this machine."""
+    """Bytes of this machine's memory."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def available_bytes() -> float:
-    """What this process may still reserve: of the machine's memory, and of its own limit."""
+    """Bytes that this process may still reserve: the machine and its own limit allow them."""
     free = float("inf")
     try:
         with open("/proc/meminfo") as file:

@@ -40,12 +40,15 @@ from kbench.streams import standard_error
 POLL_S = 0.05
 # Seconds between two messages about a run in progress, which the live line shows once a second.
 SEND_EVERY_S = 0.5
-# Bytes of printed output that are kept from its beginning and from its end.
+# Bytes of printed output that are kept from its beginning and from its end: what a reader of the
+# log needs, against the memory of a guard and of its message. Set by hand.
 HEAD_BYTES = 8_192
 TAIL_BYTES = 16_384
 # Bytes that a process may reserve beyond its memory limit: stacks and arenas count against
 # RLIMIT_DATA before they are used. The guard's samples of used memory enforce the limit itself.
 _RESERVED_BYTES = 64 << 20
+# Fraction of the memory limit near which a death without a report is ascribed to it. Set by hand.
+_NEAR_LIMIT = 0.9
 
 Send = Callable[[dict[str, Any]], None]
 Work = Callable[[Any, Send], None]
@@ -76,9 +79,9 @@ class Outcome:
     began : datetime or None
         When a machine of a cluster began the run; None if the runner knows.
     at_once : int or None
-        Runs of a cluster at the same time, so far; None for this machine's.
+        Largest number of runs that the cluster had at the same time; None on this machine.
     earlier : list of Outcome
-        Of a path, the runs that were reported before this one.
+        If the worker does several runs (a regularisation path): those reported before this one.
     """
 
     status: str
@@ -209,7 +212,7 @@ def guard(
     ----------
     runner : anything received means "interrupt"; the end of the stream, that the runner is gone.
     report : `State` objects, then one `Outcome`.
-    n_runs : number of results that the worker reports, each under the limits anew.
+    n_runs : number of results that the worker reports; the limits hold for each.
     show : leave the worker's output where the runner's goes.
     """
     os.setsid()
@@ -261,7 +264,7 @@ class _Watch:
         self.wall, self.cpu = _Pausable(), _Pausable()
         self.setup_from = self.wall.read(time.monotonic())
         self.wall_from: float | None = None  # None while the worker sets up
-        self.cpu_from = self.cpu_most = 0.0
+        self.cpu_from = self.max_cpu_s = 0.0
         self.fit_cpu_s: float | None = None
         self.log = _Printed()
         self.partial = b""
@@ -287,13 +290,13 @@ class _Watch:
         while status is None and self.ended is None and not self.abandoned:
             for fd, event in poll.poll(POLL_S * 1000):
                 if fd == self.runner.fileno():
-                    self._hear_runner()
+                    self._read_runner()
                 elif fd != pidfd:
-                    self._drain(fd)
+                    self._read_pipe(fd)
                     if event & select.POLLHUP:
                         poll.unregister(fd)
             if time.monotonic() >= next_poll:
-                self._look()
+                self._sample()
                 next_poll = time.monotonic() + POLL_S
             pid, code = os.waitpid(self.worker, os.WNOHANG)
             if pid:
@@ -301,8 +304,8 @@ class _Watch:
         processes.kill_descendants(os.getpid())
         if self.abandoned:
             return None
-        self._drain(self.reported)
-        self._drain(self.printed)
+        self._read_pipe(self.reported)
+        self._read_pipe(self.printed)
         last = self._verdict(status)
         last.earlier = [_reported(result) for result in self.results]
         for outcome in last.all:
@@ -311,7 +314,7 @@ class _Watch:
             outcome.children_peak_bytes = self.children_peak
         return last
 
-    def _hear_runner(self) -> None:
+    def _read_runner(self) -> None:
         try:
             self.runner.recv()
         except (EOFError, OSError):
@@ -319,7 +322,7 @@ class _Watch:
         else:
             self.ended = Outcome("interrupted", "stopped by the user")
 
-    def _drain(self, fd: int) -> None:
+    def _read_pipe(self, fd: int) -> None:
         with contextlib.suppress(BlockingIOError):
             while data := os.read(fd, 65_536):
                 if fd == self.printed:
@@ -327,16 +330,16 @@ class _Watch:
                 else:
                     *lines, self.partial = (self.partial + data).split(b"\n")
                     for line in lines:
-                        self._hear_worker(line)
+                        self._read_worker(line)
 
-    def _hear_worker(self, line: bytes) -> None:
+    def _read_worker(self, line: bytes) -> None:
         try:
             message = json.loads(line)
             event = message["event"]
             if event == "start":
                 self.wall_from = self.wall.read(time.monotonic())
                 self.cpu_from = self.cpu.read(processes.cpu_seconds([self.worker]))
-                self.cpu_most = 0.0
+                self.max_cpu_s = 0.0
                 self.fit_cpu_s = None
             elif event == "compiling":
                 self._compiling(on=bool(message["on"]))
@@ -365,7 +368,7 @@ class _Watch:
             (clock.pause if on else clock.resume)(reading)
         self.state = replace(self.state, compiling=on)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         """Sample memory and CPU time of the tree; end the run if it has passed a limit."""
         below = processes.descendants(os.getpid())
         held = processes.held_bytes(below)
@@ -403,8 +406,8 @@ class _Watch:
     def _cpu_s(self, pids: list[int]) -> float:
         """CPU seconds since the start; the time of a child that ended unreaped stays counted."""
         seconds = self.cpu.read(processes.cpu_seconds(pids)) - self.cpu_from
-        self.cpu_most = max(self.cpu_most, seconds)
-        return self.cpu_most
+        self.max_cpu_s = max(self.max_cpu_s, seconds)
+        return self.max_cpu_s
 
     def _verdict(self, code: int | None) -> Outcome:
         """The outcome of the last run that was begun; the ones before it stay in `results`."""
@@ -422,7 +425,7 @@ class _Watch:
         else:
             death = f"exited with code {os.WEXITSTATUS(code)} before it reported"
         memory = self.limits.memory_mb
-        if memory is not None and max(self.peak, self.data_peak) >= 0.9 * memory * 2**20:
+        if memory is not None and max(self.peak, self.data_peak) >= _NEAR_LIMIT * memory * 2**20:
             return Outcome("memory", f"{death} near limits.memory_mb={memory:g}")
         return Outcome("crashed", death)
 

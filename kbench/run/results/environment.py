@@ -162,7 +162,7 @@ def _version(package: str) -> str | None:
 
 
 def _output(*command: str) -> str | None:
-    """Standard output of `command`, or None when it is absent, fails or takes too long."""
+    """Standard output of `command`, or None if it is absent, fails or takes ten seconds."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(
