@@ -42,15 +42,17 @@ from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
 from kbench.validated import N_JOBS
 
-# Least number of rows per column of Cb. R is fitted on as many sampled rows, and a leaf has only as
-# many products by default as leave 4 of its rows for each column: with fewer rows the products
-# overfit. On held-out training rows, 16 leaves of 32 landmarks on letter have 82.4 % with all
-# products, 89.0 with 4 rows a column, 86.7 with 8; four loses .4 point at most to all of them on
-# usps, a9a, ijcnn1 and letter, 16 up to 7.6 (`scripts/bench_fast_prediction.py --products`).
+# Minimum number of rows per column (landmark or product of landmarks), of the sample on which R is
+# fitted and of a leaf with the default number of products: with fewer rows the products overfit.
+# Held-out accuracy with 16 leaves of 32 landmarks on letter: 82.4 % with all products, 89.0 with 4
+# rows a column, 86.7 with 8. On usps, a9a, ijcnn1 and letter 4 rows lose at most .4 point to all
+# products, 16 rows up to 7.6 (`scripts/bench_fast_prediction.py --products`).
 _ROWS_PER_COLUMN = 4
-# Rows for each leaf if there are more leaves than rows. Models of one row ignore C.
-_FEW_POINTS = 10
-# Numbers of landmarks of a leaf that are tried for a `target_cost`.
+# Rows per leaf if more leaves than rows are asked for, because models of one row ignore C. Set by
+# hand.
+_ROWS_OF_SMALL_LEAF = 10
+# Numbers of landmarks per leaf that a `target_cost` tries: more models that are trained, against
+# steps of at most a factor of two. Set by hand.
 _LANDMARKS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
 
 
@@ -61,9 +63,9 @@ class LeafResult(NamedTuple):
     n_iter: int
     converged: bool
     kernel_entries: int
-    # Sums of squares on sampled rows, of the error of the approximate kernel and of the kernel.
-    missed: float = 0.0
-    total: float = 0.0
+    # Sums over sampled rows: squared errors of approximate kernel values, squared kernel values.
+    squared_errors: float = 0.0
+    squared_values: float = 0.0
     in_time: bool = True
 
 
@@ -147,7 +149,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     def _leaves_for(self, n: int) -> int:
         """Leaves of a tree of n rows: `n_leaves` or their default, fewer if those exceed n."""
         n_leaves = number_of_groups(self.n_leaves, n, max_rows=LEAF_ROWS)
-        return n_leaves if n_leaves <= n else max(1, n // _FEW_POINTS)
+        return n_leaves if n_leaves <= n else max(1, n // _ROWS_OF_SMALL_LEAF)
 
     def _warn_of_sizes(self, n: int) -> None:
         """Warn of sizes above the number of rows n."""
@@ -167,9 +169,9 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         trace: Trace,
         deadline: Deadline | None = None,
     ) -> bool:
-        """Grow the tree, train each leaf and pack the model; whether all were trained in time.
+        """Grow the tree, train each leaf, pack the model; returns whether no leaf ran out of time.
 
-        targets : arrays (n, ...), whose rows are passed to the leaf of each row.
+        targets : arrays (n, ...), of which each leaf gets its rows.
         """
         require_float32_range(X)
         function = make_kernel("rbf", X, gamma=self.gamma)
@@ -193,7 +195,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
                 for (_, rows), seed in zip(groups, seeds, strict=True)
             )
         with trace.phase("prepare"):
-            # A leaf may have no training row, because the tree assigns rows in float32: it is 0.
+            # The tree assigns rows in float32, so a leaf may have no training row: its model is 0.
             machines = [LandmarkMachine(np.zeros(n_outputs))] * tree.n_leaves
             offset = float32_offset(X)
             for (leaf, _), result in zip(groups, results, strict=True):
@@ -210,9 +212,10 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         self.n_iter_ = sum(result.n_iter for result in results)
         self.converged_ = all(result.converged for result in results)
         self.kernel_entries_ = sum(result.kernel_entries for result in results)
-        total = sum(result.total for result in results)
-        if total > 0.0:
-            self.kernel_error_ = float(np.sqrt(sum(result.missed for result in results) / total))
+        values = sum(result.squared_values for result in results)
+        if values > 0.0:
+            errors = sum(result.squared_errors for result in results)
+            self.kernel_error_ = float(np.sqrt(errors / values))
         self.n_parameters_ = self._machine.n_parameters + tree.centres.size
         sizes = np.bincount(labels, minlength=tree.n_leaves)
         self.prediction_flops_ = self._machine.flops(sizes) + tree.distances()[labels].mean()
@@ -231,7 +234,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         return make_pseudo_landmarks(centres, self.gamma_, self.pseudo, n_pseudo, X, rng)
 
     def _pseudo_of_leaf(self, n: int, m: int, pseudo: str) -> int | None:
-        """`n_pseudo` of a leaf of n rows and m landmarks: by default what the rows suffice for."""
+        """`n_pseudo` of a leaf of n rows, m landmarks; by default n / `_ROWS_PER_COLUMN` - m."""
         if self.n_pseudo is not None or pseudo != "monomials":
             return self.n_pseudo
         return max(0, n // _ROWS_PER_COLUMN - m)
@@ -239,7 +242,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     def _factor(
         self, columns: np.ndarray, kernel: KernelMatrix, rng: np.random.RandomState
     ) -> np.ndarray:
-        """R of equation (6), from `n_samples` rows of the leaf, or four for each column."""
+        """R of equation (6), from `n_samples` rows or `_ROWS_PER_COLUMN` per column if more."""
         size = min(len(columns), max(self.n_samples, _ROWS_PER_COLUMN * columns.shape[1]))
         rows = np.sort(rng.choice(len(columns), size, replace=False))
         gram = kernel.block(rows, kernel.points(rows))

@@ -18,7 +18,7 @@ from kbench.report.page.site import RowStore, Site, View, site
 from kbench.report.page.tags import element, plain, words
 from kbench.report.sheet import Sheet
 
-# Methods of a task on the overview; more are in its fold. Set by hand.
+# Number of methods that the overview shows for each task; the others are folded. Set by hand.
 _FIRST = 6
 
 
@@ -34,7 +34,7 @@ def page(
     searched: Mapping[Run, Searched] | None = None,
     standings: Sequence[Sheet] = (),
 ) -> Site:
-    """The page.
+    """Build the page of a results folder.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def page(
     settings : int
         Lines of a method that a data set's table shows at first.
     contributions : sequence of Contribution
-        The reports of plug-ins, whose lists stand before and behind that of the data sets.
+        The reports of plug-ins; their views precede the data sets, their studies follow them.
     remarks : sequence of str
         Lines at the top of the page, such as files that could not be read.
     reliability : mapping, optional
@@ -55,7 +55,7 @@ def page(
     searched : mapping, optional
         As `searches` returns it.
     standings : sequence of Sheet
-        Which method for which task; they come first.
+        Rankings of the methods, one for each task; they come first.
     """
     store = RowStore()
     additions = [one.addition(store) for one in contributions]
@@ -102,7 +102,7 @@ def _has_own(comparison: Comparison) -> bool:
 
 
 def _rankings(standings: Sequence[Sheet]) -> str:
-    """The best methods of each task, and below them all of them."""
+    """The best methods of each task, and the others in a fold below."""
     shown = ""
     for sheet in standings:
         first = plain(replace(sheet, rows=sheet.rows[:_FIRST], notes=[]))

@@ -10,23 +10,23 @@ from kbench.chunked import MEMORY_MB, ChunkedRows
 from kbench.errors import ConfigError
 from kbench.run.planning.task import Task
 
-# Fraction of `limits.memory_mb` above which rows are read in chunks: a fit in memory holds a
-# second, prepared copy of them.
+# Fraction of `limits.memory_mb` above which rows are read in chunks, because a fit in memory holds
+# a second, prepared copy of them.
 _TOO_LARGE = 1 / 2
 # Fraction of `limits.memory_mb` that rows and clusters may use; the rest is for the solver's cache,
-# for the model and for vectors with an entry for each row.
+# for the model and for vectors with an entry for each row. Set by hand.
 _FOR_ROWS = 3 / 4
 
 
 class RowsInChunks(NamedTuple):
-    """The rows of a run; `note` is the line of its row that says so."""
+    """The rows of a run; `note` tells the reader of its row that they were read in chunks."""
 
     train: ChunkedRows
     test: ChunkedRows
     note: str
 
 
-def wanted(task: Task, data: Any, estimator: Any) -> bool:
+def wants_chunks(task: Task, data: Any, estimator: Any) -> bool:
     """Whether `dataset.chunks`, the size of the arrays and the estimator call for chunks.
 
     Raises
@@ -49,11 +49,11 @@ def wanted(task: Task, data: Any, estimator: Any) -> bool:
 
 def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None:
     """The prepared rows in chunks, or None where they are read as arrays."""
-    if not wanted(task, data, estimator):
+    if not wants_chunks(task, data, estimator):
         return None
     memory_mb = task.run.limits.memory_mb
     options = {"memory_mb": memory_for_rows(memory_mb)}
-    # Beside the prepared arrays: a run whose worker was killed finds its clusters there.
+    # The clusters lie beside the prepared arrays, where the same run finds them after a kill.
     home = Path(task.prepared)
     scratch = home / "scratch" if os.access(home, os.W_OK) else None
     limit = f", limits.memory_mb={memory_mb:g}" if memory_mb else ""

@@ -335,7 +335,7 @@ def _warm_up(task: Task, data: Any) -> None:
         warnings.simplefilter("ignore")
         estimator = registry.build(task.run.estimator, params, task.run.seed)
         X, y = _take(data.X_train, rows), data.y_train[rows]
-        if chunked.wanted(task, data, estimator):
+        if chunked.wants_chunks(task, data, estimator):
             estimator.fit(ChunkedRows.of_arrays(X, y))
         else:
             estimator.fit(*_labelled(task, X, y))

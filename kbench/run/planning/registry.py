@@ -1,8 +1,8 @@
 """The class of a method's name, and the assignment of its parameters to it and its parts.
 
 A method is an entry point of group `kbench.methods`, or `package.module.Class` written in its
-YAML file, where `estimator` may be a mapping from task to name. Of that file the keys `name`,
-`estimator`, `parts` and `meta` describe the method; all others are its parameters.
+YAML file, where `estimator` may be a mapping from task to name. The keys `name`, `estimator`,
+`parts` and `meta` of the file describe the method; all others are its parameters.
 
 An estimator may be composed of parts, for example a kernel ridge estimator of a kernel
 approximation. `parts` maps the estimator's parameter to the part's class:
@@ -13,8 +13,8 @@ approximation. `parts` maps the estimator's parameter to the part's class:
     rank: 128       # a parameter of the part
 
 The parameters stay flat. Each goes to the estimator if its signature has the name, and otherwise to
-the part whose signature has it; a name that two parts have is a mistake in the file. A part's
-`random_state` is left to the estimator.
+the part whose signature has it; a name that two parts have is a mistake in the file. The estimator
+seeds its parts.
 
 `calibration` is a parameter of any classifier: `sigmoid` or `isotonic` turns its decision values
 into probabilities. `metric: learned` puts any method that has no parameter of this name behind
@@ -38,7 +38,7 @@ from kbench.config import nearest
 from kbench.errors import NO_CACHE, ConfigError, UnavailableError, one_line, with_type
 
 RESERVED = ("name", "estimator", "parts", "meta")
-# Parameters that any method takes beside its own; absent from a run where they are null.
+# Parameters that any method takes beside its own; a run has them only if they are not null.
 WRAPPERS = ("calibration", "metric")
 CALIBRATIONS = ("sigmoid", "isotonic")
 METRICS = ("learned",)
@@ -145,7 +145,7 @@ def _path(dotted: str, known: Mapping[str, str]) -> str:
     module, _, name = dotted.rpartition(".")
     if not module:
         raise ConfigError(
-            f"estimator {dotted!r} is no entry point of group kbench.methods"
+            f"estimator {dotted!r} is not an entry point of group kbench.methods"
             f"{nearest(dotted, known)}, nor package.module.Class"
             if known
             else f"parts name {dotted!r}, should be package.module.Class"
@@ -166,7 +166,7 @@ def load(target: str) -> Composition:
     Raises
     ------
     UnavailableError
-        A package on the way is not installed.
+        A module needs a package that is not installed.
     ConfigError
         A module has no such name, or what it names is not a class with `fit` (and, for the
         estimator, `predict`). Nothing is called before this is known.
@@ -194,7 +194,7 @@ def _load_class(path: str, methods: tuple[str, ...]) -> type:
             f"your own are looked for in PYTHONPATH alone, as in `PYTHONPATH=FOLDER kbench ...`"
         ) from None
     except OSError as error:
-        # A package that is there, but not the shared library that it loads.
+        # The package is installed, but not the shared library that it loads.
         raise UnavailableError(f"{module}.{name} cannot be loaded: {error}") from None
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
@@ -214,15 +214,17 @@ def _load_class(path: str, methods: tuple[str, ...]) -> type:
         )
     for method in methods:
         if not hasattr(loaded, method):
-            raise ConfigError(f"{module}.{name} has no method {method}(), so it is no estimator")
+            raise ConfigError(
+                f"{module}.{name} has no method {method}(), so it is not an estimator"
+            )
     return loaded
 
 
 def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
     """An unfitted estimator with its parts; `random_state` is the run's seed if the class has one.
 
-    With `calibration` among the parameters it is a `CalibratedClassifierCV` of five folds around
-    one machine that is fitted to all rows: six fits, and predictions at the price of one.
+    With the parameter `calibration` it is a `CalibratedClassifierCV` around one estimator that is
+    fitted to all rows. Five folds add five fits; predictions cost as much as without it.
 
     Raises
     ------
@@ -260,7 +262,7 @@ def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
         raise ConfigError(f"{cls.__name__}: {one_line(error)}") from None
     if hasattr(built, "_parameter_constraints"):
         for name, value in arguments.items():
-            _refuse_truth(name, value, built._parameter_constraints.get(name))
+            _refuse_boolean(name, value, built._parameter_constraints.get(name))
         try:
             built._validate_params()
         except (TypeError, ValueError) as error:
@@ -268,7 +270,7 @@ def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
     return built
 
 
-def _refuse_truth(name: str, value: Any, constraints: Any) -> None:
+def _refuse_boolean(name: str, value: Any, constraints: Any) -> None:
     """Refuse true or false where a number is meant: to Python it is 1 or 0, to most fits an error.
 
     constraints : those of scikit-learn for the parameter.
@@ -310,7 +312,7 @@ def _calibrated(estimator: Any, calibration: Any) -> Any:
         )
     if not is_classifier(estimator):
         raise ConfigError(
-            f"method.calibration is {calibration}, but {type(estimator).__name__} is no classifier"
+            f"method.calibration={calibration}, but {type(estimator).__name__} is not a classifier"
         )
     return CalibratedClassifierCV(estimator, method=calibration, cv=5, ensemble=False)
 
@@ -318,7 +320,7 @@ def _calibrated(estimator: Any, calibration: Any) -> Any:
 def check(runs: list[tuple[str, Mapping[str, Any]]]) -> str | None:
     """What is wrong with the first (target, params) that cannot be built.
 
-    A package that is not installed is no error: its runs become rows with status `unavailable`.
+    A package that is not installed is not a mistake: its runs become rows of status `unavailable`.
     """
     for target, params in runs:
         try:
@@ -326,13 +328,13 @@ def check(runs: list[tuple[str, Mapping[str, Any]]]) -> str | None:
         except UnavailableError:
             continue
         except ConfigError as error:
-            return str(error) + _hint_at_lists(str(error), params)
+            return str(error) + _hint_at_sweep(str(error), params)
         except Exception as error:
             return f"{target}: {with_type(error)}"
     return None
 
 
-def _hint_at_lists(line: str, params: Mapping[str, Any]) -> str:
+def _hint_at_sweep(line: str, params: Mapping[str, Any]) -> str:
     """How to write a sweep, if `line` refuses a list that may have been meant as one."""
     for name, value in params.items():
         if isinstance(value, list) and value and f"Got {value!r}" in line:
@@ -342,13 +344,13 @@ def _hint_at_lists(line: str, params: Mapping[str, Any]) -> str:
 
 
 def idle_parameters(target: str, kernel: str) -> frozenset[str]:
-    """Parameters of kernels that change nothing with this one, as gamma with a linear kernel.
+    """Parameters of kernels that this kernel ignores, as the linear one ignores gamma.
 
     Empty for estimators of other packages, and for kernels that only one estimator knows.
     """
     package = target.partition(".")[0]
     if package == "kbench":
-        return _idle_here(kernel)
+        return _idle_of_kbench(kernel)
     if package not in ("sklearn", "sklearnex"):
         return frozenset()
     from sklearn.metrics.pairwise import KERNEL_PARAMS
@@ -359,8 +361,8 @@ def idle_parameters(target: str, kernel: str) -> frozenset[str]:
     return frozenset(known - set(KERNEL_PARAMS.get(kernel, ())))
 
 
-def _idle_here(kernel: str) -> frozenset[str]:
-    """Of our own kernels, which are equal if they have the same values everywhere."""
+def _idle_of_kbench(kernel: str) -> frozenset[str]:
+    """`idle_parameters` of kbench's kernels: those whose change leaves the kernel object equal."""
     import numpy as np
 
     make_kernel = importlib.import_module("kbench.kernels").make_kernel

@@ -49,7 +49,7 @@ DATA = SimpleNamespace(
 )
 def test_auto_compares_the_arrays_with_the_limit_of_memory(chunks, memory_mb, expected):
     asked = task(chunks, memory_mb)
-    assert chunked.wanted(asked, DATA, DCSVC()) == expected
+    assert chunked.wants_chunks(asked, DATA, DCSVC()) == expected
     found = chunked.rows_in_chunks(asked, DATA, DCSVC())
     assert (found is not None) == expected
     if found is not None:
@@ -63,9 +63,9 @@ def test_auto_compares_the_arrays_with_the_limit_of_memory(chunks, memory_mb, ex
 
 def test_a_method_that_needs_all_rows_gets_them_or_says_so():
     for method in (DCSVC(combine="exact"), DCSVC(partition="kernel_kmeans"), object()):
-        assert not chunked.wanted(task("auto", 1), DATA, method)
+        assert not chunked.wants_chunks(task("auto", 1), DATA, method)
         with pytest.raises(ConfigError, match="some_method with these parameters needs all rows"):
-            chunked.wanted(task("always"), DATA, method)
+            chunked.wants_chunks(task("always"), DATA, method)
 
 
 def test_a_run_reads_chunks_and_its_row_says_so(tmp_path):

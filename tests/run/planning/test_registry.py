@@ -62,7 +62,7 @@ def test_calibration_is_scikit_learn_s(method):
     ("path", "params", "named"),
     [
         ("sklearn.svm:SVC", {"calibration": "platt"}, "'platt', should be one of sigmoid"),
-        ("sklearn.svm:SVR", {"calibration": "sigmoid"}, "SVR is no classifier"),
+        ("sklearn.svm:SVR", {"calibration": "sigmoid"}, "SVR is not a classifier"),
         ("sklearn.svm:SVC", {"gama": 1}, r"SVC has no parameter 'gama' \(nearest: gamma\)"),
         ("sklearn.svm:SVC", {"C": -1}, "The 'C' parameter of SVC must be"),
         ("kbench.methods.divide.dc_svc:DCSVC", {"combine": "late"}, "'combine' parameter of DCSVC"),
