@@ -40,11 +40,12 @@ from kbench.intrinsics.vector_instructions import (
 
 def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
     def compile_exponent_tile(typing_context, rows, features, table, n_features, at, slot):
-        """Write the exponents of n_blocks blocks of landmarks at n_rows rows, `slot` apart by row.
+        """Write the exponents of n_blocks blocks of landmarks at n_rows rows.
 
-        features : address of the int32 indices of the `count` features that the landmarks have.
-        at : address of the float32 output. Sums stay in registers, so that numbers are loaded once
-        for all rows, or all blocks. The order of summation is that of tiles of any other shape.
+        features : address of the int32 indices of the n_features features that the landmarks have.
+        at : address of the float32 output, in which the rows are `slot` numbers apart. Sums stay in
+        registers, so that numbers are loaded once for all rows, or all blocks. Tiles of every shape
+        sum in the same order.
         """
 
         def generate(context, builder, signature, arguments):

@@ -427,7 +427,7 @@ class Regression:
         deadline: Deadline,
         narrower: Sequence[float] = (),
     ) -> Losses:
-        """As in `Task`, then with the last C for narrower tubes, as decreasing `epsilon`."""
+        """As in `Task`; after all C, the last one also with each tube of `narrower`, decreasing."""
         problem = regress(stored(gram.matrix(gamma)), self.z[training])
         solutions = in_time(
             along_c(

@@ -29,7 +29,7 @@ _RIDGE = 1e-8
 # The fixed-point iteration stops after 200 steps, or if the squared length of a step is at most
 # 1e-12. Both are set by hand.
 _FIXED_STEPS, _CONVERGED = 200, 1e-12
-# A denominator below this multiple of the sum of its absolute terms is zero up to rounding.
+# A denominator below this multiple of the sum of its absolute terms is rounding: the point stays.
 _VANISHES = 1e-10
 # Stop when the squared residual is below this multiple of ||w||^2: float64 rounding.
 _NEGLIGIBLE = 1e-12
@@ -121,12 +121,12 @@ def _preimage(
 
 
 def _fixed_points(P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray) -> np.ndarray:
+    """Where the fixed-point iteration ends from each of the starts : (R, d); (R, d)."""
     Z = starts.copy()
     moving = np.arange(len(Z))
     for _ in range(_FIXED_STEPS):
         weights = _weighted(P, c, gamma, Z[moving])
         sums = weights.sum(axis=1)
-        # The fixed-point formula is undefined where its denominator vanishes.
         alive = np.abs(sums) > _VANISHES * np.abs(weights).sum(axis=1)
         moving, weights, sums = moving[alive], weights[alive], sums[alive]
         following = matmul(weights, P) / sums[:, None]

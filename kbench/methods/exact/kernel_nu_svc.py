@@ -171,7 +171,7 @@ class KernelNuSVC(ExactSVC):
     def _parts(self, data: Data, matrix: KernelMatrix) -> Callable[[int, int], tuple[Any, Any]]:
         """The rows of two classes and their kernel matrix, as a function of the classes.
 
-        Pairs that are solved in float64 share their values, of which each needs all.
+        Pairs that are solved in float64 share one stored matrix, because each needs all its values.
         """
         n, sizes = len(matrix), np.bincount(data.labels)
         if not self._takes_pairs:
@@ -200,7 +200,10 @@ class KernelNuSVC(ExactSVC):
         return stored
 
     def _norm(self, data: Data, a: int, b: int) -> float:
-        """nu W of two classes."""
+        """|b|_1 = nu W of the problem of two classes, W the sum of the weights of their rows.
+
+        Raises a ValueError if the smaller class cannot hold half of it.
+        """
         of_classes = [float(data.C[data.labels == number].sum()) for number in (a, b)]
         total, largest = sum(of_classes), 2.0 * min(of_classes)
         if self.nu * total > (1.0 + _ROUNDING) * largest:

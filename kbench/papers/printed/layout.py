@@ -311,7 +311,7 @@ def measure(label: str, *, of: str | Sequence[str] = (), **spelt: Any) -> Measur
 def repetitions(
     each: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
 ) -> tuple[Mapping[str, Any], ...]:
-    """All combinations of a mapping's values; a list has each repetition already."""
+    """The repetitions: all combinations of a mapping's values, or the items of a list."""
     if isinstance(each, Mapping):
         values = itertools.product(*each.values())
         return tuple(dict(zip(each, one, strict=True)) for one in values)

@@ -99,7 +99,7 @@ class Live:
         self._phase_at = self._progress_at = 0.0
 
     def started(self, fit_cpu_s: Callable[[], float] | None) -> None:
-        """The clocks of the limits begin; `fit_cpu_s` reads that of the fit, None without one."""
+        """Start the clocks of the limits; `fit_cpu_s` reads the CPU seconds of the fit, if any."""
         self._fit_cpu_s = fit_cpu_s
         self.send({"event": "start"})
         self.phase("fit")

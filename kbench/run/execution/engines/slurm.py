@@ -188,7 +188,10 @@ class Slurm:
     # What jobs do
 
     def _ask_states(self) -> None:
-        """Ask SLURM for the states of all jobs: by `sacct`, and `squeue` for those it lacks."""
+        """Ask for the states of all jobs: `sacct`, then `squeue` for those that it lacks.
+
+        A job that neither knows is GONE. Processes of this machine are asked through submitit.
+        """
         if self._cluster != "slurm":
             for job in self._jobs.values():
                 job.state = "RUNNING" if job.handle is None else job.handle.state
