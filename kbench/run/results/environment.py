@@ -36,7 +36,6 @@ _PACKAGES = (
 # system's kernel does not start a new environment.
 _NOT_IN_ID = ("kernel",)
 
-
 _ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -226,7 +226,7 @@ class _Solver:
             alpha=self.alpha.T,
             coef=self.coef.T,
             objective=objective,
-            gap=self.primal() + objective,
+            gap=self.primal(np.ones(1))[0] + objective,
             violation=float(width.max()),
             n_iter=n_iter,
             n_visits=n_visits,
@@ -239,7 +239,7 @@ class _Solver:
 
         After a limit w may be far worse than 0; see `kbench.solvers.stopped`.
         """
-        best = MULTIPLES[self._primal(MULTIPLES).argmin(axis=0)]
+        best = MULTIPLES[self.primal(MULTIPLES).argmin(axis=0)]
         self.coef *= best[:, None]
         self.alpha *= best[:, None]
 
@@ -289,13 +289,8 @@ class _Solver:
         squares = np.einsum("cj,cj->c", self.coef, self.coef)
         return 0.5 * (squares + matmul(self.alpha**2, self.ridge)) - self.alpha.sum(axis=1)
 
-    def primal(self) -> np.ndarray:
-        """1/2 ||w||^2 + sum_i C_i loss(y_i <w, x_i>) of each problem; (m,)."""
-        value: np.ndarray = self._primal(np.ones(1))[0]
-        return value
-
-    def _primal(self, multiples: np.ndarray) -> np.ndarray:
-        """Primal objectives of t w for each t of multiples : (p,), in one pass; (p, m)."""
+    def primal(self, multiples: np.ndarray) -> np.ndarray:
+        """1/2 ||t w||^2 + sum_i C_i loss(y_i <t w, x_i>) for t of multiples : (p,); (p, m)."""
         squares = 0.5 * np.einsum("cj,cj->c", self.coef, self.coef)
         value = np.multiply.outer(multiples**2, squares)
         for part in self.blocks.slices():
