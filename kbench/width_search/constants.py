@@ -17,8 +17,8 @@ import numpy as np
 # samples. Up to 2^14 rows both halves of all rows fit into the last rung.
 GRID_VALUES, SECOND_VALUES, SAMPLE_VALUES, LAST_VALUES = 2**21, 2**24, 2**25, 2**27
 FOLDS = (5, 3, 2)
-# Most validation rows of a pair of samples: the sampling error of an error rate of 10 % is half a
-# per cent with 4,000.
+# Maximum number of validation rows of a pair of samples: with 4,000 the sampling error of an error
+# rate of 10 % is half a per cent.
 VALIDATION_ROWS = 4000
 # Points of each rung after the grid, after which the surface is fitted again; widths of the later
 # rungs of ridge models; models of the last comparison of classifiers.
@@ -29,7 +29,7 @@ POINTS = 5
 # Rows of a cell, and the fraction of them, nearest to its centre, that validate. More rows see a
 # wider neighbourhood and cost their square.
 CELL_ROWS, CELL_VALIDATION = 2000, 0.2
-# Most cells, and the errors after which no cell is added: the relative sampling error of an error
+# Maximum number of cells, and the errors after which no cell is added: the relative sampling error of an error
 # rate is 1 / sqrt(errors).
 MAX_CELLS, CELL_ERRORS = 24, 800
 # Where the surface is minimised after cells, as (t, local) of `kbench.width_search.surface`: a
@@ -56,7 +56,7 @@ DEAR_C, DEAR = 5.0, 0.012
 # sampling error.
 COMMON = 0.35
 
-# ---- Machines ----------------------------------------------------------------------------------
+# ---- Models of the search ----------------------------------------------------------------------
 
 # Limit on steps of a model for each training row: of the grid and of regressions, and of
 # classifiers. More steps solve more models of large C, and cost as much more.
@@ -79,16 +79,16 @@ MAX_PAIRS, MIN_GROUP = 600, 14
 # ---- Final models of classifiers of many rows ------------------------------------------------
 
 # Kernel values, n^2 times the fraction of support vectors, up to which larger models are
-# compared after the search, and their most training rows. Each takes less than a second.
+# compared after the search, and their maximum number of training rows. Each takes under a second.
 CHEAP_VALUES, COMPARED_ROWS = 2.0**30, 20_000
 # Factor of C and gamma from one of them to the next.
 COMPARED_FACTOR = 0.25
-# Most rows, of a fifth of all, that they are validated on.
+# Maximum number of rows, of a fifth of all, that validate them.
 MAX_HELD_OUT = 10_000
 # Kernel values above which early DC-SVM is fitted instead: 2^34 take a minute or more. Rows of one
 # of its clusters.
 MAX_VALUES, CLUSTER_ROWS = 2.0**34, 2500
-# Most held-out rows for the sigmoids of probabilities: two fitted numbers raise the expected log
+# Maximum number of held-out rows for the sigmoids of probabilities: two fitted numbers raise the expected log
 # loss by 1 / rows.
 CALIBRATION_ROWS = 20_000
 
@@ -144,7 +144,7 @@ SCALES, SCALER_GAIN = 3.0, 0.05
 # Rows on which the Euclidean and the learned metric are compared, and the seconds of the search
 # without which none is learned.
 METRIC_ROWS, METRIC_SECONDS = 4000, 12.0
-# Most rows and columns for which a metric is learned without being asked for: that takes two to
+# Maximum numbers of rows and columns for which a metric is learned by default: that takes two to
 # three times the seconds of the search, at 1,000 rows of 10 columns 3 s instead of 1
 # (`scripts/everyday.py`), and errors are a third lower where columns are irrelevant.
 SMALL_ROWS, SMALL_COLUMNS = 2000, 100
@@ -157,5 +157,5 @@ STANDARD_ERRORS = 1.5
 # Factor of the steps per row of the search beyond which a model that the search could not solve
 # is expected to be solved; below, rows are held out in case it is not.
 UNSOLVED_STEPS = 100
-# Most rows that are held out to compare a final model that may be stopped with the search's.
+# Maximum number of rows that are held out to compare a final model that may be stopped with the search's.
 CHECKED_ROWS = 1000

@@ -40,8 +40,8 @@ class DualRegression(RegressorMixin, ExactDual):
         X : (n, d) array or CSR; with kernel="precomputed" (n, n)
         y : (n,) targets
         sample_weight : (n,), optional
-            Multiplies C row by row; a row of weight 0 is left out, and by `KernelSVR` one of
-            negative weight, too.
+            Multiplies C row by row. Rows of weight 0 are left out; `KernelSVR` also leaves out rows
+            of negative weight.
         trace : Trace, optional
             Receives the phases, and objective and violation while the problem is solved.
 
@@ -52,7 +52,7 @@ class DualRegression(RegressorMixin, ExactDual):
         Raises
         ------
         ValueError
-            A parameter or weight out of range, a precomputed matrix not square.
+            A parameter or weight is out of range, or a precomputed matrix is not square.
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):

@@ -20,7 +20,7 @@ from kbench.solvers.nu_dual.nu_descent import FLOAT64_POINTS, solve_nu_dual
 from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
 from kbench.trace import Deadline, Trace
 
-# Rounding of sums of weights: a norm that is above what is feasible by this part of it is feasible.
+# Rounding of sums of weights: nu may exceed the largest feasible value by this fraction.
 _ROUNDING = 1e-12
 
 
@@ -51,9 +51,9 @@ class KernelNuSVC(ExactSVC):
         Whether the solver starts from the solutions of random subsets of the rows.
     probability : bool, default=False
     tol : float, default=1e-3
-        Violation at which to stop, in units of the undivided f, as in `NuSVC`: of the margin it is
-        the part tol / rho. Where the margin is not above half of its violation, the solver goes on,
-        to tol / 100 or for as many steps again.
+        Violation at which to stop, in units of f before it is divided by rho, as in `NuSVC`. While
+        rho is at most half of the violation, the solver goes on, to tol / 100 or for as many steps
+        again.
     cache_size : float, default=1000.0
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows; `NuSVC` ignores this parameter. "balanced" makes every nu
@@ -88,8 +88,8 @@ class KernelNuSVC(ExactSVC):
     values, and O(q) a step. Where n_free of n rows are free, working sets grow to 2 n_free rows,
     with 8 n_free^2 float32 values in half of `cache_size`.
 
-    A model whose margin is not above half of its violation is divided by the latter, and a
-    ConvergenceWarning says so.
+    A model whose margin rho is at most half of its violation is divided by half of the violation
+    instead, and a ConvergenceWarning says so.
 
     References: B. Schoelkopf, A. Smola, R. Williamson, P. Bartlett, "New support vector
     algorithms", Neural Computation 2000; C.-C. Chang, C.-J. Lin, "Training nu-support vector
@@ -200,10 +200,7 @@ class KernelNuSVC(ExactSVC):
         return stored
 
     def _norm(self, data: Data, a: int, b: int) -> float:
-        """|b|_1 = nu W of the problem of two classes, W the sum of the weights of their rows.
-
-        Raises a ValueError if the smaller class cannot hold half of it.
-        """
+        """nu W of two classes, the 1-norm of their coefficients; each class has to hold half."""
         of_classes = [float(data.C[data.labels == number].sum()) for number in (a, b)]
         total, largest = sum(of_classes), 2.0 * min(of_classes)
         if self.nu * total > (1.0 + _ROUNDING) * largest:
@@ -219,8 +216,8 @@ class KernelNuSVC(ExactSVC):
         if "margin" in reasons:
             warnings.warn(
                 f"nu={self.nu:g} leaves no margin above half of a violation of "
-                f"{self.violation_:.2g}: with this kernel a larger part of the rows has to be on "
-                "the wrong side of one, so that a larger nu or another kernel is needed",
+                f"{self.violation_:.2g}: with this kernel more rows must be on the wrong side of "
+                "a margin; use a larger nu or another kernel",
                 ConvergenceWarning,
                 stacklevel=level_of_caller(),
             )

@@ -7,10 +7,9 @@ Kernel Support Vector Machines", ICML 2014, early prediction), in three steps:
     divide   a tree of k-means on the sample; one pass writes the rows in the order of their leaves
     train    the model of each leaf, from its rows alone; it is appended to a file
 
-Memory is that of a block of rows, of the sample and of the clusters that are being trained. All
-files lie in one folder, whose name is a hash of the rows and of the parameters: the rows in the
-order of their clusters, and the models that are ready. A fit that was interrupted finds both
-again.
+Memory holds a block of rows, the sample and the clusters that are being trained. One folder, whose
+name is a hash of the rows and of the parameters, holds the rows in the order of their clusters and
+the models that are ready. A fit that was interrupted finds both again.
 """
 
 import fcntl
@@ -49,15 +48,14 @@ _LEAF_SAMPLE = 50
 # Fraction of the memory that the rows of a cluster in training may take, with the copy that the
 # kernel matrix holds and the vectors of the solver; the rest is for the index and the solver's
 # cache.
-_CLUSTER = 1 / 2
+_FOR_CLUSTER = 1 / 2
 # Bytes for each row of a cluster beside its features: about a dozen float64 vectors of the solver.
-_VECTORS = 100
+_BYTES_PER_ROW = 100
 
-
-# Clusters that a task trains, at most: sending a task and its models costs about 8 ms of the
-# process that collects them, and training a cluster of 4,000 rows 45 ms. There are as many tasks at
-# least, so that a process that is lost, and the last task, cost little.
-_TOGETHER, _TASKS = 8, 64
+# Maximum number of clusters that a task trains: to send a task and its models costs the collecting
+# process about 8 ms, to train a cluster of 4,000 rows takes 45 ms. Minimum number of tasks: a lost
+# process repeats one, and the last one leaves other processes idle.
+_MAX_CLUSTERS, _MIN_TASKS = 8, 64
 # Seconds for which an interrupted fit finds its files again: a week. They take as much space as the
 # rows; a fit that is not repeated within this time is given up.
 _KEPT_S = 7 * 24 * 3600.0
@@ -164,13 +162,13 @@ def _remove_abandoned(folder: Path) -> None:
 
 def max_cluster_rows(rows: ChunkedRows) -> int:
     """Rows of the largest cluster that is trained as a whole."""
-    row = 2 * rows.n_features * rows.dtype.itemsize + _VECTORS
-    return max(1, int(_CLUSTER * rows.memory_mb * 2**20 / row))
+    row = 2 * rows.n_features * rows.dtype.itemsize + _BYTES_PER_ROW
+    return max(1, int(_FOR_CLUSTER * rows.memory_mb * 2**20 / row))
 
 
 def task_size(n_clusters: int) -> int:
     """Clusters that a worker trains in one task, if `n_clusters` are to be trained."""
-    return min(max(n_clusters // _TASKS, 1), _TOGETHER)
+    return min(max(n_clusters // _MIN_TASKS, 1), _MAX_CLUSTERS)
 
 
 def sample_size(n_samples: int, n_clusters: int) -> int:
@@ -295,11 +293,11 @@ def train_clusters(
     Returns
     -------
     packed : PackedRecords
-        Of all clusters, in the file.
+        The models of all clusters, in the file.
     records : list of `trainer.record`, by cluster
-        Without the models.
+        What the trainer returned, without the models.
     notes : list of str
-        A line, if an interrupted fit had trained some of the clusters.
+        Says that an interrupted fit had trained some of the clusters; otherwise empty.
     """
     with MachineWriter(path) as writer:
         records = {
