@@ -29,8 +29,8 @@ POINTS = 5
 # Rows of a cell, and the fraction of them, nearest to its centre, that validate. More rows see a
 # wider neighbourhood and cost their square.
 CELL_ROWS, CELL_VALIDATION = 2000, 0.2
-# Maximum number of cells, and the errors after which no cell is added: the relative sampling error of an error
-# rate is 1 / sqrt(errors).
+# Maximum number of cells, and the errors after which no cell is added: the relative sampling error
+# of an error rate is 1 / sqrt(errors).
 MAX_CELLS, CELL_ERRORS = 24, 800
 # Where the surface is minimised after cells, as (t, local) of `kbench.width_search.surface`: a
 # model of all rows has the cells' density, but sees more than a neighbourhood; halfway.
@@ -88,8 +88,8 @@ MAX_HELD_OUT = 10_000
 # Kernel values above which early DC-SVM is fitted instead: 2^34 take a minute or more. Rows of one
 # of its clusters.
 MAX_VALUES, CLUSTER_ROWS = 2.0**34, 2500
-# Maximum number of held-out rows for the sigmoids of probabilities: two fitted numbers raise the expected log
-# loss by 1 / rows.
+# Maximum number of held-out rows for the sigmoids of probabilities: two fitted numbers raise the
+# expected log loss by 1 / rows.
 CALIBRATION_ROWS = 20_000
 
 # ---- Final models of regressions -------------------------------------------------------------
@@ -157,5 +157,5 @@ STANDARD_ERRORS = 1.5
 # Factor of the steps per row of the search beyond which a model that the search could not solve
 # is expected to be solved; below, rows are held out in case it is not.
 UNSOLVED_STEPS = 100
-# Maximum number of rows that are held out to compare a final model that may be stopped with the search's.
+# Maximum number of rows that are held out to compare the search with a final model that may stop.
 CHECKED_ROWS = 1000
