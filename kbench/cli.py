@@ -81,7 +81,7 @@ def _printable(text: str) -> str:
 
 
 def _instead(word: str, others: Sequence[str]) -> str:
-    """What the user may have meant by a first word that is no command."""
+    """What the user may have meant by a first word that is not a command."""
     from kbench.commands.reporting import WORDS
     from kbench.config import nearest, options
 
@@ -119,7 +119,7 @@ def _dispatch(words: list[str]) -> int:
             return 0
         return module.main(words[1:])
     if "=" not in word and not word.startswith(("-", "~")):
-        raise ConfigError(f"{word!r} is no command{_instead(word, words[1:])}")
+        raise ConfigError(f"{word!r} is not a command{_instead(word, words[1:])}")
     from kbench.commands import running
 
     return running.main(words)

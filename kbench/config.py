@@ -58,7 +58,7 @@ def _plugin_roots() -> tuple[Path, ...]:
         if spec is None or not spec.submodule_search_locations:
             raise ConfigError(
                 f"entry point {point.name!r} of group kbench.configs names {point.value!r}, which "
-                "is no installed package; it should be the package that holds method/*.yaml"
+                "is not an installed package; it should be the package that holds method/*.yaml"
             )
         roots += [Path(location) for location in spec.submodule_search_locations]
     return tuple(roots)
@@ -286,7 +286,7 @@ class Composer:
         self._composed: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def parse(self, overrides: Sequence[str], *, intervals: bool = False) -> list[Any]:
-        """Hydra `Override` objects; a ConfigError if a word is no override or is not supported.
+        """Hydra `Override` objects; a ConfigError if a word is not an override or is not supported.
 
         `intervals` : whether `key=interval(low,high)` is.
         """

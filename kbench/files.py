@@ -1,7 +1,7 @@
 """Atomic writes: a file is complete and on disk before it gets its name.
 
 While a temporary file is written, its writer holds a lock on it. A file whose lock is free was left
-by a process that was killed. Its age is no evidence, because the clock may jump.
+by a process that was killed. Its age is not evidence, because the clock may jump.
 """
 
 import fcntl

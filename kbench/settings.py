@@ -212,7 +212,7 @@ def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
         if not (isinstance(options[name], (int, float)) and options[name] > 0):
             raise ConfigError(f"parallel.options.{name} is {options[name]!r}, should be above 0")
     left_s = 60 * options["timeout_min"] - _WARNED_S
-    # The default of `wall_s` is no promise to a run: a shorter job ends it, and the row says so.
+    # The default of `wall_s` is not a promise to a run: a shorter job ends it, and the row says so.
     meant = any(word.lstrip("+").startswith("limits.wall_s=") for word in overrides)
     meant |= limits.wall_s != Limits.wall_s
     if meant and limits.wall_s is not None and limits.wall_s > left_s:

@@ -85,7 +85,7 @@ def run(
     hours: float | None = None,
     lock: Path = LOCK,
 ) -> None:
-    """Run the commands of the stages; exit when one is no command, or on Ctrl-C.
+    """Run the commands of the stages; exit when one is not a command, or on Ctrl-C.
 
     With `hours` commands are left out whose estimate is longer than what remains of that time, and
     one that takes longer than its estimate is interrupted when the time is up.

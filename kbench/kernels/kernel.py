@@ -226,8 +226,8 @@ def check_width(owner: Any, kernel: Any) -> int:
 
 def check_float_rows(rows: Any, n_features: int) -> int:
     """Require dense or CSR rows of floats; return how many there are."""
-    require(isinstance(rows, np.ndarray) or sp.issparse(rows), "the points are no rows")
-    require(rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the points are no rows")
+    require(isinstance(rows, np.ndarray) or sp.issparse(rows), "the points are not rows")
+    require(rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the points are not rows")
     require(rows.shape[1] == n_features, f"the points have {rows.shape[1]} features")
     require(isinstance(rows, np.ndarray) or rows.format == "csr", "the points should be CSR")
     return int(rows.shape[0])

@@ -163,7 +163,9 @@ class KernelMatrix:
         """Raise a ValueError unless points, layout and rows fit each other (`kbench.stored`)."""
         rows = self._X
         require(isinstance(rows, np.ndarray) or sp.issparse(rows), "the matrix has no rows")
-        require(rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the rows are no floats")
+        require(
+            rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the rows are not floats"
+        )
         check_arrays(self, _counter="i8 1")
         check_whole(self, "_allowance", 0, 1 << 62)
         points, expected = self._prepared, rows.shape[0]

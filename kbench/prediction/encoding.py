@@ -245,14 +245,14 @@ class _Decoder:
         cls = class_at(tree["named_tuple"])
         items = self._list(tree["items"], depth)
         if not issubclass(cls, tuple) or len(items) != len(getattr(cls, "_fields", ())):
-            raise ModelError(f"{tree['named_tuple']} is no tuple of {len(items)} names")
+            raise ModelError(f"{tree['named_tuple']} is not a tuple of {len(items)} names")
         return tuple.__new__(cls, items)
 
     def _method(self, tree: Any, depth: int) -> Callable[..., Any]:
         owner, name = tree["method"]
         owner = self.node(owner, depth)
         if not isinstance(name, str) or not is_method(owner, name):
-            raise ModelError(f"{name!r} is no public method of {type(owner).__name__}")
+            raise ModelError(f"{name!r} is not a public method of {type(owner).__name__}")
         bound: Callable[..., Any] = getattr(owner, name)
         return bound
 

@@ -57,7 +57,7 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    Labels that are no integers of 32 bits are written as their positions in `classes_`.
+    Labels that are not integers of 32 bits are written as their positions in `classes_`.
     Probabilities are not written. Zeros of support vectors are left out. With kernel="precomputed"
     support vectors are numbers of training rows from 1 on, as LIBSVM counts them: its rows to
     predict are `0:1 1:k_1 2:k_2 ...`.
@@ -79,7 +79,7 @@ def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
     kind = _TYPES.get(type(twin).__name__)
     if kind is None or not type(twin).__module__.startswith("sklearn.svm."):
         raise TypeError(
-            f"save_libsvm: {type(model).__name__} is no support vector machine that LIBSVM has; it "
+            f"save_libsvm: {type(model).__name__} is not a support vector machine of LIBSVM; it "
             f"has those of scikit-learn's {', '.join(_TYPES)}"
         )
     check_is_fitted(twin)

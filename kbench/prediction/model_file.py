@@ -152,7 +152,7 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
         why = textwrap.shorten(str(error), 200)
         raise ModelError(f"{path}: no model of kbench, or cut off ({why})") from None
     if members:
-        raise ModelError(f"{path}: {min(members)!r} is no part of a model")
+        raise ModelError(f"{path}: {min(members)!r} is not a part of a model")
     try:
         keys = ("estimator", "preparation", "about")
         return StoredModel(**{key: decode(manifest[key], arrays) for key in keys})
@@ -190,7 +190,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         if member.filename in members or not re.fullmatch(
             r"a\d+\.npy|manifest\.json", member.filename
         ):
-            raise ModelError(f"{member.filename[:80]!r} is no part of a model")
+            raise ModelError(f"{member.filename[:80]!r} is not a part of a model")
         if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
             raise ModelError(f"{member.filename!r} is compressed, should be stored")
         members[member.filename] = member

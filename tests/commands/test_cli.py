@@ -115,8 +115,8 @@ def test_what_hydra_takes_and_kbench_does_not_is_answered_by_what_to_write(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("run method=svc dataset=iris", "'run' is no command: leave it out"),
-        ("svc dataset=iris", "'svc' is no command: write method=svc"),
+        ("run method=svc dataset=iris", "'run' is not a command: leave it out"),
+        ("svc dataset=iris", "'svc' is not a command: write method=svc"),
         ("report format=xlsx", "latex, html, mlflow"),
         ("method=svc dataset=iris cv=5", "no key is called 'cv'"),
         ("method=svc dataset=iris method.random_state=3", "'random_state': seed=... sets it"),

@@ -110,7 +110,7 @@ def test_what_libsvm_does_not_have_is_refused(tmp_path):
     path = tmp_path / "model"
     with pytest.raises(ValueError, match="kernel is 'laplacian'"):
         save_libsvm(KernelSVC(kernel="laplacian").fit(X, Y), path)
-    with pytest.raises(TypeError, match="KernelQuantileRegressor is no support vector machine"):
+    with pytest.raises(TypeError, match="KernelQuantileRegressor is not a support vector machine"):
         save_libsvm(KernelQuantileRegressor().fit(X, TARGET), path)
     for model in (KernelSVC(), SVC()):
         with pytest.raises(NotFittedError):

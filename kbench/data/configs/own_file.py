@@ -165,7 +165,7 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
         first = next(path for paths in parts.values() for path in paths)
         raise DataError(
             f"{first}: the target has {len(texts)} different texts in {n} rows, as "
-            f"{formats.printable(min(texts), 40)!r}, which are no classes; "
+            f"{formats.printable(min(texts), 40)!r}, which are not classes; "
             "dataset.source.columns.target=NAME chooses another column, dataset.task=multiclass "
             "takes them all the same"
         )

@@ -133,7 +133,7 @@ class Layout(TypedDict):
     rare : dict of str to list of str
         Categories that share one feature, the last one of their column.
     group : str or None
-        The column of the groups of rows, which is no feature.
+        The column of the groups of rows, which is not a feature.
     """
 
     columns: dict[str, list[str]]

@@ -355,7 +355,7 @@ def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options
     if len(set(fields)) < len(fields):
         return None
     if breaks:
-        return f"as {printable(breaks[0])!r} is no number and all below it are"
+        return f"as {printable(breaks[0])!r} is not a number and all below it are"
     decimals = sum(all(re.search(r"\d\.\d|\de", f) for f in column) for column in filled if column)
     whole = all(text.isascii() and text.isdigit() for text in fields)
     if whole and len(sample) > 2 and decimals >= max(2, len(fields) - 1):
@@ -389,7 +389,7 @@ def not_a_row(record: str, where: str) -> DataError:
     mark = comment_mark(record)
     return DataError(
         f"{where}: {printable(record, 40)!r} begins with {mark}; a comment should stand before the "
-        f"table (`grep -v '^{mark}' FILE` leaves it out), and a column that begins so is no number "
+        f"table (`grep -v '^{mark}' FILE` leaves it out), and such a column is not numeric "
         "(dataset.source.columns.categorical or drop)"
     )
 
@@ -415,7 +415,7 @@ def _require_no_title(first: str, rest: list[tuple[int, bytes]], where: str) -> 
         counts = {raw.count(other.encode()) for _, raw in rest}
         if len(counts) == 1 and counts != {0}:
             raise DataError(
-                f"{where}: {printable(first, 40)!r} is no row of the table, whose lines have "
+                f"{where}: {printable(first, 40)!r} is not a row of the table, whose lines have "
                 f"{counts.pop() + 1} fields between {other!r}; `tail -n +{rest[0][0]} FILE` "
                 "leaves it out"
             )

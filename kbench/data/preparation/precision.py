@@ -50,7 +50,7 @@ def merged_columns(
     if huge:
         said.append(
             "whole numbers from 2^53 on are not all distinct in float64, in the column "
-            f"{_named([name_of(j) for j in huge])}; identifiers are no features: "
+            f"{_named([name_of(j) for j in huge])}; identifiers are not features: "
             "dataset.source.columns.drop leaves a column of a table out"
         )
     return "; ".join(said) or None

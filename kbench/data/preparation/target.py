@@ -142,7 +142,7 @@ def learn(
         The rule does not fit the labels.
     DataError
         All rows have one label; or a label is 2^53 or more in magnitude; or, if there are several
-        classes, one is no whole number or does not fit into int32.
+        classes, one is not a whole number or does not fit into int32.
 
     Warns
     -----

@@ -223,7 +223,7 @@ def absent(place: Path) -> str:
         if os.path.isdir(place):
             return f"{place} is a folder, should be the path of one file"
         if os.path.exists(place):
-            return f"{place} is no regular file, should be one: a file is read more than once"
+            return f"{place} is not a regular file, should be one: a file is read more than once"
         return f"there is no file {place}"
     found = sorted(glob.glob(text))
     if not found:

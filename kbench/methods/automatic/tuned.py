@@ -242,7 +242,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         limits = {"tol": constants.TOL, "max_iter": task.steps * len(training)}
         model = self._exact(result, **limits, max_time=deadline.seconds_left())
         with warnings.catch_warnings():
-            # A model of the search, whose limit on steps is no failure.
+            # A model of the search, whose limit on steps is not a failure.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.set_params(class_weight=None).fit(Z[training], index[training])
         result.error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)

@@ -99,7 +99,7 @@ class ClassTargets:
         known = self.classes.tolist()
         unknown = [label for label in weights if label not in set(known)]
         if unknown:
-            raise ValueError(f"class_weight has {unknown[0]!r}, which is no class of the rows")
+            raise ValueError(f"class_weight has {unknown[0]!r}, which is not a class of the rows")
         by_class = np.array([float(weights.get(label, 1.0)) for label in known])
         return checked_class_weights(by_class, self.classes)
 

@@ -44,8 +44,8 @@ def scaled_rows(estimator: Any, X: Any) -> Any:
     Raises
     ------
     ValueError
-        gamma is an array of another length or with a number that is no width, or the kernel has no
-        gamma.
+        gamma is an array of another length, or has a number that is not a width; or the kernel has
+        no gamma.
     """
     vars(estimator).pop("_column_scale", None)  # of an earlier fit
     if has_widths(estimator.gamma):

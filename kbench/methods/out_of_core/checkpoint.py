@@ -50,9 +50,11 @@ class Checkpoint:
                 arrays = dict(file)
             identity = json.loads(str(arrays.pop("identity")))
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{self.path} is no readable checkpoint: {error}") from None
+            raise ValueError(f"{self.path} is not a readable checkpoint: {error}") from None
         if not isinstance(identity, dict):
-            raise ValueError(f"{self.path} is no readable checkpoint: its identity is {identity!r}")
+            raise ValueError(
+                f"{self.path} is not a readable checkpoint: its identity is {identity!r}"
+            )
         for name in self.identity:
             if identity.get(name) != self.identity[name]:
                 raise ValueError(

@@ -30,7 +30,7 @@ def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
     Raises
     ------
     ValueError
-        It is no fitted metric, or the number of names is not that of the features.
+        It is not a fitted metric, or the number of names is not that of the features.
     """
     importances = getattr(metric, "feature_importances_", None)
     if importances is None:

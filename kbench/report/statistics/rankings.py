@@ -169,7 +169,7 @@ def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Stand
 
 
 def _methods(comparison: Comparison) -> set[str]:
-    """Methods with a run that came to an end; an absent package is no failure of its method."""
+    """Methods with a run that came to an end; an absent package is not a failure of its method."""
     return {
         line.method
         for line in comparison.lines

@@ -179,7 +179,7 @@ def _optimum(
             point = best = None
     for gap in [] if best is not None else np.array(_GAPS) / len(K):
         before = -1 if point is None else point.n_iter
-        # Points whose numbers leave the range are no optimum, which `finish` and the reason say.
+        # Points whose numbers leave the range are not optimal, which `finish` and the reason say.
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             point = minimise(problem, gap, stop, point)
             if best is not None and point.n_iter == before:

@@ -90,7 +90,7 @@ def test_what_is_no_regular_file_is_not_read(tmp_path, name):
     os.mkfifo(tmp_path / "pipe.csv")
     said = {
         "folder": "is a folder, should be the path of one file",
-        "pipe.csv": "is no regular file, should be one",
+        "pipe.csv": "is not a regular file, should be one",
     }.get(name, r"^dataset\.path: there is no file ")
     with pytest.raises(DataNotFoundError, match=said):
         check_config(config_of(tmp_path / name))

@@ -166,7 +166,7 @@ def test_columns_without_names_and_a_title_are_named(folders):
 def test_a_title_above_a_table_is_named(folders):
     path = folders.read_only[0] / "t.csv"
     path.write_text("Report of May\n\na,b,y\n" + "1,2,0\n2,3,1\n" * 20)
-    with pytest.raises(DataError, match=r"t\.csv:1: 'Report of May' is no row .*tail -n \+3"):
+    with pytest.raises(DataError, match=r"t\.csv:1: 'Report of May' is not a row .*tail -n \+3"):
         opened(user_file(path), folders)
     path.write_text(path.read_text().partition("\n\n")[2])
     assert opened(user_file(path), folders).n_features == 2

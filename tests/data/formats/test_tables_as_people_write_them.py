@@ -43,8 +43,8 @@ def written(folders, header, body=None, name="t.csv"):
 
 HEADERS = {
     "counts from 0": ("0,1,2,3\n", None, "counts from 0 to 3"),
-    "a text above numbers": ("1e3,null,yes,y\n", None, "is no number and all below it are"),
-    "one name": ("2018,2019,2020,target\n", None, "'target' is no number"),
+    "a text above numbers": ("1e3,null,yes,y\n", None, "is not a number and all below it are"),
+    "one name": ("2018,2019,2020,target\n", None, "'target' is not a number"),
     "years above decimals": ("2018,2019,2020,2021\n", None, "whole numbers above decimals"),
     "named by the config": ("10,20,30,2020\n", 2020, "has the column '2020'"),
     "a name before a position": ("4,3,2,1\n", "1", "has the column '1'"),

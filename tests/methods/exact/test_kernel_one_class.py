@@ -47,7 +47,7 @@ def assert_is_optimal(model, K, weight, nu):
 @pytest.mark.parametrize("nu", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
 def test_it_is_one_class_svm(kernel, nu, cache_size):
-    # nu n is no whole number: some row is free, and the offset is unique.
+    # nu n is not a whole number: some row is free, and the offset is unique.
     X, new = rows(301) + 6.0, rows(2000, 1) + 6.0
     options = {"kernel": kernel, "nu": nu, "gamma": 0.5, "degree": 2, "tol": 1e-8}
     model = KernelOneClassSVM(dtype="float64", cache_size=cache_size, **options).fit(X)

@@ -294,7 +294,7 @@ def test_checkpoints_of_another_fit_and_damaged_ones_are_refused(tmp_path):
     )
     path.write_bytes(whole)
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(ValueError, match=f"{named} is no readable checkpoint"):
+    with pytest.raises(ValueError, match=f"{named} is not a readable checkpoint"):
         DoublySGDClassifier(**options).fit(X, y)
     with pytest.raises(ValueError, match="random_state is None, should be a whole number"):
         DoublySGDClassifier(checkpoint=str(path)).fit(X, y)

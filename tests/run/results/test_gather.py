@@ -42,7 +42,7 @@ def environment(folder, name, text="{}"):
 
 @pytest.fixture
 def folders(tmp_path):
-    """An own folder, and another with a further attempt, an older file, and what is no row."""
+    """An own folder, and another with a further attempt, an older file, and what is not a row."""
     own, other = tmp_path / "own", tmp_path / "other"
     ResultsFolder(own).write(make_row(0, accuracy=0.5), [CURVE])
     ResultsFolder(own).write(make_row(1))
