@@ -25,7 +25,7 @@ _KNOTS = 500
 _BOUND = 3.0
 # Interquartile range of the standard normal distribution.
 _NORMAL_RANGE = 1.349
-# Most values of an integer column that get an indicator each, and most indicators of all columns:
+# Maximum number of values of an integer column that get an indicator each, and of all indicators:
 # the time of a kernel value grows with them.
 _MAX_VALUES, _MAX_INDICATORS = 40, 500
 
@@ -102,7 +102,7 @@ def code_columns(X: np.ndarray) -> tuple[tuple[int, np.ndarray], ...]:
     """Columns of integers with few values, which may stand for categories, and their values."""
     indicators = []
     for column in range(X.shape[1]):
-        # Most columns of numbers are told apart by their first values.
+        # The first values tell most columns of numbers apart.
         if (X[:100, column] % 1.0 != 0.0).any():
             continue
         values = np.unique(X[:, column])

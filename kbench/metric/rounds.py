@@ -20,9 +20,9 @@ _MAX_RISE, MAX_RISE_AT_FULL_SIZE = 1.05, 0.99
 # Factor by which the lowest error of a structure after two rounds may exceed that of another one of
 # the same kernel: 2,000 rows do not rank errors that are closer.
 _CLOSE = 1.05
-# Most features that the Laplacian kernel weighs, those with the largest gradients of a Matern
-# ridge regression: its distances are not matrix products, and take about 10 times as long for a
-# feature (`scripts/bench_metric.py`).
+# Maximum number of features that the Laplacian kernel weighs, those with the largest gradients of a
+# Matern ridge regression: its distances are not matrix products, and take about 10 times as long
+# for a feature (`scripts/bench_metric.py`).
 MAX_L1 = 128
 
 

@@ -270,7 +270,7 @@ def _row_index(layout: formats.Layout, rows: Rows) -> list[str]:
     lowest = None
     for block in rows.blocks():
         values = block[:, 0]
-        # Most columns are not numbers of rows, which their first values say.
+        # The first values of most columns show that they do not number the rows.
         lowest = min(values.min(), 1.0) if lowest is None else lowest
         places = values - lowest
         if not ((places >= 0) & (places < rows.n) & (places % 1 == 0)).all():

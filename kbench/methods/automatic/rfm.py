@@ -44,7 +44,7 @@ _CLUSTERED_ROWS = 20000
 # A cluster may exceed `cluster_size` by this factor before it is divided: its factorisation then
 # takes 3.4 times as long as that of a cluster of the wanted size.
 _LARGEST = 1.5
-# Most rounds of dividing; each halves the largest cluster, so 20 end in practice.
+# Maximum number of rounds of dividing; each halves the largest cluster, so 20 end in practice.
 _SPLITS = 20
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot, document
 
-# Most features and directions that are shown.
+# Maximum numbers of features and directions that are shown. Set by hand.
 _FEATURES, _DIRECTIONS = 15, 4
 _ROW, _FRAME = 20, 90  # units of the view box: a feature, and title with axis
 
