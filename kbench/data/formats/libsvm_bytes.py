@@ -180,7 +180,7 @@ def _line_end(text, at):
 
 @numba.njit(cache=True, nogil=True)
 def _qid(text, start):
-    """The number of the `qid:digits` at `start` and the position after it; `start` if none is."""
+    """The number of `qid:digits` at `start` and the position after it, or `start` without one."""
     if not (text[start + 1] == _I and text[start + 2] == _D and text[start + 3] == _COLON):
         return np.int64(0), start
     at = start + 4
@@ -188,7 +188,7 @@ def _qid(text, start):
     while 0 <= np.int64(text[at]) - _ZERO <= 9:
         number = number * 10 + np.int64(text[at]) - _ZERO
         at += 1
-    # Of 19 digits, those of more than 2^63 - 1 have wrapped round to a negative number.
+    # A number of 19 digits above 2^63 - 1 has wrapped around to a negative one.
     ends = 0 < at - (start + 4) <= 19 and number >= 0 and _ends_token(text[at])
     return number, at if ends else start
 
@@ -210,10 +210,10 @@ def fill(
 ):
     """Fill the arrays; returns rows, values, largest index, and the position of what is wrong.
 
-    `lowest` and `limit` are the least and the largest index allowed, `missing` and `missing_target`
-    whether a value and a label may be `nan`. The position is -1 if all text
-    is accepted. `label_at` holds -1, or the position of a label that needs Python's float for an
-    exact float64. `text` ends in a line feed, so that no loop over digits or blanks can leave it.
+    `lowest` and `limit` are the smallest and the largest index allowed; `missing` and
+    `missing_target` say whether a value and a label may be `nan`. The position is -1 if all text is
+    accepted. `label_at` holds -1, or the position of a label that needs Python's float for an exact
+    float64. `text` ends in a line feed, so that no loop over digits or blanks can leave it.
     """
     at = start
     row = 0
@@ -281,8 +281,8 @@ def fill(
             while text[at] == _SPACE or text[at] == _TAB:
                 at += 1
 
-            # One digit, then short decimals, then every number. The first two cases are most of
-            # all files; written out here they are 1.5 to 3 times faster than as calls of _number.
+            # One digit, then short decimals, then every number. Most values are of the first two
+            # kinds, which are 1.5 to 3 times faster here than as calls of _number.
             begin_value = at
             digit = np.int64(text[at]) - _ZERO
             if 0 <= digit <= 9 and text[at + 1] == _SPACE:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from kbench.report.comparisons.tables import Line, Row, contended, mean_sd, measured
 from kbench.run.results.stopped import least_fit_s, trained
 
-# The abscissa of curves, where another name than that of a curve is asked for.
+# Name of the curve whose values are its own abscissa, for axes of seconds.
 SECONDS = "seconds"
 
 
@@ -25,7 +25,7 @@ def training_seconds(line: Line) -> list[float]:
 
 
 def mean_of(line: Line, name: str) -> tuple[float, float | None] | None:
-    """Mean and deviation of a `column` over the ok seeds, of training over `training_seconds`."""
+    """Mean and deviation of a `column` over the ok seeds; "fit_s" is over `training_seconds`."""
     if name == "fit_s":
         return mean_sd(training_seconds(line))
     if line.cut_short(name):
@@ -59,7 +59,7 @@ def column(row: Row, name: str) -> float | None:
 def phases_of(row: Row) -> Mapping[str, float] | None:
     """CPU seconds of runs on one thread, wall seconds of others that nothing disturbed, by phase.
 
-    Empty of a method without phases. None where they were not measured so, which is not the same.
+    Empty for a method without phases; None if the phases were not measured in this way.
     """
     phases: Mapping[str, float] = row["phases"] or {}
     if row["threads"] == 1:

@@ -25,13 +25,13 @@ the loss estimate, and m = nu + ridge:
       A_i <- (1 - gamma_s nu / m) A_i                                 for all blocks i
       A_j <- A_j - gamma_s (Phi_j' w W Phi_j / b + m I)^-1 Phi_j' w (l' - nu / m W f(X)) / b
 
-Features and rows are in the inverse and in what it multiplies, so that the mean of the steps is 0
-near the minimum and not at it: the distance falls as O(1 / s) in squares until it is that of the
-minima on one block and one batch from the minimum, on the mean.
+The same features and rows enter the inverse and the gradient that it multiplies, so the mean step
+is 0 near the minimum, not at it. The squared distance to the minimum falls as O(1 / s) down to the
+mean squared distance between the minimum and the minima on one block and one batch.
 
 All A_i have one common scale, so that the decay is one multiplication. f(X) evaluates every block.
-For batches that come again, function values may be kept (`Memory`), and then only the blocks that
-were added since are evaluated.
+If a batch comes again, kept function values (`Memory`) leave only the blocks that were added since
+to be evaluated.
 
 Rows of a batch enter the step through sums only, so shards of a batch may be computed in other
 processes. The step depends on the division into shards by rounding only, and not on the processes.
@@ -382,9 +382,9 @@ def shard_sums(
         curvature = LOSSES[loss].curvature
         factor = None if weight is None else weight[rows]  # of the rows of the Gram matrix
         if newton is not None and curvature is not None:
-            bends = curvature(F)
-            slopes -= newton * bends * F
-            factor = bends.astype(np.float32) * (np.float32(1.0) if factor is None else factor)
+            curvatures = curvature(F)
+            slopes -= newton * curvatures * F
+            factor = curvatures.astype(np.float32) * (np.float32(1.0) if factor is None else factor)
         slopes = slopes.astype(np.float32)
         if weight is not None:
             slopes *= weight[rows]
