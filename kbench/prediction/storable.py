@@ -25,8 +25,7 @@ _METHODS = frozenset({"assign"})
 
 @cache
 def _present_module(module: str, name: str) -> str:
-    """The module of kbench that holds the class `module:name`, where an older release may have had
-    it.
+    """The module that holds the class which an older release may have had at `module:name`.
 
     Classes and modules move within a package. A class is then in the module of the package that
     has the old file name, apart from a leading underscore, or in the only one that defines a class

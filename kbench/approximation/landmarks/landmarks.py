@@ -27,10 +27,10 @@ from kbench.prediction.landmarks import LocalLandmarks, fits_float32, float32_of
 from kbench.prediction.packing import LandmarkMachine
 from kbench.stored import MAX_FEATURES, check_arrays, check_whole, require
 
-# At most this many Gaussian landmarks, on at most this many features, are evaluated by the float32
-# code of fast prediction, sixteen landmarks at a time, provided that its rounding error is below
-# _ROUNDING times the largest value at the landmarks.
-_FEW_LANDMARKS, _FEW_FEATURES, _ROUNDING = 512, 1024, 1e-3
+# Maximum numbers of Gaussian landmarks and of features for the float32 code of fast prediction,
+# which takes sixteen landmarks at a time, and the largest rounding error for which it is used, as a
+# fraction of the largest value at the landmarks. Set by hand.
+_MAX_LANDMARKS, _MAX_COLUMNS, _ROUNDING = 512, 1024, 1e-3
 
 
 @dataclass(eq=False, repr=False)
@@ -51,7 +51,7 @@ class LandmarkFeatures(FeatureMap):
         Rows drawn without replacement; centroids of k-means on a sample of the rows; or rows of a
         sample, chosen by randomly pivoted Cholesky (`kbench.approximation.landmarks.pivots`).
     n_samples : int, default=20000
-        Rows in that sample.
+        Number of rows of the sample for "kmeans" and "rpcholesky".
     kmeans_iter : int, default=5
         Iterations of k-means, which need not converge (Zhang and Kwok, IEEE Trans. Neural Networks
         21, 2010).
@@ -181,7 +181,7 @@ def _single_leaf(kernel: KernelMatrix, coef: np.ndarray) -> LocalLandmarks | Non
     function, X = kernel.kernel, kernel.X
     if not isinstance(function, RBF) or not isinstance(X, np.ndarray):
         return None
-    if len(X) > _FEW_LANDMARKS or X.shape[1] > _FEW_FEATURES or not fits_float32(X):
+    if len(X) > _MAX_LANDMARKS or X.shape[1] > _MAX_COLUMNS or not fits_float32(X):
         return None
     values = KernelMatrix(function, X, np.float64).product(np.arange(len(X)), coef)
     error = np.finfo(np.float32).eps * np.abs(coef).sum(axis=0)

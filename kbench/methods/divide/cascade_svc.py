@@ -22,7 +22,7 @@ from kbench.validated import N_JOBS
 
 @dataclass(eq=False, repr=False)
 class CascadeSVC(DualSVC):
-    """Kernel machine of the support vectors that remain after a cascade of merges.
+    """Kernel model of the support vectors that remain after a cascade of merges.
 
         1. divide the rows at random into `n_parts` parts of equal size, with alpha = 0;
         2. solve the dual of each part, starting from its alpha; keep the rows with alpha_i > 0;

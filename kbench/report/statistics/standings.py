@@ -2,8 +2,8 @@
 
 A competitor is a method with one setting, as an experiment fixed it before it saw any test row
 (`tables` and `tuned`: defaults, or a search on training rows). It takes part if it has an outcome
-on three of the data sets. Its distance on a data set is the relative difference to the
-best score there of all competitors; a failed run has an infinite one and ranks last.
+on three of the data sets. Its distance on a data set is the relative difference to the best score
+of all competitors there; a failed run has an infinite distance and ranks last.
 """
 
 import math
@@ -22,12 +22,12 @@ from kbench.run.results.rows import WITHOUT_OUTCOME
 
 # Experiments whose rows are comparable in this way.
 EXPERIMENTS = ("tables", "tuned")
-# Data sets are like the user's if rows and columns are within this factor of hers. Less leaves one
-# or two data sets of the committed rows, more is every data set. Set by hand.
-_LIKE = 10.0
-# Fewer data sets than these say nothing of a method.
-_SETS = 3
-# Seconds are given for so many rows.
+# A data set is like the user's if its rows and columns are within this factor of theirs. A smaller
+# one leaves one or two of the committed data sets, a larger one all of them. Set by hand.
+_FACTOR = 10.0
+# Minimum number of data sets of a competitor: fewer say little about it. Set by hand.
+_MIN_SETS = 3
+# Number of rows for which seconds are given.
 _ROWS = 10_000
 
 
@@ -70,7 +70,7 @@ def _asked(row: Row) -> bool:
 
 
 def _of_one_machine(rows: Sequence[Row]) -> list[Row]:
-    """Those of the machine with the most rows, because seconds of several are not compared."""
+    """Rows of the machine with the most rows: seconds of several machines are not compared."""
     of_machine: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
         of_machine[row["environment"], row["threads"]].append(row)
@@ -80,7 +80,7 @@ def _of_one_machine(rows: Sequence[Row]) -> list[Row]:
 def _like(comparison: Comparison, n: int | None, d: int | None) -> bool:
     sizes = (comparison.problem.n_train, n), (comparison.problem.n_features, d)
     return all(
-        wanted is None or (size is not None and max(size, wanted) <= _LIKE * min(size, wanted))
+        wanted is None or (size is not None and max(size, wanted) <= _FACTOR * min(size, wanted))
         for size, wanted in sizes
     )
 
@@ -88,7 +88,7 @@ def _like(comparison: Comparison, n: int | None, d: int | None) -> bool:
 def _sheet(task: str, sets: Sequence[Comparison]) -> Sheet:
     lines = [{_name(line): line for line in one.lines} for one in sets]
     every = sorted({name for known in lines for name in known})
-    enough = min(_SETS, len(sets))
+    enough = min(_MIN_SETS, len(sets))
     names = [name for name in every if sum(name in known for known in lines) >= enough]
     gaps: defaultdict[str, list[float]] = defaultdict(list)
     places: defaultdict[str, list[float]] = defaultdict(list)
