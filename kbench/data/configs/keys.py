@@ -56,7 +56,7 @@ def _boolean(value: Any) -> str | None:
 
 
 def _name(value: Any) -> str | None:
-    good = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value)
+    good = isinstance(value, str) and re.fullmatch(r"[^\W_][\w.-]*", value)
     return None if good else "a name of letters, digits, '.', '_' and '-'"
 
 

@@ -8,6 +8,7 @@ not say is listed under `assumed`, so that the run can name it.
 
 import re
 import tempfile
+import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,9 @@ def own_name(path: str) -> str:
     bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
     is_format = bare.suffix in formats.SUFFIXES or bare.suffix[1:] in formats.FORMATS
     name = bare.stem if is_format else bare.name
-    return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip("._-") or DEFAULT_NAME
+    # A letter with its accent may be two characters in a file's name, of which one is no letter.
+    name = unicodedata.normalize("NFC", name)
+    return re.sub(r"[^\w.-]", "_", name).lstrip("._-") or DEFAULT_NAME
 
 
 def format_by_suffix(path: str) -> str | None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.config import nearest, options, read_yaml, require_option
+from kbench.config import nearest, options, read_yaml, require_option, unquoted
 from kbench.errors import ConfigError
 from kbench.run.planning import registry
+from kbench.run.planning.command import hydra_value
 from kbench.run.planning.source import source_sha256
 
 NONE = "tuned=none"
@@ -112,7 +113,7 @@ def tuned_by(of: str | None, method: str, dataset: str, chosen: Sequence[str]) -
     known = options("tuned")
     name = tuned_name(method, dataset, of)
     if name in known:
-        return [f"tuned={name}"]
+        return [f"tuned={hydra_value(name)}"]
     if not any(other.endswith(f"-{of}") for other in known):
         raise ConfigError(
             f"plan.tuned is {of!r}, and no file of configs/tuned is called METHOD-DATASET-{of}; "
@@ -132,7 +133,7 @@ def tuned_of_own_file(method: str, path: Any, chosen: Sequence[str]) -> list[str
     if not path or not known or any(_is_tuned(text) for text in chosen):
         return []
     own = tuned_name(method, own_name(str(path)), None)
-    return [f"tuned={own}" if own in known else NONE]
+    return [f"tuned={hydra_value(own)}" if own in known else NONE]
 
 
 def _is_tuned(text: str) -> bool:
@@ -153,7 +154,7 @@ def find_tuned(method: str, dataset: str, chosen: Sequence[str]) -> Tuned | None
     elif named[-1].startswith("~") or named[-1] == NONE:
         return None
     else:
-        path = require_option("tuned", named[-1].partition("=")[2])
+        path = require_option("tuned", unquoted(named[-1].partition("=")[2]))
     if path is None:
         return None
     held = read_yaml(path)
