@@ -86,7 +86,8 @@ def _instead(word: str, others: Sequence[str]) -> str:
     from kbench.config import nearest, options
 
     if others[:1] and others[0].startswith("="):
-        return f": write {word}={''.join(others[:2]).lstrip('=')} without blanks"
+        value = others[0].removeprefix("=") or "".join(others[1:2])
+        return f": write {word}={value} without blanks"
     if word in WORDS:
         return f": write kbench report {word}"
     if word in options("method"):

@@ -19,8 +19,9 @@ from kbench.errors import ConfigError, one_line, with_type
 from kbench.settings import Settings
 from kbench.synonyms import synonym
 
-# Folders of configs/ that a command chooses from.
+# Folders of configs/ that a command chooses from, and the keys of a command and its configs.
 GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
+KEYS = frozenset({*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"})
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -94,8 +95,9 @@ def require_option(group: str, name: str) -> Path:
             )
         names = f", there are {', '.join(sorted(known)) or 'none'}"
         if len(known) > 8:
-            names = f"; `kbench list {group}s` names them"
-        hint = nearest(name, known) or names
+            lists = f"`kbench list {group}s` names" if group in GROUPS else f"configs/{group} holds"
+            names = f"; {lists} them"
+        hint = f": write {group}=NAME{names}" if name == "null" else nearest(name, known) or names
         if group == "parallel" and name.isdigit():
             hint = f": parallel.jobs={name} sets how many runs are made at a time"
         raise ConfigError(f"no {group} is called {name!r}{hint}")
@@ -226,20 +228,18 @@ def _check_word(text: str, before: str, after: str) -> None:
     key, equals, value = text.partition("=")
     name = key.lstrip("+~")
     if not equals and not text.startswith("~"):
-        if before.endswith(","):
-            raise ConfigError(f"{before} {text}: write it without spaces, as in {before}{text}")
-        raise ConfigError(
-            f"{text!r} is neither a command nor key=value; `kbench --help` shows both"
-        )
+        if (split := before.endswith((",", "="))) or after.startswith("="):
+            one, two = (before, text) if split else (text, after)
+            raise ConfigError(f"{one} {two}: write it without spaces, as in {one}{two}")
+        raise ConfigError(f"{text!r} is neither a command nor key=value; `kbench help` shows both")
     if re.match(r"hydra[./]", name):
         instead = f"write {_HYDRA_KEYS[name]}" if name in _HYDRA_KEYS else "leave it out"
         raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
-    known = {*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"}
-    if not re.search(r"[./@]", name) and name not in known:
-        hint = synonym(name) or nearest(name, known - {"use"})
+    if not re.search(r"[./@]", name) and name not in KEYS:
+        hint = synonym(name) or nearest(name, KEYS - {"use"})
         raise ConfigError(
-            f"no key is called {name!r}{hint}; the keys of a command are "
-            f"{', '.join(sorted(known))}, and those of a method method.{name}=..."
+            f"no key is called {name!r}{hint}; a method's is method.{name}=..., and the keys of a "
+            f"command are {', '.join(sorted(KEYS))}"
         )
     if re.match(r"~(/|$)", value):
         raise ConfigError(

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kbench.run.search.result import SearchResult
 
 _KEYS = ("cv", "validation", "halving", "factor", "min_rows", "rows", "runs", "seconds", "metric")
+_OF_SEVERAL = ("cv", "halving", "factor", "min_rows")
 _SHOWN = 5  # settings, and failed trials, that are printed
 
 
@@ -152,7 +153,8 @@ def _search(words: Sequence[str]) -> Search:
         fields["seconds"] = _number("tune.seconds", given["seconds"])
     if "halving" in given:
         fields["halving"] = truth("tune.halving", given["halving"])
-    return Search(**fields, metric=given.get("metric"))
+    several = tuple(f"tune.{key}={given[key]}" for key in _OF_SEVERAL if key in given)
+    return Search(**fields, metric=given.get("metric"), of_several=several)
 
 
 def _number(what: str, text: str, *, below: float = math.inf) -> float:

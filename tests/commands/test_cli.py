@@ -93,7 +93,10 @@ def test_a_mistake_is_one_line_and_exit_code_2(here, words, named, capsys):
         (["--config-dir", "x"], "put the files into ./configs/method"),
         (["--config-dir=x"], "put the files into ./configs/method"),
         (["-cn", "x"], "method=..., dataset=... and experiment=... choose its parts"),
-        (["+unknown=1"], "no key is called 'unknown'; the keys of a command are callbacks"),
+        (
+            ["+unknown=1"],
+            "no key is called 'unknown'; a method's is method.unknown=..., and the keys of a",
+        ),
         (["+seeed=1"], "(nearest: seed)"),
         (["--cfg", "job", "+unknown=1"], "no key is called 'unknown'"),
         (["method.C=[1,10]"], "write -m method.C=1,10"),

@@ -5,6 +5,7 @@ messages name, and commands those of `kbench.commands`: a new one is tested with
 """
 
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,14 @@ RUN = ["method=svc", "dataset.path=train.csv"]
     [
         (["metod=svc", "dataset=digits"], "'metod' (nearest: method,"),
         (["method", "=", "svc"], "write method=svc without blanks"),
+        (["method", "=svc", "dataset=iris"], "write method=svc without blanks"),
+        (["method=", "svc"], "as in method=svc"),
+        ([*RUN, "method.C", "=1"], "as in method.C=1"),
+        (["method=null", "dataset=iris"], "'null': write method=NAME"),
+        ([*RUN, "tuned=foo"], "no tuned is called 'foo'"),
+        (["tune", *RUN, "method.C=1"], "method.C=1: tuned_svc would choose the parameters"),
+        (["tune", *RUN, "tune.cv=5"], "tune.cv=5: tuned_svc would choose the parameters"),
+        (["tune", *RUN, "tune.halving=true"], "tune.halving=true: tuned_svc would choose"),
         (["compare", "method=svc,knn"], "write kbench report compare"),
         ([*RUN, "C=10"], "method.C=..."),
         ([*RUN, "timeout=60"], "(nearest: limits.wall_s)"),
@@ -68,6 +77,60 @@ def test_the_answer_names_what_would_be_right(capsys, words, instead):
     assert text.count("\n") == 1
     assert text.startswith("kbench: ")
     assert instead in text
+
+
+GLOBAL = "# @package _global_\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plan: {methods: [svc], datasets: [iris]}", "first line should be '# @package _global_'"),
+        (
+            GLOBAL + "plan: {methods: [svc]}\nkeep_modell: true",
+            "'keep_modell' (nearest: keep_model",
+        ),
+        (GLOBAL + "plan: {methods: svc}", "plan.methods is 'svc', should be a list, as in [svc, k"),
+        (GLOBAL + "plan: {method: [svc]}", "'plan.method' (nearest: methods)"),
+        (GLOBAL + "plan: {methods: [svc], datasets: iris}", "plan.datasets is 'iris', should be a"),
+        (GLOBAL + "plan: {methods: [svc], seeds: 3}", "plan.seeds is 3, should be a list, as in"),
+        (GLOBAL + "plan: {methods: [svc], seed: 3}", "'plan.seed' (nearest: seeds)"),
+        (GLOBAL + "plan: {methods: [svc], tune: 20}", "plan.tune is 20, should be a mapping"),
+    ],
+)
+@pytest.mark.parametrize("command", [[], ["plan"], ["tune"]])
+def test_what_nothing_reads_in_an_experiment_s_file_is_named(here, capsys, text, said, command):
+    (here / "configs" / "experiment").mkdir(parents=True)
+    (here / "configs" / "experiment" / "mine.yaml").write_text(text)
+    assert cli.main([*command, "experiment=mine"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("kbench: experiment/mine.yaml: ")
+    assert said in told
+    assert told.count("\n") == 1
+
+
+def test_a_pipeline_s_parameter_says_what_can_be_written(here, capsys):
+    (here / "configs" / "method").mkdir(parents=True)
+    (here / "configs" / "method" / "pipe.yaml").write_text(
+        "name: pipe\nestimator: sklearn.pipeline.Pipeline\n"
+        "parts: {svc: sklearn.svm.SVC}\nsvc__C: 1\n"
+    )
+    assert cli.main(["method=pipe", "dataset=iris"]) == 2
+    told = capsys.readouterr().err
+    assert "a part's parameter is written C" in told
+    assert "a class of your own" in told
+
+
+@pytest.mark.parametrize("name", ["n\u0303", "d\u00e4tei", "\u6570\u636e"])
+def test_a_file_in_any_script_has_its_name_and_its_tuned_file(here, name):
+    whole = unicodedata.normalize("NFC", name)
+    (here / f"{name}.csv").write_text(ROWS)
+    (here / "configs" / "tuned").mkdir(parents=True)
+    (here / "configs" / "tuned" / f"svc-{whole}.yaml").write_text("# @package method\nC: 7\n")
+    with composer() as hydra:
+        (run,) = make_plan(hydra, ["method=svc", f"dataset.path='{name}.csv'"]).runs
+    assert run.dataset == whole
+    assert run.params["C"] == 7
 
 
 OF_OTHER_KINDS = re.compile(

@@ -38,8 +38,12 @@ class MethodFile:
         meta = config.get("meta") or {}
         if absent := [key for key in ("name", "estimator") if config.get(key) is None]:
             known = config.get("name") or config.get("estimator")
-            lacks = " and ".join(f"`{key}: ...`" for key in absent)
-            raise ConfigError(f"the file of the method{f' {known}' if known else ''} lacks {lacks}")
+            where = (
+                f"method/{file}.yaml" if file else f"the file of the method {known or ''}".strip()
+            )
+            right = {"name": file or "...", "estimator": "..."}
+            lacks = " and ".join(f"`{key}: {right[key]}`" for key in absent)
+            raise ConfigError(f"{where} lacks {lacks}")
         name = config["name"]
         if not isinstance(name, str) or name != (file or name):
             raise ConfigError(

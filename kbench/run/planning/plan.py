@@ -19,7 +19,13 @@ from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.planning.command import KEPT_LIMITS, Command, canonical, hydra_value
 from kbench.run.planning.grids import combinations, names_in
 from kbench.run.planning.method_file import MethodFile
-from kbench.run.planning.request import Request, checked_seed, pairs, read_request
+from kbench.run.planning.request import (
+    Request,
+    checked_seed,
+    pairs,
+    read_request,
+    recipe_of,
+)
 from kbench.run.planning.task import Run, Task
 from kbench.run.planning.tuned_files import (
     NONE,
@@ -138,7 +144,7 @@ def make_plan(
     used: set[str] = set()
     for experiment, composed in itertools.product(request.experiments, request.composed):
         chosen = [*composed, *([f"experiment={experiment}"] if experiment else [])]
-        recipe = composer.compose(chosen).get("plan") or {} if experiment else {}
+        recipe = recipe_of(composer, experiment, composed)
         of = set_of(recipe)
         for pair in pairs(request, experiment, recipe):
             method, dataset, here = pair.method, pair.dataset, [*pair.overrides, *chosen]

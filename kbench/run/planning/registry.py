@@ -97,7 +97,13 @@ class Composition:
                 own[name] = value
             else:
                 known = {*outer, *(n for names in inner.values() for n in names)}
-                raise ConfigError(f"{self} has no parameter {name!r}{nearest(name, known)}")
+                hint = nearest(name, known)
+                if "__" in name:
+                    hint = (
+                        f": a part's parameter is written {name.rpartition('__')[2]}; a list of "
+                        "estimators, as a Pipeline's steps, goes into a class of your own"
+                    )
+                raise ConfigError(f"{self} has no parameter {name!r}{hint}")
         return own, of_parts
 
     def __str__(self) -> str:

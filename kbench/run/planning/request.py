@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kbench.config import GROUPS, Composer, interpolates, require_option
+from kbench.config import GROUPS, KEYS, Composer, interpolates, nearest, require_option
 from kbench.errors import ConfigError
 from kbench.run.planning.command import hydra_value
 from kbench.settings import Settings
@@ -130,6 +130,47 @@ def checked_seed(value: Any) -> int:
         several = "; several are written -m seed=0,1,2" if isinstance(value, list) else ""
         raise ConfigError(f"seed is {value!r}, should be an integer from 0 to 4294967295{several}")
     return value
+
+
+# Keys of an experiment's `plan` -> the type of their values, and such a value.
+_RECIPE: dict[str, tuple[type, str]] = {
+    "about": (str, "a line of text"),
+    "methods": (list, "a list, as in [svc, knn]"),
+    "datasets": (list, "a list, as in [digits, iris]"),
+    "seeds": (list, "a list, as in [0, 1, 2]"),
+    "tune": (dict, "a mapping, as in {runs: 20}"),
+    "tuned": (str, "a name"),
+}
+
+
+def recipe_of(
+    composer: Composer, experiment: str | None, overrides: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The plan that an experiment's file and these overrides make; empty without an experiment.
+
+    Raises
+    ------
+    ConfigError
+        The file lacks its first line, or has a key or a form of value that nothing reads.
+    """
+    if experiment is None:
+        return {}
+    config = composer.compose([*overrides, f"experiment={experiment}"])
+    file = f"experiment/{experiment}.yaml"
+    if "experiment" in config:
+        raise ConfigError(f"{file}: the first line should be '# @package _global_'")
+    recipe = config.get("plan") or {}
+    for prefix, keys, known in (("", config, KEYS), ("plan.", recipe, _RECIPE)):
+        for key in keys:
+            if key not in known:
+                raise ConfigError(
+                    f"{file}: no key is called '{prefix}{key}'{nearest(str(key), known)}"
+                )
+    for key, value in recipe.items():
+        kind, right = _RECIPE[key]
+        if value is not None and not isinstance(value, kind):
+            raise ConfigError(f"{file}: plan.{key} is {value!r}, should be {right}")
+    return recipe
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ class Search:
         No trial starts later than this many seconds after the start of the search.
     metric : str or None
         Column that ranks the candidates; None is the first metric of the task.
+    of_several : tuple of str
+        Keys of the command that only a search among several settings obeys.
     """
 
     folds: int = 5
@@ -49,6 +51,7 @@ class Search:
     runs: int | None = None
     seconds: float | None = None
     metric: str | None = None
+    of_several: tuple[str, ...] = ()
 
     @property
     def budget(self) -> str | None:

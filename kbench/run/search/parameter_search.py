@@ -40,7 +40,7 @@ from kbench.run.execution.runner import check_methods
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Plan, make_plan
-from kbench.run.planning.request import Pair, pairs, read_request
+from kbench.run.planning.request import Pair, pairs, read_request, recipe_of
 from kbench.run.planning.source import source_sha256
 from kbench.run.planning.task import Run
 from kbench.run.planning.tuned_files import NONE, set_of
@@ -51,6 +51,9 @@ from kbench.run.search.halving import Candidate, Search, ranked
 from kbench.run.search.intervals import Space, proposals
 from kbench.run.search.result import SearchResult
 from kbench.run.search.trials import Trials
+
+# Fraction of the training rows by which a method that chooses parameters itself is scored.
+_HELD_OUT = 0.2
 
 # Proposals in a row that were tried before, of a space of few settings, after which a search ends.
 _REPEATED = 100
@@ -103,7 +106,7 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     experiment = _experiment(composer, overrides)
     if experiment is None:
         _one_pair(composer, overrides)
-    recipe = _recipe(composer, experiment)
+    recipe = recipe_of(composer, experiment)
     budget = recipe.get("tune")
     if experiment is not None and not (budget and isinstance(budget, Mapping)):
         raise ConfigError(
@@ -177,7 +180,13 @@ def tune(
     tuner = tuner_of(first) if len(plan.runs) == 1 else None
     if tuner is not None:
         of = None
-        search = replace(search, validation=search.validation or 1.0 / search.folds)
+        named = [word for word in words if word.lstrip("+").startswith("method.")]
+        if ignored := [*named, *search.of_several]:
+            raise ConfigError(
+                f"{ignored[0]}: {tuner} would choose the parameters without it, in one trial on "
+                "one split; with it, name grid=NAME or several values, as in method.C=1,10,100"
+            )
+        search = replace(search, validation=search.validation or _HELD_OUT)
     result = SearchResult(
         first.method, first.dataset, of, metric, _about(first, of), plan.dropped, tuner=tuner
     )
@@ -321,16 +330,11 @@ def _experiment(composer: Composer, overrides: Sequence[str]) -> str | None:
     return read_request(composer, overrides, multirun=True).experiments[0]
 
 
-def _recipe(composer: Composer, experiment: str | None) -> dict[str, Any]:
-    """The plan of an experiment; empty without an experiment."""
-    return composer.compose([f"experiment={experiment}"]).get("plan") or {} if experiment else {}
-
-
 def _one_pair(composer: Composer, overrides: Sequence[str]) -> Pair:
     """The method and the data set that a search names."""
     request = read_request(composer, overrides, multirun=True)
     experiment = request.experiments[0]
-    named = list(pairs(request, experiment, _recipe(composer, experiment)))
+    named = list(pairs(request, experiment, recipe_of(composer, experiment)))
     if not named:
         raise ConfigError("nothing to tune: name a method, as in `kbench tune method=svc`")
     return named[0]
