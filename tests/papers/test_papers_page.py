@@ -548,6 +548,18 @@ def test_no_detail_is_cut_at_1280_pixels_or_wider_than_a_phone(opened):
         assert opened.js("document.documentElement.scrollWidth") == 390, name
 
 
+@pytest.mark.parametrize("width", [390, 801, 1024, 1280, 1920])
+def test_no_list_is_wider_than_the_window_or_its_page(opened, width):
+    opened.size(width)
+    for place in opened.js("views.map(view => view.id)"):
+        opened.js(f"location.hash = '#{place}'")
+        opened.wait(f"current === '{place}'")
+        assert opened.js("document.documentElement.scrollWidth") == width, place
+        right = "document.querySelector('#find').getBoundingClientRect().right"
+        boxes = f"[...document.querySelectorAll('#{place} .scroll')]"
+        assert not opened.js(f"{boxes}.some(b => b.getBoundingClientRect().right > {right} + 1)")
+
+
 def test_figures_are_drawn_or_say_what_they_lack(opened):
     opened.js("location.hash = '#dcsvm_fig5_8'")
     opened.wait("current === 'dcsvm_fig5_8'")
@@ -588,12 +600,14 @@ def test_search_and_filters_find_items_in_every_list(opened):
 
 @pytest.mark.parametrize("place", ["overview", "claims", "tables", "dcsvm_table3", "dcsvm_fig5_8"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_accessibility_violations(opened, place, scheme):
+@pytest.mark.parametrize("width", [390, 1280])
+def test_axe_finds_no_accessibility_violations(opened, place, width, scheme):
     """The accessibility rules of axe-core (Deque), which comes with the package axe-core-python."""
     package = importlib.util.find_spec("axe_core_python")
     if package is None:
         pytest.skip("axe-core-python is not installed")
     opened.prefer(scheme)
+    opened.size(width)
     opened.js(f"location.hash = {json.dumps('#' + place)}")
     opened.wait(f"current === {json.dumps(place)}")
     opened.js(Path(package.origin).with_name("axe.min.js").read_text() + ";0")

@@ -189,7 +189,42 @@ def test_light_and_dark(opened):
     opened.js("localStorage.clear()")
 
 
-@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_a_phone_s_page_keeps_its_only_heading_of_the_first_level(opened):
+    """Out of sight is not out of the outline: a screen reader still reads it."""
+    opened.size(390)
+    nodes = opened.call("Accessibility.getFullAXTree")["nodes"]
+    headings = [
+        node["name"]["value"]
+        for node in nodes
+        if node.get("role", {}).get("value") == "heading"
+        and {"name": "level", "value": {"type": "integer", "value": 1}} in node["properties"]
+    ]
+    assert headings == [opened.js("document.title")]
+
+
+def test_all_that_is_shown_is_in_a_landmark(opened):
+    opened.js("location.hash = '#data'")
+    opened.wait("current === 'data'")
+    opened.js("document.querySelector('#top').hidden = false")
+    landmarks = "header, main, footer, dialog, .skip"
+    outside = f"[...document.body.querySelectorAll('*')].filter(e => !e.closest('{landmarks}'))"
+    shown = f"{outside}.filter(e => e.getClientRects().length && e.innerText?.trim())"
+    assert opened.js(f"{shown}.map(e => e.outerHTML)") == []
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1280])
+def test_a_list_begins_at_the_top_of_the_page(opened, width):
+    opened.size(width, 300)
+    for place in ("overview", "data", "environments", "data"):
+        opened.js(f"location.hash = '#{place}'")
+        opened.wait(f"current === '{place}'")
+        drawn = "requestAnimationFrame(() => requestAnimationFrame(() => { drawn = true; }))"
+        opened.js(f"var drawn = false; {drawn}")
+        opened.wait("drawn")
+        assert opened.js("scrollY") == 0
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1280, 1920])
 def test_no_element_is_wider_than_the_window(opened, width):
     opened.size(width)
     for place in ("overview", "data", "environments", DETAIL):

@@ -47,6 +47,7 @@ _FIGURE, _POINT = "\u2007", "\u2008"
 
 _COLUMNS = ["data set", "best method", "score", "measure", "task", "train rows", "features"]
 _COLUMNS += ["methods", "runs", "failed", "environment"]
+_WORDS = ("best method", "measure", "task", "environment")
 
 _CHARTS = (
     "A mark is a method with one setting; the dashed line joins the settings that no other one"
@@ -105,10 +106,7 @@ def data_view(
             }
             shown = detail if i == 0 else ""
             items.append(Item(_cells(one), facets, anchor(problem), shown, title(problem)))
-    head = [
-        header(text, kind="word" if text in ("best method", "measure", "task") else "")
-        for text in _COLUMNS
-    ]
+    head = [header(text, kind="word" if text in _WORDS else "") for text in _COLUMNS]
     text = (
         f"{marks_of(comparisons, 'the best of a column is marked')}. Times of different"
         " environments or thread counts stand in different tables. Prediction costs are multiples"
@@ -229,7 +227,7 @@ class _Details:
 
 def _cells(one: Comparison) -> str:
     """Cells of a line in the list: the problem's size, and the best method by the main score."""
-    problem = one.problem
+    problem, threads = one.problem, one.machine.threads
     best = one.lines[0] if one.lines and one.lines[0].ok else None
     measured = best.mean_sd(one.score.column) if best else None
     failed = sum(len(line.rows) - len(line.ok) for line in one.lines)
@@ -244,7 +242,7 @@ def _cells(one: Comparison) -> str:
         + cell(len({line.method for line in one.lines}))
         + cell(sum(len(line.rows) for line in one.lines))
         + cell(failed or "")
-        + cell(f"{one.machine.environment}, {one.machine.threads} threads", "word")
+        + cell(f"{one.machine.environment}, {threads} thread{'s' if threads != 1 else ''}", "word")
     )
 
 

@@ -405,4 +405,3 @@ one("#theme").onclick = () => {
 
 find();
 route();
-addEventListener("load", () => { if (views.some((view) => `#${view.id}` === location.hash)) scrollTo(0, 0); });
