@@ -72,8 +72,18 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         cells += element("td", headline, class_="long") + cell(says.printed)
         cells += cell(says.measured, "long") + cell(says.idea)
         body.append(f"<tr>{cells}{cell(_parts(studies.get(name)), 'long')}</tr>")
-    title = element("h3", "Did the papers' claims hold?") + about(legend("papers"))
-    return title + table("The papers", [head], body) + picture(verdicts, claim_id)
+    sides = [one.kept_by_rows for one in theirs]
+    answer = (
+        f"Of {len(theirs)} claims {counted(theirs)}. The rows at hand keep the bounds of"
+        f" {sides.count(True)} open claims and miss those of {sides.count(False)}."
+    )
+    title = element("h3", "Did the papers' claims hold?") + element("p", words(answer))
+    return (
+        title
+        + about(legend("papers"))
+        + table("The papers", [head], body)
+        + picture(verdicts, claim_id)
+    )
 
 
 def _parts(study: Sheet | None) -> str:
@@ -208,15 +218,6 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]], rankings: Sequence[Rank
             items.append(_study(f"{kind}-{i + 1}", one.name, text, plain(one), {}))
     head = [header("study"), header("what it has", kind="word")]
     return View("studies", "Studies", head, items)
-
-
-def summary(filled: Sequence[Filled], verdicts: Sequence[Verdict]) -> str:
-    """Number of measured cells, and of the papers' claims by outcome."""
-    claims = [one for one in verdicts if not one.claim.ours]
-    texts = [str(coverage(filled))] if filled else []
-    if claims:
-        texts.append(f"{len(claims)} claims of the papers: {counted(claims)}")
-    return " · ".join(texts)
 
 
 def papers_of_sets() -> dict[str, list[str]]:
