@@ -206,7 +206,7 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]], rankings: Sequence[Rank
     for i, ranking in enumerate(rankings):
         charts, marks = ranking_charts(ranking, method_styles(in_profiles(ranking)))
         sheet = ranking_sheet(ranking)
-        detail = plain(sheet) + figure(charts, marks, caption(ranking))
+        detail = plain(sheet, titled=False) + figure(charts, marks, caption(ranking))
         methods = [one.method for one in ranking.standings]
         sets = [title(one.problem) for one in ranking.comparisons]
         facets = {"method": methods, "set": [name.partition(" (")[0] for name in sets]}
@@ -215,7 +215,7 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]], rankings: Sequence[Rank
     for kind, several in studies.items():
         for i, one in enumerate(several):
             text = f"{len(one.rows)} lines"
-            items.append(_study(f"{kind}-{i + 1}", one.name, text, plain(one), {}))
+            items.append(_study(f"{kind}-{i + 1}", one.name, text, plain(one, titled=False), {}))
     head = [header("study"), header("what it has", kind="word")]
     return View("studies", "Studies", head, items)
 

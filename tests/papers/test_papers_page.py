@@ -638,6 +638,18 @@ def test_a_claim_is_a_line_whose_details_unfold(opened):
     assert "The claim holds if it is at least 100 ×." in opened.js(f"{line}.innerText")
 
 
+def test_a_list_s_header_stays_below_the_filters_and_unfolded_claims_fit(opened):
+    opened.js("location.hash = '#claims'")
+    opened.wait("current === 'claims'")
+    opened.js("document.querySelectorAll('#claims details').forEach(one => { one.open = true; })")
+    opened.js("scrollTo(0, 2000)")
+    box = "getBoundingClientRect()"
+    gap = f"document.querySelector('#claims thead').{box}.top"
+    opened.wait(f"Math.abs({gap} - document.querySelector('#find').{box}.bottom) < 1")
+    assert opened.js("scrollY") > 500
+    assert opened.js("document.documentElement.scrollWidth") == 1280
+
+
 @pytest.mark.parametrize("name", ["dcsvm_fig2", "meka_fig1", "meka_fig7"])
 def test_a_table_of_a_figure_opens_beside_the_figure(opened, name):
     opened.js(f"location.hash = '#{name}_table'")

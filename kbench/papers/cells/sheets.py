@@ -248,7 +248,7 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
     for cause in sorted(causes, key=lambda one: (kinds.index(one.kind), -causes[one])):
         where = [f"{name} ({n})" for (name, one), n in of_tables.items() if one == cause]
         n_cells = str(causes[cause])
-        rows.append([KINDS[cause.kind], n_cells, ", ".join(where), cause.why, cause.shown])
+        rows.append([KINDS[cause.kind], ", ".join(where), cause.why, cause.shown, n_cells])
     note = differing([cause for _, cause in compared.values()])
-    header = ["kind", "cells", "tables", "cause", "what shows it"]
-    return Sheet("Differences from the printed scores", 1, header, rows, [note])
+    header = ["kind", "tables", "cause", "what shows it", "cells"]
+    return Sheet("Differences from the printed scores", 4, header, rows, [note])

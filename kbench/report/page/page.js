@@ -373,6 +373,17 @@ function link(article) {
   article.addEventListener("focusin", focus);
 }
 
+// What stays in sight stands below what stays above it, whatever the width and the fonts.
+
+const bar = one("header");
+const below = new ResizeObserver(() => {
+  const { style } = document.documentElement;
+  style.setProperty("--bar", `${bar.offsetHeight}px`);
+  style.setProperty("--below", `${bar.offsetHeight + form.offsetHeight}px`);
+});
+below.observe(bar);
+below.observe(form);
+
 // a way back to the top
 
 const up = one("#top");
