@@ -299,7 +299,7 @@ def test_a_method_file_of_another_form_is_named(here):
     (folder / "bare.yaml").write_text("C: 1\n")
     with pytest.raises(ConfigError, match="method odd: meta is 'a word'"):
         plan("method=odd")
-    with pytest.raises(ConfigError, match=r"lacks `name: \.\.\.` and `estimator: \.\.\.`"):
+    with pytest.raises(ConfigError, match=r"lacks `name: bare` and `estimator: \.\.\.`"):
         plan("method=bare")
 
 
