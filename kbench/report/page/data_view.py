@@ -214,7 +214,8 @@ class _Details:
             kinds += [] if line.ok else ["failed"]
             cells = [column[i] for column in columns] + [cell(shown.runs[i])]
             body.append(self._line(line, " ".join(kinds), "".join(cells)))
-        return table(f"{title(comparison.problem)}: results", [head], body)
+        label = f"{title(comparison.problem)}: results on {comparison.machine.environment}"
+        return table(label, [head], body)
 
     def _line(self, line: Line, kind: str, cells: str) -> str:
         setting = line.label.removeprefix(line.method)

@@ -84,7 +84,8 @@ def table(
     lines = "".join(f"<tr>{''.join(line)}</tr>" for line in head)
     inner = f"{spans}<thead>{lines}</thead><tbody>{''.join(body)}</tbody>"
     content = element("table", inner)
-    return element("div", content, class_="scroll", tabindex=0, role="region", aria_label=label)
+    # A group and no region: landmarks of one page have names of their own, tables may share one.
+    return element("div", content, class_="scroll", tabindex=0, role="group", aria_label=label)
 
 
 def article(content: str, *, title: str = "", wide: bool = False) -> str:
