@@ -560,13 +560,15 @@ def test_no_list_is_wider_than_the_window_or_its_page(opened, width):
         assert not opened.js(f"{boxes}.some(b => b.getBoundingClientRect().right > {right} + 1)")
 
 
-def test_no_two_landmarks_of_a_detail_have_one_name(opened):
+def test_no_two_landmarks_of_a_detail_have_one_name_and_every_header_has_one(opened):
     title = "document.querySelector('#detail-title').textContent"
     regions = "[...document.querySelectorAll('#detail [role=region], #detail section')]"
     for name in details(opened):
         labels = opened.js(f"{regions}.map(one => one.getAttribute('aria-label'))")
         labels.append(opened.js(title))
         assert len({*labels}) == len(labels), name
+        headers = "[...document.querySelectorAll('#detail thead th, #detail button')]"
+        assert opened.js(f"{headers}.every(one => one.textContent.trim())"), name
 
 
 def test_figures_are_drawn_or_say_what_they_lack(opened):

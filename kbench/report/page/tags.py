@@ -56,7 +56,8 @@ def row_header(content: str, kind: str = "") -> str:
 def header(text: str, *, direction: str = "", kind: str = "", name: str = "") -> str:
     """A column's header, a button that sorts by it; `direction` says which values are better."""
     better = {"max": " <span>↑</span>", "min": " <span>↓</span>"}.get(direction, "")
-    button = element("button", words(text) + better, type="button")
+    shown = words(text) or '<span class="hidden">row</span>'  # a button's name for screen readers
+    button = element("button", shown + better, type="button")
     return element("th", button, scope="col", data_better=direction, class_=kind, aria_label=name)
 
 
