@@ -120,12 +120,17 @@ def solve_cg(
     else:
         reason = "max_iter" if n_iter >= max_iter else "max_time"
     if alpha is not None and not converged:
-        X *= best_multiple(X, B, B - R - alpha * X, alpha)
+        KX = B - R - alpha * X
+        X *= best_multiple(B, KX, alpha * np.einsum("ij,ij->j", X, KX))
     return CGResult(X, n_iter, residual, converged, indefinite, reason)
 
 
-def best_multiple(X: np.ndarray, B: np.ndarray, KX: np.ndarray, alpha: float) -> np.ndarray:
-    """Return t : (m,) that minimises ||b - t K x||^2 + alpha t^2 x'Kx; all (n, m)."""
-    fitted = np.einsum("ij,ij->j", B, KX)
-    size = np.einsum("ij,ij->j", KX, KX) + alpha * np.einsum("ij,ij->j", X, KX)
-    return np.divide(fitted, size, out=np.zeros(len(size)), where=size > 0.0)
+def best_multiple(B: np.ndarray, fitted: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """Return t : (m,) that minimises ||b - t f||^2 + t^2 p.
+
+    B, fitted : (n, m), targets b and the values f of the fitted functions; penalty : (m,), their
+    alpha ||f||^2.
+    """
+    size = np.einsum("ij,ij->j", fitted, fitted) + penalty
+    product = np.einsum("ij,ij->j", B, fitted)
+    return np.divide(product, size, out=np.zeros(len(size)), where=size > 0.0)

@@ -1,4 +1,4 @@
-"""What the randomised solvers of (K + alpha I) X = B share: gradients, limits, and the end.
+"""What the randomised solvers of (K + alpha I) X = B share: gradients, residuals, and the end.
 
 A solver computes the residual at the rows of a block in each step. The blocks of the last pass over
 the rows, ten at least, estimate the residual of all rows; once the estimate is at most `tol`, it is
@@ -7,17 +7,13 @@ float32 until their rounding is a visible part of the gradients, then float64.
 """
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import best_multiple
-from kbench.trace import Deadline, Trace
-
-Predictor = Callable[[np.ndarray], Callable[[Any], np.ndarray]]
+from kbench.solvers.ridge.steps import DescentResult, Steps
 
 # Rows at which a solution that did not converge is measured: more rows take more kernel values (n
 # each), fewer measure less precisely. 2,000 rows give the residual to about 2 %.
@@ -27,83 +23,26 @@ _MEASURED = 2000
 _WINDOW = 10
 # Rows of a block of the residual at all rows, between which the time limit is looked at.
 _ROWS = 4096
-# States that the trace gets during a pass over the rows.
-_SHOWN = 10
 # Rounding of float32 kernel values that a gradient may contain, as a fraction of it. Whenever the
 # estimated residual has halved, the gradient of a block is computed in float64, too.
 _ROUNDING = 0.1
 
 
-@dataclass(frozen=True)
-class DescentResult:
-    """Outcome of a randomised solver.
-
-    Attributes
-    ----------
-    x : (n, m) float64
-    n_iter : int
-        Blocks.
-    residual : (m,) float64
-        ||B - (K + alpha I) x|| / ||B|| in float64, at all rows if the solver converged or there are
-        at most 2,000 rows, else at 2,000 of them; before x was shrunk.
-    converged : bool
-        Whether all residuals are at most `tol`.
-    stop_reason : {"tol", "max_iter", "max_time"}
-    chosen : dict of str to float
-        Parameters that the solver chose itself.
-    """
-
-    x: np.ndarray
-    n_iter: int
-    residual: np.ndarray
-    converged: bool
-    stop_reason: str
-    chosen: dict[str, float]
-
-
-class Descent:
+class Descent(Steps):
     """The system (K + alpha I) X = B, and the state of its solution by blocks.
 
     Parameters
     ----------
     kernel : KernelMatrix
-        Its dtype is the precision of the steps.
     B : (n, m) float64
-    alpha : float, > 0
-    tol : float
-        Of the relative residual of every right-hand side.
-    max_iter : int
-        Largest number of blocks.
-    max_time : float or None
-        Seconds; no further block begins afterwards.
-    trace : Trace
-        Ten times in a pass it receives the largest estimated residual, the number of rows visited,
-        the number of kernel values and the model.
-    predictor : callable or None
-        X : (n, m) -> the function that predicts with these coefficients, for the trace.
-    rng : RandomState
+    alpha : float, >= 0
+    limits
+        As in `Steps`; its steps are blocks.
     """
 
-    def __init__(
-        self,
-        kernel: KernelMatrix,
-        B: np.ndarray,
-        alpha: float,
-        *,
-        tol: float = 1e-4,
-        max_iter: int,
-        max_time: float | None = None,
-        trace: Trace | None = None,
-        predictor: Predictor | None = None,
-        rng: np.random.RandomState,
-    ) -> None:
-        trace = Trace() if trace is None else trace
-        self.kernel, self.B, self.alpha, self.rng = kernel, B, alpha, rng
-        self.n_iter = 0
-        self._exact = kernel.astype(np.float64)
-        self._tol = self._threshold = tol
-        self._max_iter, self._deadline, self._trace = max_iter, Deadline(max_time, trace), trace
-        self._predictor = predictor
+    def __init__(self, kernel: KernelMatrix, B: np.ndarray, alpha: float, **limits: Any) -> None:
+        super().__init__(kernel, **limits)
+        self.B, self.alpha = B, alpha
         self._everything = np.arange(len(kernel))
         self._norm = np.linalg.norm(B, axis=0)
         self._norm[self._norm == 0.0] = 1.0
@@ -111,8 +50,7 @@ class Descent:
         self._accurate = 2.0
         # Rows and sums of squares of the blocks of the last pass.
         self._recent: deque[tuple[int, np.ndarray]] = deque()
-        self._n_recent = self._samples = self._n_shown = 0
-        self._result: tuple[np.ndarray, str] | None = None
+        self._n_recent = 0
 
     def gradient(self, block: np.ndarray, z: np.ndarray) -> np.ndarray:
         """(K_{block,:} z + alpha z_block - B_block) : (b, m) at z : (n, m). b n kernel values."""
@@ -136,23 +74,9 @@ class Descent:
         values -= self.B[block]
         return values
 
-    def goes_on(self, x: np.ndarray) -> bool:
-        """Whether another block follows x : (n, m); shows x to the trace."""
-        if self.is_pass and self.estimate().max() <= self._threshold:
-            residual = self.residual(x)
-            if residual is None:
-                return False
-            if residual.max() <= self._tol:
-                self._result = residual, "tol"
-                return False
-            self._threshold *= 0.5
-            self.forget()
-        if self.n_iter >= self._max_iter or (self.n_iter and self._deadline.passed):
-            return False
-        if self._samples * _SHOWN >= (self._n_shown + 1) * len(self.B):
-            self._n_shown = self._samples * _SHOWN // len(self.B)
-            self._show(x, self.estimate())
-        return True
+    def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
+        """The estimate, if it is of a pass."""
+        return self.estimate() if self.is_pass else None
 
     @property
     def is_pass(self) -> bool:
@@ -187,6 +111,8 @@ class Descent:
     def result(self, x: np.ndarray, **chosen: float) -> DescentResult:
         """The outcome that ends with x : (n, m).
 
+        The residual is ||B - (K + alpha I) x|| / ||B|| in float64, at all rows if the solver
+        converged or there are at most 2,000 rows, else at 2,000 of them.
         Coefficients whose residual is above `tol` are shrunk to the multiple of least error at the
         measured rows (`cg.best_multiple`), so that they are no worse there than coefficients 0.
         """
@@ -197,7 +123,7 @@ class Descent:
             norm = np.linalg.norm(self.B[rows], axis=0)
             error = np.linalg.norm(values + self.alpha * x[rows] - self.B[rows], axis=0)
             residual = error / np.where(norm == 0.0, 1.0, norm)
-            reason = "max_iter" if self.n_iter >= self._max_iter else "max_time"
+            reason = self._limit
             if size < len(x) and reason == "max_iter" and residual.max() <= self._tol:
                 everywhere = self.residual(x)
                 residual = residual if everywhere is None else everywhere
@@ -205,17 +131,9 @@ class Descent:
             if size == len(x) and residual.max() <= self._tol:
                 self._result = residual, "tol"
             else:
-                x = x * best_multiple(x[rows], self.B[rows], values, self.alpha)
+                penalty = self.alpha * np.einsum("ij,ij->j", x[rows], values)
+                x = x * best_multiple(self.B[rows], values, penalty)
                 self._result = residual, reason
         residual, reason = self._result
         self._show(x, residual)
         return DescentResult(x, self.n_iter, residual, reason == "tol", reason, chosen)
-
-    def _show(self, x: np.ndarray, residual: np.ndarray) -> None:
-        shown = {} if self._predictor is None else {"predict": self._predictor(x)}
-        self._trace(
-            residual=float(residual.max()),
-            kernel_entries=self.kernel.n_entries,
-            samples=self._samples,
-            **shown,
-        )

@@ -26,6 +26,7 @@ halved, and the descent begins anew.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,11 @@ import scipy.linalg
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
-from kbench.solvers.ridge.descent import Descent, DescentResult
+from kbench.solvers.ridge.descent import Descent
+from kbench.solvers.ridge.steps import DIVERGED, DescentResult
 
-# The descent diverges if the estimated residual is above this: coefficients 0 have 1.
-_DIVERGED = 3.0
 # Largest q: more eigenvectors cost more in each step, and the last ones of a sample are noise.
-_DIRECTIONS = 400
+_DIRECTIONS = 401
 # Eigenvalues below this multiple of the largest are rounding errors of float32 kernel values.
 _NEGLIGIBLE = 1e-6
 
@@ -79,17 +79,22 @@ def solve_eigenpro(
     """
     n = len(kernel)
     sample = np.sort(rng.choice(n, subsample_size, replace=False))
-    vectors, weights, bottom, beta = _directions(
-        kernel, sample, batch_size, n_directions, alpha / n
+    lowered = lower_eigenvalues(
+        kernel,
+        sample,
+        batch_size=batch_size,
+        n_directions=n_directions,
+        ridge=alpha / n,
+        row_ridge=alpha,
     )
-    step = 1.0 / (beta + alpha + (batch_size - 1) * bottom)
+    step = 1.0 / (lowered.beta + alpha + (batch_size - 1) * lowered.bottom)
     state = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     a = np.zeros(Y.shape)
-    batches = _passes(n, batch_size, rng)
+    batches = passes(n, batch_size, rng)
     while state.goes_on(a):
         block = next(batches)
         g = state.gradient(block, a)
-        if not state.estimate().max() <= _DIVERGED:
+        if not state.estimate().max() <= DIVERGED:
             step *= 0.5
             a = np.zeros(Y.shape)
             state.forget()
@@ -97,20 +102,60 @@ def solve_eigenpro(
         seen = state.kernel.product(block, g, rows=sample)
         a = a.copy()  # the trace may still show what it was
         a[block] -= step * g
-        a[sample] += step * matmul(vectors, weights[:, None] * matmul(vectors.T, seen))
-    return state.result(a, step_size=step * batch_size, directions=float(len(weights) + 1))
+        a[sample] += step * lowered.correction(seen)
+    return state.result(a, step_size=step * batch_size, directions=lowered.q)
 
 
-def _directions(
-    kernel: KernelMatrix, sample: np.ndarray, batch_size: int, q: int | None, ridge: float
-) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Eigenvectors e_i : (s, q - 1), their weights (1 - l_q / l_i) / (s l_i), l_q and beta(k_P).
+@dataclass(frozen=True)
+class LoweredEigenvalues:
+    """The preconditioner of the module's docstring, from s rows.
 
-    ridge : lambda / n
+    Attributes
+    ----------
+    vectors : (s, q - 1) float64
+        Eigenvectors e_i.
+    weights : (q - 1,) float64
+        (1 - l_q / l_i) / (s l_i)
+    bottom, beta : float
+        l_q and beta(k_P).
     """
-    s, tiny = len(sample), np.finfo(np.float64).tiny
+
+    vectors: np.ndarray
+    weights: np.ndarray
+    bottom: float
+    beta: float
+
+    @property
+    def q(self) -> int:
+        return len(self.weights) + 1
+
+    def correction(self, seen: np.ndarray) -> np.ndarray:
+        """Coefficients of the sampled rows that lower the eigenvalues in a gradient; (s, m).
+
+        seen : (s, m), the values of the gradient at the sampled rows
+        """
+        return matmul(self.vectors, self.weights[:, None] * matmul(self.vectors.T, seen))
+
+
+def lower_eigenvalues(
+    kernel: KernelMatrix,
+    sample: np.ndarray,
+    *,
+    batch_size: int,
+    n_directions: int | None = None,
+    max_directions: int = _DIRECTIONS,
+    ridge: float = 0.0,
+    row_ridge: float = 0.0,
+) -> LoweredEigenvalues:
+    """The preconditioner from the rows `sample` : (s,). O(s^3) time and s^2 kernel values.
+
+    n_directions : q; None is the largest, up to `max_directions`, whose critical batch size is at
+    most `batch_size`. ridge : lambda / n, by which all eigenvalues are raised; row_ridge : what is
+    added to beta(k_P).
+    """
+    s, tiny, q = len(sample), np.finfo(np.float64).tiny, n_directions
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
-    top = min(s, _DIRECTIONS + 1 if q is None else q)
+    top = min(s, max_directions if q is None else q)
     values, vectors = scipy.linalg.eigh(gram, subset_by_index=[s - top, s - 1])
     values, vectors = values[::-1] / s, vectors[:, ::-1]
     kept = max(1, int((values > _NEGLIGIBLE * values[0]).sum()))
@@ -123,14 +168,15 @@ def _directions(
     lowered = np.cumsum(squares, axis=1) - np.cumsum(squares / shifted, axis=1) * shifted
     betas = np.maximum((diagonal[:, None] - lowered).max(axis=0), tiny)
     if q is None:
-        critical = (betas + ridge * len(kernel)) / shifted
-        q = max(1, int((critical <= batch_size).sum()))
+        q = max(1, int(((betas + row_ridge) / shifted <= batch_size).sum()))
     q = min(q, kept)
     weights = (1.0 - shifted[q - 1] / shifted[: q - 1]) / (s * values[: q - 1])
-    return vectors[:, : q - 1], weights, float(values[q - 1]), float(betas[q - 1])
+    return LoweredEigenvalues(
+        vectors[:, : q - 1], weights, float(values[q - 1]), float(betas[q - 1])
+    )
 
 
-def _passes(n: int, b: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
+def passes(n: int, b: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
     """Batches of b rows of endless passes in random orders; the rest of a pass is left out."""
     while True:
         order = rng.permutation(n)

@@ -31,10 +31,9 @@ import numpy as np
 import scipy.linalg
 
 from kbench.kernels import KernelMatrix
-from kbench.solvers.ridge.descent import Descent, DescentResult
+from kbench.solvers.ridge.descent import Descent
+from kbench.solvers.ridge.steps import DIVERGED, DescentResult
 
-# The descent diverges if the estimated residual is above this: coefficients 0 have 1.
-_DIVERGED = 3.0
 # Rows of the block whose largest eigenvalue is computed for the step size.
 _EIGENVALUE_ROWS = 512
 
@@ -83,7 +82,7 @@ def solve_stochastic_dual(
     while state.goes_on(average):
         block = np.sort(rng.choice(n, b, replace=False))
         g = state.gradient(block, a + momentum * v) * (n / b)
-        if not state.estimate().max() <= _DIVERGED:
+        if not state.estimate().max() <= DIVERGED:
             beta *= 0.5
             a, v, average = np.zeros(Y.shape), np.zeros(Y.shape), np.zeros(Y.shape)
             state.forget()

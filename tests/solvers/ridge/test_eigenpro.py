@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ridge_problem import KERNELS, problem
 
-from kbench.solvers.ridge.eigenpro import _directions, solve_eigenpro
+from kbench.solvers.ridge.eigenpro import lower_eigenvalues, solve_eigenpro
 from kbench.trace import Trace
 
 
@@ -93,15 +93,13 @@ def test_lowered_eigenvalues_take_fewer_steps():
 def test_the_automatic_q_is_the_largest_whose_critical_batch_is_not_exceeded(batch_size):
     matrix, _ = problem(n=200)
     sample = np.arange(200)
-    vectors, weights, bottom, beta = _directions(matrix, sample, batch_size, None, 0.0)
-    q = len(weights) + 1
-    assert q == 1 or beta / bottom <= batch_size
-    _, _, next_bottom, next_beta = _directions(matrix, sample, batch_size, q + 1, 0.0)
-    assert next_beta / next_bottom > batch_size
+    lowered = lower_eigenvalues(matrix, sample, batch_size=batch_size)
+    assert lowered.q == 1 or lowered.beta / lowered.bottom <= batch_size
+    further = lower_eigenvalues(matrix, sample, batch_size=batch_size, n_directions=lowered.q + 1)
+    assert further.beta / further.bottom > batch_size
     # In the lowered kernel the first q eigenvalues are the q-th one.
     K = matrix.block(sample)
-    lowered = (
-        K - 200 * (vectors * (np.linalg.eigvalsh(K)[::-1][: q - 1] / 200 - bottom)) @ vectors.T
-    )
-    np.testing.assert_allclose(np.linalg.eigvalsh(lowered)[-1], 200 * bottom, rtol=1e-8)
-    np.testing.assert_allclose(lowered.diagonal().max(), beta, rtol=1e-8)
+    by = np.linalg.eigvalsh(K)[::-1][: lowered.q - 1] / 200 - lowered.bottom
+    K_P = K - 200 * (lowered.vectors * by) @ lowered.vectors.T
+    np.testing.assert_allclose(np.linalg.eigvalsh(K_P)[-1], 200 * lowered.bottom, rtol=1e-8)
+    np.testing.assert_allclose(K_P.diagonal().max(), lowered.beta, rtol=1e-8)

@@ -1,0 +1,142 @@
+"""What all randomised solvers of kernel ridge regression share: limits, the trace, and the result.
+
+A solver estimates its residual from what its steps compute anyway. Once the estimate after a pass
+over the rows is at most `tol`, the residual is computed in float64, and if that is larger, the
+solver goes on.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench.kernels import KernelMatrix
+from kbench.trace import Deadline, Trace
+
+Predictor = Callable[[np.ndarray], Callable[[Any], np.ndarray]]
+
+# Steps of gradients diverge if the estimated residual is above this: coefficients 0 have 1.
+DIVERGED = 3.0
+# States that the trace gets during a pass over the rows.
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class DescentResult:
+    """Outcome of a randomised solver.
+
+    Attributes
+    ----------
+    x : (k, m) float64
+    n_iter : int
+        Steps; passes of solvers whose `max_iter` is a number of passes.
+    residual : (m,) float64
+        Relative residual before x was shrunk; the solver says of which system, and at which rows if
+        it did not converge.
+    converged : bool
+        Whether all residuals are at most `tol`.
+    stop_reason : {"tol", "max_iter", "max_time"}
+    chosen : dict of str to float
+        Parameters that the solver chose itself.
+    """
+
+    x: np.ndarray
+    n_iter: int
+    residual: np.ndarray
+    converged: bool
+    stop_reason: str
+    chosen: dict[str, float]
+
+
+class Steps(ABC):
+    """Limits, trace and end of a randomised solver of a system with x : (k, m).
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+        Its dtype is the precision of the steps.
+    tol : float
+        Of the relative residual of every right-hand side.
+    max_iter : int
+        Largest number of steps.
+    max_time : float or None
+        Seconds; no further step begins afterwards.
+    trace : Trace
+        Ten times in a pass it receives the largest estimated residual, the number of rows visited,
+        the number of kernel values and the model.
+    predictor : callable or None
+        x -> the function that predicts with these coefficients, for the trace.
+    rng : RandomState
+    """
+
+    def __init__(
+        self,
+        kernel: KernelMatrix,
+        *,
+        tol: float = 1e-4,
+        max_iter: int,
+        max_time: float | None = None,
+        trace: Trace | None = None,
+        predictor: Predictor | None = None,
+        rng: np.random.RandomState,
+    ) -> None:
+        trace = Trace() if trace is None else trace
+        self.kernel, self.rng = kernel, rng
+        self.n_iter = 0
+        self._exact = kernel.astype(np.float64)
+        self._tol = self._threshold = tol
+        self._max_iter, self._deadline, self._trace = max_iter, Deadline(max_time, trace), trace
+        self._predictor = predictor
+        self._samples = self._n_shown = 0
+        self._result: tuple[np.ndarray, str] | None = None
+
+    @abstractmethod
+    def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
+        """Estimated relative residual of x, (m,), after a pass over the rows; None within one."""
+
+    @abstractmethod
+    def estimate(self) -> np.ndarray:
+        """Relative residual as last estimated; (m,)."""
+
+    @abstractmethod
+    def residual(self, x: np.ndarray) -> np.ndarray | None:
+        """Relative residual of x in float64, (m,); None if the time is over before it is known."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Estimate the residual anew: the last estimate was below `tol`, and the residual not."""
+
+    def goes_on(self, x: np.ndarray) -> bool:
+        """Whether another step follows x; shows x to the trace."""
+        estimate = self.after_a_pass(x)
+        if estimate is not None and estimate.max() <= self._threshold:
+            residual = self.residual(x)
+            if residual is None:
+                return False
+            if residual.max() <= self._tol:
+                self._result = residual, "tol"
+                return False
+            self._threshold *= 0.5
+            self.forget()
+        if self.n_iter >= self._max_iter or (self.n_iter and self._deadline.passed):
+            return False
+        if self._samples * _SHOWN >= (self._n_shown + 1) * len(self.kernel):
+            self._n_shown = self._samples * _SHOWN // len(self.kernel)
+            self._show(x, self.estimate())
+        return True
+
+    @property
+    def _limit(self) -> str:
+        """The limit that ended the steps before `tol` did."""
+        return "max_iter" if self.n_iter >= self._max_iter else "max_time"
+
+    def _show(self, x: np.ndarray, residual: np.ndarray) -> None:
+        shown = {} if self._predictor is None else {"predict": self._predictor(x)}
+        self._trace(
+            residual=float(residual.max()),
+            kernel_entries=self.kernel.n_entries,
+            samples=self._samples,
+            **shown,
+        )
