@@ -29,6 +29,8 @@ _MODULES = {
     "DivisionBound": "kbench.methods.diagnostics.division_bound",
     "DoublySGDClassifier": "kbench.methods.stochastic.doubly_sgd",
     "DoublySGDRegressor": "kbench.methods.stochastic.doubly_sgd",
+    "EigenPro3Classifier": "kbench.methods.stochastic.eigenpro3",
+    "EigenPro3Regressor": "kbench.methods.stochastic.eigenpro3",
     "EigenProClassifier": "kbench.methods.stochastic.eigenpro",
     "EigenProRegressor": "kbench.methods.stochastic.eigenpro",
     "FalkonClassifier": "kbench.methods.approximate.falkon",

@@ -1,5 +1,6 @@
 """Estimators that visit rows or batches one after the other: doubly SGD, NORMA, SDCA, LaSVM,
-and full kernel ridge by randomised steps (ASkotch, stochastic dual descent, EigenPro).
+and full kernel ridge by randomised steps (ASkotch, stochastic dual descent, EigenPro;
+EigenPro 3 in the span of centres).
 
 They make passes over the rows and can stop after any step. Exact solvers that visit coordinates
 inside are in `exact`.

@@ -20,13 +20,13 @@ from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.ridge import KernelParameter, KernelRidgeEstimator, warn_unconverged
 from kbench.methods.base.widths import Gamma
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.solvers.ridge.descent import DescentResult
+from kbench.solvers.ridge.steps import DescentResult
 from kbench.trace import Deadline, Trace
 
 
 @dataclass(eq=False, repr=False)
 class RidgeDescent(KernelRidgeEstimator):
-    """Base class of ASkotch, stochastic dual descent and EigenPro.
+    """Base class of ASkotch, stochastic dual descent and EigenPro 2 and 3.
 
     Parameters
     ----------
@@ -90,15 +90,19 @@ class RidgeDescent(KernelRidgeEstimator):
     def _descend(self, kernel: KernelMatrix, Y: np.ndarray, **limits: Any) -> DescentResult:
         """Solve the system; `limits` are the last arguments of the solvers, from `tol` on."""
 
+    def _centres(self, n: int, rng: np.random.RandomState) -> np.ndarray:
+        """The rows whose coefficients are the solution: all n, unless a subclass draws fewer."""
+        return np.arange(n)
+
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         deadline = Deadline(self.max_time, trace)
         with trace.phase("solve"):
             kernel = KernelMatrix(self._kernel(X), X)
+            rng = check_random_state(self.random_state)
+            centres = self._centres(len(kernel), rng)
 
             def machine(coef: np.ndarray) -> KernelExpansion:
-                return KernelExpansion(
-                    kernel, np.arange(len(coef)), coef, prediction_dtype(kernel, coef)
-                )
+                return KernelExpansion(kernel, centres, coef, prediction_dtype(kernel, coef))
 
             def predictor(coef: np.ndarray) -> Callable[[Any], np.ndarray]:
                 def predict(rows: Any) -> np.ndarray:
@@ -113,7 +117,7 @@ class RidgeDescent(KernelRidgeEstimator):
                 tol=self.tol,
                 max_iter=self.max_iter,
                 max_time=deadline.seconds_left(),
-                rng=check_random_state(self.random_state),
+                rng=rng,
                 trace=trace,
                 predictor=predictor,
             )
@@ -123,5 +127,5 @@ class RidgeDescent(KernelRidgeEstimator):
         for name, value in result.chosen.items():
             setattr(self, f"{name}_", value)
         self.kernel_entries_ = kernel.n_entries
-        self.n_parameters_ = X.shape[0] * X.shape[1] + result.x.size
+        self.n_parameters_ = len(centres) * X.shape[1] + result.x.size
         return machine(result.x)

@@ -1,0 +1,199 @@
+"""Kernel ridge in the span of p centres Z, for solvers that visit batches of rows.
+
+    (K_Zn K_nZ + alpha K_ZZ) a = K_Zn Y
+
+Of each row the residual r of its last visit is kept, r = 0 before. Their sum H = K_Zn r changes by
+K_ZB (g - r_B) when a batch B is visited, whose residuals are g = K_BZ a - Y_B. So
+||H + alpha K_ZZ a|| / ||K_Zn Y|| estimates the relative residual without further kernel values
+between rows and centres, and (b / n) H + K_ZB (g - r_B) is the gradient of a batch of b rows with
+reduced variance (SAGA, Defazio, Bach and Lacoste-Julien 2014).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from kbench.intrinsics.products import matmul
+from kbench.kernels import KernelMatrix
+from kbench.solvers.ridge.cg import best_multiple
+from kbench.solvers.ridge.steps import DIVERGED, DescentResult, Steps
+
+# Kernel values of a block of rows and all centres: more take more memory (12 bytes each), fewer
+# make the products slower. Set by hand.
+_VALUES = 2**21
+# Variance reduction begins after a pass that leaves more than this of the residual.
+_STAGNATES = 0.5
+# Rounding of float32 kernel values that the residual may contain, as a fraction of it, beyond which
+# kernel values are float64. It is looked at whenever the estimate has halved, at so many rows.
+_ROUNDING = 0.1
+_CHECKED = 500
+# Rows of a block of the residual at all rows, between which the time limit is looked at.
+_ROWS = 4096
+# Rows at which the best multiple of coefficients that did not converge is computed.
+_MEASURED = 2000
+
+
+class NormalEquations(Steps):
+    """The system of the module's docstring, and the state of its solution by batches of rows.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+        Of all n rows.
+    Y : (n, t) float64
+    alpha : float, >= 0
+    centres : (p,) indices
+    limits
+        As in `Steps`; its steps are batches.
+
+    Attributes
+    ----------
+    stagnates : bool
+        Whether a pass over the rows has left more than half of the residual before.
+
+    Notes
+    -----
+    Memory is O(n t + p t), and 12 bytes for each of at most 2 million kernel values.
+    """
+
+    def __init__(
+        self, kernel: KernelMatrix, Y: np.ndarray, alpha: float, centres: np.ndarray, **limits: Any
+    ) -> None:
+        super().__init__(kernel, **limits)
+        self.Y, self.alpha, self.centres = Y, alpha, centres
+        self._estimate = np.ones(Y.shape[1])  # that of coefficients 0
+        # The estimate at which rounding was looked at last.
+        self._accurate = 2.0
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew, with coefficients 0."""
+        p, t = len(self.centres), self.Y.shape[1]
+        self._r, self._visited = np.zeros(self.Y.shape), np.zeros(len(self.Y), bool)
+        self._H, self._target = np.zeros((p, t)), np.zeros((p, t))
+        # Sums of squares of r and of Y at the rows visited.
+        self._squares, self._largest = np.zeros(t), np.zeros(t)
+        self._since = 0
+        self.stagnates = False
+
+    def gradient(self, rows: np.ndarray, a: np.ndarray, *, reduced: bool) -> np.ndarray:
+        """K_ZB g at a : (p, t), or what variance reduction puts in its place. b p kernel values."""
+        before = self._r[rows]
+        first = ~self._visited[rows, None] * self.Y[rows]
+        plain, change, target = self._sums(self.kernel, rows, a, before, first)
+        h = change + (len(rows) / len(self.Y)) * self._H if reduced else plain
+        self._H += change
+        self._target += target
+        self._squares += (np.square(self._r[rows]) - np.square(before)).sum(axis=0)
+        self._largest += np.square(first).sum(axis=0)
+        self._visited[rows] = True
+        self._since += len(rows)
+        self._samples += len(rows)
+        self.n_iter += 1
+        return h
+
+    def _sums(
+        self,
+        kernel: KernelMatrix,
+        rows: np.ndarray,
+        a: np.ndarray,
+        before: np.ndarray,
+        first: np.ndarray,
+    ) -> np.ndarray:
+        """K_ZB times the residuals g, times g - before, and times first; (3, p, t). Stores g."""
+        points, (p, t) = kernel.points(self.centres), a.shape
+        sums, size = np.zeros((p, 3 * t)), max(1, _VALUES // p)
+        for start in range(0, len(rows), size):
+            at = slice(start, start + size)
+            values = kernel.block(rows[at], points).astype(np.float64)
+            g = matmul(values, a) - self.Y[rows[at]]
+            sums += matmul(values.T, np.hstack([g, g - before[at], first[at]]))
+            self._r[rows[at]] = g
+        return sums.reshape(p, 3, t).transpose(1, 0, 2)
+
+    @property
+    def diverges(self) -> bool:
+        """Whether the squared errors of the rows visited are far above those of coefficients 0."""
+        bound = DIVERGED**2 * np.where(self._largest == 0.0, 1.0, self._largest)
+        return not np.all(self._squares <= bound)
+
+    def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
+        if self._since < len(self.Y):
+            return None
+        self._since, before = 0, self._estimate
+        self._estimate = self._relative(x)
+        self.stagnates |= bool(self._estimate.max() > _STAGNATES * before.max())
+        if self.kernel is not self._exact and self._estimate.max() <= 0.5 * self._accurate:
+            self._accurate = self._estimate.max()
+            if self._rounding(x) > _ROUNDING * self._estimate.max():
+                self.kernel = self._exact
+                self.residual(x)  # H of float64 kernel values
+        return self._estimate
+
+    def _rounding(self, x: np.ndarray) -> float:
+        """Largest relative residual that is due to rounding f, estimated from some rows."""
+        rows = np.arange(0, len(self.Y), max(1, len(self.Y) // _CHECKED))
+        exact = self._exact.block(rows, self._exact.points(self.centres))
+        rounded = self.kernel.block(rows, self.kernel.points(self.centres))
+        error = matmul(exact.T, matmul(rounded.astype(np.float64) - exact, x))
+        return float((np.linalg.norm(error, axis=0) * len(self.Y) / len(rows) / self._norm).max())
+
+    def estimate(self) -> np.ndarray:
+        return self._estimate
+
+    def residual(self, x: np.ndarray) -> np.ndarray | None:
+        """Relative residual of x : (p, t) at all rows, in float64; (t,). n p kernel values.
+
+        None if the time is over before all rows are visited.
+        """
+        H, target = np.zeros(x.shape), np.zeros(x.shape)
+        for start in range(0, len(self.Y), _ROWS):
+            if start and self._deadline.passed:
+                return None
+            rows = np.arange(start, min(start + _ROWS, len(self.Y)))
+            Y = self.Y[rows]
+            plain, _, of_targets = self._sums(self._exact, rows, x, np.zeros(Y.shape), Y)
+            H += plain
+            target += of_targets
+        self._H, self._target = H, target
+        self._visited[:] = True
+        self._squares = np.square(self._r).sum(axis=0)
+        self._largest = np.square(self.Y).sum(axis=0)
+        self._estimate = self._relative(x)
+        return self._estimate
+
+    def _relative(self, x: np.ndarray) -> np.ndarray:
+        """||H + alpha K_ZZ x|| / ||K_Zn Y||, sums over the rows visited; (t,)."""
+        residual = self._H
+        if self.alpha:
+            KZZ_x = self._exact.product(self.centres, x, rows=self.centres)
+            residual = residual + self.alpha * KZZ_x
+        return np.linalg.norm(residual, axis=0) / self._norm
+
+    @property
+    def _norm(self) -> np.ndarray:
+        norm = np.linalg.norm(self._target, axis=0)
+        return np.where(norm == 0.0, 1.0, norm)
+
+    def forget(self) -> None:
+        """Go on with float64 kernel values; `residual` has computed H of them."""
+        self.kernel = self._exact
+
+    def result(self, a: np.ndarray, steps_of_a_pass: int, **chosen: float) -> DescentResult:
+        """The outcome that ends with a : (p, t).
+
+        If its residual is above `tol`, it is the multiple of a of least error at 2,000 rows, so
+        that it is no worse there than coefficients 0.
+        """
+        if self._result is None:
+            residual = self._relative(a)
+            rows = np.sort(self.rng.choice(len(self.Y), min(len(self.Y), _MEASURED), replace=False))
+            fitted = self._exact.product(self.centres, a, rows=rows)
+            squares = a * self._exact.product(self.centres, a, rows=self.centres)
+            penalty = self.alpha * len(rows) / len(self.Y) * squares.sum(axis=0)
+            a = a * best_multiple(self.Y[rows], fitted, penalty)
+            self._result = residual, self._limit
+        residual, reason = self._result
+        self._show(a, residual)
+        n_passes = -(-self.n_iter // steps_of_a_pass)
+        return DescentResult(a, n_passes, residual, reason == "tol", reason, chosen)

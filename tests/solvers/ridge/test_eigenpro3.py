@@ -1,0 +1,214 @@
+"""EigenPro 3 beside its pseudocode in NumPy, and its solutions beside the direct ones."""
+
+import numpy as np
+import pytest
+from ridge_problem import KERNELS, problem
+
+from kbench.solvers.ridge.eigenpro import lower_eigenvalues
+from kbench.solvers.ridge.eigenpro3 import solve_eigenpro3
+from kbench.trace import Trace
+
+# float64 kernel values are damped by this on the diagonal of K_ZZ, as float32 ones are.
+DAMPING = np.finfo(np.float32).eps
+CENTRES = np.arange(0, 120, 4)
+
+
+def directions(K_SS, q, rho):
+    """e_i, l_q, D and beta for i < q."""
+    s = len(K_SS)
+    values, e = np.linalg.eigh(K_SS / s)
+    values, e = values[::-1], e[:, ::-1]
+    low = 1.0 - (values[q - 1] + rho) / (values[: q - 1] + rho)
+    psi2 = s * e[:, : q - 1] ** 2  # psi_i(x)^2 l_i at the rows of S, divided by l_i
+    beta = (np.diag(K_SS) - psi2 @ (low * values[: q - 1])).max()
+    return e[:, : q - 1], values[q - 1], low / (s * values[: q - 1]), beta
+
+
+def batches(n, m, rng):
+    while True:
+        order = rng.permutation(n)
+        for start in range(0, n - m + 1, m):
+            yield np.sort(order[start : start + m])
+
+
+def reference(K, Y, lam, Z, m, s, q, steps, seed, inner_q=None, reduction=False):
+    """The algorithm with dense matrices; projects by a pass of EigenPro 2 if `inner_q` is given."""
+    rng, n, p = np.random.RandomState(seed), len(K), len(Z)
+    S = np.sort(rng.choice(p, s, replace=False))
+    K_ZZ, K_Zn = K[np.ix_(Z, Z)], K[Z]
+    E, l_q, D, beta = directions(K_ZZ[np.ix_(S, S)], q, lam / n)
+    step = 1.0 / (beta + (m - 1) * l_q + m / n * lam)
+    T = np.sort(rng.choice(p, p, replace=False)) if inner_q else None
+    a, r, H, before, reduced, visits = np.zeros((p, Y.shape[1])), 0.0 * Y, 0.0, 1.0, False, 0
+    rows = batches(n, m, rng)
+    for _ in range(steps):
+        B = next(rows)
+        g = K_Zn[:, B].T @ a - Y[B]
+        change = K_Zn[:, B] @ (g - r[B])
+        h = change + m / n * H if reduced and reduction else K_Zn[:, B] @ g
+        H, r[B] = H + change, g
+        h = h + m / n * lam * K_ZZ @ a
+        h = h - K_ZZ[:, S] @ E @ (D[:, None] * (E.T @ h[S]))
+        if inner_q:
+            theta = inexact(K_ZZ, h, T, inner_q, rng)
+        else:
+            theta = np.linalg.solve(K_ZZ + DAMPING * np.eye(p), h)
+        a = a - step * theta
+        visits += m
+        if visits >= n:
+            residual = np.linalg.norm(H + lam * K_ZZ @ a, axis=0)
+            residual = (residual / np.linalg.norm(K_Zn @ Y, axis=0)).max()
+            reduced |= residual > 0.5 * before
+            before, visits = residual, 0
+    return a
+
+
+def inexact(K_ZZ, h, T, q, rng):
+    p = len(K_ZZ)
+    E, l_q, D, beta = directions(K_ZZ[np.ix_(T, T)], q, 0.0)
+    theta = np.zeros(h.shape)
+    for _, block in zip(range(2), batches(p, p, rng), strict=False):
+        g = K_ZZ[block] @ theta - h[block]
+        theta[block] -= g / (beta + (p - 1) * l_q)
+        theta[T] += E @ (D[:, None] * (E.T @ (K_ZZ[np.ix_(T, block)] @ g))) / (beta + (p - 1) * l_q)
+    return theta
+
+
+def iterates(matrix, Y, lam, steps, **options):
+    """The coefficients before each step but the last, and the result, after `steps` steps."""
+    shown = []
+    result = solve_eigenpro3(
+        matrix,
+        Y,
+        lam,
+        centres=CENTRES,
+        subsample_size=25,
+        n_directions=5,
+        batch_size=24,
+        tol=1e-14,
+        max_iter=steps // 5,
+        rng=np.random.RandomState(3),
+        trace=Trace(lambda _, state: shown.append(state["predict"])),
+        predictor=lambda x: x.copy(),
+        **options,
+    )
+    return shown, result
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("lam", [0.0, 0.05])
+@pytest.mark.parametrize("reduction", [False, True])
+@pytest.mark.parametrize("projection_passes", [0, 2])
+def test_iterates_are_those_of_the_pseudocode(kernel, lam, reduction, projection_passes):
+    matrix, Y = problem(kernel, gamma=3.0)
+    options = {"projection_passes": projection_passes, "variance_reduction": reduction}
+    shown, result = iterates(matrix, Y, lam, 30, **options)
+    inner = lower_eigenvalues(matrix, CENTRES, batch_size=len(CENTRES)).q
+    K = matrix.block(np.arange(len(Y)))
+    chosen = {"reduction": reduction, "inner_q": inner if projection_passes else None}
+    q = int(result.chosen["directions"])
+    assert q > 1
+    expected = reference(K, Y, lam, CENTRES, 24, 25, q, 29, 3, **chosen)
+    np.testing.assert_allclose(shown[-2], expected, rtol=1e-8, atol=1e-10)
+
+
+def solve(matrix, Y, lam, centres=CENTRES, **options):
+    given = {"subsample_size": len(centres), "n_directions": 6, "tol": 1e-6, "max_iter": 300}
+    rng = np.random.RandomState(0)
+    return solve_eigenpro3(matrix, Y, lam, centres=centres, rng=rng, **(given | options))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "options", [{}, {"batch_size": 7}, {"batch_size": 120}, {"projection_passes": 2}], ids=str
+)
+def test_the_solution_is_the_direct_one(kernel, dtype, options):
+    matrix, Y = problem(kernel, dtype=dtype)
+    result = solve(matrix, Y, 0.5, **options)
+    assert result.converged
+    K = matrix.astype(np.float64).block(np.arange(len(Y)))
+    K_Zn, K_ZZ = K[CENTRES], K[np.ix_(CENTRES, CENTRES)]
+    A, target = K_Zn @ K_Zn.T + 0.5 * K_ZZ, K_Zn @ Y
+    residual = np.linalg.norm(A @ result.x - target, axis=0) / np.linalg.norm(target, axis=0)
+    np.testing.assert_allclose(residual, result.residual, rtol=1e-3)
+    assert residual.max() <= 1e-6
+    np.testing.assert_allclose(K_Zn.T @ result.x, K_Zn.T @ np.linalg.solve(A, target), atol=1e-4)
+
+
+def test_with_all_rows_as_centres_the_solution_is_that_of_kernel_ridge():
+    matrix, Y = problem("laplacian")
+    result = solve(matrix, Y, 0.5, centres=np.arange(len(Y)), n_directions=12)
+    assert result.converged
+    K = matrix.block(np.arange(len(Y)))
+    np.testing.assert_allclose(result.x, np.linalg.solve(K + 0.5 * np.eye(len(Y)), Y), atol=1e-3)
+
+
+def test_steps_of_the_paper_converge_where_the_centres_interpolate_and_else_do_not():
+    matrix, Y = problem("laplacian")
+    paper = {"batch_size": 24, "variance_reduction": False}
+    assert not solve(matrix, Y, 0.0, **paper).converged
+    K_nZ = matrix.block(np.arange(len(Y)))[:, CENTRES]
+    interpolated = K_nZ @ Y[CENTRES]
+    result = solve(matrix, interpolated, 0.0, **paper)
+    assert result.converged
+    np.testing.assert_allclose(K_nZ @ result.x, interpolated, atol=1e-4)
+
+
+def test_eigenvectors_of_other_rows_than_centres_would_move_the_fixed_point():
+    matrix, Y = problem()
+    K, others = matrix.block(np.arange(len(Y))), CENTRES + 1
+    K_Zn = K[CENTRES]
+    minimiser = np.linalg.lstsq(K_Zn.T, Y, rcond=1e-10)[0]
+    g = K_Zn.T @ minimiser - Y
+    moved = {}
+    for name, S in {"centres": CENTRES, "others": others}.items():
+        E, _, D, _ = directions(K[np.ix_(S, S)], 6, 0.0)
+        h = K_Zn @ g - K[np.ix_(CENTRES, S)] @ E @ (D[:, None] * (E.T @ K[S] @ g))
+        moved[name] = np.linalg.norm(h) / np.linalg.norm(K_Zn @ Y)
+    assert moved["centres"] < 1e-6 < 1e-3 < moved["others"]
+
+
+def test_a_step_size_that_diverges_is_halved():
+    matrix, Y = problem(n=400)
+    few = np.arange(0, 400, 10)
+    result = solve(matrix, Y, 1e-3, centres=few, n_directions=40, tol=1e-3, max_iter=2000)
+    lowered = lower_eigenvalues(matrix, few, batch_size=400, max_directions=40, ridge=1e-3 / len(Y))
+    first = 1.0 / (
+        lowered.beta
+        + (result.chosen["batch_size"] - 1) * lowered.bottom
+        + result.chosen["batch_size"] / len(Y) * 1e-3
+    )
+    halvings = np.log2(first * result.chosen["batch_size"] / result.chosen["step_size"])
+    assert halvings >= 1.0
+    assert halvings == pytest.approx(round(halvings))
+    assert result.converged
+
+
+def test_lowered_eigenvalues_take_fewer_passes():
+    matrix, Y = problem(n=300, m=1)
+    centres = np.arange(0, 300, 3)
+    options = {"centres": centres, "batch_size": 300, "tol": 1e-3, "max_iter": 2000}
+    passes = [solve(matrix, Y, 1.0, n_directions=q, **options).n_iter for q in (1, 10)]
+    assert passes[1] < 0.5 * passes[0]
+
+
+def test_targets_that_are_zero_get_coefficients_zero():
+    matrix, Y = problem()
+    result = solve(matrix, np.column_stack([0.0 * Y[:, 0], Y]), 0.5)
+    assert result.converged
+    assert not result.x[:, 0].any()
+
+
+@pytest.mark.parametrize("limit", [{"max_iter": 1}, {"max_time": 0.0}], ids=str)
+def test_a_fit_that_ends_before_is_no_worse_than_zero(limit):
+    matrix, Y = problem()
+    result = solve(matrix, Y, 0.5, batch_size=24, **limit)
+    assert not result.converged
+    assert result.stop_reason in limit
+    assert result.n_iter == 1
+    K = matrix.block(np.arange(len(Y)))
+    fitted = K[:, CENTRES] @ result.x
+    norms = np.einsum("ij,ij->j", result.x, K[np.ix_(CENTRES, CENTRES)] @ result.x)
+    objective = np.square(fitted - Y).sum(axis=0) + 0.5 * norms
+    assert np.all(objective <= np.square(Y).sum(axis=0))
