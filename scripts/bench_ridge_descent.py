@@ -1,4 +1,4 @@
-"""Full kernel ridge by steps and by CG: nanoseconds a kernel value, residuals, and sizes of blocks.
+"""Kernel ridge by steps and by CG: nanoseconds a kernel value, residuals, and sizes of blocks.
 
     python scripts/bench_ridge_descent.py [values] [covtype] [blocks]
 
@@ -23,6 +23,7 @@ from kbench.errors import DataNotFoundError
 from kbench.methods import (
     ASkotchClassifier,
     ASkotchRegressor,
+    EigenPro3Classifier,
     EigenProClassifier,
     KernelRidgeClassifier,
     SDDClassifier,
@@ -38,6 +39,7 @@ SOLVERS: dict[str, tuple[type, dict[str, Any]]] = {
     "skotch": (ASkotchClassifier, {"random_state": 0, "accelerated": False}),
     "sdd": (SDDClassifier, {"random_state": 0, "max_iter": 10_000}),
     "eigenpro": (EigenProClassifier, {"random_state": 0, "max_iter": 10_000}),
+    "eigenpro3": (EigenPro3Classifier, {"random_state": 0, "max_iter": 10_000}),
     "pcg nystrom": (KernelRidgeClassifier, {"solver": "pcg", "preconditioner": "nystrom"}),
     "pcg rpcholesky": (KernelRidgeClassifier, {"solver": "pcg", "preconditioner": "rpcholesky"}),
 }

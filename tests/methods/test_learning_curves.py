@@ -13,6 +13,8 @@ from kbench.methods import (
     ASkotchClassifier,
     DoublySGDClassifier,
     DoublySGDRegressor,
+    EigenPro3Classifier,
+    EigenPro3Regressor,
     EigenProRegressor,
     KernelSDCA,
     LinearizedSVC,
@@ -38,6 +40,10 @@ MACHINES = [
     SDDClassifier(0.1, gamma=0.5, batch_size=30, max_iter=300, random_state=0),
     SDDRegressor(1e-3, gamma=0.5, batch_size=30, max_iter=50, random_state=0),
     EigenProRegressor(0.1, gamma=0.5, batch_size=30, fit_intercept=True, random_state=0),
+    EigenPro3Classifier(0.1, n_components=60, gamma=0.5, random_state=0),
+    EigenPro3Regressor(
+        0.0, n_components=60, gamma=0.5, batch_size=20, projection_passes=2, random_state=0
+    ),
 ]
 
 

@@ -61,7 +61,6 @@ class NormalEquations(Steps):
     ) -> None:
         super().__init__(kernel, **limits)
         self.Y, self.alpha, self.centres = Y, alpha, centres
-        self._estimate = np.ones(Y.shape[1])  # that of coefficients 0
         # The estimate at which rounding was looked at last.
         self._accurate = 2.0
         self.restart()
@@ -70,18 +69,23 @@ class NormalEquations(Steps):
         """Begin anew, with coefficients 0."""
         p, t = len(self.centres), self.Y.shape[1]
         self._r, self._visited = np.zeros(self.Y.shape), np.zeros(len(self.Y), bool)
+        # H, and K_Zn Y of the rows visited.
         self._H, self._target = np.zeros((p, t)), np.zeros((p, t))
         # Sums of squares of r and of Y at the rows visited.
-        self._squares, self._largest = np.zeros(t), np.zeros(t)
+        self._squares: np.ndarray = np.zeros(t)
+        self._largest: np.ndarray = np.zeros(t)
         self._since = 0
+        self._estimate: np.ndarray = np.ones(t)  # that of coefficients 0
         self.stagnates = False
 
     def gradient(self, rows: np.ndarray, a: np.ndarray, *, reduced: bool) -> np.ndarray:
         """K_ZB g at a : (p, t), or what variance reduction puts in its place. b p kernel values."""
         before = self._r[rows]
         first = ~self._visited[rows, None] * self.Y[rows]
-        plain, change, target = self._sums(self.kernel, rows, a, before, first)
-        h = change + (len(rows) / len(self.Y)) * self._H if reduced else plain
+        h, known, target = self._sums(self.kernel, rows, a, before, first)
+        change = h - known
+        if reduced:
+            h = change + (len(rows) / len(self.Y)) * self._H
         self._H += change
         self._target += target
         self._squares += (np.square(self._r[rows]) - np.square(before)).sum(axis=0)
@@ -93,23 +97,24 @@ class NormalEquations(Steps):
         return h
 
     def _sums(
-        self,
-        kernel: KernelMatrix,
-        rows: np.ndarray,
-        a: np.ndarray,
-        before: np.ndarray,
-        first: np.ndarray,
-    ) -> np.ndarray:
-        """K_ZB times the residuals g, times g - before, and times first; (3, p, t). Stores g."""
+        self, kernel: KernelMatrix, rows: np.ndarray, a: np.ndarray, *others: np.ndarray
+    ) -> list[np.ndarray]:
+        """K_ZB times the residuals g of rows B at a, which are stored, and times each of `others`.
+
+        others : (b, t) each; of zeros nothing is computed
+        """
         points, (p, t) = kernel.points(self.centres), a.shape
-        sums, size = np.zeros((p, 3 * t)), max(1, _VALUES // p)
+        used = [other for other in others if other.any()]
+        sums, size = np.zeros((p, t * (1 + len(used)))), max(1, _VALUES // p)
         for start in range(0, len(rows), size):
             at = slice(start, start + size)
-            values = kernel.block(rows[at], points).astype(np.float64)
+            values = kernel.block(rows[at], points).astype(np.float64, copy=False)
             g = matmul(values, a) - self.Y[rows[at]]
-            sums += matmul(values.T, np.hstack([g, g - before[at], first[at]]))
+            sums += matmul(values.T, np.hstack([g, *(other[at] for other in used)]))
             self._r[rows[at]] = g
-        return sums.reshape(p, 3, t).transpose(1, 0, 2)
+        products = iter(np.split(sums, 1 + len(used), axis=1))
+        zero = np.zeros((p, t))
+        return [next(products), *(next(products) if other.any() else zero for other in others)]
 
     @property
     def diverges(self) -> bool:
@@ -132,7 +137,8 @@ class NormalEquations(Steps):
 
     def _rounding(self, x: np.ndarray) -> float:
         """Largest relative residual that is due to rounding f, estimated from some rows."""
-        rows = np.arange(0, len(self.Y), max(1, len(self.Y) // _CHECKED))
+        size = min(_CHECKED, max(1, _VALUES // len(self.centres)))
+        rows = np.arange(0, len(self.Y), max(1, len(self.Y) // size))
         exact = self._exact.block(rows, self._exact.points(self.centres))
         rounded = self.kernel.block(rows, self.kernel.points(self.centres))
         error = matmul(exact.T, matmul(rounded.astype(np.float64) - exact, x))
@@ -151,9 +157,8 @@ class NormalEquations(Steps):
             if start and self._deadline.passed:
                 return None
             rows = np.arange(start, min(start + _ROWS, len(self.Y)))
-            Y = self.Y[rows]
-            plain, _, of_targets = self._sums(self._exact, rows, x, np.zeros(Y.shape), Y)
-            H += plain
+            of_residuals, of_targets = self._sums(self._exact, rows, x, self.Y[rows])
+            H += of_residuals
             target += of_targets
         self._H, self._target = H, target
         self._visited[:] = True
