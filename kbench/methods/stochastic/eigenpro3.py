@@ -1,7 +1,7 @@
 """EigenPro 3: kernel ridge in the span of centres by preconditioned, projected stochastic steps.
 
-Abedsoltan, Belkin and Pandit, "Toward Large Kernel Models" (ICML 2023); the algorithm is
-`kbench.solvers.ridge.eigenpro3`.
+Abedsoltan, Belkin and Pandit, "Toward Large Kernel Models" (ICML 2023); the algorithm, and that of
+EigenPro 4, which projects after several steps, is `kbench.solvers.ridge.eigenpro3`.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -54,6 +54,10 @@ class EigenPro3Ridge(RidgeDescent):
     projection_passes : int or None, default=None
         Passes of EigenPro 2 over the centres in each projection; 0 projects exactly. None is 0 for
         up to 10,000 centres, and 2 for more, as in the paper's code.
+    projection_period : int, default=1
+        T, steps between projections. 1 is EigenPro 3; more are EigenPro 4 (arXiv 2411.16658), which
+        saves projections and takes m^2 more kernel values for each step since the last one. Steps
+        of reduced variance are projected at once.
     variance_reduction : bool, default=True
         Whether steps have reduced variance once a pass no longer halves the residual. False: all
         steps are the paper's, whose coefficients do not converge where f does not interpolate.
@@ -90,6 +94,7 @@ class EigenPro3Ridge(RidgeDescent):
         "subsample_size": [Interval(Integral, 1, None, closed="left")],
         "n_directions": [Interval(Integral, 1, None, closed="left")],
         "projection_passes": [Interval(Integral, 0, None, closed="left"), None],
+        "projection_period": [Interval(Integral, 1, None, closed="left")],
         "variance_reduction": ["boolean"],
     }
 
@@ -99,6 +104,7 @@ class EigenPro3Ridge(RidgeDescent):
     subsample_size: int = 5000
     n_directions: int = 500
     projection_passes: int | None = None
+    projection_period: int = 1
     variance_reduction: bool = True
     max_iter: int = 20
 
@@ -122,6 +128,7 @@ class EigenPro3Ridge(RidgeDescent):
             subsample_size=s,
             n_directions=min(self.n_directions, max(1, s // _SAMPLE_PER_DIRECTION)),
             projection_passes=n_passes,
+            projection_period=self.projection_period,
             variance_reduction=self.variance_reduction,
             **limits,
         )

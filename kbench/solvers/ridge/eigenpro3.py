@@ -13,6 +13,11 @@ has l_i, e_i and the step), and it is projected back onto the span of Z:
         theta = K_ZZ^-1 h: exactly, or approximately by passes of EigenPro 2 over the centres
         a = a - (eta / m) theta
 
+EigenPro 4 (Abedsoltan, Ma, Pandit and Belkin, "Fast training of large kernel models with delayed
+projections", arXiv 2411.16658) projects only after every T steps. Until then f also has the rows of
+these batches as centres, with coefficients w = -(eta / m) g, and the h of T steps are projected
+together.
+
 What is different here, and why:
 
 - The paper draws S from all rows. Then the projection and the preconditioner do not commute, and
@@ -28,6 +33,7 @@ What is different here, and why:
 
         H = K_Zn r,    K_ZB g is replaced by (m / n) H + K_ZB (g - r_B)
 
+  H is of all rows, so that these steps are projected at once.
   H + lambda K_ZZ a is also the estimate of the residual of the normal equations,
   (K_Zn K_nZ + lambda K_ZZ) a = K_Zn y, with which the steps end.
 - Where the squared errors grow, eta is halved, and the descent begins anew.
@@ -36,19 +42,13 @@ What is different here, and why:
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.eigenpro import lower_eigenvalues, passes
 from kbench.solvers.ridge.normal_equations import NormalEquations
-from kbench.solvers.ridge.steps import DIVERGED, DescentResult
-
-# Largest number of centres of a step of EigenPro 2 in the projection, as in `EigenProRidge`.
-_BATCH = 1024
-# Centres of which the eigenvectors of the projection are computed: up to the first number of them
-# the second, above it the third, as in the paper's code.
-_MANY_CENTRES, _SAMPLE, _LARGER_SAMPLE = 100_000, 2_000, 10_000
+from kbench.solvers.ridge.projections import ExactProjection, InexactProjection
+from kbench.solvers.ridge.steps import DescentResult
 
 
 def solve_eigenpro3(
@@ -61,6 +61,7 @@ def solve_eigenpro3(
     subsample_size: int,
     n_directions: int,
     projection_passes: int = 0,
+    projection_period: int = 1,
     variance_reduction: bool = True,
     max_iter: int,
     rng: np.random.RandomState,
@@ -85,6 +86,8 @@ def solve_eigenpro3(
         size.
     projection_passes : int
         Passes of EigenPro 2 over the centres in each projection; 0 is the exact one.
+    projection_period : int
+        T, steps between projections: 1 is EigenPro 3, more are EigenPro 4.
     variance_reduction : bool
         False: all steps are the paper's.
     max_iter : int
@@ -96,8 +99,9 @@ def solve_eigenpro3(
     Notes
     -----
     O(s^3 + p s q), and O(p^3) for the exact projection, to begin with. A step of m rows takes m p
-    kernel values and O(p q + p^2), or p (p + s') kernel values for each pass of the projection, s'
-    of its eigenvectors. Memory is O(n t + p q), and O(p^2) for the exact projection.
+    kernel values and O(p q), m^2 more kernel values for each step since the last projection, and
+    the projection O(p^2), or p (p + s') kernel values for each of its passes, with s' centres of
+    its eigenvectors. Memory is O(n t + p q), and O(p^2) for the exact projection.
     """
     n = len(kernel)
     local = np.sort(rng.choice(len(centres), subsample_size, replace=False))
@@ -116,27 +120,38 @@ def solve_eigenpro3(
     if alpha and lowered.q > 1:
         KE = kernel.astype(np.float64).product(centres[local], lowered.vectors, rows=centres)
     project = (
-        _InexactProjection(kernel, centres, projection_passes, rng)
+        InexactProjection(kernel, centres, projection_passes, rng)
         if projection_passes
-        else _ExactProjection(kernel, centres)
+        else ExactProjection(kernel, centres)
     )
     state = NormalEquations(
         kernel, Y, alpha, centres, max_iter=max_iter * max(1, n // batch_size), rng=rng, **limits
     )
     a = np.zeros((len(centres), Y.shape[1]))
+    since = _SinceProjection(a)
     batches = passes(n, batch_size, rng)
     while state.goes_on(a):
-        h = state.gradient(next(batches), a, reduced=variance_reduction and state.stagnates)
+        reduced = variance_reduction and state.stagnates
+        block, f = next(batches), a - since.c
+        h = state.gradient(block, f, reduced=reduced, others=since.others)
         if state.diverges:
             step *= 0.5
             a = np.zeros(a.shape)
+            since = _SinceProjection(a)
             state.restart()
             continue
         # The ridge's and the preconditioner's functions are in the span of Z, with coefficients c.
-        c = (batch_size / n * alpha) * a
+        ridge = batch_size / n * alpha
+        c = ridge * f
+        h -= ridge * since.h
         seen = matmul(lowered.vectors.T, h[local]) + matmul(KE.T, c)
         c[local] -= matmul(lowered.vectors, lowered.weights[:, None] * seen)
-        a = a - step * project(h, c, state.kernel)
+        since.add(block, step, h, c, state.residuals(block), 1.0 - step * ridge)
+        if reduced or since.n_steps >= projection_period:
+            a = a - project(since.h, since.c, state.kernel)
+            since = _SinceProjection(a)
+    if since.n_steps:
+        a = a - project(since.h, since.c, state.kernel)
     return state.result(
         a,
         max(1, n // batch_size),
@@ -146,58 +161,36 @@ def solve_eigenpro3(
     )
 
 
-class _ExactProjection:
-    """theta = K_ZZ^-1 (h + K_ZZ c) by a Cholesky decomposition."""
+class _SinceProjection:
+    """What the steps since the last projection take away from f.
 
-    def __init__(self, kernel: KernelMatrix, centres: np.ndarray) -> None:
-        exact = kernel.astype(np.float64)
-        gram = exact.block(centres, exact.points(centres))
-        # Directions below the rounding errors of float32 kernel values carry no information. A
-        # ridge on the diagonal damps them; the fixed point of the steps does not depend on it.
-        largest = gram.diagonal().max()
-        self._damping = max(np.finfo(np.float32).eps * largest, np.finfo(np.float64).tiny)
-        gram[np.diag_indices(len(gram))] += self._damping
-        self._factor = cho_factor(gram, overwrite_a=True)
-
-    def __call__(self, h: np.ndarray, c: np.ndarray, kernel: KernelMatrix) -> np.ndarray:
-        return cho_solve(self._factor, h - self._damping * c) + c
-
-
-class _InexactProjection:
-    """theta of K_ZZ theta = h + K_ZZ c by EigenPro 2, from theta = 0.
-
-    From theta = c it would need no K_ZZ c, but the fixed point of the steps would not be the
-    minimiser: what is left out of the projection must be so of the whole gradient.
+    Attributes
+    ----------
+    h : (p, t) float64
+        Values at the centres of what is to be projected.
+    c : (p, t) float64
+        Coefficients of what is in the span of the centres.
+    others : (rows, w)
+        The rows of the batches, and their coefficients in f.
+    n_steps : int
     """
 
-    def __init__(
-        self, kernel: KernelMatrix, centres: np.ndarray, n_passes: int, rng: np.random.RandomState
+    def __init__(self, a: np.ndarray) -> None:
+        self.h, self.c = np.zeros(a.shape), np.zeros(a.shape)
+        self.others = np.empty(0, np.intp), np.empty((0, a.shape[1]))
+        self.n_steps = 0
+
+    def add(
+        self,
+        block: np.ndarray,
+        step: float,
+        h: np.ndarray,
+        c: np.ndarray,
+        g: np.ndarray,
+        shrinks: float,
     ) -> None:
-        self._kernel, self._centres, self._rng = kernel, centres, rng
-        p = len(centres)
-        s = _SAMPLE if p <= _MANY_CENTRES else _LARGER_SAMPLE
-        self._batch = p // -(-p // _BATCH)
-        self._n_steps = n_passes * (p // self._batch)
-        self._local = np.sort(rng.choice(p, min(s, p), replace=False))
-        self._lowered = lower_eigenvalues(kernel, centres[self._local], batch_size=self._batch)
-        self._step = 1.0 / (self._lowered.beta + (self._batch - 1) * self._lowered.bottom)
-
-    def __call__(self, h: np.ndarray, c: np.ndarray, kernel: KernelMatrix) -> np.ndarray:
-        if c.any():
-            h = h + kernel.product(self._centres, c, rows=self._centres)
-        return self._solve(h)
-
-    def _solve(self, h: np.ndarray) -> np.ndarray:
-        theta, norm = np.zeros(h.shape), DIVERGED * np.linalg.norm(h)
-        batches = passes(len(h), self._batch, self._rng)
-        for _ in range(self._n_steps):
-            block = next(batches)
-            rows = self._centres[block]
-            g = self._kernel.product(self._centres, theta, rows=rows) - h[block]
-            if not np.linalg.norm(g) <= norm:
-                self._step *= 0.5
-                return self._solve(h)
-            seen = self._kernel.product(rows, g, rows=self._centres[self._local])
-            theta[block] -= self._step * g
-            theta[self._local] += self._step * self._lowered.correction(seen)
-        return theta
+        """Take a step: the gradient's h and c, its residuals g, and the ridge's factor of w."""
+        self.h, self.c = self.h + step * h, self.c + step * c
+        rows, w = self.others
+        self.others = np.append(rows, block), np.vstack([shrinks * w, -step * g])
+        self.n_steps += 1

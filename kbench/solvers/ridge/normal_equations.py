@@ -78,11 +78,25 @@ class NormalEquations(Steps):
         self._estimate: np.ndarray = np.ones(t)  # that of coefficients 0
         self.stagnates = False
 
-    def gradient(self, rows: np.ndarray, a: np.ndarray, *, reduced: bool) -> np.ndarray:
-        """K_ZB g at a : (p, t), or what variance reduction puts in its place. b p kernel values."""
+    def gradient(
+        self,
+        rows: np.ndarray,
+        a: np.ndarray,
+        *,
+        reduced: bool,
+        others: tuple[np.ndarray, np.ndarray],
+    ) -> np.ndarray:
+        """K_ZB g at a : (p, t), or what variance reduction puts in its place; (p, t).
+
+        others : indices and coefficients of rows that f has as further centres. b p kernel values,
+        and b for each of these rows.
+        """
         before = self._r[rows]
         first = ~self._visited[rows, None] * self.Y[rows]
-        h, known, target = self._sums(self.kernel, rows, a, before, first)
+        y = self.Y[rows]
+        if len(others[0]):
+            y = y - self.kernel.product(*others, rows=rows)
+        h, known, target = self._sums(self.kernel, rows, a, y, before, first)
         change = h - known
         if reduced:
             h = change + (len(rows) / len(self.Y)) * self._H
@@ -97,11 +111,16 @@ class NormalEquations(Steps):
         return h
 
     def _sums(
-        self, kernel: KernelMatrix, rows: np.ndarray, a: np.ndarray, *others: np.ndarray
+        self,
+        kernel: KernelMatrix,
+        rows: np.ndarray,
+        a: np.ndarray,
+        y: np.ndarray,
+        *others: np.ndarray,
     ) -> list[np.ndarray]:
-        """K_ZB times the residuals g of rows B at a, which are stored, and times each of `others`.
+        """K_ZB times g = K_BZ a - y of rows B, which is stored as r_B, and times each of `others`.
 
-        others : (b, t) each; of zeros nothing is computed
+        y, others : (b, t) each; of `others` that are zero nothing is computed
         """
         points, (p, t) = kernel.points(self.centres), a.shape
         used = [other for other in others if other.any()]
@@ -109,12 +128,16 @@ class NormalEquations(Steps):
         for start in range(0, len(rows), size):
             at = slice(start, start + size)
             values = kernel.block(rows[at], points).astype(np.float64, copy=False)
-            g = matmul(values, a) - self.Y[rows[at]]
+            g = matmul(values, a) - y[at]
             sums += matmul(values.T, np.hstack([g, *(other[at] for other in used)]))
             self._r[rows[at]] = g
         products = iter(np.split(sums, 1 + len(used), axis=1))
         zero = np.zeros((p, t))
         return [next(products), *(next(products) if other.any() else zero for other in others)]
+
+    def residuals(self, rows: np.ndarray) -> np.ndarray:
+        """Residuals r of the last visits of rows : (b,); (b, t)."""
+        return self._r[rows]
 
     @property
     def diverges(self) -> bool:
@@ -157,7 +180,7 @@ class NormalEquations(Steps):
             if start and self._deadline.passed:
                 return None
             rows = np.arange(start, min(start + _ROWS, len(self.Y)))
-            of_residuals, of_targets = self._sums(self._exact, rows, x, self.Y[rows])
+            of_residuals, of_targets = self._sums(self._exact, rows, x, self.Y[rows], self.Y[rows])
             H += of_residuals
             target += of_targets
         self._H, self._target = H, target

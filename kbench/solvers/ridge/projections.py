@@ -1,0 +1,76 @@
+"""Projections of functions onto the span of p centres Z, given their values at Z.
+
+A projection gets values h at the centres and coefficients c, and returns theta of
+K_ZZ theta = h + K_ZZ c: c is what is known to lie in the span.
+"""
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from kbench.kernels import KernelMatrix
+from kbench.solvers.ridge.eigenpro import lower_eigenvalues, passes
+from kbench.solvers.ridge.steps import DIVERGED
+
+# Largest number of centres of a step of EigenPro 2 in the projection, as in `EigenProRidge`.
+_BATCH = 1024
+# Centres of which the eigenvectors of the projection are computed: up to the first number of them
+# the second, above it the third, as in the paper's code.
+_MANY_CENTRES, _SAMPLE, _LARGER_SAMPLE = 100_000, 2_000, 10_000
+
+
+class ExactProjection:
+    """By a Cholesky decomposition: O(p^3) time once, O(p^2) a projection, 8 p^2 bytes."""
+
+    def __init__(self, kernel: KernelMatrix, centres: np.ndarray) -> None:
+        exact = kernel.astype(np.float64)
+        gram = exact.block(centres, exact.points(centres))
+        # Directions below the rounding errors of float32 kernel values carry no information. A
+        # ridge on the diagonal damps them; the fixed point of the steps does not depend on it.
+        largest = gram.diagonal().max()
+        self._damping = max(np.finfo(np.float32).eps * largest, np.finfo(np.float64).tiny)
+        gram[np.diag_indices(len(gram))] += self._damping
+        self._factor = cho_factor(gram, overwrite_a=True)
+
+    def __call__(self, h: np.ndarray, c: np.ndarray, kernel: KernelMatrix) -> np.ndarray:
+        return cho_solve(self._factor, h - self._damping * c) + c
+
+
+class InexactProjection:
+    """By passes of EigenPro 2 over the centres, from theta = 0.
+
+    A pass takes p (p + s) kernel values, s of them sampled centres; memory is O(p + s^2). From
+    theta = c it would need no K_ZZ c, but the steps' fixed point would not be the minimiser: what
+    the projection leaves out must be so of the whole gradient.
+    """
+
+    def __init__(
+        self, kernel: KernelMatrix, centres: np.ndarray, n_passes: int, rng: np.random.RandomState
+    ) -> None:
+        self._kernel, self._centres, self._rng = kernel, centres, rng
+        p = len(centres)
+        s = _SAMPLE if p <= _MANY_CENTRES else _LARGER_SAMPLE
+        self._batch = p // -(-p // _BATCH)
+        self._n_steps = n_passes * (p // self._batch)
+        self._local = np.sort(rng.choice(p, min(s, p), replace=False))
+        self._lowered = lower_eigenvalues(kernel, centres[self._local], batch_size=self._batch)
+        self._step = 1.0 / (self._lowered.beta + (self._batch - 1) * self._lowered.bottom)
+
+    def __call__(self, h: np.ndarray, c: np.ndarray, kernel: KernelMatrix) -> np.ndarray:
+        if c.any():
+            h = h + kernel.product(self._centres, c, rows=self._centres)
+        return self._solve(h)
+
+    def _solve(self, h: np.ndarray) -> np.ndarray:
+        theta, norm = np.zeros(h.shape), DIVERGED * np.linalg.norm(h)
+        batches = passes(len(h), self._batch, self._rng)
+        for _ in range(self._n_steps):
+            block = next(batches)
+            rows = self._centres[block]
+            g = self._kernel.product(self._centres, theta, rows=rows) - h[block]
+            if not np.linalg.norm(g) <= norm:
+                self._step *= 0.5
+                return self._solve(h)
+            seen = self._kernel.product(rows, g, rows=self._centres[self._local])
+            theta[block] -= self._step * g
+            theta[self._local] += self._step * self._lowered.correction(seen)
+        return theta
