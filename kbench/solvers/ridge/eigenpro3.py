@@ -36,7 +36,8 @@ What is different here, and why:
   H is of all rows, so that these steps are projected at once.
   H + lambda K_ZZ a is also the estimate of the residual of the normal equations,
   (K_Zn K_nZ + lambda K_ZZ) a = K_Zn y, with which the steps end.
-- Where the squared errors grow, eta is halved, and the descent begins anew.
+- Where the squared errors grow, eta is halved, and the descent begins anew; where the residual
+  grows under variance reduction, it goes on with half of eta.
 """
 
 from typing import Any
@@ -132,6 +133,8 @@ def solve_eigenpro3(
     batches = passes(n, batch_size, rng)
     while state.goes_on(a):
         reduced = variance_reduction and state.stagnates
+        if reduced and state.rises:
+            step *= 0.5
         block, f = next(batches), a - since.c
         h = state.gradient(block, f, reduced=reduced, others=since.others)
         if state.diverges:

@@ -23,6 +23,9 @@ from kbench.solvers.ridge.steps import DIVERGED, DescentResult, Steps
 _VALUES = 2**21
 # Variance reduction begins after a pass that leaves more than this of the residual.
 _STAGNATES = 0.5
+# Steps of reduced variance are too long if the residual after a pass is above this multiple of the
+# lowest one since they began. A lower number takes noise for divergence. Set by hand.
+_RISES = 4.0
 # Rounding of float32 kernel values that the residual may contain, as a fraction of it, beyond which
 # kernel values are float64. It is looked at whenever the estimate has halved, at so many rows.
 _ROUNDING = 0.1
@@ -50,6 +53,8 @@ class NormalEquations(Steps):
     ----------
     stagnates : bool
         Whether a pass over the rows has left more than half of the residual before.
+    rises : bool
+        Whether the pass that has just ended is one since then that left far more than another.
 
     Notes
     -----
@@ -76,7 +81,8 @@ class NormalEquations(Steps):
         self._largest: np.ndarray = np.zeros(t)
         self._since = 0
         self._estimate: np.ndarray = np.ones(t)  # that of coefficients 0
-        self.stagnates = False
+        self._lowest = np.inf  # since it stagnates
+        self.stagnates = self.rises = False
 
     def gradient(
         self,
@@ -105,6 +111,7 @@ class NormalEquations(Steps):
         self._squares += (np.square(self._r[rows]) - np.square(before)).sum(axis=0)
         self._largest += np.square(first).sum(axis=0)
         self._visited[rows] = True
+        self.rises = False
         self._since += len(rows)
         self._samples += len(rows)
         self.n_iter += 1
@@ -150,6 +157,9 @@ class NormalEquations(Steps):
             return None
         self._since, before = 0, self._estimate
         self._estimate = self._relative(x)
+        if self.stagnates:
+            self.rises = bool(self._estimate.max() > _RISES * self._lowest)
+            self._lowest = min(self._estimate.max(), np.inf if self.rises else self._lowest)
         self.stagnates |= bool(self._estimate.max() > _STAGNATES * before.max())
         if self.kernel is not self._exact and self._estimate.max() <= 0.5 * self._accurate:
             self._accurate = self._estimate.max()
