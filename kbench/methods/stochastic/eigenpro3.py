@@ -146,7 +146,7 @@ class EigenPro3Regressor(RidgeRegressorMixin, EigenPro3Ridge):
     >>> from sklearn.datasets import load_diabetes
     >>> from kbench.methods import EigenPro3Regressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = EigenPro3Regressor(0.1, n_components=100, gamma=50.0, random_state=0)
+    >>> model = EigenPro3Regressor(0.1, n_components=100, gamma=50.0, max_iter=200, random_state=0)
     >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.3
     True
     """

@@ -6,6 +6,7 @@ from ridge_problem import KERNELS, problem
 
 from kbench.solvers.ridge.eigenpro import lower_eigenvalues
 from kbench.solvers.ridge.eigenpro3 import solve_eigenpro3
+from kbench.solvers.ridge.normal_equations import NormalEquations
 from kbench.trace import Trace
 
 # float64 kernel values are damped by this on the diagonal of K_ZZ, as float32 ones are.
@@ -165,7 +166,7 @@ def test_with_all_rows_as_centres_the_solution_is_that_of_kernel_ridge():
 def test_steps_of_the_paper_converge_where_the_centres_interpolate_and_else_do_not():
     matrix, Y = problem("laplacian")
     paper = {"batch_size": 24, "variance_reduction": False}
-    assert not solve(matrix, Y, 0.0, **paper).converged
+    assert not solve(matrix, Y, 0.0, **paper | {"max_iter": 60}).converged
     K_nZ = matrix.block(np.arange(len(Y)))[:, CENTRES]
     interpolated = K_nZ @ Y[CENTRES]
     result = solve(matrix, interpolated, 0.0, **paper)
@@ -188,19 +189,32 @@ def test_eigenvectors_of_other_rows_than_centres_would_move_the_fixed_point():
 
 
 def test_a_step_size_that_diverges_is_halved():
-    matrix, Y = problem(n=400)
-    few = np.arange(0, 400, 10)
-    result = solve(matrix, Y, 1e-3, centres=few, n_directions=40, tol=1e-3, max_iter=2000)
-    lowered = lower_eigenvalues(matrix, few, batch_size=400, max_directions=40, ridge=1e-3 / len(Y))
-    first = 1.0 / (
-        lowered.beta
-        + (result.chosen["batch_size"] - 1) * lowered.bottom
-        + result.chosen["batch_size"] / len(Y) * 1e-3
-    )
-    halvings = np.log2(first * result.chosen["batch_size"] / result.chosen["step_size"])
-    assert halvings >= 1.0
+    matrix, Y = problem(n=200)
+    few = np.arange(0, 200, 8)
+    options = {"n_directions": 25, "batch_size": 200, "tol": 1e-2, "max_iter": 1000}
+    result = solve(matrix, Y, 1e-3, centres=few, **options)
+    lowered = lower_eigenvalues(matrix, few, batch_size=200, max_directions=25, ridge=1e-3 / 200)
+    first = 200 / (lowered.beta + 199 * lowered.bottom + 1e-3)
+    halvings = np.log2(first / result.chosen["step_size"])
+    assert halvings >= 0.99
     assert halvings == pytest.approx(round(halvings))
     assert result.converged
+
+
+def test_a_residual_that_rises_again_is_told_once():
+    matrix, Y = problem()
+    state = NormalEquations(
+        matrix, Y, 0.0, CENTRES, tol=1e-9, max_iter=99, rng=np.random.RandomState(0)
+    )
+    everything, none = np.arange(len(Y)), (np.empty(0, np.intp), np.empty((0, Y.shape[1])))
+    solution = np.linalg.lstsq(matrix.block(everything)[:, CENTRES], Y, rcond=1e-8)[0]
+    told = []
+    for multiple in (0.0, 0.9, 0.7, 0.3, 0.3, 0.9):
+        state.gradient(everything, multiple * solution, reduced=True, others=none)
+        estimate = state.after_a_pass(multiple * solution)
+        np.testing.assert_allclose(estimate, 1.0 - multiple, rtol=1e-6)
+        told.append(state.rises)
+    assert told == [False, False, False, True, False, False]
 
 
 def test_lowered_eigenvalues_take_fewer_passes():
