@@ -73,9 +73,11 @@ class NormalEquations(Steps):
     def restart(self) -> None:
         """Begin anew, with coefficients 0."""
         p, t = len(self.centres), self.Y.shape[1]
-        self._r, self._visited = np.zeros(self.Y.shape), np.zeros(len(self.Y), bool)
+        self._r: np.ndarray = np.zeros(self.Y.shape)
+        self._visited = np.zeros(len(self.Y), bool)
         # H, and K_Zn Y of the rows visited.
-        self._H, self._target = np.zeros((p, t)), np.zeros((p, t))
+        self._H: np.ndarray = np.zeros((p, t))
+        self._target: np.ndarray = np.zeros((p, t))
         # Sums of squares of r and of Y at the rows visited.
         self._squares: np.ndarray = np.zeros(t)
         self._largest: np.ndarray = np.zeros(t)
@@ -185,7 +187,8 @@ class NormalEquations(Steps):
 
         None if the time is over before all rows are visited.
         """
-        H, target = np.zeros(x.shape), np.zeros(x.shape)
+        H: np.ndarray = np.zeros(x.shape)
+        target: np.ndarray = np.zeros(x.shape)
         for start in range(0, len(self.Y), _ROWS):
             if start and self._deadline.passed:
                 return None
