@@ -27,6 +27,7 @@ reference rows.
 """
 
 import fcntl
+import functools
 import math
 import os
 import re
@@ -195,6 +196,7 @@ def _in_time(command: Sequence[str], end: float) -> bool:
     return True
 
 
+@functools.cache  # it is asked for every row
 def foreign(method: str) -> bool:
     """Whether a method is another package's: its results do not change with kbench's code."""
     path = shipped_root() / "method" / f"{method}.yaml"

@@ -51,12 +51,13 @@ def pytest_collection_modifyitems(items):
             # Nobody sees the traceback, and its source takes 0.1 s to find.
             item.repr_failure = str
         name = item.nodeid.removeprefix("tests/")
-        path = name.partition("[")[0]
+        path, _, case = name.removesuffix("]").partition("[")
+        parameters = {*case.split("-")}
         function = path.rpartition("::")[2]
         for entry in entries(path):
-            kept = any(
-                case == function or name.endswith(f"[{case}]") for case in entry.get("keep", ())
-            )
+            kept = bool({function, case} & {*entry.get("keep", ())})
+            if "of" in entry:
+                kept |= not parameters & {*entry["of"]}
             if name.startswith(tuple(entry["tests"])) and not kept:
                 item.add_marker(pytest.mark.soak(reason=entry["reason"]))
                 break

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness import run_here
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -67,19 +68,17 @@ def test_debug_composes_what_the_row_says(hydra, path, value):
     assert ignored == []
 
 
-@pytest.mark.parametrize("name", ["é", "a\\b", 'it\'s "#1" 50%, a=b [x]', "two\nlines", "${x}"])
+@pytest.mark.parametrize("name", ['it\'s "#1" 50%, a=b [x] é a\\b', "two\nlines ${x}"])
 def test_the_command_of_a_row_and_debug_run_again(tmp_path, name):
     lines = [f"{i % 2} 1:{i} 2:{i % 7}" for i in range(1, 41)]
     (tmp_path / f"{name}.libsvm").write_text("\n".join(lines) + "\n")
     path = f"dataset.path={hydra_value(f'{name}.libsvm')}"
 
-    def run(*words):
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-
-    run(KBENCH, "method=knn", path, "results_dir=r")
+    run_here(tmp_path, "method=knn", path, "results_dir=r", check=0)
     (row,) = ResultsFolder(tmp_path / "r").read(reference=False).to_dict("records")
-    run("bash", "-c", f"{row['command'].replace('kbench', str(KBENCH), 1)} results_dir=again")
+    command = f"{row['command'].replace('kbench', str(KBENCH), 1)} results_dir=again"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     again = ResultsFolder(tmp_path / "again").read(reference=False)
     assert list(again["key"]) == [row["key"]]
-    run(KBENCH, "debug", row["key"], "results_dir=r")
+    run_here(tmp_path, "debug", row["key"], "results_dir=r", check=0)

@@ -19,7 +19,7 @@ def dispatch(words):
         print("ready", flush=True)
         time.sleep(60)
     finally:
-        time.sleep(0.3)
+        time.sleep(0.1)
         print("removed", flush=True)
 
 cli._dispatch = dispatch

@@ -261,7 +261,7 @@ def test_a_published_site_is_shown_by_a_web_server(browser, address, tmp_path):
     assert main(["publish", *words]) == 0
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "site"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         browser.open(f"http://127.0.0.1:{server.server_port}/#data")
         browser.wait("current === 'data'")
         browser.js(f"location.hash = '#{DETAIL}'")

@@ -57,7 +57,7 @@ def server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
         served.body, served.code, served.date, served.dated = BODY, 200, 1_700_000_000, True
         served.breaks, served.asked = [], []
-        thread = threading.Thread(target=served.serve_forever, daemon=True)
+        thread = threading.Thread(target=served.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield served
         served.shutdown()

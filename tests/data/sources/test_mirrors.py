@@ -31,6 +31,8 @@ def offline(monkeypatch):
 
     monkeypatch.setattr("sklearn.datasets._base.urlretrieve", refuse)
     monkeypatch.setattr("sklearn.datasets._openml.urlopen", refuse)
+    # It tries again after a second, three times.
+    monkeypatch.setattr("sklearn.datasets._openml.time.sleep", lambda _: None)
 
 
 def test_california_housing_comes_from_scikit_learns_cache(folders, cache, offline):

@@ -84,8 +84,11 @@ def kbench(here, *words, check=None, env=None, timeout=120):
     return done
 
 
-def run_here(here, *words, check=None):
-    """What `kbench` does, in this process, whose imports and fork server serve many tests."""
+def run_here(here, *words, check=None, own_data=False):
+    """What `kbench` does, in this process, whose imports and fork server serve many tests.
+
+    own_data : whether it sees the data of the user's.
+    """
     preloading_sandbox(["kbench.methods.exact.kernel_svc:KernelSVC"])
     out, err = io.StringIO(), io.StringIO()
     with (
@@ -94,7 +97,8 @@ def run_here(here, *words, check=None):
         contextlib.redirect_stderr(err),
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.delenv("KBENCH_DATA", raising=False)
+        if not own_data:
+            patch.delenv("KBENCH_DATA", raising=False)
         done = subprocess.CompletedProcess(words, main(list(words)))
     done.stdout, done.stderr = out.getvalue(), err.getvalue()
     assert check in (None, done.returncode), done.stderr

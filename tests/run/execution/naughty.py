@@ -42,7 +42,8 @@ class Naughty(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     how : str
-        Name of the misdeed. seconds : float, of sleep before anything else.
+        Name of the misdeed. seconds : float, of sleep before anything else, at whose beginning a
+        file that has the marker's name and the process id is made.
     """
 
     def __init__(self, how="nothing", seconds=0.0, marker="", value=0):
@@ -56,6 +57,8 @@ class Naughty(ClassifierMixin, BaseEstimator):
         self.most_ = self.classes_[np.argmax(counts)]
         if X.shape[0] > 300:
             with trace.phase("sleep"):
+                if self.seconds and self.marker:
+                    Path(f"{self.marker}-{os.getpid()}").touch()
                 time.sleep(self.seconds)
             trace(objective=1.0, n_active=X.shape[0])
             getattr(self, self.how)()

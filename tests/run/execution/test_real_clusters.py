@@ -164,7 +164,7 @@ def test_a_lost_ray_head_interrupts_its_runs(here):
     assert list(rows(here)["status"]) == ["interrupted"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def real_slurm():
     if shutil.which("sbatch") is None or subprocess.run(["sinfo"], capture_output=True).returncode:
         pytest.skip(f"no SLURM runs on this machine: {SLURM} start")
