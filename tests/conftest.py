@@ -61,6 +61,8 @@ def pytest_collection_modifyitems(items):
             if name.startswith(tuple(entry["tests"])) and not kept:
                 item.add_marker(pytest.mark.soak(reason=entry["reason"]))
                 break
+    # Those that may take minutes begin first, so that no process waits for them at the end.
+    items.sort(key=lambda item: -max((m.args[0] for m in item.iter_markers("timeout")), default=0))
 
 
 @pytest.fixture(autouse=True, scope="session")

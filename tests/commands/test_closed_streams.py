@@ -47,7 +47,7 @@ def test_no_command_shows_a_traceback_for_a_stream(tmp_path, words, streams):
 WORDS = {
     "list": "list methods",
     "plan": "plan method=dummy dataset=iris",
-    "tune": "tune method=knn dataset=iris method.n_neighbors=1,3",
+    "tune": "tune method=knn dataset=iris method.n_neighbors=1,3 tune.validation=0.25",
     "data": "data check iris",
     "report": "report",
     "predict": "predict model=m.npz out=o.csv dataset=iris",

@@ -26,8 +26,8 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"\A(?:#.*\n)?# (?:file: )?(\S+\.(?:ya?ml|py|txt|csv))$", re.M)
 
-# What a shell would expand or redirect, and commands that read the reference rows, which the process
-# of the tests does without (`conftest.py`).
+# What a shell would expand or redirect, and commands that read the reference rows, which are hidden
+# from the process of the tests (`conftest.py`).
 SHELL = re.compile(r"[$|<>;&*?`~]|^\w+=|^kbench (?:report|publish|merge|import)\b")
 ABSENT = re.compile(r"\S+ is not there, fetching \S+ failed: .*")
 

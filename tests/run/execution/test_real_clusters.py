@@ -16,6 +16,8 @@ from harness import furnish, kbench, rows, start, wait_for
 
 from kbench.run.results.rows import IDENTITY
 
+pytestmark = pytest.mark.timeout(600)
+
 SLURM = Path(__file__).parents[3] / "scripts" / "slurm_here.sh"
 # Seconds that no command may wait for a cluster that has lost a process.
 WITHIN_S = 60.0
@@ -116,7 +118,7 @@ def test_kills_on_a_real_dask_lose_no_row(here, cluster, seed):
         if running is None:
             seeds += 3
             running = start(here, *sweep_on(cluster, seeds))
-        time.sleep(draw.uniform(0.0, 5.0))
+        time.sleep(draw.uniform(0.0, 3.0))
         if victim == "client":
             running.kill()
         elif victim == "scheduler":

@@ -440,8 +440,8 @@ def test_commands_name_what_exists(command):
         assert variant is None or variant in config["variants"]
 
 
-# In place of kbench: tells its words, and is slow or fails where they say so; stops on SIGINT, which
-# a suite that was started in the background hands down as ignored.
+# In place of kbench: tells its words, and is slow or fails where they say so; stops on SIGINT, even
+# where a shell has started the suite in the background.
 STUB = """
 import json, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
