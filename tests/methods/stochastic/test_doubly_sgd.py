@@ -35,8 +35,10 @@ def binary(n=400):
     return X, np.where(X[:, 0] * X[:, 1] > 0, "yes", "no")
 
 
-@pytest.mark.parametrize("loss", ["log", "hinge", "smoothed_hinge"])
-@pytest.mark.parametrize("preconditioned", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "preconditioned"),
+    [("log", True), ("log", False), ("hinge", True), ("smoothed_hinge", False)],
+)
 def test_several_classes(loss, preconditioned):
     X, y = digits()
     options = {} if preconditioned else {"step_size": 10.0, "n_epochs": 20}
