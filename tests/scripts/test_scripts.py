@@ -6,9 +6,11 @@ the scripts print is not judged: their figures belong to the data and sizes that
 """
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -173,6 +175,11 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("KBENCH_DATA", raising=False)
     monkeypatch.syspath_prepend(str(SCRIPTS))
+    # Benchmarks choose threads and processors for their process, which here is that of all tests.
+    processors = os.sched_getaffinity(0)
+    with mock.patch.dict(os.environ):
+        yield
+    os.sched_setaffinity(0, processors)
 
 
 def test_no_script_is_left_out():
