@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from harness import run_here
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
@@ -69,11 +70,9 @@ def start(*words):
 
 
 def kbench(*words, check=0):
-    process = start(*words)
-    out, err = process.communicate(timeout=120)
-    assert "Traceback" not in err, err
-    assert process.returncode == check, err
-    return out, err
+    done = run_here(Path.cwd(), *words, check=check)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout, done.stderr
 
 
 def trials(folder="results"):
@@ -289,12 +288,12 @@ def test_a_path_goes_on_behind_a_trial_that_fails(here, wrong, status, fits):
 
 def test_a_path_stopped_on_its_way_keeps_what_was_done(here):
     words = ["tune", "method=walker", "method.shrink=0,0.25,0.5,0.75", "tune.validation=0.25"]
-    words += ["method.seconds=2", "parallel.jobs=1"]
+    words += ["method.seconds=1", "parallel.jobs=1"]
     process = start(*words)
     wait_for_worker = time.monotonic() + 60
     while not list(Path("datasets").glob("**/meta.json")) and time.monotonic() < wait_for_worker:
         time.sleep(0.02)
-    time.sleep(2.5)
+    time.sleep(1.5)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
