@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -13,7 +14,7 @@ class Scripted(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     shrink : float, from 0 to 1, where all centres are one.
-    seconds : float, of sleep. breaks : bool, whether a fit of more than 300 rows raises.
+    seconds : float, of sleep, before which a byte is added to the file `fits`. breaks : bool, whether a fit of more than 300 rows raises.
     """
 
     def __init__(self, shrink=0.0, seconds=0.0, breaks=False):
@@ -23,6 +24,9 @@ class Scripted(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y):
         if X.shape[0] > 300:
+            if self.seconds:
+                with Path("fits").open("ab") as fits:
+                    fits.write(b".")
             time.sleep(self.seconds)
             if self.breaks:
                 raise RuntimeError("broke")

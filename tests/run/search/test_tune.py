@@ -6,13 +6,12 @@ import signal
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from harness import run_here
+from harness import run_here, wait_for
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
@@ -162,11 +161,8 @@ def test_the_test_rows_have_no_influence(here):
     assert found[0][2] != found[1][2]
 
 
-def wait_for_rows(n, within=60.0):
-    deadline = time.monotonic() + within
-    while len(list(Path("results/_tune").glob("*.parquet"))) < n:
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
+def wait_for_rows(n):
+    wait_for(lambda: len(list(Path("results/_tune").glob("*.parquet"))) >= n)
 
 
 def test_without_a_grid_a_machine_chooses_the_parameters_of_a_kernel_machine(here, capsys):
@@ -290,10 +286,7 @@ def test_a_path_stopped_on_its_way_keeps_what_was_done(here):
     words = ["tune", "method=walker", "method.shrink=0,0.25,0.5,0.75", "tune.validation=0.25"]
     words += ["method.seconds=1", "parallel.jobs=1"]
     process = start(*words)
-    wait_for_worker = time.monotonic() + 60
-    while not list(Path("datasets").glob("**/meta.json")) and time.monotonic() < wait_for_worker:
-        time.sleep(0.02)
-    time.sleep(1.5)
+    wait_for(lambda: Path("fits").exists() and Path("fits").stat().st_size >= 2)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 130
