@@ -14,7 +14,8 @@ class Scripted(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     shrink : float, from 0 to 1, where all centres are one.
-    seconds : float, of sleep, before which a byte is added to the file `fits`. breaks : bool, whether a fit of more than 300 rows raises.
+    seconds : float, of sleep, before which a byte is added to the file `fits`.
+    breaks : bool, whether a fit of more than 300 rows raises.
     """
 
     def __init__(self, shrink=0.0, seconds=0.0, breaks=False):
