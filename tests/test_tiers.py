@@ -30,5 +30,5 @@ def test_an_entry_names_tests_that_exist_and_its_reason(entry):
 
 # Names of files, and of classes, that are parameters of a test.
 STEMS = {path.name for path in (HERE.parent / "docs").glob("*.md")}
-STEMS |= {path.stem for path in (HERE.parent / "configs" / "experiment").glob("*.yaml")}
+STEMS |= {path.stem for path in (HERE.parent / "configs").glob("[em]*/*.yaml")}
 STEMS |= {*methods.__all__}
