@@ -160,6 +160,6 @@ def test_a_stopped_fit_that_is_as_good_as_the_search_costs_no_other_model(cls, m
 
     monkeypatch.setattr(exact, "fit", stopped)
     with pytest.warns(ConvergenceWarning, match="stopped"):
-        model = cls(random_state=0).fit(X, y)
+        model = cls(metric=None, random_state=0).fit(X, y)
     assert sizes == [600]
     assert model.best_estimator_.shape_fit_[0] == 600
