@@ -16,7 +16,7 @@ from kbench.kernels import KernelMatrix
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeRegressorMixin
 from kbench.methods.stochastic.ridge_descent import RidgeDescent
 from kbench.solvers.ridge.askotch import solve_askotch
-from kbench.solvers.ridge.steps import DescentResult
+from kbench.solvers.ridge.limited_steps import DescentResult
 
 # The paper's block is a hundredth of the rows. Blocks of fewer rows than this take no fewer
 # seconds, but more steps (`scripts/bench_ridge_descent.py`).

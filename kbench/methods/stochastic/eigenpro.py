@@ -15,7 +15,7 @@ from kbench.kernels import KernelMatrix
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeRegressorMixin
 from kbench.methods.stochastic.ridge_descent import RidgeDescent
 from kbench.solvers.ridge.eigenpro import solve_eigenpro
-from kbench.solvers.ridge.steps import DescentResult
+from kbench.solvers.ridge.limited_steps import DescentResult
 
 # The paper's sample of rows: up to the first number of rows the second, above it the third.
 _MANY_ROWS, _SAMPLE, _LARGER_SAMPLE = 100_000, 2_000, 12_000

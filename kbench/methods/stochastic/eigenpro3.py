@@ -17,7 +17,7 @@ from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeRegressorMixin
 from kbench.methods.stochastic.eigenpro import EigenProRidge
 from kbench.methods.stochastic.ridge_descent import RidgeDescent
 from kbench.solvers.ridge.eigenpro3 import solve_eigenpro3
-from kbench.solvers.ridge.steps import DescentResult
+from kbench.solvers.ridge.limited_steps import DescentResult
 
 # Least number of sampled centres for each direction. The paper's code has 10 (5,000 for 500). More
 # leave fewer directions, which take more passes; of 2 eigenvectors are noise, and steps diverge
@@ -60,9 +60,10 @@ class EigenPro3Ridge(RidgeDescent):
         T, steps between projections. 1 is EigenPro 3; more are EigenPro 4 (arXiv 2411.16658), which
         saves projections and takes m^2 more kernel values for each step since the last one. Steps
         of reduced variance are projected at once.
-    variance_reduction : bool, default=False
-        Whether steps have reduced variance (SAGA) once a pass no longer halves the residual: ours,
-        not the paper's, whose coefficients do not converge where f does not interpolate.
+    variance_reduction : bool, default=True
+        Whether steps have reduced variance (SAGA) once a pass no longer halves the residual, which
+        is ours. False: all steps are the paper's, whose coefficients do not converge where f does
+        not interpolate.
     tol : float, default=1e-5
         Largest relative residual of the normal equations, with kernel values in float64. It weighs
         the leading eigenvectors most: at 1e-4 the error of the predictions may still fall.
@@ -108,7 +109,7 @@ class EigenPro3Ridge(RidgeDescent):
     n_directions: int = 500
     projection_passes: int | None = None
     projection_period: int = 1
-    variance_reduction: bool = False
+    variance_reduction: bool = True
     tol: float = 1e-5
     max_iter: int = 50
 

@@ -20,7 +20,7 @@ from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.ridge import KernelParameter, KernelRidgeEstimator, warn_unconverged
 from kbench.methods.base.widths import Gamma
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.solvers.ridge.steps import DescentResult
+from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.trace import Deadline, Trace
 
 

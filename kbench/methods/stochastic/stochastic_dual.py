@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeRegressorMixin
 from kbench.methods.stochastic.ridge_descent import RidgeDescent
-from kbench.solvers.ridge.steps import DescentResult
+from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.solvers.ridge.stochastic_dual import solve_stochastic_dual
 
 

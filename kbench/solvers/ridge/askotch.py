@@ -39,7 +39,7 @@ import scipy.linalg
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.descent import Descent
-from kbench.solvers.ridge.steps import DescentResult
+from kbench.solvers.ridge.limited_steps import DescentResult
 
 # Steps of the power iteration for L, as in the paper.
 _POWER_STEPS = 10

@@ -13,7 +13,7 @@ import numpy as np
 
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import best_multiple
-from kbench.solvers.ridge.steps import DescentResult, Steps
+from kbench.solvers.ridge.limited_steps import DescentResult, Steps
 
 # Rows at which a solution that did not converge is measured: more rows take more kernel values (n
 # each), fewer measure less precisely. 2,000 rows give the residual to about 2 %.

@@ -35,7 +35,7 @@ import scipy.linalg
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.descent import Descent
-from kbench.solvers.ridge.steps import DIVERGED, DescentResult
+from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult
 
 # Largest q: more eigenvectors cost more in each step, and the last ones of a sample are noise.
 _DIRECTIONS = 401

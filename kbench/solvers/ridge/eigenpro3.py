@@ -47,9 +47,9 @@ import numpy as np
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.eigenpro import lower_eigenvalues, passes
+from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.solvers.ridge.normal_equations import NormalEquations
 from kbench.solvers.ridge.projections import ExactProjection, InexactProjection
-from kbench.solvers.ridge.steps import DescentResult
 
 
 def solve_eigenpro3(

@@ -16,7 +16,7 @@ import numpy as np
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import best_multiple
-from kbench.solvers.ridge.steps import DIVERGED, DescentResult, Steps
+from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult, Steps
 
 # Kernel values of a block of rows and all centres: more take more memory (12 bytes each), fewer
 # make the products slower. Set by hand.

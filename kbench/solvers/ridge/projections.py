@@ -9,7 +9,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.eigenpro import lower_eigenvalues, passes
-from kbench.solvers.ridge.steps import DIVERGED
+from kbench.solvers.ridge.limited_steps import DIVERGED
 
 # Largest number of centres of a step of EigenPro 2 in the projection, as in `EigenProRidge`.
 _BATCH = 1024

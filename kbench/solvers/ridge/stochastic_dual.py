@@ -32,7 +32,7 @@ import scipy.linalg
 
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.descent import Descent
-from kbench.solvers.ridge.steps import DIVERGED, DescentResult
+from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult
 
 # Rows of the block whose largest eigenvalue is computed for the step size.
 _EIGENVALUE_ROWS = 512
