@@ -21,7 +21,7 @@ SPECIAL = "é\\'\"#%=,[]{}()$:;~&*? \t\n|<>!`@^+-.0a"
 TEXTS = st.text(st.sampled_from(SPECIAL) | st.characters(exclude_categories=["Cs", "Cc"]))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def hydra():
     with composer() as made:
         yield made
