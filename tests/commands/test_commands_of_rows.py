@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import run_here
+from harness import kbench
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +21,7 @@ SPECIAL = "é\\'\"#%=,[]{}()$:;~&*? \t\n|<>!`@^+-.0a"
 TEXTS = st.text(st.sampled_from(SPECIAL) | st.characters(exclude_categories=["Cs", "Cc"]))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def hydra():
     with composer() as made:
         yield made
@@ -74,11 +74,11 @@ def test_the_command_of_a_row_and_debug_run_again(tmp_path, name):
     (tmp_path / f"{name}.libsvm").write_text("\n".join(lines) + "\n")
     path = f"dataset.path={hydra_value(f'{name}.libsvm')}"
 
-    run_here(tmp_path, "method=knn", path, "results_dir=r", check=0)
+    kbench(tmp_path, "method=knn", path, "results_dir=r", check=0)
     (row,) = ResultsFolder(tmp_path / "r").read(reference=False).to_dict("records")
     command = f"{row['command'].replace('kbench', str(KBENCH), 1)} results_dir=again"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     again = ResultsFolder(tmp_path / "again").read(reference=False)
     assert list(again["key"]) == [row["key"]]
-    run_here(tmp_path, "debug", row["key"], "results_dir=r", check=0)
+    kbench(tmp_path, "debug", row["key"], "results_dir=r", check=0)
