@@ -13,19 +13,17 @@ import numpy as np
 
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import best_multiple
-from kbench.solvers.ridge.limited_steps import DescentResult, Steps
+from kbench.solvers.ridge.limited_steps import (
+    MEASURED_ROWS,
+    RESIDUAL_ROWS,
+    ROUNDING,
+    DescentResult,
+    Steps,
+)
 
-# Rows at which a solution that did not converge is measured: more rows take more kernel values (n
-# each), fewer measure less precisely. 2,000 rows give the residual to about 2 %.
-_MEASURED = 2000
 # Least number of blocks in an estimate of the residual: in fewer large ones, a row with most of the
 # residual may be missing. Set by hand.
 _WINDOW = 10
-# Rows of a block of the residual at all rows, between which the time limit is looked at.
-_ROWS = 4096
-# Rounding of float32 kernel values that a gradient may contain, as a fraction of it. Whenever the
-# estimated residual has halved, the gradient of a block is computed in float64, too.
-_ROUNDING = 0.1
 
 
 class Descent(Steps):
@@ -46,8 +44,6 @@ class Descent(Steps):
         self._everything = np.arange(len(kernel))
         self._norm = np.linalg.norm(B, axis=0)
         self._norm[self._norm == 0.0] = 1.0
-        # The estimate at which rounding was looked at last; it is 1 at coefficients 0.
-        self._accurate = 2.0
         # Rows and sums of squares of the blocks of the last pass.
         self._recent: deque[tuple[int, np.ndarray]] = deque()
         self._n_recent = 0
@@ -55,10 +51,9 @@ class Descent(Steps):
     def gradient(self, block: np.ndarray, z: np.ndarray) -> np.ndarray:
         """(K_{block,:} z + alpha z_block - B_block) : (b, m) at z : (n, m). b n kernel values."""
         gradient = self._gradient(self.kernel, block, z)
-        if self.kernel is not self._exact and self.estimate().max() <= 0.5 * self._accurate:
-            self._accurate = self.estimate().max()
+        if self._rounding_is_due():
             exact = self._gradient(self._exact, block, z)
-            if np.linalg.norm(exact - gradient) > _ROUNDING * np.linalg.norm(exact):
+            if np.linalg.norm(exact - gradient) > ROUNDING * np.linalg.norm(exact):
                 self.kernel, gradient = self._exact, exact
         self._recent.append((len(block), np.square(gradient).sum(axis=0)))
         self._n_recent += len(block)
@@ -101,10 +96,10 @@ class Descent(Steps):
         None if the time is over before all rows are visited.
         """
         squares = np.zeros(x.shape[1])
-        for start in range(0, len(x), _ROWS):
+        for start in range(0, len(x), RESIDUAL_ROWS):
             if start and self._deadline.passed:
                 return None
-            rows = self._everything[start : start + _ROWS]
+            rows = self._everything[start : start + RESIDUAL_ROWS]
             squares += np.square(self._gradient(self._exact, rows, x)).sum(axis=0)
         return np.sqrt(squares) / self._norm
 
@@ -117,7 +112,7 @@ class Descent(Steps):
         measured rows (`cg.best_multiple`), so that they are no worse there than coefficients 0.
         """
         if self._result is None:
-            size = min(len(x), _MEASURED)
+            size = min(len(x), MEASURED_ROWS)
             rows = np.sort(self.rng.choice(len(x), size, replace=False))
             values = self._exact.product(self._everything, x, rows=rows)
             norm = np.linalg.norm(self.B[rows], axis=0)

@@ -16,7 +16,14 @@ import numpy as np
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import best_multiple
-from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult, Steps
+from kbench.solvers.ridge.limited_steps import (
+    DIVERGED,
+    MEASURED_ROWS,
+    RESIDUAL_ROWS,
+    ROUNDING,
+    DescentResult,
+    Steps,
+)
 
 # Kernel values of a block of rows and all centres: more take more memory (12 bytes each), fewer
 # make the products slower. Set by hand.
@@ -26,14 +33,9 @@ _STAGNATES = 0.5
 # Steps of reduced variance are too long if the residual after a pass is above this multiple of the
 # lowest one since they began. A lower number takes noise for divergence. Set by hand.
 _RISES = 4.0
-# Rounding of float32 kernel values that the residual may contain, as a fraction of it, beyond which
-# kernel values are float64. It is looked at whenever the estimate has halved, at so many rows.
-_ROUNDING = 0.1
+# Largest number of rows from which the rounding of float32 kernel values in the residual is
+# estimated, each time the estimated residual has halved. Set by hand.
 _CHECKED = 500
-# Rows of a block of the residual at all rows, between which the time limit is looked at.
-_ROWS = 4096
-# Rows at which the best multiple of coefficients that did not converge is computed.
-_MEASURED = 2000
 
 
 class NormalEquations(Steps):
@@ -66,8 +68,6 @@ class NormalEquations(Steps):
     ) -> None:
         super().__init__(kernel, **limits)
         self.Y, self.alpha, self.centres = Y, alpha, centres
-        # The estimate at which rounding was looked at last.
-        self._accurate = 2.0
         self.restart()
 
     def restart(self) -> None:
@@ -163,11 +163,9 @@ class NormalEquations(Steps):
             self.rises = bool(self._estimate.max() > _RISES * self._lowest)
             self._lowest = min(self._estimate.max(), np.inf if self.rises else self._lowest)
         self.stagnates |= bool(self._estimate.max() > _STAGNATES * before.max())
-        if self.kernel is not self._exact and self._estimate.max() <= 0.5 * self._accurate:
-            self._accurate = self._estimate.max()
-            if self._rounding(x) > _ROUNDING * self._estimate.max():
-                self.kernel = self._exact
-                self.residual(x)  # H of float64 kernel values
+        if self._rounding_is_due() and self._rounding(x) > ROUNDING * self._estimate.max():
+            self.kernel = self._exact
+            self.residual(x)  # H of float64 kernel values
         return self._estimate
 
     def _rounding(self, x: np.ndarray) -> float:
@@ -189,10 +187,10 @@ class NormalEquations(Steps):
         """
         H: np.ndarray = np.zeros(x.shape)
         target: np.ndarray = np.zeros(x.shape)
-        for start in range(0, len(self.Y), _ROWS):
+        for start in range(0, len(self.Y), RESIDUAL_ROWS):
             if start and self._deadline.passed:
                 return None
-            rows = np.arange(start, min(start + _ROWS, len(self.Y)))
+            rows = np.arange(start, min(start + RESIDUAL_ROWS, len(self.Y)))
             of_residuals, of_targets = self._sums(self._exact, rows, x, self.Y[rows], self.Y[rows])
             H += of_residuals
             target += of_targets
@@ -228,7 +226,9 @@ class NormalEquations(Steps):
         """
         if self._result is None:
             residual = self._relative(a)
-            rows = np.sort(self.rng.choice(len(self.Y), min(len(self.Y), _MEASURED), replace=False))
+            rows = np.sort(
+                self.rng.choice(len(self.Y), min(len(self.Y), MEASURED_ROWS), replace=False)
+            )
             fitted = self._exact.product(self.centres, a, rows=rows)
             squares = a * self._exact.product(self.centres, a, rows=self.centres)
             penalty = self.alpha * len(rows) / len(self.Y) * squares.sum(axis=0)
