@@ -91,24 +91,23 @@ class FinalFit:
         if not len(held_out) and self.result.validation is not None:
             # No stop was expected, so that the final fit has seen these rows: they favour it.
             held_out = self.result.validation
-        stopped = self.losses(model, held_out).mean() if len(held_out) else np.nan
-        # The search's error is one of fewer rows: what is no worse needs no other model.
-        expected = min(self.result.error, self.task.worst)
-        if not fallbacks and not stopped <= expected:
-            needed = self.task.representatives(order)
-            rest = np.concatenate([needed, np.setdiff1d(order, [*held_out, *needed])])
-            fallbacks = self._fallbacks(rest, held_out)
-        lowest = stopped
-        for name, each in fallbacks.items() if len(held_out) else ():
-            error = self.losses(each, held_out).mean()
-            # If the lowest error is NaN, any other model takes its place.
-            if not lowest <= error:
-                lowest, model = error, each
-                reason = (
-                    f"{name}, of {each.shape_fit_[0]} rows, with an error of {error:.3g} on "
-                    f"{len(held_out)} rows: the final fit to {len(rows)} rows was stopped at "
-                    f"{stopped:.3g}"
-                )
+        if len(held_out):
+            stopped = lowest = self.losses(model, held_out).mean()
+            # Models of fewer rows had the search's error: a model that is as good needs no rival.
+            if not fallbacks and not stopped <= min(self.result.error, self.task.worst):
+                needed = self.task.representatives(order)
+                rest = np.concatenate([needed, np.setdiff1d(order, [*held_out, *needed])])
+                fallbacks = self._fallbacks(rest, held_out)
+            for name, each in fallbacks.items():
+                error = self.losses(each, held_out).mean()
+                # If the lowest error is NaN, any other model takes its place.
+                if not lowest <= error:
+                    lowest, model = error, each
+                    reason = (
+                        f"{name}, of {each.shape_fit_[0]} rows, with an error of {error:.3g} on "
+                        f"{len(held_out)} rows: the final fit to {len(rows)} rows was stopped at "
+                        f"{stopped:.3g}"
+                    )
         if not model.converged_:
             warnings.warn(
                 f"{reason}; it was stopped at a violation of {model.violation_:.2g}, above "

@@ -34,9 +34,10 @@ _MAX_FREE = 6000
 # A minimum is due once this number of multiplications of its Cholesky factorisation for each step
 # and point of S is at least its m^3 / 3: the steps since the last one have then taken half as long.
 # A step reads two rows of K and six arrays from memory, about 1.2 ns for each point; a
-# factorisation makes about 16 multiplications in a nanosecond. After one that found too many points
-# outside their bounds, so many of its factorisations more are waited for: bike, C = 256, takes 20 s
-# instead of 26, 5,000 to 8,000 rows of everyday data as long as before.
+# factorisation makes about 16 multiplications in a nanosecond. If the minimum was not found,
+# because too many points lay outside their bounds, the next attempt waits for the work of
+# _AFTER_FAILURE factorisations more. Together: bike, C = 256, takes 20 s instead of 26; 5,000 to
+# 8,000 rows of everyday data take as long as before (`scripts/bench_everyday.py`).
 _WORTH = 36
 _AFTER_FAILURE = 2.0
 
@@ -87,12 +88,12 @@ class StoredDescent:
             n_free = int(np.count_nonzero(free))
             due = settled and work >= n_free**3 / 3 and self.options.face_newton
             if due and n_free <= _MAX_FREE:
-                settled, work = False, -_AFTER_FAILURE * n_free**3 / 3
+                settled = False
                 step = descend_to_minimum(
                     self.kernel, S, beta, e, lower, upper, it.epsilon, self._product
                 )
+                work = -_AFTER_FAILURE * n_free**3 / 3 if step is None else 0.0
                 if step is not None:
-                    work = 0.0
                     it.objective -= step.decrease
                     squared_changes += float(matmul(step.change, step.change))
                     continue
