@@ -70,17 +70,18 @@ def environment():
 
 
 def kbench(here, *words, check=None, env=None, timeout=120):
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "kbench", *words],
-        cwd=here,
-        env=environment() | (env or {}),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+    done = in_a_process(here, *words, check=check, env=environment() | (env or {}), timeout=timeout)
     assert "Traceback" not in done.stderr, done.stderr
-    if check is not None:
-        assert done.returncode == check, done.stderr
+    return done
+
+
+def in_a_process(here, *words, check=None, env=None, timeout=120):
+    """What `kbench` does in a process of its own, whatever it prints."""
+    command = [sys.executable, "-P", "-m", "kbench", *words]
+    done = subprocess.run(
+        command, cwd=here, env=env, capture_output=True, text=True, timeout=timeout
+    )
+    assert check in (None, done.returncode), done.stderr
     return done
 
 
@@ -93,13 +94,8 @@ def run_here(here, *words, check=None, own_data=False):
     one that it fits in.
     """
     if words[:1] == ("debug",):
-        command = [sys.executable, "-P", "-m", "kbench", *words]
-        env = os.environ if own_data else environment()
-        done = subprocess.run(
-            command, cwd=here, env=env, capture_output=True, text=True, timeout=120
-        )
-        assert check in (None, done.returncode), done.stderr
-        return done
+        env = None if own_data else environment()
+        return in_a_process(here, *words, check=check, env=env)
     preloading_sandbox(["kbench.methods.exact.kernel_svc:KernelSVC"])
     out, err = io.StringIO(), io.StringIO()
     with (

@@ -48,8 +48,8 @@ def test_a_stopwatch_counts_wall_and_cpu_apart():
 
 def test_a_stopwatch_counts_the_children_that_run_and_that_ran():
     with measure.Stopwatch() as watch:
-        spinning(0.3).wait()
-    assert watch.cpu_s >= 0.28  # those of children are counted in ticks of .01
+        spinning(0.33).wait()  # its CPU seconds are counted in ticks of .01
+    assert watch.cpu_s >= 0.3
     with measure.Stopwatch() as watch:
         running = spinning(60.0)
         while processes.cpu_seconds([running.pid]) < 0.3:
