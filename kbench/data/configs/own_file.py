@@ -95,7 +95,7 @@ def own_name(path: str) -> str:
     bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
     is_format = bare.suffix in formats.SUFFIXES or bare.suffix[1:] in formats.FORMATS
     name = bare.stem if is_format else bare.name
-    # A letter with its accent may be two characters in a file's name, of which one is no letter.
+    # A file's name may hold an accent as a character of its own, which is not a letter.
     name = unicodedata.normalize("NFC", name)
     return re.sub(r"[^\w.-]", "_", name).lstrip("._-") or DEFAULT_NAME
 

@@ -47,6 +47,7 @@ _FIGURE, _POINT = "\u2007", "\u2008"
 
 _COLUMNS = ["data set", "best method", "score", "measure", "task", "train rows", "features"]
 _COLUMNS += ["methods", "runs", "failed", "environment"]
+# The columns of words, whose cells are aligned on the left.
 _WORDS = ("best method", "measure", "task", "environment")
 
 _CHARTS = (
