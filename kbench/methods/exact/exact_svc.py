@@ -18,7 +18,6 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.chunk_scores import rows_in_chunks
-from kbench.methods.base.ends import require_finite
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import class_weights
 from kbench.methods.base.widths import (
@@ -176,7 +175,6 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         support = np.flatnonzero(solution.coef.any(axis=0))
         support = support[np.argsort(data.labels[support], kind="stable")]
         coef = np.ascontiguousarray(solution.coef[:, support])
-        require_finite(self, dual_coef_=coef, intercept_=solution.intercept)
         self.support_, self.dual_coef_ = support, like_rows(coef, data.X)
         self.n_support_ = np.bincount(data.labels[support], minlength=len(self.classes_))
         no_rows = isinstance(data.kernel, Precomputed | WholeRowsKernel)

@@ -122,6 +122,7 @@ class Solution:
 
     def record(self, problems: Any, result: AnyResult) -> None:
         """Copy the numbers of one or several problems."""
+        problems = np.asarray(problems)  # a list would be converted at every use
         for name in ("intercept", "objective", "violation", "duality_gap"):
             getattr(self, name)[problems] = getattr(result, name)
         self.n_iter[problems] += result.n_iter

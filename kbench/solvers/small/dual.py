@@ -173,7 +173,7 @@ def solve_pairs(
     k, n = len(starts) - 1, len(rows)
     spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
     sizes = [span.stop - span.start for span in spans]
-    search = _Search(rows, max(sizes[a] + sizes[b] for a, b in pairs), limits)
+    search = _Search(rows, max(sizes[a] + sizes[b] for a, b in pairs), len(pairs), limits)
     lowest, warm = -C, coef0 is not None
     needed = {c for pair in pairs for c in pair}
     parts = _class_parts(rows, spans, needed, memory_mb)
@@ -231,7 +231,7 @@ def solve_each(
     As `solve_pairs`; the m problems share the n^2 float32 kernel values.
     """
     (m, n), all_points = targets.shape, slice(0, len(rows))
-    search = _Search(rows, n, limits, total)
+    search = _Search(rows, n, m, limits, total)
     coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
     report, reasons, interior = np.zeros((m, N_REPORTED)), [], []
     search.state[DIAGONAL] = rows.diagonal
@@ -282,15 +282,15 @@ def _class_parts(
 
 
 class _Search:
-    """Scratch memory for problems of at most n points, and the loop around `descend`."""
+    """Scratch memory for m problems of at most n points, and the loop around `descend`."""
 
-    def __init__(self, rows: Rows, n: int, limits: Limits, total: float = 0.0) -> None:
+    def __init__(self, rows: Rows, n: int, m: int, limits: Limits, total: float = 0.0) -> None:
         self._source, self._limits, self._total = rows, limits, total
         self._every = np.arange(len(rows))
         self._rows, self._slots = np.empty(n * n, np.float32), np.empty(n, np.int64)
         self._problem, self._state = np.empty(8 * n), np.empty(6 * n, np.float32)
         self._sums = np.empty(n + PADDING, np.float32)
-        self._end = ExactEnd(rows, n, limits.tol, limits.memory_mb, centred=total == 0.0)
+        self._end = ExactEnd(rows, n, m, limits.tol, limits.memory_mb, centred=total == 0.0)
         self.resize(n)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
         self.iterations = 0

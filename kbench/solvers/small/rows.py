@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numba import njit
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
@@ -40,6 +41,9 @@ _BLOCK_ROWS = 64
 # Float64 values of any other kernel that are computed before they are stored in float32: 512 KB.
 _BLOCK_ENTRIES = 2**16
 _LOG2_E = math.log2(math.e)
+# Up to this many squared differences, float64 values come from compiled loops; above, from a matrix
+# product, which takes a fifth of the time for each but 20 us more (`scripts/bench_small.py`).
+_FEW_DIFFERENCES = 2**17
 
 
 class Rows(Protocol):
@@ -118,6 +122,24 @@ def by_feature(points: np.ndarray) -> np.ndarray:
     return out
 
 
+@njit(fastmath={"contract", "nsz", "reassoc"}, error_model="numpy", cache=True, nogil=True)
+def _values_of_few(exact, points, factor, out):  # type: ignore[no-untyped-def]
+    """out[i, j] = exp(-factor ||x_i - x_j||^2), x the rows `points` of `exact`, for the first i."""
+    m, every = out.shape
+    for i in range(m):
+        row = out[i]
+        for j in range(i):
+            row[j] = out[j, i]
+        row[i] = 1.0
+        for j in range(i + 1, every):
+            a, b, total = exact[points[i]], exact[points[j]], 0.0
+            for k in range(a.shape[0]):
+                total += (a[k] - b[k]) * (a[k] - b[k])
+            row[j] = -factor * total
+        for j in range(i + 1, every):
+            row[j] = np.exp(row[j])
+
+
 class GaussianRows:
     """exp(-gamma ||x - z||^2) between dense rows, see `Rows`.
 
@@ -139,6 +161,7 @@ class GaussianRows:
         self.n_entries = 0
         self.points: np.ndarray | None = None
         self.halves: np.ndarray | None = None
+        self._exact: np.ndarray | None = None  # a multiple of the rows in float64
         self.factor = 1.0
         if d <= _FEATURES_OF_DIFFERENCES:
             # A power of two near sqrt(gamma): it rounds nothing, and no square overflows.
@@ -153,6 +176,7 @@ class GaussianRows:
                 largest = float(squared_norms(self.points - exact).max(initial=0.0))
                 # Each distance changes by at most the rounding of two points.
                 rounding = 2.0 * math.sqrt(2.0 * gamma * largest) / unit
+            self._exact, self._exact_factor = exact, gamma / unit**2
             # Roundings are relative to a sum of positive terms: 2 of a squared difference, 4 and 2
             # of additions in a group of sixteen features, one for each group and each four other
             # features after the first, which is added to zero, and 2 of the factor.
@@ -184,6 +208,11 @@ class GaussianRows:
         return Z, 0.5 * squared_norms(Z)
 
     def centred(self, points: np.ndarray, m: int) -> tuple[np.ndarray, None]:
+        if self._exact is not None and m * len(points) * self._X.shape[1] <= _FEW_DIFFERENCES:
+            out = np.empty((m, len(points)))
+            _values_of_few(self._exact, points, self._exact_factor, out)
+            self.n_entries += out.size
+            return out, None
         if self._largest > _LARGE:
             return self.exact(points[:m], points), None
         Z, h = (values.take(points, axis=0) for values in self._scaled)
