@@ -60,6 +60,21 @@ def test_a_curve_is_drawn_for_each_run_that_has_it(folder):
     assert axes.get_ylabel() == "violation"
 
 
+def test_a_curve_over_another_has_marks_for_methods_without_it(folder):
+    x, seen, errors = [1.0, 2.0, 4.0], [10.0, 20.0, 40.0], [0.3, 0.2, 0.1]
+    curves = [
+        Curve(curve="kernel_entries", x_name="seconds", x=x, value=seen),
+        Curve(curve="test_error", x_name="seconds", x=[1.0, 3.0], value=errors[:2]),
+    ]
+    folder.write(make_row("sdd", 0.9, kernel_entries=40), curves)
+    axes = panel(plot(folder, x="kernel_entries", y="test_error"))
+    assert points(axes, "sdd, seed 0") == ([10.0, 30.0], errors[:2])
+    for seed in (0, 1):
+        folder.write(make_row("krr", 0.8, seed, error=0.2 + 0.1 * seed, fit_wall_s=3.0))
+    (bars,) = panel(plot(folder, x="seconds", y="test_error")).containers
+    assert bars.lines[0].get_xydata().tolist() == [[3.0, pytest.approx(0.25)]]
+
+
 def test_rows_as_a_frame_are_drawn_as_the_folder_is(folder):
     axes = panel(plot(kbench.read_rows("results"), x="C", y="accuracy"))
     (bars,) = axes.containers

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kbench.config import nearest
 from kbench.errors import ConfigError
 from kbench.report.comparisons.cells import title
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 _MARKERS = "osD^vP*X<>"
 _COLUMNS, _WIDTH, _HEIGHT = 3, 4.2, 3.3  # panels side by side; inches of one
+_SYMBOL, _LETTER = 0.6, 0.1  # inches of an entry of the legend, and of a letter
 # Values over more than this factor get a logarithmic axis: less is readable on a linear one.
 _LOG = 20.0
 
@@ -51,7 +54,8 @@ def figure(
     x : str
         A column of measured values: marks are methods and settings, means over seeds with their
         standard deviations, and dashes the Pareto front. Or a parameter: lines over its values. Or
-        `seconds`, or another abscissa of a curve, with the curve's name as `y`.
+        `seconds`, another abscissa of a curve, or a curve, with the name of a curve as `y`; methods
+        that have no curve of a test score are marks.
     y : str, optional
         A column of measured values, or a curve; the score that leads the task by default.
     curves : data frame, optional
@@ -66,11 +70,18 @@ def figure(
 
     rows = list(rows)
     known = set() if curves is None else set(zip(curves["curve"], curves["x_name"], strict=True))
-    of_curves = (y, x) in known and not any(x in json.loads(row["params"] or "{}") for row in rows)
+    # Two curves over the same abscissa are one over the other.
+    joint = {(b, a) for (a, s), (b, t) in itertools.permutations(known, 2) if s == t and a != b}
+    of_curves = (y, x) in known | joint and not any(
+        x in json.loads(row["params"] or "{}") for row in rows
+    )
     added = {name for row in rows for name in row.get(SCORES) or ()}
     names = {*QUANTITIES, *added, *(name for name, _ in known)}
     if y is not None and y not in names:
         raise ConfigError(f"y={y}{nearest(y, names)}: no run has such values")
+    if y in {name for name, _ in known} - {*QUANTITIES, *added} and not of_curves:
+        over = sorted({abscissa for name, abscissa in known if name == y})
+        raise ConfigError(f"x={x}: y={y} is a curve over {', '.join(over)}")
     scores = {*QUANTITIES, *added}
     score = None if y is None or of_curves or y not in scores else quantity(y, "y", added)
     tables = comparisons(rows, score)
@@ -93,7 +104,7 @@ def figure(
     panels = list(itertools.chain(*made.subplots(height, width, squeeze=False)))
     titles = [title(one.problem) for one, _ in drawn]
     for axes, (comparison, series), name in zip(panels, drawn, titles, strict=False):
-        _panel(axes, comparison, series, styles, x, y, score)
+        _panel(axes, comparison, series, styles, x, y, score, of_curves=of_curves)
         machine = comparison.machine
         where = (
             f"\n{machine.environment}, {machine.threads} threads, n={comparison.problem.n_train}"
@@ -104,7 +115,9 @@ def figure(
     handles = {
         method: panels[0].plot([], [], linestyle="", **styles[method])[0] for method in methods
     }
-    made.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 5))
+    columns = int(_WIDTH * width / (_SYMBOL + _LETTER * max(map(len, handles))))
+    columns = max(1, min(columns, len(handles)))
+    made.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
     return made
 
 
@@ -137,17 +150,37 @@ def _lines(
 
 
 def _curves(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> list[_Series]:
-    chosen = curves[(curves["curve"] == y) & (curves["x_name"] == x)]
     found: list[_Series] = []
+    of_scores = y.removeprefix("test_") in QUANTITIES
     for line in comparison.lines:
-        for row in line.rows:
-            own = chosen[
-                (chosen["key"] == row["key"]) & (chosen["environment"] == row["environment"])
-            ]
-            if len(own):
-                name = f"{line.label}, seed {row['seed']}"
-                found.append((line.method, name, own["x"].tolist(), own["value"].tolist(), None))
+        drawn = [
+            (line.method, f"{line.label}, seed {row['seed']}", *curve, None)
+            for row in line.rows
+            if (curve := _curve(curves[curves["key"] == row["key"]], row["environment"], x, y))
+        ]
+        found += drawn
+        if of_scores and not drawn:
+            # What a method that does not learn step by step has in the end.
+            cost = line.mean_sd("fit_wall_s" if x == "seconds" else x)
+            score = line.mean_sd(y.removeprefix("test_"))
+            if cost is not None and score is not None:
+                found.append((line.method, "", [cost[0]], [score[0]], [score[1] or 0.0]))
     return found
+
+
+def _curve(
+    curves: "pd.DataFrame", environment: str, x: str, y: str
+) -> tuple[list[float], list[float]] | None:
+    """A curve of one run, over its abscissa or over another curve with the same."""
+    own = curves[curves["environment"] == environment]
+    for abscissa, part in own[own["curve"] == y].groupby("x_name"):
+        if abscissa == x:
+            return part["x"].tolist(), part["value"].tolist()
+        other = own[(own["curve"] == x) & (own["x_name"] == abscissa)]
+        if len(other):
+            at = np.interp(part["x"], other["x"], other["value"])
+            return at.tolist(), part["value"].tolist()
+    return None
 
 
 def _swept(comparison: Comparison, name: str) -> list[_Series]:
@@ -199,10 +232,12 @@ def _panel(
     x: str,
     y: str | None,
     score: Quantity | None,
+    *,
+    of_curves: bool,
 ) -> None:
     from matplotlib.ticker import NullFormatter
 
-    of_quantities = x in QUANTITIES
+    of_quantities = x in QUANTITIES and not of_curves
     for method, label, xs, ys, spread in series:
         style = {**styles[method], "label": label, "markersize": 5, "linewidth": 1.2}
         if spread is None:
