@@ -75,7 +75,7 @@ class OutOfTime(Exception):
 
 
 class Problem(NamedTuple):
-    """One binary problem or regression with unit bounds."""
+    """One binary problem or regression whose bounds are the rows' factors of C."""
 
     kernel: KernelRows
     z: np.ndarray  # (n,)
@@ -83,14 +83,16 @@ class Problem(NamedTuple):
     upper: np.ndarray  # (n,) u >= 0
 
 
-def classify(kernel: KernelRows, signs: np.ndarray) -> Problem:
-    """The problem of a classifier with targets -1 and +1."""
-    return Problem(kernel, signs, np.minimum(signs, 0.0), np.maximum(signs, 0.0))
+def classify(kernel: KernelRows, signs: np.ndarray, factor: np.ndarray | float = 1.0) -> Problem:
+    """The problem of a classifier with targets -1 and +1, with a factor of C for each row."""
+    bound = factor * signs
+    return Problem(kernel, signs, np.minimum(bound, 0.0), np.maximum(bound, 0.0))
 
 
-def regress(kernel: KernelRows, y: np.ndarray) -> Problem:
-    """The problem of a regression."""
-    return Problem(kernel, y, -np.ones(len(y)), np.ones(len(y)))
+def regress(kernel: KernelRows, y: np.ndarray, factor: np.ndarray | float = 1.0) -> Problem:
+    """The problem of a regression, with a factor of C for each row."""
+    bound = factor * np.ones(len(y))
+    return Problem(kernel, y, -bound, bound)
 
 
 def along_c(
@@ -132,7 +134,7 @@ def along_c(
     O(n) a step, of which a model takes about n; O(n n_sv) at the end of each.
     """
     (points, factor, rows, slot), z, unit_lower, unit_upper = problem
-    n = len(z)
+    n, unit = len(z), np.maximum(unit_upper, -unit_lower)
     climb_steps = max_steps if climb_steps is None else climb_steps
     values = np.zeros((8, n))
     # At b = 0 the residual is z; sums over kernel rows start from there.
@@ -157,7 +159,7 @@ def along_c(
         at_bound = bool(np.any((beta != 0.0) & ((beta <= values[1]) | (beta >= values[2]))))
         if last_c == 0.0 or width < last_width or at_bound or not solved:
             if last_c > 0.0:
-                largest = np.abs(beta).max(initial=0.0)
+                largest = (np.abs(beta) / unit).max(initial=0.0)
                 curvature, slope = matmul(beta, z - e), matmul(z, beta) - width * np.abs(beta).sum()
                 if curvature > 0.0 and largest > 0.0:
                     scale = min(max(slope / curvature, 1.0), C / largest)

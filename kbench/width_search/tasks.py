@@ -28,7 +28,8 @@ class Losses(NamedTuple):
     losses: np.ndarray  # (p, 3) sums of the loss, of its square, and of the rows' weights
     solved: np.ndarray  # (p,) whether all problems reached the tolerance
     support_fraction: np.ndarray  # (p,) fraction of training rows that are support vectors
-    largest: np.ndarray  # (p,) absolute value of the largest dual coefficient, as a multiple of C
+    # (p,) absolute value of the largest dual coefficient, as a multiple of C and the row's factor
+    largest: np.ndarray
 
 
 class Task(Protocol):
@@ -111,14 +112,24 @@ class Classification:
     n_classes : int
     balanced : bool
         Whether every class has the same weight in the error, as in balanced accuracy.
+    factor : (n,), optional
+        Positive factors of C, the weights of classes and rows. The search's C is for factors of
+        mean 1.
     """
 
-    scale_of_c = 1.0
     last_values = constants.LAST_VALUES
     steps = constants.STEPS_OF_CLASSES
 
-    def __init__(self, index: np.ndarray, n_classes: int, *, balanced: bool) -> None:
-        self._index, self._k = index, n_classes
+    def __init__(
+        self,
+        index: np.ndarray,
+        n_classes: int,
+        *,
+        balanced: bool,
+        factor: np.ndarray | None = None,
+    ) -> None:
+        self._index, self._k, self._factor = index, n_classes, factor
+        self.scale_of_c = 1.0 if factor is None else 1.0 / float(factor.mean())
         counts = np.bincount(index, minlength=n_classes)
         weights = len(index) / (n_classes * counts) if balanced else np.ones(n_classes)
         self._weight = weights[index]
@@ -127,6 +138,10 @@ class Classification:
         # Group of each class, and the problem of each group, once they are known.
         self._group = np.zeros(n_classes, int)
         self._groups: list[Classification] = []
+
+    def weights_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """Factors of C of some rows, where rows differ in them."""
+        return None if self._factor is None else self._factor[rows]
 
     @property
     def is_grouped(self) -> bool:
@@ -241,6 +256,8 @@ class Classification:
             kernel = gram.kernel_rows(gamma)
         else:
             K = gram.matrix(gamma)
+        weights = self.weights_of(training)
+        factor = np.ones(n) if weights is None else self.scale_of_c * weights
         starts = np.searchsorted(self._index[training], np.arange(k + 1))
         spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
         # As in `SmallDualResult.coef`: of a row of class c, against the earlier and later classes.
@@ -266,7 +283,8 @@ class Classification:
                 kernel = stored(values)
             signs = np.repeat([1.0, -1.0], [n_a, n_b])
             options: dict = {"max_steps": max_steps, "deadline": deadline}
-            problem = classify(kernel, signs)
+            of_pair = np.concatenate([factor[spans[a]], factor[spans[b]]])
+            problem = classify(kernel, signs, of_pair)
             solutions = along_c(problem, Cs, tol=constants.TOL, **options)
             if k == 2:
                 solved_in_time = in_time(solutions)
@@ -277,7 +295,8 @@ class Classification:
                 intercepts[j, pair] = solution.intercept
                 solved[j] &= solution.solved
         coef, intercepts, solved = coef[:, :p], intercepts[:p], solved[:p]
-        used, largest = np.any(coef, axis=2), np.abs(coef).max(axis=(0, 2)) / np.array(Cs[:p])
+        used = np.any(coef, axis=2)
+        largest = (np.abs(coef).max(axis=2) / factor[:, None]).max(axis=0) / np.array(Cs[:p])
         support = np.flatnonzero(np.any(used, axis=1))
         index = self._index[training[support]]
         of_class = [slice(*np.searchsorted(index, (c, c + 1))) for c in range(k)]
@@ -343,6 +362,10 @@ class Regression:
     Parameters
     ----------
     y : (n,) targets
+    epsilon : float
+        See below.
+    factor : (n,), optional
+        Positive factors of C, the weights of the rows, of mean 1.
 
     Attributes
     ----------
@@ -361,7 +384,8 @@ class Regression:
     steps = constants.STEPS
     _is_adapted = False
 
-    def __init__(self, y: np.ndarray, epsilon: float) -> None:
+    def __init__(self, y: np.ndarray, epsilon: float, factor: np.ndarray | None = None) -> None:
+        self._factor = factor
         self.mean, self.scale_of_c, self.largest_error = centre_and_scale(y)
         self.z = (y - self.mean) / self.scale_of_c
         self.epsilon = epsilon
@@ -428,7 +452,8 @@ class Regression:
         narrower: Sequence[float] = (),
     ) -> Losses:
         """As in `Task`; after all C, the last one also with each tube of `narrower`, decreasing."""
-        problem = regress(stored(gram.matrix(gamma)), self.z[training])
+        factor = np.ones(len(training)) if self._factor is None else self._factor[training]
+        problem = regress(stored(gram.matrix(gamma)), self.z[training], factor)
         solutions = in_time(
             along_c(
                 problem,
@@ -457,7 +482,6 @@ class Regression:
         n_rows = np.full(len(solutions), len(validation))
         sums = [squares.sum(axis=0), (squares**2).sum(axis=0), n_rows]
         solved = np.array([solution.solved for solution in solutions])
-        largest = (
-            np.abs(coef).max(axis=0) / np.array([*Cs, *[Cs[-1]] * len(narrower)])[: len(solutions)]
-        )
+        every_c = np.array([*Cs, *[Cs[-1]] * len(narrower)])[: len(solutions)]
+        largest = (np.abs(coef) / factor[:, None]).max(axis=0) / every_c
         return Losses(np.column_stack(sums), solved, np.mean(coef != 0.0, axis=0), largest)

@@ -115,3 +115,28 @@ def test_a_number_is_the_weight_of_every_row(machine):
             return
         b = build(machine).fit(X2, Y2, 2.0).predict(X2)
     np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("weights", [{0: 2.0, 1: 1.0}, {0: 1.0, 1: 2.5}], ids=str)
+@pytest.mark.parametrize("machine", OF_CLASSES, ids=str)
+def test_weights_of_classes_leave_separated_classes_apart(machine, weights):
+    """A search without the weights had chosen a C with which the final model has one class."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    rows = rng.normal(size=(60, 3)) + 5.0 * y[:, None] * [1, 0, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert build(machine).set_params(class_weight=weights).fit(rows, y).score(rows, y) >= 0.9
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [m for m in OF_ROWS if m.cls.__module__.startswith("kbench.methods.automatic.")],
+    ids=str,
+)
+def test_weights_of_rows_are_relative_where_C_is_chosen(machine):
+    rows, y = X[:100], Y[:100]
+    weight = 1.0 + np.arange(100) % 3
+    a = build(machine).fit(rows, y, weight).predict(rows)
+    b = build(machine).fit(rows, y, 2.0**60 * weight).predict(rows)
+    np.testing.assert_array_equal(a, b)

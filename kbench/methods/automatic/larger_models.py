@@ -61,7 +61,7 @@ def smoother_by_larger_models(
         with warnings.catch_warnings():
             # An unsolved model counts as worse than any that is solved.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(Z[training], index[training])
+            model.fit(Z[training], index[training], task.weights_of(training))
         error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)
         solved = model.converged_
         trace(validation_error=error, gamma=gamma, C=C, n_rows=len(training))

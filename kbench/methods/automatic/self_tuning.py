@@ -54,9 +54,15 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         self.scaler = scaler
         self.random_state = random_state
 
-    def _task(self, targets: np.ndarray) -> Classification | Regression:
-        """What the search minimises, for class numbers or targets (m,) of some rows."""
-        return Regression(targets, constants.GRID_TUBE)
+    def _task(
+        self, targets: np.ndarray, factor: np.ndarray | None = None
+    ) -> Classification | Regression:
+        """What the search minimises, for class numbers or targets (m,) of some rows.
+
+        factor : (m,) or None
+            Weights of the rows and of their classes.
+        """
+        return Regression(targets, constants.GRID_TUBE, factor)
 
     def _regression_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Rows and targets of a regression; a ValueError for fewer than two."""
@@ -76,8 +82,8 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
     ) -> tuple[Any, np.ndarray, np.ndarray | None]:
         """The rows of positive weight, each once, with their weights; None where all weigh alike.
 
-        Copies of a row are one row with the sum of their weights, divided by the mean number of
-        copies. Otherwise models would be validated on rows that they have seen.
+        Weights of rows have mean 1, because C is chosen. Copies of a row are one row with the sum
+        of their weights. Otherwise models would be validated on rows that they have seen.
         """
         self.n_copies_ = 0
         weight = None
@@ -85,6 +91,8 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             weight = checked_weights(sample_weight, len(y))
             rows = np.flatnonzero(weight > 0.0)
             X, y, weight = X[rows], y[rows], weight[rows]
+            weight /= weight.max()  # the sum of large weights may overflow
+            weight /= weight.mean()
         distinct = without_copies(X, y)
         if distinct is None:
             return X, y, weight
@@ -106,14 +114,15 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         rng: np.random.Generator,
         deadline: Deadline,
         trace: Trace,
+        factor: np.ndarray | None,
         compared_entries: float = np.inf,
     ) -> tuple[Any, Search, Any, Rows]:
         """The rows in the metric that was kept, and the result of the search on them.
 
-        `compared_entries` is as in `search`.
+        `factor` is as in `_task`, `compared_entries` as in `search`.
         """
-        X, rows, first = self._mapped(X, targets, rng, deadline, trace)
-        task = self._task(targets)
+        X, rows, first = self._mapped(X, targets, rng, deadline, trace, factor)
+        task = self._task(targets, factor)
         result = search(rows, task, rng, deadline, trace, first, compared_entries)
         return X, result, task, rows
 
@@ -136,6 +145,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         rng: np.random.Generator,
         deadline: Deadline,
         trace: Trace,
+        factor: np.ndarray | None = None,
     ) -> tuple[Any, Rows, FirstRung | None]:
         """The rows in the learned metric or standardised, where that helps; sets the maps.
 
@@ -150,7 +160,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         as_given = self.scaler is None or self.metric_ is not None or sp.issparse(X)
         if as_given or not _has_different_scales(X):
             return X, Rows(X, self.kernel, rng), None
-        scaler, task = StandardScaler().fit(X), self._task(targets)
+        scaler, task = StandardScaler().fit(X), self._task(targets, factor)
         order = task.order(rng)
         rows = Rows(X, self.kernel, rng)
         first = FirstRung(rows, task, order, fraction(deadline, 3, trace), trace)

@@ -69,7 +69,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     scaler : {"auto"} or None, default="auto"
         "auto" standardises dense columns of different scales if that lowers the first rung's error.
     class_weight : dict, "balanced" or None, default=None
-        Factors of C of the final model; the search is without weights.
+        Factors of C, in the search and of the final model; errors are counted without them.
     probability : bool, default=False
         Whether to fit the sigmoids of `predict_proba` to decision values of held-out rows. Takes
         two further fits to half of the rows, of more than 16,000 rows one.
@@ -154,9 +154,10 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         self.probability = probability
         self.random_state = random_state
 
-    def _task(self, targets: np.ndarray) -> Classification:
+    def _task(self, targets: np.ndarray, factor: np.ndarray | None = None) -> Classification:
         classes, index = np.unique(targets, return_inverse=True)
-        return Classification(index, len(classes), balanced=self.scoring == "balanced_accuracy")
+        balanced = self.scoring == "balanced_accuracy"
+        return Classification(index, len(classes), balanced=balanced, factor=factor)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
@@ -167,7 +168,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         X : (n, d) array or CSR
         y : (n,) labels
         sample_weight : (n,), optional
-            Factors of C of the final model; the search leaves rows of weight 0 out.
+            Factors of C, which count relative to their mean. Errors are counted without them, and
+            rows of weight 0 are left out.
         trace : Trace, optional
             Receives the phases, the validation error of every point, and what the final model
             reports.
@@ -186,17 +188,20 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
-        class_weights(self.class_weight, self.classes_, y)  # refused before the search
+        of_classes = class_weights(self.class_weight, self.classes_, y)
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, len(index))
             require_weighted_classes(self.classes_, index, sample_weight)
         X, y, weight = self._searched_rows(X, y, sample_weight)
         index = class_labels.index_of(self.classes_, y)
+        factor = None
+        if self.class_weight is not None or sample_weight is not None:
+            factor = of_classes[index] * (1.0 if weight is None else weight)
         rng = self._generator()
         with trace.phase("search"):
             searched = self._search_deadline(trace)
             Z, result, task, _ = self._search(
-                X, index, rng, searched, trace, constants.CHEAP_VALUES
+                X, index, rng, searched, trace, factor, constants.CHEAP_VALUES
             )
             smoother_by_larger_models(Z, task, index, self.kernel, result, rng, searched, trace)
             if task.is_grouped and not searched.passed:
@@ -244,7 +249,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         with warnings.catch_warnings():
             # A model of the search, whose limit on steps is not a failure.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.set_params(class_weight=None).fit(Z[training], index[training])
+            model.set_params(class_weight=None)
+            model.fit(Z[training], index[training], task.weights_of(training))
         result.error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)
         result.n_validation = len(held_out)
 
@@ -366,7 +372,8 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
         X : (n, d) array or CSR
         y : (n,) targets
         sample_weight : (n,), optional
-            Factors of C of the final model; the search leaves rows of weight 0 out.
+            Factors of C, which count relative to their mean. Errors are counted without them, and
+            rows of weight 0 are left out.
         trace : Trace, optional
             As in `TunedKernelSVC`.
 
@@ -388,7 +395,8 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
         rng = self._generator()
         with trace.phase("search"):
             searched = self._search_deadline(trace)
-            Z, result, task, rows = self._search(X, y, rng, searched, trace)
+            factor = None if sample_weight is None else weight
+            Z, result, task, rows = self._search(X, y, rng, searched, trace, factor)
             self.cv_error_ = task.scale_of_c**2 * result.error
             noise = float(np.sqrt(np.nan_to_num(result.error, nan=1.0))) * task.scale_of_c
             ratio = self._tube(rows, result, task, rng, searched)
