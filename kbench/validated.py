@@ -12,6 +12,8 @@ so that a fit that cannot have the memory is refused here, before it allocates a
 numbers are measured: `tests/methods/test_wide_rows.py` compares them with the memory of fits.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -83,6 +85,18 @@ def _require_memory(estimator: Any, X: Any) -> None:
             f"{needed / 2**30:.3g} GiB of the {available / 2**30:.3g} that are free; lower the "
             "number of columns (TruncatedSVD), or use KernelSVC or KernelSVR, which keep CSR rows"
         )
+
+
+@contextmanager
+def checked_arrays(estimator: Any) -> Iterator[None]:
+    """Within it the estimator predicts for arrays that `fit` has made of a data frame's rows,
+    without scikit-learn's warning that they have no names."""
+    names = vars(estimator).pop("feature_names_in_", None)
+    try:
+        yield
+    finally:
+        if names is not None:
+            estimator.feature_names_in_ = names
 
 
 def require_target_range(y: Any) -> None:

@@ -105,6 +105,10 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
         return self.metric_.n_features_in_
 
     @property
+    def feature_names_in_(self) -> Any:
+        return self.metric_.feature_names_in_
+
+    @property
     def model_bytes_(self) -> int:
         """Bytes that prediction keeps."""
         return self.estimator_.model_bytes_ + self.metric_.nbytes_
@@ -127,9 +131,10 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
         """Class probabilities of the model for rows X : (u, d)."""
         return self.estimator_.predict_proba(self._transformed(X))
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, R^2 of a regressor."""
-        return self.estimator_.score(self._transformed(X), y)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return self.estimator_.score(self._transformed(X), y, **weights)
 
     def __sklearn_tags__(self) -> Tags:
         tags = get_tags(self.estimator)

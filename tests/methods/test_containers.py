@@ -124,6 +124,24 @@ def test_frames_give_the_model_of_arrays(machine, kind, output):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_a_frame_is_fitted_and_predicted_without_a_warning_of_its_names(machine):
+    y, rows = targets(machine), frame("pandas")
+    for probability in (False, True)[: 1 + ("probability" in machine.names)]:
+        model = build(machine)
+        if probability:
+            model.set_params(probability=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", message=".*feature names")
+            model.fit(rows, y).predict(rows)
+        np.testing.assert_array_equal(model.feature_names_in_, rows.columns)
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            model.predict(X)
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(rows[rows.columns[::-1]])
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
 def test_rows_targets_and_weights_are_not_written_to(machine):
     rows, y, weight = X.copy(), targets(machine).copy(), np.ones(60)
     for array in (rows, y, weight):

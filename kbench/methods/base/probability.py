@@ -29,6 +29,7 @@ from kbench.intrinsics.products import matmul
 from kbench.methods.base.ends import keep_the_better, require_finite
 from kbench.prediction import group_rows
 from kbench.trace import Deadline, Trace
+from kbench.validated import checked_arrays
 
 # Constraints of the parameter `probability`.
 PROBABILITY: list[Any] = ["boolean", Hidden(StrOptions({"deprecated"}))]
@@ -96,10 +97,11 @@ class Probabilities:
             Differences between the further fits and this one.
         """
         require_finite(self, X)
-        keep_the_better(self, X, y, sample_weight, deadline)
+        with checked_arrays(self):
+            keep_the_better(self, X, y, sample_weight, deadline)
         if not self._wants_probabilities:
             return
-        with trace.phase("calibrate"):
+        with trace.phase("calibrate"), checked_arrays(self):
             index = class_labels.index_of(self.classes_, np.asarray(y).ravel())
             weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
             rows = np.arange(len(index)) if weight is None else np.flatnonzero(weight > 0.0)
