@@ -66,7 +66,11 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     if options.get("reset", True):
         _require_memory(estimator, checked[0] if isinstance(checked, tuple) else checked)
         if isinstance(checked, tuple) and is_regressor(estimator):
-            require_target_range(checked[1])
+            X, y = checked
+            # Numbers as texts, and dates, are floats to scikit-learn's machines.
+            y = y if y.dtype.kind in "fiub" else y.astype(np.float64)
+            require_target_range(y)
+            checked = X, y
     if isinstance(checked, tuple):
         return canonical(checked[0]), *checked[1:]
     return canonical(checked)

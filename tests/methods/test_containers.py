@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from all_machines import build, machines
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 
 from kbench.methods import KernelSVC
 
@@ -139,6 +139,16 @@ def test_a_frame_is_fitted_and_predicted_without_a_warning_of_its_names(machine)
             model.predict(X)
         with pytest.raises(ValueError, match="feature names should match"):
             model.predict(rows[rows.columns[::-1]])
+
+
+@pytest.mark.parametrize(
+    "form", [np.int8, np.float16, np.longdouble, ">f4", object, str, "M8[D]"], ids=str
+)
+@pytest.mark.parametrize("machine", [m for m in MACHINES if is_regressor(build(m))], ids=str)
+def test_targets_of_any_type_are_their_numbers(machine, form):
+    y = np.round(targets(machine))
+    predicted = quiet_fit(machine, X, y.astype(int).astype(form)).predict(X)
+    np.testing.assert_array_equal(predicted, quiet_fit(machine, X, y).predict(X))
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
