@@ -5,7 +5,6 @@ https://waikato.github.io/weka-wiki/formats_and_processing/arff_stable/. Rows ma
 string and relational are refused unless they are dropped, or named as categories.
 """
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -31,6 +30,8 @@ _ENTRY = re.compile(
     r"""\s*([0-9]+)\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,'"][^,]*?)\s*(?:,|\Z)"""
 )
 """An index and a value of a sparse row."""
+_WEIGHT = re.compile(r",\s*(\{[^{}]*\})$")
+"""A weight, which Weka writes after a row."""
 _NUMERIC = ("numeric", "real", "integer")
 
 
@@ -128,30 +129,36 @@ def _categories(name: str, kind: str, place: str, options: Options) -> dict[str,
     )
 
 
+def _field(between: str) -> re.Pattern[str]:
+    """Matches a field, in quotes of either kind or bare, and the delimiter after it."""
+    blanks = "[ \t]*" if between == "," else " *"
+    return re.compile(
+        rf"""{blanks}(?:'((?:[^'\\]|\\.|'')*)'|"((?:[^"\\]|\\.|"")*)"|"""
+        rf"""((?:[^{between}\\'"]|\\.)(?:[^{between}\\]|\\.)*|)){blanks}({between}|\Z)"""
+    )
+
+
+_FIELDS = {between: _field(between) for between in ",\t"}
+
+
 def _fields(line: str, place: str, between: str = ",") -> list[str]:
     """The fields between commas, or tabs, quoted by ' or " or not."""
-    quote = next((c for c in line if c in "'\""), None)
-    if quote is None:
+    if "'" not in line and '"' not in line:
         return [field.strip() for field in line.split(between)]
-    # A csv.reader takes no blanks between a quote and the end of its field, and no tabs before one.
-    tight = re.sub(rf"(?<!\\){quote}[ \t]+(?={between})", quote, line)
-    tight = re.sub(rf"{between}[ \t]+(?={quote})", between, tight)
-    try:
-        fields = next(
-            csv.reader(
-                [tight],
-                delimiter=between,
-                quotechar=quote,
-                escapechar="\\",
-                skipinitialspace=True,
-                strict=True,
+    fields, at, last = [], 0, between
+    while last:
+        match = _FIELDS[between].match(line, at)
+        if match is None:
+            raise DataError(
+                f"{place}: {printable(line[at:], 60)!r}, should be fields between commas, each in "
+                "quotes of one kind or without any"
             )
-        )
-        return [field.strip() for field in fields]
-    except (csv.Error, StopIteration) as error:
-        raise DataError(
-            f"{place}: {printable(line, 60)!r}, should be fields between commas ({error})"
-        ) from None
+        single, double, bare, last = match.groups()
+        quote, text = ("'", single) if single is not None else ('"', double)
+        whole = bare if text is None else text.replace(2 * quote, quote)
+        fields.append(re.sub(r"\\(.)", r"\1", whole).strip())
+        at = match.end()
+    return fields
 
 
 class _Reader:
@@ -180,12 +187,13 @@ class _Reader:
         for place, line in lines:
             where = f"{self._path}:{place}"
             sparse = line.startswith("{")
-            fields = self._dense(line, where) if sparse else _fields(line, where)
-            if len(fields) == len(self._attributes) + 1 and re.fullmatch(r"\{.*\}", fields[-1]):
+            weight = _WEIGHT.search(line)
+            if weight is not None and (sparse or line.count(",") >= len(self._attributes)):
                 raise DataError(
-                    f"{where}: a weight {printable(fields[-1], 20)} after the row; kbench reads no "
+                    f"{where}: a weight {printable(weight[1], 20)} after the row; kbench reads no "
                     "weights, so the lines should end before it"
                 )
+            fields = self._dense(line, where) if sparse else _fields(line, where)
             if len(fields) != len(self._attributes) and "\t" in line:
                 fields = _fields(line, where, "\t")  # as Weka and SciPy read them
             if len(fields) != len(self._attributes):

@@ -414,6 +414,8 @@ def test_arff_knows_its_types(folders):
         (ARFF.replace("2,v,4", "{0 2"), r"toy:7: '{0 2', should be {index value, ...}"),
         (ARFF.replace("2,v,4", "{"), r"toy:7: '{', should be {index value, ...}"),
         (ARFF.replace("2,v,4", "2,v,4,{3}"), r"toy:7: a weight \{3\} after the row"),
+        (ARFF.replace("2,v,4", "{0 2}, {3}"), r"toy:7: a weight \{3\} after the row"),
+        (ARFF.replace("2,v", "2,'v"), r"toy:7: \"'v,4\", should be fields between commas"),
         (ARFF.replace("attribute y", "attribute x"), r"toy:4: two attributes 'x'"),
         (ARFF.replace("@data", "@dat"), r"toy:5: '@dat', should be @relation, @attribute"),
         (ARFF.partition("@data")[0], r"toy: no line @data"),
@@ -427,12 +429,18 @@ def test_arff_knows_its_types(folders):
 
 
 def test_sparse_rows_of_arff_are_the_dense_ones(folders):
-    """What they do not state is 0, or the first category."""
+    """What they do not state is 0, or the first category. A line may have quotes of both kinds."""
     head = (
-        "@relation r\n@attribute x real\n@attribute k {'a b', u}\n@attribute y {no, 'yes, sir'}\n"
+        "@relation r\n@attribute x real\n@attribute k {'a b', u}\n"
+        """@attribute y {'it\\'s no', "yes, sir"}\n"""
     )
-    dense = ["0,'a b',no", "1.5,u,'yes, sir'", "0,u,no", "-2,'a b','yes, sir'"]
-    sparse = ["{}", "{0 1.5, 1 u,2 'yes, sir'}", "{ 1 u }", "{0 -2, 2 'yes, sir'}"]
+    dense = [
+        """0,'a b',"it's no\"""",
+        "1.5,u,'yes, sir'",
+        "0,u,'it\\'s no'",
+        """-2,'a b',"yes, sir\"""",
+    ]
+    sparse = ["{}", "{0 1.5, 1 u,2 'yes, sir'}", "{ 1 u }", '{0 -2, 2 "yes, sir"}']
     found = []
     for rows in (dense, sparse):
         put(folders, train=f"{head}@data\n" + "\n".join(rows))
