@@ -17,6 +17,7 @@ import numpy as np
 
 from kbench.data import formats
 from kbench.data.formats import guarded
+from kbench.data.formats.number_text import labels_of, one_spelling
 from kbench.data.sources.content import text_pieces
 from kbench.data.sources.folders import SUFFIXES as COMPRESSED
 from kbench.data.sources.folders import absent, expanded, is_file, is_mirror, mirrored_name
@@ -157,6 +158,8 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
         if n >= _ROWS:
             break
     texts = [value for value in seen if isinstance(value, str)]
+    if texts and len(texts) == len(seen):
+        seen = {*one_spelling(set(texts))}
     if len(seen) == 1 and n < _ROWS:
         first = next(path for paths in parts.values() for path in paths)
         value = formats.printable(str(next(iter(seen))), 40)
@@ -192,7 +195,6 @@ def _targets(
         return
     if name == "csv":
         from kbench.data.formats.csv_text import tables
-        from kbench.data.formats.number_text import labels_of
         from kbench.data.formats.table import Options
 
         options = Options(source.get("columns") or {}, source=source, several=True)

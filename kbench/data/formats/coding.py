@@ -13,7 +13,7 @@ to be in memory twice.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -22,9 +22,25 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import Layout, Part, features_file, number, printable, require_present
+from kbench.data.formats import (
+    Layout,
+    Part,
+    features_file,
+    listed,
+    number,
+    printable,
+    require_present,
+)
 from kbench.data.formats.gap_markers import GapMarkers
-from kbench.data.formats.number_text import DOUBTFUL, is_missing, labels_of
+from kbench.data.formats.number_text import (
+    DOUBTFUL,
+    PADDED,
+    TRUTHS,
+    alike,
+    is_missing,
+    labels_of,
+    one_spelling,
+)
 from kbench.data.formats.table import Column, Options, Table, require_dropped
 from kbench.data.sources.array_file import ArrayWriter, mapped
 from kbench.errors import DataError
@@ -193,7 +209,7 @@ class Coding:
         texts = labels_of(self._texts or ())
         if self._texts is None or all(number(text) is not None for text in texts):
             return None
-        return tuple(sorted(texts))
+        return tuple(sorted(one_spelling(texts)))
 
     @property
     def layout(self) -> Layout:
@@ -226,6 +242,7 @@ class Coding:
             return notes
         layout = self.layout
         notes += self._gap_markers.notes()
+        notes += self._texts_notes(layout)
         notes += [
             f"the target {printable(label)!r} is a class of its own; if it stands for a missing "
             "target, leave such rows out of the file"
@@ -249,6 +266,36 @@ class Coding:
             if counts[""] and name in layout["columns"]:
                 notes.append(f"{shown} lacks {counts['']} texts, which are a category of their own")
         return notes
+
+    def _texts_notes(self, layout: Layout) -> Iterator[str]:
+        """What is said of texts that become features, of spellings, and of targets as `007`."""
+        told = map(
+            str, () if self._options.auto else self._options.columns.get("categorical") or ()
+        )
+        texts = {name: self._seen[name] for name in layout["columns"] if name in self._seen}
+        found = {n: counts for n, counts in texts.items() if n not in {*told}}
+        if found and not self._options.auto:
+            shown = (
+                f"{name} ({len(counts)}{' numbers as texts' * all(map(_is_number, counts))})"
+                for name, counts in found.items()
+            )
+            yield f"columns of texts become one feature a category: {listed(shown)}"
+        targets, labels = self._texts or set(), self.labels or ()
+        padded = None if labels else min(filter(PADDED.fullmatch, targets), default=None)
+        if padded is not None:
+            yield f"the target {padded!r} is read as the number {number(padded):g}"
+        if len(one := one_spelling(labels_of(targets))) < len(labels_of(targets)):
+            yield f"different spellings of the targets {listed(sorted(one))} are one class each"
+        columns = [(layout["target"], "classes", labels)]
+        columns += [(name, "categories", counts) for name, counts in texts.items()]
+        columns += [(str(layout.get("group")), "groups", self._groups)]
+        for name, what, spelt in columns:
+            if pair := alike(spelt):
+                yield (
+                    f"in the column {printable(name)!r} "
+                    f"{' and '.join(repr(printable(text, 40)) for text in pair)} are two {what}, "
+                    "though they differ in spelling alone"
+                )
 
     def numbers(self, table: Table) -> np.ndarray:
         """Features of a recorded table without categories, float64, shape (n, d)."""
@@ -303,6 +350,10 @@ class Coding:
                 f"{'their' if n_missing > 1 else 'its'} own"
             )
         return np.where(groups < 0, -1 - np.arange(groups.size), groups)
+
+
+def _is_number(text: str) -> bool:
+    return number(text) is not None or not text
 
 
 def _same_columns(table: Table, first: Table) -> None:
@@ -413,8 +464,9 @@ def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
     if labels is None:
         values = [number(text) for text in column.categories]
     else:
-        place = {text: float(k) for k, text in enumerate(labels)}
-        values = [place.get(text) for text in column.categories]
+        truths = {text.lower() for text in labels} <= TRUTHS.keys()
+        place = {text.lower() if truths else text: float(k) for k, text in enumerate(labels)}
+        values = [place.get(text.lower() if truths else text) for text in column.categories]
     found = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     y: np.ndarray = found[column.values]
     return y

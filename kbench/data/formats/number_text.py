@@ -7,6 +7,7 @@ whole file.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 from kbench.data.formats import number, printable
@@ -36,6 +37,9 @@ NULL_TEXTS = [*_SPELLINGS, "NaN", "-NaN", "<NA>"]
 
 TRUTHS = {"true": 1.0, "false": 0.0}
 """The values of the texts, in lower case, that pandas, R and databases write for truth values."""
+
+PADDED = re.compile(r"0[0-9]+")
+"""A whole number with zeros before it, as postal codes and other names have them."""
 
 _CURRENCY = (
     r"(?:[A-Z]{0,3}\$|[€£¥₹₩₽₺₴฿₪₫₦]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|"
@@ -75,6 +79,28 @@ def labels_of(texts: Iterable[str]) -> set[str]:
     labels = {text for text in texts if not is_missing(text)}
     numbers = {text for text in labels if not is_missing(text, numeric=True)}
     return numbers if numbers and all(number(text) is not None for text in numbers) else labels
+
+
+def one_spelling(labels: set[str]) -> set[str]:
+    """The labels of a target; `TRUE` and `True` are one if all are truth values, as in pandas."""
+    if {text.lower() for text in labels} <= TRUTHS.keys() and len(labels) > len(TRUTHS):
+        return {text.title() for text in labels}
+    return labels
+
+
+def alike(texts: Iterable[str]) -> list[str]:
+    """The first two texts that differ in case, blanks, hidden characters or zeros alone, if any."""
+    first: dict[str, str] = {}
+    for text in sorted(texts):
+        value = number(text)
+        key = repr(value)
+        if value is None or not abs(value) < 2.0**53:  # from where on float64 merges whole numbers
+            plain = unicodedata.normalize("NFKC", text).casefold()
+            key = "".join(c for c in plain if c.isprintable() and c != " ")
+        other = first.setdefault(key, text)
+        if other != text:
+            return [other, text]
+    return []
 
 
 def decorated(text: str, decimal: str) -> float | None:

@@ -233,3 +233,59 @@ def test_signs_that_differ_are_said(folders):
 
 def test_every_table_has_a_writer():
     assert {"csv", "parquet", "arff"} == {name for name, form in FORMATS.items() if form.table}
+
+
+SPELLINGS = {
+    "case": ("Bern", "bern"),
+    "accents": ("Z\u00fcrich", "Zu\u0308rich"),
+    "blanks": ("New York", "New  York"),
+    "hidden characters": ("lo", "l\u200bo"),
+}
+
+
+@pytest.mark.parametrize("case", SPELLINGS)
+@pytest.mark.parametrize("form", TABLES)
+def test_texts_that_differ_in_spelling_alone_are_said(folders, form, case):
+    pair = SPELLINGS[case]
+    words = np.array(["Rome", *pair], dtype=object)[np.arange(N) % 3]
+    roles = {"y": ({}, "classes"), "word": ({"categorical": "auto"}, "categories"),
+             "g": ({"group": "g"}, "groups")}  # fmt: skip
+    for name, (columns, what) in roles.items():
+        frame = pd.DataFrame({"a": X[:, 0]}).assign(**{name: words})
+        frame = frame if name == "y" else frame.assign(y=Y)
+        path = saved(frame, folders.read_only[0] / f"{name}.{form}")
+        source = {"columns": {"target": "y", **columns}}
+        for wanted in (True, False):
+            data = opened(user_file(path, source=source, task=None, **FIRST), folders)
+            said = [n for n in data.notes if f"are two {what}, though they differ" in n]
+            assert len(said) == wanted
+            saved(frame.replace({pair[1]: "<Bern"}), path)
+
+
+@pytest.mark.parametrize("form", TABLES)
+def test_truth_values_in_several_spellings_are_two_classes(folders, form):
+    """As pandas reads them; and so are those of later rows."""
+    spelt = np.where(Y > 0, "True", "False").astype(object)
+    mixed = np.where(np.arange(N) % 2, np.char.upper(spelt.astype(str)), spelt)
+    source = {"columns": {"target": "y"}}
+    path = saved(pd.DataFrame({"a": X[:, 0], "y": mixed}), folders.read_only[0] / f"t.{form}")
+    data = opened(user_file(path, source=source, task=None, **FIRST), folders)
+    assert data.preparation.target.texts == ("False", "True")
+    np.testing.assert_array_equal(np.r_[data.y_train, data.y_test], np.where(Y > 0, 1, -1))
+    assert any("targets False, True are one class each" in note for note in data.notes)
+    saved(pd.DataFrame({"a": X[:, 0], "y": np.char.lower(spelt.astype(str))}), path)
+    rows = read_rows(user_file(path, source=source), folders, data.preparation, path.parent / "s")
+    np.testing.assert_array_equal(data.preparation.target.encode(rows.y), np.where(Y > 0, 1, -1))
+
+
+@pytest.mark.parametrize("form", ["arff", "parquet"])
+def test_texts_that_become_features_unasked_are_said(folders, form):
+    frame = pd.DataFrame({"a": X[:, 0], "code": np.where(Y > 0, "007", "8"), "y": Y})
+    path = saved(frame, folders.read_only[0] / f"t.{form}")
+    if form == "arff":
+        path.write_text(path.read_text().replace("code string", "code {007, 8}"))
+    data = opened(user_file(path, source={"columns": {"target": "y"}}, **FIRST), folders)
+    said = "columns of texts become one feature a category: code (2 numbers as texts)"
+    assert said in data.notes
+    data = opened(user_file(path, source={"columns": {"target": "code"}}, **FIRST), folders)
+    assert "the target '007' is read as the number 7" in data.notes
