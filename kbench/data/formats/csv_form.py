@@ -4,15 +4,19 @@ Every decision that the file does not force is recorded in `Options.notes`.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kbench.data.formats import DELIMITERS, listed, number, printable
 from kbench.data.formats.csv_records import delimiter_of, fields_of, quoted_pattern, records
 from kbench.data.formats.number_text import (
+    PADDED,
     TRUTHS,
     decimal_of,
     decorated,
@@ -212,6 +216,7 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
             f"{'names nor values and are' if several else 'a name nor values and is'} left out"
         )
     _find_truths(form, columns, options)
+    _find_codes(form, columns, options)
     return form
 
 
@@ -271,6 +276,23 @@ def _find_truths(form: Form, columns: dict[str, tuple[str, ...]], options: Optio
                 f"in the column {printable(name)!r} true is read as 1 and false as 0; "
                 "dataset.source.columns.categorical=[NAME] makes features of its texts"
             )
+
+
+def _find_codes(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
+    """Say which features hold whole numbers with zeros before them, such as postal codes."""
+    found = {
+        name: next(filter(PADDED.fullmatch, texts), None)
+        for name, texts in columns.items()
+        if name != form.roles.target and not form.is_text(name)
+    }
+    found = {name: text for name, text in found.items() if text is not None}
+    if found:
+        text = next(iter(found.values()))
+        options.note(
+            f"zeros before numbers are lost ({text!r} is read as {number(text):g}) in the column"
+            f"{'s' * (len(found) > 1)} {listed(map(repr, found))}; dataset.source.columns."
+            "categorical=[NAME] makes features of its texts"
+        )
 
 
 def note_decorated(form: Form, name: str, example: str, options: Options) -> None:
@@ -356,11 +378,35 @@ def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options
         return None
     if breaks:
         return f"as {printable(breaks[0])!r} is not a number and all below it are"
+    if _names_of_places(fields, sample):
+        return f"as its numbers go from {numbers[0]} to {numbers[-1]} in order, unlike those below"
     decimals = sum(all(re.search(r"\d\.\d|\de", f) for f in column) for column in filled if column)
     whole = all(text.isascii() and text.isdigit() for text in fields)
     if whole and len(sample) > 2 and decimals >= max(2, len(fields) - 1):
         return "as it has whole numbers above decimals"
     return None
+
+
+def _names_of_places(fields: list[str], sample: Sequence[list[str]]) -> bool:
+    """Whether a record has the places of a spectrum or of a series for names.
+
+    These are five numbers at least in equal steps, which no row has; or three that rise or fall, as
+    in less than half the rows, beside a text that no row has, where each text of a row is in two.
+    """
+    if len(sample) < 3:
+        return False
+    there = [k for k, text in enumerate(fields) if number(text) is not None]
+    texts = [(text, [row[k] for row in sample]) for k, text in enumerate(fields) if k not in there]
+    values = np.array([[number(row[k]) for k in there] for row in [fields, *sample]], dtype=float)
+    steps = np.diff(values, axis=1)
+    if len(there) >= 5 and steps[0, 0]:
+        equal = (np.abs(steps / steps[0, 0] - 1.0) < 1e-6).all(axis=1)
+        return bool(equal[0] and not equal[1:].any())
+    fresh = [
+        text not in below and min(Counter(below).values()) > 1 for text, below in texts if text
+    ]
+    ordered = (steps > 0).all(axis=1) | (steps < 0).all(axis=1)
+    return len(there) >= 3 and any(fresh) and all(fresh) and ordered[0] > 2 * ordered[1:].mean()
 
 
 def _named(options: Options) -> Iterator[Any]:

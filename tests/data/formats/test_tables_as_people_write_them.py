@@ -64,6 +64,36 @@ def test_a_header_of_any_kind_is_no_row(folders, case):
     assert said is None or (said in notes[0] and "header=false" in notes[0])
 
 
+PLACES = {  # the header and the columns below it
+    "wavelengths beside a text": ("400.0,402.5,404.1,kind", np.c_[X, np.array(["u", "v"])[Y]]),
+    "pixels beside a text": ("1,2,3,kind", np.c_[(9 * X).astype(int), np.array(["u", "v"])[Y]]),
+    "wave numbers": ("4000,3998,3996,3994,3992", np.c_[X, X[:, 0], Y]),
+    "years above counts": ("2015,2016,2017,2018,2019", np.c_[(9 * X).astype(int), Y, Y]),
+    "a row of a rare class": ("0.5,0.1,0.4,kind", np.c_[X, np.array(["u", "v"])[Y]]),
+    "a row among windows of a ramp": ("1,2,3,4,5", np.add.outer(np.arange(2, 42), np.arange(5))),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_the_places_of_a_series_are_no_row(folders, case):
+    header, body = PLACES[case]
+    path = written(folders, header + "\n", body.tolist())
+    data = opened(path, folders, task=None, **FIRST)
+    said = any("in order, unlike those below" in note for note in data.notes)
+    assert said == (not case.startswith("a row"))
+    assert data.n_train + data.n_test == 41 - said
+
+
+def test_zeros_before_numbers_are_said(folders):
+    rows = [(f"0{1000 + k % 7}", k + 3, Y[k]) for k in range(40)]
+    path = written(folders, "zip,b,y\n", rows)
+    data = opened(path, folders, **FIRST)
+    assert any("('01000' is read as 1000) in the column 'zip'" in note for note in data.notes)
+    for columns in ({"categorical": ["zip"]}, {"drop": ["zip"]}, {"group": "zip"}):
+        data = opened(path, folders, source={"columns": columns})
+        assert not any("zeros before" in note for note in data.notes)
+
+
 @pytest.mark.parametrize("header", ["", "-1.5,0,0.5,1\n"])
 def test_a_first_row_of_numbers_is_a_row(folders, header):
     data = opened(written(folders, header), folders, **FIRST)
