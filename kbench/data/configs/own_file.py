@@ -162,10 +162,15 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
         seen = {*one_spelling(set(texts))}
     if len(seen) == 1 and n < _ROWS:
         first = next(path for paths in parts.values() for path in paths)
-        value = formats.printable(str(next(iter(seen))), 40)
+        (value,) = seen
+        shown = f"{value:.17g}" if isinstance(value, float) else formats.printable(value, 40)
+        rounded = isinstance(value, float) and abs(value) >= 2.0**53
         raise DataError(
-            f"{first}: the target is {value!r} in all {n} rows, should have two values at least; "
-            "dataset.source.columns.target=NAME chooses another column"
+            f"{first}: the target is {shown!r} in all {n} rows"
+            + ", as float64 rounds whole numbers from 2^53 on" * rounded
+            + ", should have two values at least"
+            + "; dataset.source.columns.target=NAME chooses another column"
+            * formats.FORMATS[name].table
         )
     if len(texts) > max(MAX_CLASSES, n // 2):
         first = next(path for paths in parts.values() for path in paths)

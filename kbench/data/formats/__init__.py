@@ -134,12 +134,15 @@ class Layout(TypedDict):
         Categories that share one feature, the last one of their column.
     group : str or None
         The column of the groups of rows, which is not a feature.
+    marks : dict of str to list of str
+        The signs beside the numbers of a column, such as "%"; none in columns that it lacks.
     """
 
     columns: dict[str, list[str]]
     target: str
     rare: NotRequired[dict[str, list[str]]]
     group: NotRequired[str | None]
+    marks: NotRequired[dict[str, list[str]]]
 
 
 def read(

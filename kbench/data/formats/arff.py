@@ -205,6 +205,7 @@ class _Reader:
             return None
         where_row = partial(_where, self._path, np.array(numbers))
         arrays = {name: self._column(name, values) for name, values in columns.items()}
+        self._options.note_plain(arrays)
         return checked_table(
             self._path, arrays, self._roles, len(numbers), where_row, self._options
         )

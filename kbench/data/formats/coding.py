@@ -228,7 +228,11 @@ class Coding:
                 rare[name] = sorted(text for text, n in counts.items() if n < least)
             if rare.get(name) and not columns[name]:  # no category is frequent
                 del rare[name], columns[name]
-        return Layout(columns=columns, target=target, rare=rare, group=self._first.group)
+        told = {name: self._options.marks.get(name, set()) for name in columns}
+        marks = {name: sorted(signs) for name, signs in told.items() if signs - {""}}
+        return Layout(
+            columns=columns, target=target, rare=rare, group=self._first.group, marks=marks
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -286,7 +290,7 @@ class Coding:
             yield f"the target {padded!r} is read as the number {number(padded):g}"
         if len(one := one_spelling(labels_of(targets))) < len(labels_of(targets)):
             yield f"different spellings of the targets {listed(sorted(one))} are one class each"
-        columns = [(layout["target"], "classes", labels)]
+        columns: list[tuple[str, str, Iterable[str]]] = [(layout["target"], "classes", labels)]
         columns += [(name, "categories", counts) for name, counts in texts.items()]
         columns += [(str(layout.get("group")), "groups", self._groups)]
         for name, what, spelt in columns:

@@ -5,7 +5,7 @@ Every decision that the file does not force is recorded in `Options.notes`.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,6 @@ from kbench.data.formats.number_text import (
     decimal_of,
     decorated,
     is_missing,
-    mark_of,
     plain_or_decorated,
 )
 from kbench.data.formats.table import Options, Roles, matching, roles_of
@@ -64,8 +63,6 @@ class Form:
         Whether the target is read as text.
     empty : tuple of str
         The last columns, which have neither names nor values.
-    marks : dict of str to set of str
-        The currency and percent signs of the numbers of each decorated column; "" for none.
     decimal_shown : bool
         Whether `decimal` is what the config or a decorated number says; else numbers are plain.
     """
@@ -79,7 +76,6 @@ class Form:
     decorated: set[str] = field(default_factory=set)
     truths: set[str] = field(default_factory=set)
     empty: tuple[str, ...] = ()
-    marks: dict[str, set[str]] = field(default_factory=dict)
     decimal_shown: bool = False
 
     def value(self, name: str, text: str) -> float | None:
@@ -280,12 +276,11 @@ def _find_truths(form: Form, columns: dict[str, tuple[str, ...]], options: Optio
 
 def _find_codes(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
     """Say which features hold whole numbers with zeros before them, such as postal codes."""
-    found = {
-        name: next(filter(PADDED.fullmatch, texts), None)
-        for name, texts in columns.items()
-        if name != form.roles.target and not form.is_text(name)
-    }
-    found = {name: text for name, text in found.items() if text is not None}
+    found: dict[str, str] = {}
+    for name, texts in columns.items():
+        code = next(filter(PADDED.fullmatch, texts), None)
+        if code is not None and name != form.roles.target and not form.is_text(name):
+            found[name] = code
     if found:
         text = next(iter(found.values()))
         options.note(
@@ -306,21 +301,6 @@ def note_decorated(form: Form, name: str, example: str, options: Options) -> Non
         f"dataset.source.columns.decimal={'point' if form.decimal == ',' else 'comma'} reads it "
         "otherwise"
     )
-
-
-def note_marks(form: Form, name: str, texts: Iterable[str], options: Options) -> None:
-    """Say that the numbers of a decorated column have different signs beside them, if they have.
-
-    A zero needs none.
-    """
-    marks = form.marks.setdefault(name, set())
-    before = len(marks)
-    marks.update(mark_of(text, form.decimal) for text in texts if form.value(name, text))
-    if before < len(marks) > 1:
-        shown = " and ".join(repr(mark) if mark else "nothing" for mark in sorted(marks))
-        about = f"the numbers in the column {printable(name)!r} have "
-        options.notes[:] = [note for note in options.notes if not note.startswith(about)]
-        options.note(f"{about}{shown} beside them: they are read as of one unit")
 
 
 def _header(fields: list[str], sample: Sequence[list[str]], options: Options) -> bool:
@@ -400,12 +380,12 @@ def _names_of_places(fields: list[str], sample: Sequence[list[str]]) -> bool:
     values = np.array([[number(row[k]) for k in there] for row in [fields, *sample]], dtype=float)
     steps = np.diff(values, axis=1)
     if len(there) >= 5 and steps[0, 0]:
-        equal = (np.abs(steps / steps[0, 0] - 1.0) < 1e-6).all(axis=1)
+        equal: np.ndarray = np.abs(steps / steps[0, 0] - 1.0).max(axis=1) < 1e-6
         return bool(equal[0] and not equal[1:].any())
     fresh = [
         text not in below and min(Counter(below).values()) > 1 for text, below in texts if text
     ]
-    ordered = (steps > 0).all(axis=1) | (steps < 0).all(axis=1)
+    ordered: np.ndarray = np.abs(np.sign(steps).sum(axis=1)) == steps.shape[1]
     return len(there) >= 3 and any(fresh) and all(fresh) and ordered[0] > 2 * ordered[1:].mean()
 
 

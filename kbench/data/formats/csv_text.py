@@ -24,7 +24,6 @@ from kbench.data.formats.csv_form import (
     not_a_row,
     not_utf8,
     note_decorated,
-    note_marks,
     without_preamble,
 )
 from kbench.data.formats.csv_records import delimiter_of, fields_of, quoted_pattern, records
@@ -35,6 +34,7 @@ from kbench.data.formats.number_text import (
     decimal_of,
     decorated,
     is_missing,
+    mark_of,
 )
 from kbench.data.formats.table import Column, Options, Table, checked_table
 from kbench.data.sources.content import MAX_LINE_BYTES, text_pieces
@@ -155,7 +155,10 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
             _adapt(content, line, form, path, options)
             continue
         for name in decorated_here:
-            note_marks(form, name, arrays[name].categories or (), options)
+            texts = arrays[name].categories or ()
+            signs = (mark_of(text, form.decimal) for text in texts if form.value(name, text))
+            options.note_marks(name, signs)
+        options.note_plain(arrays)
         arrays |= {name: column for name, column in converted.items() if column is not None}
         return checked_table(path, arrays, form.roles, table.num_rows, where, options)
 
@@ -188,6 +191,8 @@ def _parsed(content: bytes, form: Form) -> Any:
                 strings_can_be_null=False,
             ),
         )
+    except pa.ArrowMemoryError:
+        raise
     except pa.ArrowException:
         return None
 
@@ -243,10 +248,13 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
         if len(fields) != len(form.names):
             if comment_mark(record):
                 raise not_a_row(record, f"{path}:{place}")
-            s = "s" * (len(fields) != 1)
+            _require_closed_quotes(content, line, form, path)
+            s, breaks = "s" * (len(fields) != 1), record.count("\n")
             raise DataError(
                 f"{path}:{place}: {len(fields)} field{s} between delimiters {form.delimiter!r}, "
-                f"should be {len(form.names)}"
+                f"should be {len(form.names)}, in {printable(record, 60)!r}"
+                + f"; quotes join {breaks + 1} lines"
+                * (breaks > 0)
             )
         padded = fields_of(record, form.delimiter, stripped=False)
         for name, text, whole in zip(form.names, fields, padded, strict=True):
@@ -256,14 +264,16 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
                 form.decorated.add(name)
             _adapt_column(form, name, text, f"{path}:{place}", options, record)
     if before == (len(form.decorated), form.roles.texts):
-        quotes = quoted_pattern(form.delimiter).finditer(content)
-        quote = next((match for match in quotes if not match[1]), None)
-        if quote is not None:
-            place = line + content.count(b"\n", 0, quote.start())
-            raise DataError(
-                f"{path}:{place}: a quote that begins here does not end, should be closed"
-            )
+        _require_closed_quotes(content, line, form, path)
         raise DataError(f"{path}:{line}: pyarrow cannot read the rows from this line on as CSV")
+
+
+def _require_closed_quotes(content: bytes, line: int, form: Form, path: Path) -> None:
+    quotes = quoted_pattern(form.delimiter).finditer(content)
+    quote = next((match for match in quotes if not match[1]), None)
+    if quote is not None:
+        place = line + content.count(b"\n", 0, quote.start())
+        raise DataError(f"{path}:{place}: a quote that begins here does not end, should be closed")
 
 
 def _adapt_column(

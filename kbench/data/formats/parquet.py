@@ -4,6 +4,7 @@ The index that pandas stores beside the columns, and names in the file's metadat
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,10 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
         )
         with opened:
             names = opened.schema_arrow.names
+            if len(names) < 2 or len(set(names)) < len(names):
+                twice = [name for name, n in Counter(names).items() if n > 1]
+                found = f"two columns {twice[0]!r}" if twice else f"{len(names)} columns"
+                raise DataError(f"{path}: {found}, should be two at least, of different names")
             roles = roles_of(names, options, path, _index(opened.schema_arrow.metadata, names))
             rows = max(1, _BATCH_VALUES // max(1, len(names)))
             # An iterator over all groups would keep the pages of those that it has read.
@@ -64,6 +69,7 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
                         table = pa.Table.from_batches([batch])
                         where = row_of(path, n, chunk)
                         arrays = columns(_kept(table, roles, path), path)
+                        options.note_plain(arrays)
                         yield checked_table(path, arrays, roles, batch.num_rows, where, options)
                         n += batch.num_rows
     if not n:

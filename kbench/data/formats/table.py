@@ -104,6 +104,9 @@ class Options:
         Columns of texts that were found by their content (`categorical: auto`).
     several : bool
         Whether there are several files, of which only one needs to have a column that is dropped.
+    marks : dict of str to set of str
+        The currency and percent signs beside the numbers of each column, "" for none; of later rows
+        also those of the training files.
     dropped : set
         What `columns.drop` names and a file has had.
     """
@@ -116,7 +119,13 @@ class Options:
     notes: list[str] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
     several: bool = False
+    marks: dict[str, set[str]] = field(default_factory=dict)
     dropped: set[str | float] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.known is not None and "marks" in self.known:
+            told = self.known["marks"]
+            self.marks = {name: {*told.get(name, [""])} for name in self.known["columns"]}
 
     @property
     def leaves_out_rows(self) -> bool:
@@ -133,6 +142,26 @@ class Options:
         if sentence not in self.notes:
             self.notes.append(sentence)
 
+    def note_marks(self, name: str, marks: Iterable[str]) -> None:
+        """Say that the numbers of a column have different signs beside them, if they have.
+
+        marks : "" for none; of all numbers but zeros, which need none.
+        """
+        known = self.marks.setdefault(name, set())
+        before = len(known)
+        known.update(marks)
+        if before < len(known) > 1:
+            shown = " and ".join(repr(mark) if mark else "nothing" for mark in sorted(known))
+            about = f"the numbers in the column {printable(name)!r} have "
+            self.notes[:] = [note for note in self.notes if not note.startswith(about)]
+            self.note(f"{about}{shown} beside them: they are read as of one unit")
+
+    def note_plain(self, arrays: Mapping[str, Column]) -> None:
+        """The same for columns of numbers without signs."""
+        for name, column in arrays.items():
+            if column.categories is None and "" not in self.marks.get(name, ()):
+                self.note_marks(name, [""] * bool(np.nan_to_num(column.values).any()))
+
 
 class Roles(NamedTuple):
     """What the columns of a file are for; `texts` : those whose texts are categories."""
@@ -146,13 +175,13 @@ class Roles(NamedTuple):
 def matching(names: Sequence[str], wanted: str | float) -> str | None:
     """The column of this name, which a config may hold as a number or truth value: `2020`, `yes`.
 
-    None if there is none, or several.
+    Blanks around a name are none of it. None if there is none, or several.
     """
     if str(wanted) in names:
         return str(wanted)
     if isinstance(wanted, str):
-        return None
-    if isinstance(wanted, bool):
+        found = [name for name in names if name.strip() == wanted.strip()]
+    elif isinstance(wanted, bool):
         spelt = ("true", "yes", "on") if wanted else ("false", "no", "off")
         found = [name for name in names if name.lower() in spelt]
     else:

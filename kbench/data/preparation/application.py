@@ -90,8 +90,9 @@ class Preparation:
         if self.layout is None:
             return
         texts = [self.layout["target"], *self.layout["columns"]]
-        for categories in (self.layout["columns"], self.layout.get("rare") or {}):
-            texts += [text for column in categories.values() for text in column]
+        rare, marks = self.layout.get("rare") or {}, self.layout.get("marks") or {}
+        for listed in (self.layout["columns"], rare, marks):
+            texts += [text for column in listed.values() for text in column]
         if self.layout.get("group") is not None:
             texts.append(str(self.layout["group"]))
         if not all(isinstance(text, str) for text in texts):

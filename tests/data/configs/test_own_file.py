@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import warnings
 
 import numpy as np
@@ -140,12 +141,16 @@ def test_labels_that_float64_does_not_tell_apart_are_refused(folders, task):
 
 
 @pytest.mark.parametrize("form", ["csv", "libsvm"])
-@pytest.mark.parametrize("value", ["1", "2.5", "same"])
+@pytest.mark.parametrize("value", ["1", "2.5", "same", "1e+18"])
 def test_a_target_of_one_value_is_no_task(tmp_path, form, value):
     if (form, value) == ("libsvm", "same"):
         pytest.skip("labels of LIBSVM text are numbers")
     path = tmp_path / f"one.{form}"
     row = f"{value} 1:0.5\n" if form == "libsvm" else f"0.5,{value}\n"
     path.write_text(("a,y\n" if form == "csv" else "") + 8 * row)
-    with pytest.raises(DataError, match=r"one\..*target is '.*' in all 8 rows, should have two"):
+    remedy = "; dataset.source.columns.target" if form == "csv" else "$"
+    said = (
+        rf"target is '{re.escape(value)}' in all 8 rows.*, should have two values at least{remedy}"
+    )
+    with pytest.raises(DataError, match=said):
         complete({"source": {"kind": "file"}, "path": str(path)})

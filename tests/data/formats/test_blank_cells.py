@@ -2,7 +2,9 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from support import merge, user_file
 from test_kinds_of_values import TABLES, WRITERS, N, X, Y, config_of, opened
 
@@ -211,6 +213,24 @@ def test_types_that_only_pandas_knows_are_refused(folders):
         opened(user_file(path), folders)
 
 
+@pytest.mark.parametrize("names", [["a", "a", "y"], ["a"], []])
+def test_columns_that_parquet_should_have(folders, names):
+    path = folders.read_only[0] / "t.parquet"
+    columns = [pa.array(np.arange(5)) for _ in names]
+    parquet.write_table(pa.Table.from_arrays(columns, names), path)
+    with pytest.raises(DataError, match=r"t\.parquet: (two|1|0) columns.*, should be two at least"):
+        opened(user_file(path), folders)
+
+
+@pytest.mark.parametrize("form", TABLES)
+def test_blanks_around_a_name_are_none_of_it(folders, form):
+    frame = pd.DataFrame({"a": X[:, 0], "'y '" if form == "arff" else "y ": Y, "b": X[:, 1]})
+    path = saved(frame, folders.read_only[0] / f"t.{form}")
+    for target in ("y", "y ", " y"):
+        data = opened(user_file(path, source={"columns": {"target": target}}, **FIRST), folders)
+        np.testing.assert_array_equal(rows_of(data), X[:, :2].astype(np.float32))
+
+
 def test_files_of_two_formats_are_no_data_set(folders):
     paths = []
     for form in ("csv", "parquet"):
@@ -233,6 +253,26 @@ def test_signs_that_differ_are_said(folders):
 
 def test_every_table_has_a_writer():
     assert {"csv", "parquet", "arff"} == {name for name, form in FORMATS.items() if form.table}
+
+
+@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("first", ["percent", "plain"])
+def test_signs_that_one_file_lacks_are_said(folders, form, first):
+    """12 % in the training file and 0.12 in the test file, or in later rows of any format."""
+    frame = pd.DataFrame({"a": X[:, 0], "y": Y})
+    percent = frame.assign(a=[f"{100 * a:.1f} %" for a in X[:, 0]])
+    raw = folders.read_only[0]
+    paths = [saved(percent, raw / "percent.csv"), saved(frame, raw / f"plain.{form}")]
+    paths = paths if first == "percent" else paths[::-1]
+    source = {"format": paths[0].suffix[1:], "columns": {"target": "y"}}
+    data = opened(user_file(paths[0], source=source, **FIRST), folders)
+    assert not any("beside them" in note for note in data.notes)
+    rows = read_rows(user_file(paths[1]), folders, data.preparation, raw / "s")
+    said = "the numbers in the column 'a' have nothing and '%' beside them"
+    assert any(said in note for note in rows.notes)
+    if form == "csv":
+        config = user_file(paths[0], test_path=str(paths[1]), source=source)
+        assert any(said in note for note in opened(config, folders).notes)
 
 
 SPELLINGS = {

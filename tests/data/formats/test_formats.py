@@ -127,7 +127,13 @@ def test_layouts_of_the_same_table(folders, layout):
 @pytest.mark.parametrize(
     ("text", "columns", "message"),
     [
-        ("1,2,3\n4,5\n7,8,9\n", {}, r"toy:2: 2 fields between delimiters ',', should be 3"),
+        (
+            "1,2,3\n4,5\n7,8,9\n",
+            {},
+            r"toy:2: 2 fields between delimiters ',', should be 3, in '4,5'",
+        ),
+        ('1,2,3\n"4,5,6\n7,8,9\n', {}, r"toy:2: a quote that begins here does not end"),
+        ('1,2,3\n"4,5,6\n7,8,9\n"a",1\n', {}, r"toy:2: 2 fields .*; quotes join 3 lines"),
         ("1,2,3\n\n4,5,6,7\n", {}, r"toy:3: 4 fields between delimiters ',', should be 3"),
         ("1;2;3\n4;5;6\n", {"delimiter": "comma"}, r"toy:1: 1 field between .* set .*delimiter to"),
         ("1,2,3\n4,x,6\n", {}, r"toy:2: column '2' is 'x', should be a number; .*categorical=auto"),

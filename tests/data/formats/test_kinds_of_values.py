@@ -212,6 +212,9 @@ def test_whole_numbers_that_float64_does_not_tell_apart_are_said(folders, form):
     data = opened(config_of(form, folders, keys, Y, scale="unit"), folders)
     column = repr("a") if form in TABLES else 1
     assert any(f"not all distinct in float64, in the column {column}" in n for n in data.notes)
+    keys = np.full((N, 2), 2.0**64)  # as the largest numbers of 64 bits are rounded
+    data = opened(config_of(form, folders, keys, Y, scale="unit"), folders)
+    assert any("not all distinct in float64" in note for note in data.notes)
     small = opened(config_of(form, folders, X, Y), folders)
     assert not any("distinct" in note for note in small.notes)
 
