@@ -233,6 +233,10 @@ def _check_together(config: Mapping[str, Any]) -> None:
     if split.get("kind") == "first" and not split.get("n_train"):
         raise ConfigError("dataset.split is first: set dataset.split.n_train")
     task, target = config["task"], config.get("target") or {}
+    facts = config.get("facts") or {}
+    n = facts.get("n") or (facts.get("n_train") or 0) + (facts.get("n_test") or 0)
+    if n and split.get("kind", "given") != "given" and not target.get("negative"):
+        rows_of_split(n, split)
     if split.get("folds") and (split.get("n_train") or split.get("n_test")):
         raise ConfigError(
             "dataset.split.folds takes the place of n_train and n_test; set one or the other"
@@ -273,6 +277,29 @@ def _check_together(config: Mapping[str, Any]) -> None:
         )
     if task != "regression" and target.get("scale", "none") not in (None, "none"):
         raise ConfigError(f"dataset.target.scale is for regression, dataset.task is {task}")
+
+
+def rows_of_split(n: int, split: Mapping[str, Any]) -> tuple[int, int]:
+    """The numbers of training and test rows of a random or first split of n rows.
+
+    Raises
+    ------
+    ConfigError
+        There are fewer rows, or one part is empty.
+    """
+    folds = split.get("folds")
+    if folds and folds > n:
+        raise ConfigError(f"dataset.split.folds is {folds}, there are {n} rows")
+    n_train = split.get("n_train")
+    if n_train is None:
+        fraction = 1.0 / folds if folds else split["test_fraction"]
+        n_train = round((1.0 - fraction) * n)
+    n_test = split.get("n_test") or n - n_train
+    if n_train < 1 or n_test < 1 or n_train + n_test > n:
+        raise ConfigError(
+            f"dataset.split asks for {n_train} training and {n_test} test rows, there are {n}"
+        )
+    return n_train, n_test
 
 
 def splits(config: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,10 +1,12 @@
 """Division of rows into training and test rows, and of training rows for validation."""
 
 from collections.abc import Mapping
+from math import ceil
 from typing import Any
 
 import numpy as np
 
+from kbench.data.configs.dataset import rows_of_split
 from kbench.errors import ConfigError
 
 
@@ -46,16 +48,9 @@ def split_rows(
     order = np.arange(n)
     if split["kind"] == "random":
         order = np.random.RandomState(split.get("seed") or 0).permutation(n)
-    n_train = split.get("n_train")
-    if n_train is None:
-        if split.get("stratified"):
-            return _stratified(order, y, 1.0 - split["test_fraction"])
-        n_train = round((1.0 - split["test_fraction"]) * n)
-    n_test = split.get("n_test") or n - n_train
-    if n_train < 1 or n_test < 1 or n_train + n_test > n:
-        raise ConfigError(
-            f"dataset.split asks for {n_train} training and {n_test} test rows, there are {n}"
-        )
+    if split.get("stratified") and split.get("n_train") is None:
+        return _stratified(order, y, 1.0 - split["test_fraction"])
+    n_train, n_test = rows_of_split(n, split)
     return order[:n_train], order[n_train : n_train + n_test]
 
 
@@ -75,6 +70,11 @@ def _split_groups(groups: np.ndarray, split: Mapping[str, Any]) -> tuple[np.ndar
             "dataset.split.group=false divides single rows"
         )
     seed = split.get("seed") or 0
+    if n_groups == ceil(split["test_fraction"] * n_groups):  # as scikit-learn rounds
+        raise ConfigError(
+            f"dataset.split.test_fraction is {split['test_fraction']}, which leaves none of "
+            f"{n_groups} groups of rows to train"
+        )
     shuffled = GroupShuffleSplit(1, test_size=split["test_fraction"], random_state=seed)
     train, _ = next(shuffled.split(groups, groups=groups))
     order = np.random.RandomState(seed).permutation(groups.size)
@@ -115,6 +115,11 @@ def _stratified(order: np.ndarray, y: np.ndarray, fraction: float) -> tuple[np.n
     for label in np.unique(y):
         members = order[y[order] == label]
         trains[members[: round(fraction * members.size)]] = True
+    if trains.all() or not trains.any():
+        raise ConfigError(
+            f"dataset.split.test_fraction is {1.0 - fraction:.6g}, which leaves no row to "
+            + ("test" if trains.all() else "train")
+        )
     return order[trains[order]], order[~trains[order]]
 
 

@@ -62,6 +62,17 @@ def test_too_many_folds_are_refused(folds, changes, said):
         parts(folds, **changes)
 
 
+def test_no_group_is_left_to_train():
+    split = {"kind": "random", "test_fraction": 0.9}
+    for n, refused in ((2, True), (9, True), (10, False)):
+        groups = np.arange(3 * n) % n
+        if refused:
+            with pytest.raises(ConfigError, match=f"leaves none of {n} groups of rows to train"):
+                split_rows(groups, split, groups)
+        else:
+            assert np.unique(groups[split_rows(groups, split, groups)[0]]).size == 1
+
+
 def test_repeats_are_the_seeds_from_the_split_s_own_on():
     split = {"kind": "random", "test_fraction": 0.2, "seed": 4, "repeats": 3}
     assert splits({"split": split}) == [{"repeats": None, "seed": seed} for seed in (4, 5, 6)]

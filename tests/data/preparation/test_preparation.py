@@ -177,6 +177,16 @@ def test_target_rules(folders):
         ({"target": {"positive": [9]}}, r"dataset\.target\.positive has 9, but the labels are 0"),
         ({"target": {"positive": [0, 1, 2, 3, 4]}}, r"positive has every label"),
         ({"split": {"n_train": 50}}, r"asks for 50 training and .* there are 40"),
+        *(
+            ({"task": "multiclass", "split": {"stratified": stratified, "test_fraction": f}}, said)
+            for stratified, f, said in (
+                (True, 0.01, "leaves no row to test"),
+                (True, 0.99, "leaves no row to train"),
+                (False, 0.01, "asks for 40 training and 0 test rows"),
+                (False, 0.99, "asks for 0 training and 40 test rows"),
+            )
+        ),
+        ({"facts": {"n": 10}, "split": {"n_train": 30}}, r"asks for 30 training .* there are 10"),
     ],
 )
 def test_rules_that_do_not_fit_the_data(folders, over, message):

@@ -359,6 +359,7 @@ def test_a_sweep_needs_the_flag():
         (["method=svc", "grid.c=[1,2]"], "has a parameter 'c' (nearest: C"),
         (["method=svc", "dataset=file"], "dataset.path has no value"),
         (["method=svc", "dataset.split.test_fraction=2"], "dataset.split.test_fraction is 2"),
+        (["method=svc", "dataset=iris", "dataset.split.n_train=999"], "asks for 999 training"),
         (["method=svc", "dataset.scale=unti"], "dataset.scale is 'unti'"),
         (["method=svc", "dataset.variant=nope"], "nope"),
         (["method=svc", "dataset.variant=[]"], "dataset.variant is [], should be a name"),
