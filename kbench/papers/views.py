@@ -54,7 +54,7 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     theirs = [verdict for verdict in verdicts if not verdict.claim.ours]
     if not theirs:
         return ""
-    names = ["paper", "hold", "do not", "open", "on own data"]
+    names = ["paper", "hold", "do not hold", "open", "kept", "missed", "on own data"]
     names += ["headline", "printed", "measured", "idea alone", "code against idea"]
     long = ("headline", "measured", "code against idea")
     head = [header(name, kind="word" if name in long else "") for name in names]
@@ -65,19 +65,16 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         says = line(first)
         held, failed = (sum(one.outcome is side for one in several) for side in (HOLDS, FAILS))
         kept, missed = (sum(one.kept_by_rows is side for one in several) for side in (True, False))
-        still_open = f"{len(several) - held - failed} ({kept}, {missed})"
+        still_open = len(several) - held - failed
         headline = link(first.claim.says, claim_id(verdicts.index(first)))
         cells = row_header(words(name))
-        cells += "".join(map(cell, (held, failed, still_open, on_own_data(several))))
+        counts = held, failed, still_open, kept, missed, on_own_data(several)
+        cells += "".join(map(cell, counts))
         cells += element("td", headline, class_="long") + cell(says.printed)
         cells += cell(says.measured, "long") + cell(says.idea)
         body.append(f"<tr>{cells}{cell(_parts(studies.get(name)), 'long')}</tr>")
-    sides = [one.kept_by_rows for one in theirs]
-    answer = (
-        f"Of {len(theirs)} claims {counted(theirs)}. The rows at hand keep the bounds of"
-        f" {sides.count(True)} open claims and miss those of {sides.count(False)}."
-    )
-    title = element("h3", "Did the papers' claims hold?") + element("p", words(answer))
+    answer = element("p", words(f"Of {len(theirs)} claims {counted(theirs)}."))
+    title = element("h3", "Did the papers' claims hold?") + answer
     return (
         title
         + about(legend("papers"))

@@ -170,7 +170,9 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     if held is not None:
         return (outcomes.HOLDS if held else outcomes.FAILS), ""
     if len(own) < len(answered):
-        return outcomes.OTHER_DATA, ""
+        terms = [term for case in answered for term in case.terms]
+        names = dict.fromkeys(term.data for term in terms if term.stand_in)
+        return outcomes.OTHER_DATA, f"{', '.join(names)} in place of the paper's data"
     if missing:
         return _unrun(any(term.absent for term in missing), missing)
     for case in own:

@@ -42,25 +42,25 @@ def _open(reason: str, means: str) -> Outcome:
 
 HOLDS = Outcome(
     "holds",
-    "the figure keeps the paper's own number in every case that the paper prints, on its own data",
+    "on the paper's own data every case that the paper prints keeps the claim's bound",
     Style(2, 0),
     "good",
 )
 FAILS = Outcome(
-    "does not hold", "on the paper's own data the figure misses that number", Style(1, 6), "bad"
+    "does not hold", "on the paper's own data a case misses the claim's bound", Style(1, 6), "bad"
 )
 OTHER_DATA = _open(
-    "other data", "rows are of data that stand in for the paper's, such as a part of its rows"
+    "other data", "the rows are of data that stand in for the paper's, such as a part of its rows"
 )
 UNKNOWN_SETTINGS = _open(
     "unknown settings",
-    "the paper does not give the settings, or the runs have others that matter to the figure",
+    "the paper does not give the settings, or the runs have others that matter to the number",
 )
 TOO_NOISY = _open(
-    "too noisy", "the answer changes if times or scores are off as those of equal runs are"
+    "too noisy", "the answer changes if times or scores differ as much as those of equal runs do"
 )
 NOT_RUN = _open("not run", "nobody has made the runs, or they ended without a value")
-NO_DATA = _open("no data", "the data are not present, nor others that could stand in for them")
+NO_DATA = _open("no data", "the data are not present, and no other data stand in for them")
 
 OUTCOMES = (HOLDS, FAILS, OTHER_DATA, UNKNOWN_SETTINGS, TOO_NOISY, NOT_RUN, NO_DATA)
 # Reason -> outcome.

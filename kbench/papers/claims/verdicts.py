@@ -1,5 +1,6 @@
 """Verdicts in words: a line and a detail of each, sheets for every format that is text, records."""
 
+import itertools
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -13,8 +14,9 @@ from kbench.report.sheet import Sheet
 
 _MEANINGS = " ".join(f"{str(one).capitalize()}: {one.means}." for one in OUTCOMES)
 
-# Characters of the longest verdict and between two columns in the terminal; lines of a screen.
-_OUTCOME, _GAP, _SCREEN = 22, 2, 44
+# Lines and columns of a screen that has a paper; characters of a verdict there and in a narrower
+# window, where sentences would be cut beyond recognition and go on for lines; between two columns.
+_LINES, _SCREEN, _OUTCOME, _NARROW, _GAP = 44, 100, 22, 13, 2
 
 
 class Words(NamedTuple):
@@ -42,7 +44,8 @@ def data_of(verdict: Verdict) -> str:
         name if share is None else f"{name} {100 * share:.2g} %"
         for name, share in verdict.shares.items()
     ]
-    cases = f"{verdict.answered} of {verdict.asked}: " if names and verdict.asked > 1 else ""
+    n = verdict.own if verdict.outcome is FAILS else verdict.answered
+    cases = f"{n} of {verdict.asked}: " if names and verdict.asked > 1 else ""
     return cases + ", ".join(names)
 
 
@@ -53,10 +56,9 @@ def detail(verdict: Verdict) -> list[str]:
     if claim.quote:
         said.append(f"In the paper: “{claim.quote}”.")
     if claim.quantity:
-        said.append(f"The figure: {claim.quantity}. {claimed_bound(verdict)}")
+        said.append(f"Computed: {claim.quantity}. {claimed_bound(verdict)}")
     if verdict.why:
-        outcome = str(verdict.outcome)
-        said.append(f"{outcome[0].upper()}{outcome[1:]}: {verdict.why}.")
+        said.append(f"Open ({verdict.outcome.reason}): {verdict.why}.")
     if verdict.answered and verdict.asked > 1:
         cases = f"Rows of the paper's own data answer {verdict.own} of {verdict.asked} cases"
         kept = f", of which {verdict.kept} keep the bound" if verdict.own else ""
@@ -84,12 +86,14 @@ def claimed_bound(verdict: Verdict) -> str:
 
 
 def counted(verdicts: Collection[Verdict]) -> str:
-    """How many claims have each outcome, such as `3 hold, 2 do not hold, 9 are open`."""
+    """How many claims have each outcome, and how many open ones the rows at hand bear out."""
     counts = Counter(verdict.outcome.word for verdict in verdicts)
     reasons = Counter(verdict.outcome.reason for verdict in verdicts if verdict.outcome.reason)
     why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
     text = f"{counts[HOLDS.word]} hold, {counts[FAILS.word]} do not hold"
-    return f"{text}, {sum(reasons.values())} are open" + (f" ({why})" if why else "")
+    text += f", {sum(reasons.values())} are open" + (f" ({why})" if why else "")
+    sides = Counter(verdict.kept_by_rows for verdict in verdicts)
+    return f"{text}; the rows keep the bounds of {sides[True]} open ones and miss {sides[False]}"
 
 
 def on_own_data(verdicts: Sequence[Verdict]) -> str:
@@ -117,7 +121,7 @@ def sheets(
 ) -> list[Sheet]:
     """A sheet for each paper and one for our own questions, at most `width` characters wide.
 
-    Without `details` a claim has one line, or two where a paper still fits on `_SCREEN` lines.
+    Without `details` a claim has one line, or two where a paper still fits on a screen.
     """
     made = []
     for name, several in of_papers(verdicts).items():
@@ -146,18 +150,19 @@ def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[
     figures = [[_short(f) for f in (one.printed, one.figure, one.idea)] for one in cells]
     names = ("printed", "measured", "idea alone")
     taken = [max(map(len, column)) for column in zip(*figures, names, strict=True)]
-    room = max(width - _OUTCOME - sum(taken) - 4 * _GAP, 20)
-    most = 2 if 2 * len(verdicts) <= _SCREEN else 1
+    side = _OUTCOME if width >= _SCREEN else _NARROW
+    room = max(width - side - sum(taken) - 4 * _GAP, 20)
+    most = None if details or width < _SCREEN else 2 if 2 * len(verdicts) <= _LINES else 1
     rows = []
     for verdict, one, said in zip(verdicts, cells, figures, strict=True):
-        lines = textwrap.wrap(
-            verdict.claim.says, room, max_lines=None if details else most, placeholder=" …"
-        )
+        lines = textwrap.wrap(verdict.claim.says, room, max_lines=most, placeholder=" …")
         if details:
             measured = f"Measured: {one.measured}; {one.data}." if one.measured else ""
             lines += textwrap.wrap(" ".join([*detail(verdict), measured]), room)
-        rows.append([str(verdict.outcome), lines[0], *said])
-        rows += [["", text, "", "", ""] for text in lines[1:]]
+        words = str(verdict.outcome) if most else f"{verdict.outcome}, {at_hand(verdict)}"
+        outcome = textwrap.wrap(words.rstrip(", "), side)
+        below = itertools.zip_longest(outcome[1:], lines[1:], fillvalue="")
+        rows += [[outcome[0], lines[0], *said], *([*both, "", "", ""] for both in below)]
     return rows
 
 
