@@ -26,8 +26,9 @@ and differences of every pair over the same seeds, with 95 % bootstrap intervals
 
 `kbench report ranking [task=regression] [n=20000] [d=30] [format=...]` says which method for which
 data: distances to the best score, ranks, seconds and failures over data sets of a task within a
-factor of ten of n training rows and d features, each method with a setting that no test row chose,
-from the rows that came with kbench and your own of the same experiments.
+factor of ten of n training rows and d features (where no two are left, over more, which a note
+says), each method with a setting that no test row chose, from the rows that came with kbench and
+your own of the same experiments.
 
 `kbench report plot [x=fit_cpu_s] [y=accuracy] [method=...] [dataset=...] [out=plot.png]` draws a
 panel for each data set, as PNG, SVG or PDF: methods over a measured column with the Pareto front,

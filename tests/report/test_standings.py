@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 from report_rows import failed, make_row
@@ -48,11 +49,37 @@ def test_methods_are_ranked_by_their_distance_to_the_best_of_their_experiments(f
 def test_only_data_like_the_user_s_count(folder):
     text = make_ranking(folder, n=150, d=4)
     assert "2 data sets" in text
-    assert "Data sets: a, b." in text
-    with pytest.raises(ConfigError, match="no two data sets of this kind"):
-        make_ranking(folder, n=10**6)
+    assert "Data sets (rows x features): a (100 x 4), b (200 x 5)." in text
+    assert "No two" not in text
     with pytest.raises(ConfigError, match="no two data sets of this kind"):
         make_ranking(folder, task="regression")
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "sets"),
+    [
+        ({"n": 150, "d": 1000}, "n=150, d=1,000; these are for n=150 alone.", 2),
+        ({"n": 10**6, "d": 4}, "n=1,000,000, d=4; these are for d=4 alone.", 3),
+        ({"n": 10**6}, "n=1,000,000; these are all there are.", 3),
+    ],
+)
+def test_without_data_like_the_user_s_those_that_are_less_alike_count(folder, asked, shown, sets):
+    text = make_ranking(folder, **asked, width=200)
+    assert f"No two data sets are within a factor of 10 of {shown}" in text
+    assert f"{sets} data sets" in text
+
+
+def test_a_narrow_window_has_every_number(folder):
+    """A long name goes on below, where it had pushed the last columns out."""
+    for name, (n, d) in SETS.items():
+        shape = {"dataset": name, "data_sha256": name, "n_train": n, "n_features": d}
+        folder.write(make_row("far_and_further_than_any", 0.5, experiment="tables", **shape))
+    text = make_ranking(folder, width=70)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 70
+    assert re.search(r"predict s\n-+\n", text)
+    names = re.findall(r"^(far_and|further|than_any|any)", text, re.MULTILINE)
+    assert len(names) > 1
 
 
 def test_a_learned_metric_is_a_competitor_of_its_own(folder):

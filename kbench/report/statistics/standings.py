@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from kbench.errors import ConfigError
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import decimals_for
-from kbench.report.comparisons.tables import Comparison, Line, Row, comparisons
+from kbench.report.comparisons.tables import Comparison, Line, Problem, Row, comparisons
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import ranks
 from kbench.report.statistics.rankings import best_score, distances
@@ -43,26 +43,29 @@ def standings(
     task : {"binary", "multiclass", "regression"}, optional
         Only this one.
     n, d : int, optional
-        Training rows and features of the user's data: only data sets within a factor of ten.
+        Training rows and features of the user's data: only data sets within a factor of ten. Where
+        no two are left, those like it in one of both, or all of them; a note says so.
 
     Raises
     ------
     ConfigError
-        No two data sets are left, or no row is of such an experiment.
+        No two data sets of the task have rows of such an experiment.
     """
     used = [row for row in rows if _asked(row) and row["status"] not in WITHOUT_OUTCOME]
-    tables = [one for one in comparisons(_of_one_machine(used)) if _like(one, n, d)]
-    by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
-    for one in tables:
-        if one.problem.task and task in (None, one.problem.task):
-            by_task[one.problem.task].append(one)
-    made = [_sheet(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
-    if not made:
-        raise ConfigError(
-            "no two data sets of this kind have rows of the experiments "
-            f"{' and '.join(EXPERIMENTS)}: leave out n= or d=, or run one of them"
-        )
-    return made
+    tables = [one for one in comparisons(_of_one_machine(used)) if one.problem.task]
+    for like in dict.fromkeys([(n, d), (n, None), (None, d), (None, None)]):
+        by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
+        for one in tables:
+            if task in (None, one.problem.task) and _like(one, *like):
+                by_task[str(one.problem.task)].append(one)
+        found = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
+        if found:
+            notes = [] if like == (n, d) else [_less_alike((n, d), like)]
+            return [_sheet(name, sets, notes) for name, sets in found]
+    raise ConfigError(
+        "no two data sets of this kind have rows of the experiments "
+        f"{' and '.join(EXPERIMENTS)}: run one of them, or leave out task="
+    )
 
 
 def _asked(row: Row) -> bool:
@@ -85,7 +88,17 @@ def _like(comparison: Comparison, n: int | None, d: int | None) -> bool:
     )
 
 
-def _sheet(task: str, sets: Sequence[Comparison]) -> Sheet:
+def _less_alike(asked: tuple[int | None, int | None], like: tuple[int | None, int | None]) -> str:
+    """Which of the user's sizes the data sets of a ranking have."""
+    said = [
+        ", ".join(f"{name}={size:,}" for name, size in zip("nd", sizes, strict=True) if size)
+        for sizes in (asked, like)
+    ]
+    shown = f"are for {said[1]} alone" if said[1] else "are all there are"
+    return f"No two data sets are within a factor of {_FACTOR:g} of {said[0]}; these {shown}."
+
+
+def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str]) -> Sheet:
     lines = [{_name(line): line for line in one.lines} for one in sets]
     every = sorted({name for known in lines for name in known})
     enough = min(_MIN_SETS, len(sets))
@@ -106,7 +119,7 @@ def _sheet(task: str, sets: Sequence[Comparison]) -> Sheet:
     ]
     header = ["method", "% behind", "mean rank", "data sets", "failed"]
     header += ["fit s", "predict s"]
-    titles = ", ".join(title(one.problem) for one in sets)
+    titles = ", ".join(_with_size(one.problem) for one in sets)
     distance = (
         "% behind: median relative difference to the best score of a data set. Mean rank ± its"
         " standard error over data sets. Methods on different numbers of data sets are not on"
@@ -116,8 +129,13 @@ def _sheet(task: str, sets: Sequence[Comparison]) -> Sheet:
         f"fit s, predict s: median seconds for {_ROWS:,} rows on {sets[0].machine.environment},"
         " with the one setting of each method, which was fixed or searched on training rows."
     )
-    notes = [f"Data sets: {titles}.", distance, seconds]
+    notes = [*remarks, f"Data sets (rows x features): {titles}.", distance, seconds]
     return Sheet(f"Which model: {task}, {len(sets)} data sets", 1, header, rows, notes)
+
+
+def _with_size(problem: Problem) -> str:
+    n, d = (f"{size:,}" if size else "?" for size in (problem.n_train, problem.n_features))
+    return f"{title(problem)} ({n} x {d})"
 
 
 def _name(line: Line) -> str:

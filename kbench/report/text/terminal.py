@@ -4,6 +4,7 @@ Colour only repeats the text (a star for the best, a status for a failure), so n
 without it.
 """
 
+import itertools
 import os
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ from kbench.report.sheet import Sheet, narrowed
 from kbench.report.text.notes import legend, notes
 
 _GAP = "  "
+# Minimum number of characters of a column of words in a table that is too wide. Set by hand.
+_LEAST = 12
 
 # Select Graphic Rendition parameters of ECMA-48.
 _COLOURS = {"title": "1", "best": "1;32", "failed": "31", "dim": "2"}
@@ -90,23 +93,49 @@ def terminal(
 
 
 def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
-    """Aligned plain tables, each below its name, in pieces where they have groups of columns."""
+    """Aligned plain tables, each below its name, in pieces where they have groups of columns.
+
+    Where a table is too wide, the longest words go on below; numbers are cut at the edge at last.
+    """
     blocks = []
     for sheet in (piece for table in tables for piece in narrowed(table, width)):
         table = [list(map(printable, row)) for row in (sheet.header, *sheet.rows)]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        widths = _widths(table, sheet.words, width)
+        rule = "-" * min(width, sum(widths) + len(_GAP) * (len(widths) - 1))
         lines = wrapped([sheet.name], width, "title", paint)
-        for row in table:
-            cells = [
-                f"{text:<{w}}" if j < sheet.words else f"{text:>{w}}"
+        for i, row in enumerate(table):
+            folded = [
+                _folded(text, w) if j < sheet.words else [text]
                 for j, (text, w) in enumerate(zip(row, widths, strict=True))
             ]
-            text = _GAP.join(cells).rstrip()
-            lines.append(text[: width - 1] + "…" if len(text) > width else text)
-        rule = "-" * min(width, sum(widths) + len(_GAP) * (len(widths) - 1))
-        lines.insert(len(lines) - len(sheet.rows), paint(rule, "dim"))
+            for texts in itertools.zip_longest(*folded, fillvalue=""):
+                cells = [
+                    f"{text:<{w}}" if j < sheet.words else f"{text:>{w}}"
+                    for j, (text, w) in enumerate(zip(texts, widths, strict=True))
+                ]
+                text = _GAP.join(cells).rstrip()
+                lines.append(text[: width - 1] + "…" if len(text) > width else text)
+            lines += [paint(rule, "dim")] if i == 0 else []
         blocks.append("\n".join([*lines, *wrapped(sheet.notes, width, "dim", paint)]))
     return "\n\n".join(blocks) + "\n"
+
+
+def _widths(table: Sequence[Sequence[str]], words: int, width: int) -> list[int]:
+    """The characters of each column: the widest ones of words give way to those of numbers."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+        widest = max(range(words), key=widths.__getitem__, default=None)
+        if widest is None or widths[widest] <= _LEAST:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Words in lines of at most `width` characters, which end at a blank or an underscore."""
+    if len(text) <= width:
+        return [text]
+    return [line.replace("_ ", "_") for line in textwrap.wrap(text.replace("_", "_ "), width)]
 
 
 def wrapped(paragraphs: Iterable[str], width: int, role: str, paint: Paint) -> list[str]:
