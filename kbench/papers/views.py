@@ -5,6 +5,7 @@ In a table's detail grey columns hold what the paper prints; a measured cell ope
 
 import itertools
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from kbench.papers.cells import sheets
 from kbench.papers.cells.entries import ABSENT, Entry, Filled, Group
 from kbench.papers.cells.sheets import coverage
 from kbench.papers.claims.decision import Verdict
-from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
+from kbench.papers.claims.outcomes import OUTCOMES
 from kbench.papers.claims.ratios import picture
 from kbench.papers.claims.stated import tables_of
 from kbench.papers.claims.verdicts import at_hand, counted, detail, line, of_papers, on_own_data
@@ -20,7 +21,7 @@ from kbench.papers.figures.drawing import Drawing, method_styles
 from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, Table, legend, paper
 from kbench.report.charts.profiles import caption, in_profiles, ranking_charts
-from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.cells import describe_machine, title
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.page.site import Item, RowStore, View
 from kbench.report.page.tags import (
@@ -63,24 +64,17 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     for name, several in of_papers(theirs).items():
         first = next((one for one in several if one.printed is not None), several[0])
         says = line(first)
-        held, failed = (sum(one.outcome is side for one in several) for side in (HOLDS, FAILS))
-        kept, missed = (sum(one.kept_by_rows is side for one in several) for side in (True, False))
-        still_open = len(several) - held - failed
+        outcomes = Counter(one.outcome.word for one in several)
+        rows = Counter(one.kept_by_rows for one in several)
+        counts = [outcomes[word] for word in dict.fromkeys(one.word for one in OUTCOMES)]
         headline = link(first.claim.says, claim_id(verdicts.index(first)))
-        cells = row_header(words(name))
-        counts = held, failed, still_open, kept, missed, on_own_data(several)
-        cells += "".join(map(cell, counts))
-        cells += element("td", headline, class_="long") + cell(says.printed)
-        cells += cell(says.measured, "long") + cell(says.idea)
+        cells = row_header(words(name)) + "".join(map(cell, [*counts, rows[True], rows[False]]))
+        cells += cell(on_own_data(several)) + element("td", headline, class_="long")
+        cells += cell(says.printed) + cell(says.measured, "long") + cell(says.idea)
         body.append(f"<tr>{cells}{cell(_parts(studies.get(name)), 'long')}</tr>")
     answer = element("p", words(f"Of {len(theirs)} claims {counted(theirs)}."))
-    title = element("h3", "Did the papers' claims hold?") + answer
-    return (
-        title
-        + about(legend("papers"))
-        + table("The papers", [head], body)
-        + picture(verdicts, claim_id)
-    )
+    top = element("h3", "Did the papers' claims hold?") + answer + about(legend("papers"))
+    return top + table("The papers", [head], body) + picture(verdicts, claim_id)
 
 
 def _parts(study: Sheet | None) -> str:
@@ -207,13 +201,13 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]], rankings: Sequence[Rank
         methods = [one.method for one in ranking.standings]
         sets = [title(one.problem) for one in ranking.comparisons]
         facets = {"method": methods, "set": [name.partition(" (")[0] for name in sets]}
-        text = f"over {', '.join(sets)}"
+        text = f"{legend('study_rankings')} {', '.join(sets)}; {ranking.machine.environment}"
         items.append(_study(f"ranking-{i + 1}", sheet.name, text, detail, facets))
     for kind, several in studies.items():
         for i, one in enumerate(several):
-            text = f"{len(one.rows)} lines"
-            items.append(_study(f"{kind}-{i + 1}", one.name, text, plain(one, titled=False), {}))
-    head = [header("study"), header("what it has", kind="word")]
+            shown = plain(one, titled=False)
+            items.append(_study(f"{kind}-{i + 1}", one.name, legend(f"study_{kind}"), shown, {}))
+    head = [header("study"), header("what it answers", kind="word")]
     return View("studies", "Studies", head, items)
 
 
@@ -250,7 +244,9 @@ def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> 
         label = f"{sheets.heading(filled)}: {columns}" if columns else sheets.heading(filled)
         made.append(table(label, head, body, spans=spans))
     lines = [*below, *sheets.remarks(filled, environments)]
-    return article(element("div", "".join(made), class_="pieces") + notes(lines))
+    machine = describe_machine(filled.machine, environments) if filled.machine else ""
+    top = element("p", words(machine), class_="machine")
+    return article(top + element("div", "".join(made), class_="pieces") + notes(lines))
 
 
 def _characters(group: Group, marks: Mapping[str, str]) -> int:
@@ -307,9 +303,14 @@ def _head(groups: Sequence[Group]) -> tuple[str, list[list[str]]]:
             measures.append(spanning(group.header.removeprefix(column).strip(), len(sides)))
             leaves += [header(side, name=f"{group.header}, {side}") for side in sides]
             width += len(sides)
-        absent = any(entry.absent == ABSENT for group in members for entry in group.entries)
-        gone = absent and not any(map(_measured, members))
-        columns.append(spanning(f"{column} ({ABSENT})" if gone else column, width))
+        entries = [entry for group in members for entry in group.entries]
+        on = {
+            title(entry.match.line.problem) for entry in entries if entry.match and entry.stand_in
+        }
+        where = f"measured on {', '.join(sorted(on))}" if on else ""
+        if any(entry.absent == ABSENT for entry in entries) and not any(map(_measured, members)):
+            where = ABSENT
+        columns.append(spanning(", ".join(filter(None, (column, where))), width))
         spans.append(f'<colgroup span="{width}"></colgroup>')
     named = any(group.column for group in groups)
     return "".join(spans), [columns, measures, leaves] if named else [measures, leaves]

@@ -49,6 +49,9 @@ def test_the_machine_with_most_cells_comes_first():
     there = [rbf(method, 0.98, environment="ffff0000") for method in ("svc", "dcsvm")]
     tables = filled(TABLE3, runs(here, *there))
     assert [one.machine.environment for one in tables] == ["ffff0000", here["environment"]]
+    assert set(TABLE3.rows) > set(tables[0].rows) > {"LIBSVM"} == set(tables[1].rows)
+    assert {group.column for group in tables[0].groups} > {"ijcnn1"}
+    assert {group.column for group in tables[1].groups} == {"ijcnn1"}
 
 
 def test_rows_without_the_quantity_are_not_missing():

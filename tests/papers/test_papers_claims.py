@@ -187,7 +187,7 @@ def test_the_machine_with_most_answers_decides():
     found = verdict(every, runs(*here, *there))
     assert (found.figures, found.answered) == ((2.0, 2.0), 2)
     assert found.machine.environment == "ffff0000"
-    assert "The rows are of environment ffff0000." in detail(found)
+    assert "The runs are of environment ffff0000." in detail(found)
     (record,) = verdict_records([found])
     assert (record["environment"], record["threads"]) == ("ffff0000", 1)
 

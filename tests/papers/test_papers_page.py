@@ -510,14 +510,16 @@ def test_printed_and_measured_values_stand_side_by_side(opened):
         == "98.10 ± 0.14"
     )
     assert opened.js(f"{cell('DC-SVM (early)', 'ijcnn1 × LIBSVM, kbench')}.textContent") == "0.100"
+    heads = opened.js("[...document.querySelectorAll('#detail thead th')].map(h => h.textContent)")
+    assert {"ijcnn1", "cifar, data not present", "covtype, measured on covtype_93k"} <= set(heads)
 
 
 def test_a_cell_opens_the_runs_behind_it(opened):
     opened.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %, kbench')}.querySelector('a').click()")
     opened.wait('document.querySelector("dialog").open')
     said = opened.js('document.querySelector("dialog").innerText')
-    assert said.startswith("LIBSVM, DC-SVM Table 3")
-    assert said.count("seed ") == 2
+    assert said.startswith("LIBSVM, ijcnn1 accuracy, % · DC-SVM Table 3")
+    assert said.count("svc on ijcnn1 · seed ") == 2
     opened.js('document.querySelector("dialog").close()')
 
 

@@ -127,6 +127,7 @@ def test_selectors_ask_for_parameters_that_the_methods_have(table):
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.id)
 def test_a_table_says_how_to_make_its_rows_or_why_there_are_none(table):
     assert bool(table.why) != bool(table.run)
+    assert all(note.endswith(".") for note in table.notes)  # a comma in YAML's brackets ends one
     for word in table.run.split():
         group, _, names = word.partition("=")
         for name in names.split(","):

@@ -105,8 +105,11 @@ def test_every_line_links_to_its_rows(page):
 
 def test_addresses_are_unique_also_of_one_run_on_two_machines(page):
     rows = [make_row("svc", 0.5), make_row("svc", 0.5, n_test=400), make_row("knn", 0.5)]
-    rows += [{**rows[0], "environment": "ffffffff"}, {**rows[0], "threads": 2}]
-    found = Page(details(page(*rows)))
+    rows += [{**rows[0], "environment": "ffffffff"}, {**rows[0], "threads": 2, "jobs": 3}]
+    text = page(*rows)
+    listed = re.findall(r'<td class="word">([^<]+ threads?)<div>(.*?)</div>', text)
+    assert set(listed) == {("0a1b2c3d, 2 threads", "3 runs at a time")}
+    found = Page(details(text))
     targets = [a["href"] for tag, a in found.tags if tag == "a" and a["href"].startswith("#run-")]
     assert len(set(targets)) == 5
     assert len(targets) == 10  # a line and a mark each

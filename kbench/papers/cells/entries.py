@@ -5,7 +5,7 @@ A value is read from runs, fitted to runs of several sizes, or computed from oth
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kbench.papers.cells.cell_notes import clocks, differences, ended_as, limits, share_of_rows
@@ -164,16 +164,17 @@ def plain_quantity(measure: Measure) -> Quantity:
 def filled(table: Table, runs: Runs) -> list[Filled]:
     """The table once for each machine that has runs for its printed cells, most cells first.
 
-    Sizes of data, our own lines that the paper does not print, and runs of other experiments alone
-    give no second table. Without runs for printed cells the table is that of the machine with the
-    most other cells, and without any runs it has no measurements.
+    A further table has its rows and columns with runs alone; sizes of data, our own lines that the
+    paper does not print, and runs of other experiments give none. Without runs for printed cells it
+    is that of the machine with the most other cells, and without any runs has no measurements.
     """
     forms = [_on_machine(table, runs, machine) for machine in runs.machines]
     printed = [(form, of_printed) for form in forms if (of_printed := _of_printed_cells(form))]
     if printed:
         printed.sort(key=lambda pair: -len(pair[1]))
         own = [form for form, entries in printed if any(map(form.of_own_experiments, entries))]
-        return own or [form for form, _ in printed]
+        first, *others = own or [form for form, _ in printed]
+        return [first, *(_with(form, lambda entry: entry.measured) for form in others)]
     n_measured = [sum(entry.measured for *_, entry in form.cells()) for form in forms]
     if not any(n_measured):
         return [_on_machine(table, runs, None)]
@@ -187,16 +188,17 @@ def _on_machine(table: Table, runs: Runs, machine: Machine | None) -> Filled:
         for measure in table.measures.values():
             cells = [Cell(table, row, column, measure.label) for row in table.rows]
             entries = [entry(cell, runs, machine) for cell in cells]
-            if any(map(_shows, entries)):
-                groups.append(Group(_header(column, measure, entries), column, measure, entries))
-    kept = [i for i in range(len(table.rows)) if any(_shows(group.entries[i]) for group in groups)]
-    labels = list(table.rows)
+            groups.append(Group(_header(column, measure, entries), column, measure, entries))
+    whole = Filled(table, machine, list(table.rows), groups)
+    return _with(whole, lambda entry: entry.printed is not None or entry.measured)
+
+
+def _with(form: Filled, shows: Callable[[Entry], bool]) -> Filled:
+    """The table without rows and columns that have no cell to show."""
+    groups = [group for group in form.groups if any(map(shows, group.entries))]
+    kept = [i for i in range(len(form.rows)) if any(shows(one.entries[i]) for one in groups)]
     groups = [replace(group, entries=[group.entries[i] for i in kept]) for group in groups]
-    return Filled(table, machine, [labels[i] for i in kept], groups)
-
-
-def _shows(entry: Entry) -> bool:
-    return entry.printed is not None or entry.measured
+    return replace(form, rows=[form.rows[i] for i in kept], groups=groups)
 
 
 def _of_printed_cells(form: Filled) -> list[Entry]:

@@ -46,7 +46,7 @@ class Coverage:
 
     def __str__(self) -> str:
         if not self.cells:
-            return "No cell counts: sums, ratios and sizes do not"
+            return "No cells to count: sums, ratios and sizes are none"
         why = {"ended without a value": self.ended, "no rows": self.missing, "no data": self.absent}
         said = ", ".join(f"{n:,} {name}" for name, n in why.items() if n)
         return (
@@ -103,7 +103,7 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     count = coverage([filled])
     if filled.machine is not None:
         machine = describe_machine(filled.machine, environments)
-        lines.append(f"{count}, on {machine}; the paper: {paper(table.paper).machine}.")
+        lines.append(f"{count}. Measured on {machine}; in the paper {paper(table.paper).machine}.")
     foreign = sum(
         entry.printed is not None
         and entry.match is not None
@@ -115,7 +115,7 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
         lines.append(f"{foreign} cells are of rows that the table's own experiment did not make.")
     compared = [entry.cause for *_, entry in filled.cells() if entry.compared]
     if any(compared):
-        lines.append(differing(compared, ", which their notes are about"))
+        lines.append(differing(compared, "; their notes say why"))
     if count.missing:
         which = "no rows" if filled.machine is None else f"no rows for {count.missing:,} of them"
         lines.append(f'{which}: run "kbench -m {table.run}"')

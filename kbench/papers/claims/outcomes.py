@@ -50,7 +50,7 @@ FAILS = Outcome(
     "does not hold", "on the paper's own data a case misses the claim's bound", Style(1, 6), "bad"
 )
 OTHER_DATA = _open(
-    "other data", "the rows are of data that stand in for the paper's, such as a part of its rows"
+    "other data", "the runs are on data that stand in for the paper's, such as a part of its rows"
 )
 UNKNOWN_SETTINGS = _open(
     "unknown settings",

@@ -14,8 +14,8 @@ from kbench.report.sheet import Sheet
 
 _MEANINGS = " ".join(f"{str(one).capitalize()}: {one.means}." for one in OUTCOMES)
 
-# Lines and columns of a screen that has a paper; characters of a verdict there and in a narrower
-# window, where sentences would be cut beyond recognition and go on for lines; between two columns.
+# Lines and columns of a paper's screen, characters of a verdict on it and in a narrower window,
+# where sentences are not cut because nothing would be left of them, and between two columns.
 _LINES, _SCREEN, _OUTCOME, _NARROW, _GAP = 44, 100, 22, 13, 2
 
 
@@ -60,11 +60,11 @@ def detail(verdict: Verdict) -> list[str]:
     if verdict.why:
         said.append(f"Open ({verdict.outcome.reason}): {verdict.why}.")
     if verdict.answered and verdict.asked > 1:
-        cases = f"Rows of the paper's own data answer {verdict.own} of {verdict.asked} cases"
+        cases = f"Runs on the paper's own data answer {verdict.own} of {verdict.asked} cases"
         kept = f", of which {verdict.kept} keep the bound" if verdict.own else ""
-        said.append(f"{cases}{kept}; rows of any data answer {verdict.answered}.")
+        said.append(f"{cases}{kept}; runs on any data answer {verdict.answered}.")
     if verdict.machine is not None and verdict.answered:
-        said.append(f"The rows are of environment {verdict.machine.environment}.")
+        said.append(f"The runs are of environment {verdict.machine.environment}.")
     if verdict.idea is not None:
         figure = line(verdict).idea or verdict.idea.why
         said.append(f"The idea alone: {verdict.idea.claim.quantity}: {figure}.")
@@ -86,14 +86,14 @@ def claimed_bound(verdict: Verdict) -> str:
 
 
 def counted(verdicts: Collection[Verdict]) -> str:
-    """How many claims have each outcome, and how many open ones the rows at hand bear out."""
+    """How many claims have each outcome, and how many open ones the runs at hand bear out."""
     counts = Counter(verdict.outcome.word for verdict in verdicts)
     reasons = Counter(verdict.outcome.reason for verdict in verdicts if verdict.outcome.reason)
     why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
     text = f"{counts[HOLDS.word]} hold, {counts[FAILS.word]} do not hold"
     text += f", {sum(reasons.values())} are open" + (f" ({why})" if why else "")
     sides = Counter(verdict.kept_by_rows for verdict in verdicts)
-    return f"{text}; the rows keep the bounds of {sides[True]} open ones and miss {sides[False]}"
+    return f"{text}; the runs keep the bounds of {sides[True]} open ones and miss {sides[False]}"
 
 
 def on_own_data(verdicts: Sequence[Verdict]) -> str:
@@ -102,8 +102,8 @@ def on_own_data(verdicts: Sequence[Verdict]) -> str:
 
 
 def at_hand(verdict: Verdict) -> str:
-    """What rows say of an open claim, whatever keeps them from deciding it."""
-    return {True: "rows keep it", False: "rows miss it", None: ""}[verdict.kept_by_rows]
+    """What runs say of an open claim, whatever keeps them from deciding it."""
+    return {True: "runs keep it", False: "runs miss it", None: ""}[verdict.kept_by_rows]
 
 
 def of_papers(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
@@ -159,8 +159,8 @@ def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[
         if details:
             measured = f"Measured: {one.measured}; {one.data}." if one.measured else ""
             lines += textwrap.wrap(" ".join([*detail(verdict), measured]), room)
-        words = str(verdict.outcome) if most else f"{verdict.outcome}, {at_hand(verdict)}"
-        outcome = textwrap.wrap(words.rstrip(", "), side)
+        hand = "" if most else at_hand(verdict)
+        outcome = textwrap.wrap(f"{verdict.outcome}, {hand}".rstrip(", "), side)
         below = itertools.zip_longest(outcome[1:], lines[1:], fillvalue="")
         rows += [[outcome[0], lines[0], *said], *([*both, "", "", ""] for both in below)]
     return rows

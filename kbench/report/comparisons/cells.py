@@ -94,6 +94,12 @@ def title(problem: Problem) -> str:
     return f"{problem.dataset} ({problem.variant})" if problem.variant else problem.dataset
 
 
+def in_parallel(machine: Machine) -> str:
+    """`1 thread`, and how many runs there were at a time if there were several."""
+    several = f", {machine.jobs} runs at a time" if machine.jobs and machine.jobs > 1 else ""
+    return f"{machine.threads} thread{'s' if machine.threads != 1 else ''}{several}"
+
+
 def describe_machine(machine: Machine, environments: Mapping[str, Mapping[str, Any]]) -> str:
     """`AMD EPYC, 2 cores, 24 GiB, Debian 12; 1 thread; environment 0a1b2c3d`."""
     env = environments.get(machine.environment, {})
@@ -103,10 +109,7 @@ def describe_machine(machine: Machine, environments: Mapping[str, Mapping[str, A
         if env.get(name)
     ]
     parts = [", ".join(hardware)] if hardware else []
-    parts.append(f"{machine.threads} thread{'s' if machine.threads != 1 else ''}")
-    if machine.jobs is not None and machine.jobs > 1:
-        parts.append(f"{machine.jobs} runs at a time")
-    return "; ".join([*parts, f"environment {machine.environment}"])
+    return "; ".join([*parts, in_parallel(machine), f"environment {machine.environment}"])
 
 
 def mean_sd(line: Line, quantity: Quantity) -> tuple[float, float | None] | None:

@@ -18,6 +18,7 @@ from kbench.report.comparisons.cells import (
     describe_machine,
     describe_problem,
     grid,
+    in_parallel,
     title,
 )
 from kbench.report.comparisons.quantities import Quantity
@@ -229,10 +230,12 @@ class _Details:
 
 def _cells(one: Comparison) -> str:
     """Cells of a line in the list: the problem's size, and the best method by the main score."""
-    problem, threads = one.problem, one.machine.threads
+    problem = one.problem
     best = one.lines[0] if one.lines and one.lines[0].ok else None
     measured = best.mean_sd(one.score.column) if best else None
     failed = sum(len(line.rows) - len(line.ok) for line in one.lines)
+    threads, _, several = in_parallel(one.machine).partition(", ")
+    where = words(f"{one.machine.environment}, {threads}")
     return (
         row_header(link(title(problem), anchor(problem)))
         + cell(best.label if best else "", "long")
@@ -244,7 +247,7 @@ def _cells(one: Comparison) -> str:
         + cell(len({line.method for line in one.lines}))
         + cell(sum(len(line.rows) for line in one.lines))
         + cell(failed or "")
-        + cell(f"{one.machine.environment}, {threads} thread{'s' if threads != 1 else ''}", "word")
+        + element("td", where + element("div", words(several)) * bool(several), class_="word")
     )
 
 
@@ -277,10 +280,11 @@ def _whole(number: str) -> int:
 
 
 def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
+    """The comparisons of each problem, the one of the machine with the most methods first."""
     groups: dict[Problem, list[Comparison]] = {}
     for comparison in comparisons:
         groups.setdefault(comparison.problem, []).append(comparison)
-    return list(groups.values())
+    return [sorted(group, key=lambda one: -len(one.lines)) for group in groups.values()]
 
 
 def _count(value: int | None) -> str:

@@ -89,8 +89,9 @@ function runDetails(i, open) {
   for (const [name, column] of [["fit", "fit_cpu_s"], ["predict", "predict_cpu_s"]]) {
     if (value(column, i) !== null) facts.push(`${name} ${Number(value(column, i).toPrecision(3))} CPU s`);
   }
+  const variant = value("variant", i) ? ` (${value("variant", i)})` : "";
   const head = element("summary", [
-    `seed ${value("seed", i) ?? "none"} · `,
+    `${value("method", i)} on ${value("dataset", i)}${variant} · seed ${value("seed", i) ?? "none"} · `,
     element("span", status, status === "ok" ? {} : { class: "status" }),
     ...facts.map((fact) => ` · ${fact}`),
   ]);
@@ -211,7 +212,10 @@ function showRuns(run) {
   }
   const places = cell.dataset.r.split(",").map(Number);
   const line = one("th", cell.closest("tr")).textContent;
-  one("#subject").textContent = `${line}, ${one("#detail-title").textContent}`;
+  // The last line of headers names each measured column in full.
+  const column = [...(cell.closest("table").tHead.rows)].at(-1).cells[cell.cellIndex];
+  const of = column?.getAttribute("aria-label")?.replace(/, kbench$/, "") ?? "";
+  one("#subject").textContent = `${[line, of].filter(Boolean).join(", ")} · ${one("#detail-title").textContent}`;
   one("#runs").replaceChildren(...places.map((i) => runDetails(i, places.length === 1)));
   if (!dialog.open) dialog.showModal();
 }

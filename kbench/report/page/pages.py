@@ -18,12 +18,20 @@ from kbench.report.page.site import RowStore, Site, View, site
 from kbench.report.page.tags import about, element, plain, words
 from kbench.report.sheet import Sheet
 
+# What a reader has before him, and what the words of the page stand for.
+_ABOUT = (
+    "kbench runs experiments with large-scale kernel machines and their rivals, and this page shows"
+    " the runs of a results folder. A run is one method with one setting and seed on one data set;"
+    " the number of an environment stands for a machine with its software (Environments)."
+)
+
 # How a reader takes the rankings of the overview for data of his own.
 _RANKED = (
-    "The first lines are the best choices for a task, of methods with one setting each. % behind is"
-    " the median distance to the best score of a data set; fit s and predict s are seconds for"
-    " 10,000 rows. The command kbench report ranking task=regression n=20000 d=30 ranks on data of"
-    " such sizes alone, kbench list methods says what the names stand for."
+    "The first lines are the best choices for a task, of methods with defaults or with a search on"
+    " training rows. % behind is the median relative difference to the best score of a data set;"
+    " fit s and predict s are seconds for 10,000 rows. For a table of your own of, say, 20,000 rows"
+    " and 30 columns, kbench report ranking task=regression n=20000 d=30 ranks the methods on data"
+    " of such sizes alone. kbench list methods says what the names stand for."
 )
 
 # Number of methods that the overview shows for each task; the others are folded. Set by hand.
@@ -95,7 +103,7 @@ def page(
     return site(
         heading="kbench report",
         summary=" · ".join(summaries),
-        front=_rankings(standings) + "".join(one.front for one in additions) + own,
+        front=about(_ABOUT) + _rankings(standings) + "".join(one.front for one in additions) + own,
         views=views,
         rows=store.rows,
         environments=environments,
