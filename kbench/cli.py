@@ -80,18 +80,31 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in one_line(text))
 
 
+# Commands of other tools -> what does the same here.
+_COMMANDS_ELSEWHERE = {
+    **dict.fromkeys(("show", "ls", "describe", "info", "methods", "datasets"), "list"),
+    **dict.fromkeys(("results", "table", "summary", "plots"), "report"),
+    "version": "--version",
+}
+
+
 def _instead(word: str, others: Sequence[str]) -> str:
     """What the user may have meant by a first word that is not a command."""
     from kbench.commands.reporting import WORDS
-    from kbench.config import nearest, options
+    from kbench.config import KEYS, nearest, options
 
     if others[:1] and others[0].startswith("="):
         value = others[0].removeprefix("=") or "".join(others[1:2])
         return f": write {word}={value} without blanks"
     if word in WORDS:
         return f": write kbench report {word}"
-    if word in options("method"):
-        return f": write method={word}"
+    for group in ("method", "dataset", "experiment"):
+        if word in options(group):
+            return f": write {group}={word}"
+    if ":" in word and (key := word.partition(":")[0]) in KEYS:
+        return f": write {key}={word.partition(':')[2]}"
+    if word in _COMMANDS_ELSEWHERE:
+        return f": `kbench {_COMMANDS_ELSEWHERE[word]}`"
     if any(other.startswith(("method=", "experiment=")) for other in others):
         return ": leave it out, `kbench method=... dataset=...` does the runs"
     return f"{nearest(word, COMMANDS)}; `kbench --help` names them"

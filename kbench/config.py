@@ -17,19 +17,31 @@ from typing import Any
 
 from kbench.errors import ConfigError, one_line, with_type
 from kbench.settings import Settings
-from kbench.synonyms import synonym
+from kbench.synonyms import NAMES, synonym
 
 # Folders of configs/ that a command chooses from, and the keys of a command and its configs.
 GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
 KEYS = frozenset({*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"})
 
 
+# Similarity to a misspelt word (difflib's ratio) above which a name is offered, and how far below
+# that of the most similar one further names may be.
+_SIMILAR, _FURTHER = 0.6, 0.2
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """' (nearest: a, b)' for a message; '' if no known word is similar."""
-    by_fold = {name.casefold(): name for name in sorted(set(known))}
-    folded = difflib.get_close_matches(word.casefold(), by_fold, n=3, cutoff=0.5)
-    close = [by_fold[name] for name in folded]
-    return f" (nearest: {', '.join(close)})" if close else ""
+    typed = word.casefold()
+    matcher = difflib.SequenceMatcher(b=typed)
+    ratios: dict[str, float] = {}
+    for name in sorted(set(known)):
+        matcher.set_seq1(name.casefold())
+        within = len(typed) > 2 and typed in name.casefold()
+        if (matcher.quick_ratio() > _SIMILAR and matcher.ratio() > _SIMILAR) or within:
+            ratios[name] = matcher.ratio()
+    least = max(ratios.values(), default=0.0) - _FURTHER
+    close = sorted((name for name in ratios if ratios[name] >= least), key=lambda n: -ratios[n])
+    return f" (nearest: {', '.join(close[:3])})" if close else ""
 
 
 @cache
@@ -97,7 +109,16 @@ def require_option(group: str, name: str) -> Path:
         if len(known) > 8:
             lists = f"`kbench list {group}s` names" if group in GROUPS else f"configs/{group} holds"
             names = f"; {lists} them"
-        hint = f": write {group}=NAME{names}" if name == "null" else nearest(name, known) or names
+        hint = nearest(name, known) or names
+        if name == "null":
+            hint = f": write {group}=NAME{names}"
+        elif meant := [one for one in NAMES.get(name.casefold(), ()) if one in known]:
+            hint = f" (nearest: {', '.join(meant)})"
+        elif name.startswith("[") or name in ("all", "*"):
+            several = name.strip("[]") if name.startswith("[") else "glob(*)"
+            hint = f": several are written -m '{group}={several}'"
+        elif name.startswith("{"):
+            hint = f": write one key at a time, as in '{group}.C=[1,10]'"
         if group == "parallel" and name.isdigit():
             hint = f": parallel.jobs={name} sets how many runs are made at a time"
         raise ConfigError(f"no {group} is called {name!r}{hint}")
@@ -231,20 +252,27 @@ def _check_word(text: str, before: str, after: str) -> None:
         if (split := before.endswith((",", "="))) or after.startswith("="):
             one, two = (before, text) if split else (text, after)
             raise ConfigError(f"{one} {two}: write it without spaces, as in {one}{two}")
-        raise ConfigError(f"{text!r} is neither a command nor key=value; `kbench help` shows both")
+        instead = "; `kbench help` shows both"
+        if _is_key(text):
+            instead = f": write {text}={'VALUE' if '=' in after else after or 'VALUE'}"
+        elif (typed := re.fullmatch(r"([\w.]+):(.+)", text)) and _is_key(typed[1]):
+            instead = f": write {typed[1]}={typed[2]}"
+        raise ConfigError(f"{text!r} is neither a command nor key=value{instead}")
     if re.match(r"hydra[./]", name):
         instead = f"write {_HYDRA_KEYS[name]}" if name in _HYDRA_KEYS else "leave it out"
         raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
     if not re.search(r"[./@]", name) and name not in KEYS:
         hint = synonym(name) or nearest(name, KEYS - {"use"})
-        raise ConfigError(
-            f"no key is called {name!r}{hint}; a method's is method.{name}=..., and the keys of a "
-            f"command are {', '.join(sorted(KEYS))}"
-        )
+        keys = "" if hint else f", and the keys of a command are {', '.join(sorted(KEYS))}"
+        raise ConfigError(f"no key is called {name!r}{hint}; a method's is method.{name}=...{keys}")
     if re.match(r"~(/|$)", value):
         raise ConfigError(
             f"{text}: the shell expands ~ only where a word begins; write {key}=$HOME{value[1:]}"
         )
+
+
+def _is_key(name: str) -> bool:
+    return name.partition(".")[0] in KEYS
 
 
 # Keys of which an error says that `+` adds them; those of a data set are all in its file.
@@ -311,14 +339,23 @@ class Composer:
             reason = one_line(str(error).split("\n")[0])
             if "NoViableAlt" in reason:
                 reason = "a character that Hydra does not read outside quotes"
-            if unknown := re.search(r"Unknown function '(\w+)'", str(error)):
-                raise ConfigError(
-                    f"{text}: Hydra has no function {unknown[1]}: write the values, as in "
-                    f"-m {text.partition('=')[0]}=0.1,1,10"
-                ) from None
             key, _, value = text.partition("=")
+            if re.match(r"(tag\(.*)?interval\(", value) and re.fullmatch(r"[\w.]+", key):
+                raise ConfigError(
+                    f"{text}: should be {key}=interval(LOW,HIGH) of two numbers, or "
+                    f"{key}=tag(log,interval(LOW,HIGH))"
+                ) from None
+            if unknown := re.search(r"Unknown function '(\w+)'", str(error)):
+                one = f"'{key}=interval(0.1,10)' for kbench tune, or "
+                raise ConfigError(
+                    f"{text}: Hydra has no function {unknown[1]}: write {one * intervals}the "
+                    f"values, as in -m {key}=0.1,1,10"
+                ) from None
             example = f""", as in "{key}='{value}'\"""" * (
-                text == typed and not set(value) & set("'\"\\$`!")
+                text == typed
+                and key.isascii()
+                and not set(value) & set("'\"\\$`!")
+                and re.fullmatch(r"[\w./@+~]+", key) is not None
             )
             raise ConfigError(
                 f"{text}: {reason}; quote a value with special characters{example}"

@@ -1,5 +1,7 @@
 """Keys as other tools call them, and what they are called here."""
 
+from collections.abc import Collection
+
 # Words of other tools, and of other keys -> the key that does the same here.
 _SYNONYMS = {
     **dict.fromkeys(("timeout", "limits.timeout", "limits.time", "time_limit"), "limits.wall_s"),
@@ -13,14 +15,40 @@ _SYNONYMS = {
     **dict.fromkeys(("target", "label", "dataset.label"), "dataset.source.columns.target"),
     **dict.fromkeys(("file", "path", "data", "dataset.file"), "dataset.path"),
     **dict.fromkeys(("delimiter", "sep", "dataset.sep"), "dataset.source.columns.delimiter"),
+    **dict.fromkeys(("score", "scoring", "sort", "sort_by", "order"), "metric"),
+    **dict.fromkeys(("output", "save", "to"), "out"),
+    **dict.fromkeys(("folder", "dir", "results", "output_dir"), "results_dir"),
+    **dict.fromkeys(("paper", "papers", "claims"), "table"),
+    **dict.fromkeys(("tune.folds", "tune.n_splits"), "tune.cv"),
+    **dict.fromkeys(("tune.n_trials", "tune.trials", "tune.n_iter", "tune.budget"), "tune.runs"),
+    **dict.fromkeys(("tune.timeout", "tune.time", "tune.wall_s"), "tune.seconds"),
+    **dict.fromkeys(("tune.scoring", "tune.score", "tune.metrics"), "tune.metric"),
 }
 
-_OF_REPORTS = ("metric", "columns")
+# Words that are the name of nothing here -> names that people mean by them.
+NAMES = {
+    **dict.fromkeys(("svm", "libsvm", "rbf_svm", "kernel_svm"), ("svc", "kernel_svc")),
+    **dict.fromkeys(("logistic", "logreg", "logistic_regression", "linear_svm"), ("linear_svc",)),
+    **dict.fromkeys(("rf", "forest", "randomforest"), ("random_forest",)),
+    **dict.fromkeys(("gbm", "gbdt", "hgb", "xgboost", "lightgbm"), ("hist_gradient_boosting",)),
+    **dict.fromkeys(("nn", "neural_network"), ("mlp",)),
+    **dict.fromkeys(("kernel_ridge", "gp", "gaussian_process"), ("krr",)),
+    **dict.fromkeys(("rff", "random_features"), ("rks",)),
+}
+
+# Keys that reports have and runs lack.
+OF_REPORTS = ("metric", "columns", "format", "out", "settings", "trials", "reference", "table")
 
 
-def synonym(key: str) -> str:
-    """What a message adds on a key that kbench calls otherwise; '' for any other."""
-    if key in _OF_REPORTS:
-        more = "; metrics=[NAME] adds a score to a run" if key == "metric" else ""
-        return f", which is a key of `kbench report`{more}"
-    return f" (nearest: {_SYNONYMS[key]})" if key in _SYNONYMS else ""
+def synonym(key: str, known: Collection[str] | None = None) -> str:
+    """What a message adds on a key that kbench calls otherwise; '' for any other.
+
+    `known` : the keys of a command other than a run or a plan; their default is those of a run.
+    """
+    meant = _SYNONYMS.get(key, key)
+    if known is None and meant in OF_REPORTS:
+        more = "; metrics=[NAME] adds a score to a run" if meant == "metric" else ""
+        called = "" if meant == key else f" (nearest: {meant})"
+        return f"{called}, which is a key of `kbench report`{more}"
+    there = meant != key and (known is None or meant in known)
+    return f" (nearest: {meant})" if there else ""

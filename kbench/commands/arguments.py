@@ -1,11 +1,13 @@
 """Parsing of the arguments of commands: key=value words, bare words and flags."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.config import nearest, unquoted
+from kbench.config import KEYS, nearest, unquoted
 from kbench.errors import ConfigError
+from kbench.synonyms import synonym
 
 if TYPE_CHECKING:
     from kbench.run.results.folder import ResultsFolder
@@ -25,29 +27,46 @@ _HYDRA_FLAGS = {
 }
 
 
-def read(argv: Sequence[str], keys: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+def read(
+    argv: Sequence[str], keys: Iterable[str], listed: Iterable[str] | None = None
+) -> tuple[list[str], dict[str, str]]:
     """Divide arguments into bare words and the values of key=value words.
+
+    `listed` : the keys that a message names if not all of `keys`.
 
     Raises
     ------
     ConfigError
-        A key is not among `keys`, or a word is a flag.
+        A key is not among `keys`, is given twice or without a value, or a word is a flag.
     """
     known = list(keys)
     bare: list[str] = []
     values: dict[str, str] = {}
-    for word in argv:
+    for word, after in zip_longest(argv, argv[1:], fillvalue=""):
         key, equals, value = word.partition("=")
         if not equals and not word.startswith("-"):
             bare.append(word)
-        elif key in known and equals:
-            values[key] = unquoted(value)
+        elif not equals or key not in known:
+            raise ConfigError(_unknown(word, after, known, known if listed is None else listed))
+        elif key in values:
+            raise ConfigError(f"{key} is given twice, by {key}={values[key]} and {word}")
+        elif not value:
+            raise ConfigError(f"{word} has no value; leave it out, or write {key}=VALUE")
         else:
-            all_keys = f"; it takes {', '.join(f'{k}=...' for k in known)}" if known else ""
-            raise ConfigError(
-                f"no key of this command is called {key!r}{nearest(key, known)}{all_keys}"
-            )
+            values[key] = unquoted(value)
     return bare, values
+
+
+def _unknown(word: str, after: str, known: Sequence[str], listed: Iterable[str]) -> str:
+    """The message on a word that is neither bare nor one of the `known` keys with a value."""
+    key, _, value = word.partition("=")
+    plain = key.lstrip("-+~")
+    if key != plain and plain in known:
+        return f"this command takes no {key}: write {plain}={value or after or 'VALUE'}"
+    hint = synonym(key, known) or nearest(plain, known)
+    if not hint and listed:
+        hint = f"; it takes {', '.join(f'{one}=...' for one in listed)}"
+    return f"no key of this command is called {key!r}{hint}"
 
 
 def results_folder(values: Mapping[str, str]) -> "ResultsFolder":
@@ -65,14 +84,15 @@ def results_folder(values: Mapping[str, str]) -> "ResultsFolder":
         siblings = [str(path.parent / p.name) for p in path.parent.glob("*") if p.is_dir()]
         hint = nearest(str(path), siblings)
         if "," in str(path):
-            hint = "; a report reads one folder"
+            hint = "; a report reads one folder, `kbench merge A/ B/` brings rows of others into it"
         raise ConfigError(f"results_dir={path}: there is no such folder{hint}")
     return ResultsFolder(path)
 
 
 def names(value: str | None) -> list[str] | None:
     """The names in a comma-separated value: 'a,b' -> ['a', 'b']; None -> None."""
-    return None if value is None else [name for name in value.split(",") if name]
+    parts = [] if value is None else [part.strip() for part in value.split(",")]
+    return [part for part in parts if part] or None
 
 
 def whole(what: str, value: str, minimum: int = 1) -> int:
@@ -118,7 +138,10 @@ def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
             for spellings, instead in _HYDRA_FLAGS.items():
                 if word.partition("=")[0] in spellings:
                     raise ConfigError(f"kbench takes no {word}: {instead}")
+            key, _, value = word.lstrip("-").partition("=")
             hint = nearest(word, ["--multirun", "--cfg", "--help", "--version"])
+            if key.partition(".")[0] in KEYS:
+                hint = f": write {key}={value or next(words, 'VALUE')}"
             raise ConfigError(
                 f"no flag is called {word!r}{hint}; flags are -m, --cfg job, --help and --version"
             )

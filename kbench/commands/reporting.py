@@ -49,6 +49,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.commands.arguments import names, one_of, read, results_folder, truth, whole
+from kbench.config import nearest
 from kbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ _OF_ONE |= {"x": "plot", "y": "plot"}
 # Keys that choose rows, and those of a report that is printed.
 _CHOICE = ("method", "dataset", "tag", "reference", "results_dir")
 _PRINTED = ("format", "out", "reference", "results_dir")
+# Keys of the other reports -> what a plot takes in their place.
+_OF_PLOT = {"format": "out=plot.{} chooses it", "metric": "write y={}", "columns": "write x={}"}
+# Suffix of a file -> the format that it has where none is named.
+_SUFFIXES = {"txt": "terminal", "md": "markdown", "tex": "latex", "htm": "html"}
 # Word -> the keys that it takes; those of a plug-in are `_OF_PLUGIN`.
 _TAKEN = {
     "": [key for key in KEYS if key not in _OF_ONE],
@@ -81,21 +86,43 @@ def main(argv: Sequence[str]) -> int:
     """Print or write the report; exit code 0."""
     from kbench.report.plugins import installed_plugins
 
-    bare, values = read(argv, KEYS)
+    first = next((word for word in argv if "=" not in word), "")
+    bare, values = read(argv, KEYS, _TAKEN.get(first, _OF_PLUGIN))
     plugin = installed_plugins().get(bare[0]) if bare else None
-    if len(bare) > 1 or (bare and not plugin and bare[0] not in WORDS):
-        words = ", ".join(f"`{word}`" for word in WORDS)
-        raise ConfigError(f"kbench report takes key=value or one of {words}, not {bare[-1]!r}")
+    if wrong := [*bare[1:], *(one for one in bare[:1] if not plugin and one not in WORDS)]:
+        instead = _instead(wrong[-1], bare[0])
+        raise ConfigError(f"kbench report takes no {wrong[-1]!r}{instead}")
     word = bare[0] if bare else "format=mlflow" if values.get("format") == "mlflow" else ""
     said = " ".join(["report", word]).rstrip()
     for key in values:
         if key not in _TAKEN.get(word, _OF_PLUGIN):
             other = f"; kbench report {_OF_ONE[key]} does" if key in _OF_ONE else ""
+            if word == "plot" and key in _OF_PLOT:
+                other = f": {_OF_PLOT[key].format(values[key])}"
             raise ConfigError(f"kbench {said} takes no {key}=...{other}")
     folder = results_folder(values)
     if plugin is not None:
         return _plugin(word, plugin, folder, values)
     return _REPORTS[word](folder, values)
+
+
+def _instead(word: str, first: str) -> str:
+    """What a word means that no report has."""
+    from kbench.report import FORMATS
+    from kbench.run.results.metrics import METRICS
+
+    if word in (*FORMATS, *_SUFFIXES):
+        return f": write format={_SUFFIXES.get(word, word)}"
+    if first == "compare":
+        return f": write method={word}" + ",..." * ("," not in word)
+    if first == "papers":
+        return f": write table={word}"
+    if word in METRICS:
+        return f": write kbench report ranking task={word}"
+    if word in ("claims", "cells", "causes"):
+        return f": write kbench report papers table={word}"
+    words = ", ".join(f"`{one}`" for one in WORDS)
+    return nearest(word, WORDS) or f", should be key=value or one of {words}"
 
 
 def _tables(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
@@ -201,10 +228,24 @@ def _printed(
     """Format, file and colours of a report; a page goes to the file `page` by default."""
     from kbench.report.text.terminal import takes_colour
 
-    format = one_of("format", values.get("format", "terminal"), formats)
+    format = one_of("format", values.get("format") or _format_of(values.get("out")), formats)
     name = values.get("out") or (page if format == "html" else None)
     out = None if name is None else Path(name)
     return {"format": format, "out": out, "colour": out is None and takes_colour(sys.stdout)}
+
+
+def _format_of(out: str | None) -> str:
+    """The format that the name of a file says."""
+    from kbench.report import FORMATS
+
+    suffix = Path(out or "").suffix.lower().removeprefix(".")
+    format = _SUFFIXES.get(suffix, suffix) or "terminal"
+    if format not in FORMATS:
+        raise ConfigError(
+            f"out={out}: a file .{suffix} has no format of a report; write format=NAME too, one of "
+            f"{', '.join(FORMATS)}"
+        )
+    return format
 
 
 def _deliver(text: str, printed: Mapping[str, Any]) -> int:

@@ -69,7 +69,11 @@ def main(argv: Sequence[str]) -> int:
     _search(own)
     with composer() as hydra:
         asked = searches(hydra, overrides)
-        search = _search([*(f"tune.{k}={hydra_value(v)}" for k, v in asked.budget.items()), *own])
+        named = {word.partition("=")[0].removeprefix("tune.") for word in own}
+        if named & {"cv", "validation"}:
+            named |= {"cv", "validation"}
+        budget = {key: value for key, value in asked.budget.items() if key not in named}
+        search = _search([*(f"tune.{k}={hydra_value(v)}" for k, v in budget.items()), *own])
         for message in asked.absent.values():
             print(f"left out: {message}", file=sys.stderr)
         worst = 1 if asked.absent else 0

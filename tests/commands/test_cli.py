@@ -46,7 +46,7 @@ def here(tmp_path, monkeypatch):
         (["report", "format=pdf"], "terminal, markdown, csv"),
         (
             ["report", "pagse"],
-            "`plot`, `ranking`, `papers`, not 'pagse'",
+            "takes no 'pagse' (nearest: pages)",
         ),
         (["report", "compare"], "method=a,b"),
         (["report", "compare", "method=a,b", "settings=3"], "takes no settings=..."),

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import kbench
-from kbench import cli
-from kbench.config import composer, flatten
+from kbench import cli, synonyms
+from kbench.commands import reporting, tuning
+from kbench.config import KEYS as KEYS_OF_RUNS
+from kbench.config import composer, flatten, options
 from kbench.data.configs.keys import KEYS
 from kbench.errors import KbenchError
 from kbench.run.planning.plan import make_plan
@@ -33,7 +35,7 @@ RUN = ["method=svc", "dataset.path=train.csv"]
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
-        (["metod=svc", "dataset=digits"], "'metod' (nearest: method,"),
+        (["metod=svc", "dataset=digits"], "'metod' (nearest: method);"),
         (["method", "=", "svc"], "write method=svc without blanks"),
         (["method", "=svc", "dataset=iris"], "write method=svc without blanks"),
         (["method=", "svc"], "as in method=svc"),
@@ -54,7 +56,25 @@ RUN = ["method=svc", "dataset.path=train.csv"]
         (["method=svc", "method=knn", "dataset=iris"], "method is given twice"),
         ([*RUN, "seed=1", "seed=2"], "seed is given twice"),
         (["report", "results_dir=reslts"], "results_dir=reslts: there is no such folder"),
-        (["report", "results_dir=a,b"], "a report reads one folder"),
+        (["report", "results_dir=a,b"], "`kbench merge A/ B/` brings"),
+        (["report", "csv"], "write format=csv"),
+        (["report", "papers", "dcsvm"], "write table=dcsvm"),
+        (["report", "compare", "svc,knn"], "write method=svc,knn"),
+        (["report", "claims"], "write kbench report papers table=claims"),
+        (["report", "plots"], "(nearest: plot)"),
+        (["report", "out=a.xlsx"], "a file .xlsx has no format of a report; write format="),
+        (["report", "sort=f1"], "(nearest: metric)"),
+        (["tune", *RUN, "tune.n_trials=9"], "(nearest: tune.runs)"),
+        (["tune", *RUN, "method.C=interval(1)"], "should be method.C=interval(LOW,HIGH)"),
+        (["tune", *RUN, "method.C=loguniform(1,9)"], "'method.C=interval(0.1,10)' for kbench tune"),
+        (["--method=svc", "dataset=iris"], "write method=svc"),
+        (["--method", "svc"], "write method=svc"),
+        (["method:svc", "dataset=iris"], "write method=svc"),
+        (["method=svc", "dataset:iris"], "write dataset=iris"),
+        ([*RUN, "method.C", "10"], "write method.C=10"),
+        (["iris"], "write dataset=iris"),
+        (["-m", "method=[svc,knn]"], "several are written -m 'method=svc,knn'"),
+        (["method=all"], "several are written -m 'method=glob(*)'"),
         (["report", "compare", "method=a,b", "results_dir=x"], "there is no such folder"),
         (["report", "papers", "results_dir=x"], "there is no such folder"),
         (["merge", "results_dir=x"], "there is no such folder"),
@@ -77,6 +97,32 @@ def test_the_answer_names_what_would_be_right(capsys, words, instead):
     assert text.count("\n") == 1
     assert text.startswith("kbench: ")
     assert instead in text
+
+
+@pytest.mark.parametrize("report", reporting._TAKEN)
+def test_a_key_of_a_report_has_one_value(report, capsys):
+    word = [report] if "=" not in report and report else []
+    for key in reporting._TAKEN[report]:
+        for words, said in (
+            ([f"{key}="], f"{key}= has no value"),
+            ([f"{key}=a", f"{key}=b"], f"{key} is given twice, by {key}=a and {key}=b"),
+            ([f"--{key}", "a"], f"write {key}=a"),
+            ([f"{key}s=a"], f"(nearest: {key}"),
+        ):
+            assert cli.main(["report", *word, *words]) == 2
+            assert said in capsys.readouterr().err
+
+
+def test_other_words_for_names_and_keys_lead_to_names_and_keys():
+    known = {*KEYS_OF_RUNS, *reporting.KEYS, *(f"tune.{key}" for key in tuning._KEYS)}
+    for meant in synonyms._SYNONYMS.values():
+        for key in meant.split(", "):
+            group = key.partition(".")[0]
+            assert key in known or group in KEYS_OF_RUNS
+    assert {*synonyms.OF_REPORTS}.isdisjoint(KEYS_OF_RUNS)
+    assert {*synonyms.OF_REPORTS} <= {*reporting.KEYS}
+    for names in synonyms.NAMES.values():
+        assert {*names} <= {*options("method")}
 
 
 GLOBAL = "# @package _global_\n"

@@ -75,7 +75,7 @@ def test_none_leaves_the_file_out_and_another_can_be_named():
     path.rename(path.with_name("mine.yaml"))
     (named,) = plan("method=svc", "tuned=mine").runs
     assert (named.params["C"], named.tuned) == (64, "mine.yaml")
-    with pytest.raises(ConfigError, match=r"no tuned is called 'nine' \(nearest: none, mine"):
+    with pytest.raises(ConfigError, match=r"no tuned is called 'nine' \(nearest: mine, none"):
         plan("method=svc", "tuned=nine")
 
 
