@@ -132,7 +132,8 @@ class Report:
             if name not in known and name not in _SHEETS:
                 hint = nearest(name, [*known, *_SHEETS])
                 words = ", ".join([*PAPERS, *_SHEETS])
-                raise ConfigError(f"no paper's table is called {name!r}{hint}; or one of {words}")
+                hint = hint or f", should be one of {words}, or a table such as hss_table5"
+                raise ConfigError(f"no paper's table is called {name!r}{hint}")
         chosen = {table.id: table for name in selected for table in known.get(name, ())}
         self.filled = [form for table in chosen.values() for form in filled(table, runs)]
         self.verdicts = [verdict(claim, runs) for claim in claims()] if "claims" in selected else []

@@ -336,14 +336,18 @@ def plot(
         for line in skipped:
             _LOG.warning(line)
         curves = rows.read_curves(reference=reference)
+        if found.empty:
+            raise ConfigError(f"no results in {rows.path}/ yet; to begin: {_FIRST}")
+        if y is not None and y in found:
+            require_measured(found, "y", y)
     else:
         found = rows.assign(origin=rows.get("origin", "own"))
-    if out is not None and Path(out).suffix not in PLOT_FORMATS:
+    if out is not None and Path(out).suffix.lower() not in PLOT_FORMATS:
         raise ConfigError(f"out={out}: a plot is a file {', '.join(PLOT_FORMATS)}")
     drawn = figure(run_records(found), x, y, curves)
     if out is not None:
         text = io.BytesIO()
-        drawn.savefig(text, format=Path(out).suffix[1:], dpi=150)
+        drawn.savefig(text, format=Path(out).suffix[1:].lower(), dpi=150)
         write(out, text.getvalue())
     return drawn
 

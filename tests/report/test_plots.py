@@ -93,12 +93,14 @@ def test_the_command_writes_a_file(folder, suffix, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["x=D"], "no run has both x=D and y=a score"),
+        (["x=c"], r"x=c \(nearest: C\): no run has such values"),
+        (["x=method.C"], r"\(nearest: C\)"),
         (["y=violatoin"], "nearest: violation"),
-        (["y=rmse"], "no run has both x=fit_cpu_s and y=rmse"),
-        (["x=seconds", "y=accuracy"], "no run has both"),
+        (["y=rmse"], "y=rmse: no row has it, their task is"),
+        (["x=seconds", "y=accuracy"], "x=seconds is of curves: write y=violation"),
+        (["results_dir=."], "no results in ./ yet"),
         (["out=a.jpg"], "a plot is a file .png, .svg, .pdf"),
-        (["format=csv"], "takes no format="),
+        (["format=svg"], "out=plot.svg chooses it"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(folder, words, said):

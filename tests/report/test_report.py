@@ -259,7 +259,7 @@ def test_filters(report):
     text = report(*rows, methods=["svc"], datasets=["digits"])
     assert "knn" not in text
     assert "usps" not in text
-    with pytest.raises(ConfigError, match="no row has method 'scv'; rows have: knn, svc"):
+    with pytest.raises(ConfigError, match=r"'scv' \(nearest: svc\); rows have: knn, svc"):
         report(methods=["scv"])
     with pytest.raises(ConfigError, match="format=pdf"):
         report(format="pdf")

@@ -51,7 +51,7 @@ def test_only_data_like_the_user_s_count(folder):
     assert "2 data sets" in text
     assert "Data sets (rows x features): a (100 x 4), b (200 x 5)." in text
     assert "No two" not in text
-    with pytest.raises(ConfigError, match="no two data sets of this kind"):
+    with pytest.raises(ConfigError, match="fewer than two data sets of task=regression have"):
         make_ranking(folder, task="regression")
 
 

@@ -69,29 +69,24 @@ def figure(
     from matplotlib.figure import Figure
 
     rows = list(rows)
-    known = set() if curves is None else set(zip(curves["curve"], curves["x_name"], strict=True))
-    # Two curves over the same abscissa are one over the other.
-    joint = {(b, a) for (a, s), (b, t) in itertools.permutations(known, 2) if s == t and a != b}
-    of_curves = (y, x) in known | joint and not any(
-        x in json.loads(row["params"] or "{}") for row in rows
+    of_runs = {row["key"] for row in rows}
+    drawn_by = (
+        () if curves is None else zip(curves["curve"], curves["x_name"], curves["key"], strict=True)
     )
+    known = {(name, abscissa) for name, abscissa, key in drawn_by if key in of_runs}
+    # Two curves over the same abscissa are one over the other.
+    known |= {(b, a) for (a, s), (b, t) in itertools.permutations(known, 2) if s == t and a != b}
+    params = {name for row in rows for name in json.loads(row["params"] or "{}")}
+    of_curves = (y, x) in known and x not in params
     added = {name for row in rows for name in row.get(SCORES) or ()}
-    names = {*QUANTITIES, *added, *(name for name, _ in known)}
-    if y is not None and y not in names:
-        raise ConfigError(f"y={y}{nearest(y, names)}: no run has such values")
-    if y in {name for name, _ in known} - {*QUANTITIES, *added} and not of_curves:
-        over = sorted({abscissa for name, abscissa in known if name == y})
-        raise ConfigError(f"x={x}: y={y} is a curve over {', '.join(over)}")
+    _check_axes(x, y, known, params, added)
     scores = {*QUANTITIES, *added}
     score = None if y is None or of_curves or y not in scores else quantity(y, "y", added)
     tables = comparisons(rows, score)
     drawn = [(one, _lines(one, x, y, score, curves, of_curves)) for one in tables]
     drawn = [(one, series) for one, series in drawn if series]
     if not drawn:
-        raise ConfigError(
-            f"no run has both x={x} and y={y or 'a score'}: x is a measured column "
-            f"({', '.join(QUANTITIES)}), a parameter, or the abscissa of a curve"
-        )
+        raise ConfigError(f"no run has numbers for both x={x} and y={y or 'a score'}")
     methods = sorted({method for _, series in drawn for method, *_ in series})
     colours = [f"C{i}" for i in range(10)]
     styles: Styles = {
@@ -119,6 +114,30 @@ def figure(
     columns = max(1, min(columns, len(handles)))
     made.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
     return made
+
+
+def _check_axes(
+    x: str, y: str | None, known: set[tuple[str, str]], params: set[str], added: set[str]
+) -> None:
+    """Refuse axes that no run has; `known` : curves and their abscissae."""
+    names = {*QUANTITIES, *added, *(name for name, _ in known)}
+    if y is not None and y not in names:
+        more = "; metrics=[NAME] adds a score to a run" if not nearest(y, names) else ""
+        raise ConfigError(f"y={y}{nearest(y, names)}: no run has such values{more}")
+    abscissae = {abscissa: sorted(n for n, a in known if a == abscissa) for _, abscissa in known}
+    if x in set(abscissae) - {*params, *QUANTITIES} and y not in abscissae[x]:
+        raise ConfigError(f"x={x} is of curves: write y={' or y='.join(abscissae[x])}")
+    of_y = sorted(a for n, a in known if n == y)
+    if of_y and y not in {*QUANTITIES, *added} and x not in of_y:
+        raise ConfigError(f"y={y} is a curve: write x={' or x='.join(of_y)}")
+    if x not in {*QUANTITIES, *params, *abscissae}:
+        plain = x.removeprefix("method.")
+        hint = nearest(plain, {*QUANTITIES, *params, *abscissae})
+        raise ConfigError(
+            f"x={x}{hint}: no run has such values; x is a measured column of docs/results.md, a "
+            "parameter of the methods, or the abscissa of a curve"
+            + (f" ({', '.join(sorted(abscissae))})" if abscissae else "")
+        )
 
 
 # Parameters of a setting but for the swept one, as texts, in the order of their names.

@@ -1,14 +1,16 @@
 """The quantities of reports: title, unit, rounding and direction of each column of the rows."""
 
 import math
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
-from kbench.run.results.added_scores import added_score
+from kbench.run.results.added_scores import NAMED, added_score
 from kbench.run.results.metrics import METRICS
+from kbench.run.results.rows import schema
 
 _ARROWS = {"max": "↑", "min": "↓", "": ""}
 
@@ -123,12 +125,20 @@ def quantity(column: str, what: str = "columns", added: Collection[str] = ()) ->
     if column in added and column not in QUANTITIES:
         return Quantity(column, column, added_score(column).direction, digits=4)
     if column not in QUANTITIES:
+        if column in NAMED or re.fullmatch(r"top_\d+_accuracy|pinball_loss_.*|.*:.*", column):
+            raise ConfigError(
+                f"{what}={column}: no row has this score; metrics=[{column}] on the command line "
+                "of the runs adds it"
+            )
         known = (*QUANTITIES, *added)
-        more = "; metrics=[NAME] adds other scores to the rows of a command"
-        raise ConfigError(
-            f"{what} names {column!r}{nearest(column, known)}, should be of "
-            f"{', '.join(known)}{more}"
-        )
+        hint = nearest(column, known) or f", should be of {', '.join(known)}"
+        if column in schema().names:
+            hint = ": it is no measured value; kbench.read_rows in Python has it"
+        elif what == "columns":
+            hint += "; parameters stand beside the name of their method"
+        elif not nearest(column, known):
+            hint += "; metrics=[NAME] adds another score to a run"
+        raise ConfigError(f"{what} names {column!r}{hint}")
     found = QUANTITIES[column]
     if not found.direction and what != "columns":
         raise ConfigError(

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbench.config import nearest
 from kbench.errors import ConfigError
 from kbench.report.comparisons.attempts import combined
 from kbench.report.safe import printable
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
+
+# Names that a message lists at most, if one of them is similar to the misspelt one.
+_LISTED = 12
 
 # What a report says where it leaves out the rows that came with kbench.
 MORE = "reference=true adds the rows that came with kbench"
@@ -43,7 +47,7 @@ def frame(
         rows = rows[~rows["variant"].fillna("").str.startswith("tune")]
     more = "" if reference or not folder.has_reference else f"; {MORE}"
     for column, names in (("method", methods), ("dataset", datasets), ("tag", tags)):
-        rows = _only(rows, column, names, more)
+        rows = _only(rows, column, names, "" if column == "tag" else more)
     return rows.sort_values(list(IDENTITY)), skipped
 
 
@@ -173,8 +177,10 @@ def _only(
     there = set(frame[column].dropna())
     for name in names:
         if name not in there:
-            known = ", ".join(sorted(there)) or "none"
-            raise ConfigError(f"no row has {column} {name!r}; rows have: {known}{more}")
+            hint = nearest(name, there)
+            if not hint or len(there) <= _LISTED:
+                hint += f"; rows have: {', '.join(sorted(there)) or 'none'}"
+            raise ConfigError(f"no row has {column} {name!r}{hint}{more}")
     return frame[frame[column].isin(names)]
 
 

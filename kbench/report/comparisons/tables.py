@@ -253,13 +253,37 @@ def contended(row: Row) -> bool:
     return bool(wall > _MAX_WALL_PER_CPU * cpu)
 
 
+def unequal(lines: Iterable[Line]) -> list[str]:
+    """`Compared at different C: 1 (svc); loo (kernel_svc).` for parameters that methods share."""
+    lines, remarks = list(lines), []
+    for name in OF_THE_PROBLEM:
+        tried: dict[str, dict[str, None]] = {}  # method -> its values
+        for line in lines:
+            if name in line.params:
+                tried.setdefault(line.method, {})[short(line.params[name])] = None
+        by_values: dict[frozenset[str], list[str]] = {}
+        for method, values in tried.items():
+            by_values.setdefault(frozenset(values), []).append(method)
+        if len(by_values) > 1:
+            groups = [f"{_listed(values)} ({', '.join(m)})" for values, m in by_values.items()]
+            remarks.append(f"{name}: {'; '.join(groups)}")
+    return [f"Compared at different {remark}." for remark in remarks]
+
+
+def _listed(values: Iterable[Any]) -> str:
+    known = sorted(values)
+    return ", ".join(known) if len(known) <= 4 else f"{len(known)} values"
+
+
 def mean_sd(values: Sequence[float]) -> tuple[float, float | None] | None:
     """Mean and the sample's standard deviation, None for one value; None if there are no values."""
     if not values:
         return None
-    mean = math.fsum(values) / len(values)
     if len(values) == 1:
-        return mean, None
+        return values[0], None
+    if min(values) == max(values):  # a mean rounds, and equal values have no deviation from it
+        return values[0], 0.0
+    mean = math.fsum(values) / len(values)
     # Two passes of exact sums; statistics.stdev takes 20 times as long.
     return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
 

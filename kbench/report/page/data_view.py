@@ -39,8 +39,8 @@ from kbench.report.page.tags import (
 )
 from kbench.report.page.tags import notes as notes_list
 from kbench.report.statistics.fronts import COSTS, points
+from kbench.report.text.notes import COST, notes
 from kbench.report.text.notes import legend as marks_of
-from kbench.report.text.notes import notes
 
 # Unicode's figure space and punctuation space, as wide as a digit and as a point: padding with them
 # aligns the decimal points of a column.
@@ -55,7 +55,6 @@ _CHARTS = (
     "A mark is a method with one setting; the dashed line joins the settings that no other one"
     " beats in both score and cost (Pareto front)."
 )
-_COST = "× Xw: seconds of the predictions over those of the product of the rows with one vector."
 
 
 def data_view(
@@ -110,9 +109,8 @@ def data_view(
             items.append(Item(_cells(one), facets, anchor(problem), shown, title(problem)))
     head = [header(text, kind="word" if text in _WORDS else "") for text in _COLUMNS]
     text = (
-        f"{marks_of(comparisons, 'the best of a column is marked')}. Times of different"
-        " environments or thread counts stand in different tables. Prediction costs are multiples"
-        " of the product of many rows with one vector."
+        f"{marks_of(comparisons, _COLUMNS, 'the best of a column is marked')}. Times of different"
+        " environments or thread counts stand in different tables."
     )
     return View("data", "Data sets", head, items, about(text) + legend)
 
@@ -190,7 +188,7 @@ class _Details:
         below = notes(comparison, cut, self.settings, "the button shows all")
         return article(
             element("p", words(machine), class_="machine")
-            + (figure(charts, legend, f"{_CHARTS} {_COST}") if charts else "")
+            + (figure(charts, legend, f"{_CHARTS} {COST}.") if charts else "")
             + self._table(comparison)
             + more
             + notes_list([*self._symbols(comparison), *below])
@@ -199,8 +197,7 @@ class _Details:
     def _symbols(self, comparison: Comparison) -> list[str]:
         """What the marks in the table's headers and lines mean."""
         titles = [quantity.title for quantity in grid(comparison, self.columns).quantities]
-        costs = [_COST] if any("× Xw" in name for name in titles) else []
-        return [f"{marks_of([comparison], 'the best of a column is marked')}.", *costs]
+        return [f"{marks_of([comparison], titles, 'the best of a column is marked')}."]
 
     def _table(self, comparison: Comparison) -> str:
         shown = grid(comparison, self.columns)

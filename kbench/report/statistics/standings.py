@@ -62,9 +62,10 @@ def standings(
         if found:
             notes = [] if like == (n, d) else [_less_alike((n, d), like)]
             return [_sheet(name, sets, notes) for name, sets in found]
+    of = "" if task is None else f" of task={task}"
     raise ConfigError(
-        "no two data sets of this kind have rows of the experiments "
-        f"{' and '.join(EXPERIMENTS)}: run one of them, or leave out task="
+        f"fewer than two data sets{of} have rows of the experiments {' or '.join(EXPERIMENTS)}: "
+        f"run `kbench experiment={EXPERIMENTS[0]}`"
     )
 
 
@@ -121,13 +122,15 @@ def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str]) -> She
     header += ["fit s", "predict s"]
     titles = ", ".join(_with_size(one.problem) for one in sets)
     distance = (
-        "% behind: median relative difference to the best score of a data set. Mean rank ± its"
-        " standard error over data sets. Methods on different numbers of data sets are not on"
-        " the same ones."
+        f"% behind: median over data sets of the {sets[0].score.title.removesuffix(' %')}'s"
+        " difference to the best method's, in per cent of it. Mean rank ± its standard error over"
+        " data sets, where it varies. Methods on different numbers of data sets are not on the"
+        " same ones."
     )
     seconds = (
-        f"fit s, predict s: median seconds for {_ROWS:,} rows on {sets[0].machine.environment},"
-        " with the one setting of each method, which was fixed or searched on training rows."
+        f"fit s, predict s: median over data sets of the CPU seconds of one thread, divided by the"
+        f" rows and times {_ROWS:,}, in environment {sets[0].machine.environment}. Each method has"
+        " one setting, which was fixed or searched on training rows."
     )
     notes = [*remarks, f"Data sets (rows x features): {titles}.", distance, seconds]
     return Sheet(f"Which model: {task}, {len(sets)} data sets", 1, header, rows, notes)
@@ -155,7 +158,7 @@ def _row(
     middle = statistics.median(gaps)
     mean = statistics.fmean(places)
     error = statistics.stdev(places) / math.sqrt(len(places)) if len(places) > 1 else math.nan
-    spread = "" if math.isnan(error) else f" ± {error:.1f}"
+    spread = "" if math.isnan(error) or error == 0.0 else f" ± {error:.1f}"
     failed = sum(not line.ok for line in lines)
     seconds = [_seconds(lines, "fit_s", "n_train"), _seconds(lines, "predict_s", "n_test")]
     behind = f"{100 * middle:.2f}" if math.isfinite(middle) else "fails"

@@ -16,7 +16,15 @@ from typing import Any
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import QUANTITIES, SCORES, Quantity
 from kbench.report.comparisons.splits import mean_test_per_train
-from kbench.report.comparisons.tables import Comparison, Line, Row, comparisons, measured, unit
+from kbench.report.comparisons.tables import (
+    Comparison,
+    Line,
+    Row,
+    comparisons,
+    measured,
+    unequal,
+    unit,
+)
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import (
     LEVEL,
@@ -184,6 +192,9 @@ def sheets(comparison: Versus) -> list[Sheet]:
     shared = comparison.shared()
     if shared:
         sheets.insert(0, _ranked(comparison.methods, shared))
+    for one in comparison.comparisons:
+        best = [one.best_lines[m] for m in comparison.methods if m in one.best_lines]
+        sheets[-1].notes.extend(f"{_where(one)}: {remark}" for remark in unequal(best))
     if comparison.chosen:
         counts = ", ".join(f"{method} ({count})" for method, count in comparison.chosen.items())
         sheets[-1].notes.append(
@@ -234,12 +245,16 @@ def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]
         for j in order
     ]
     notes = [f"{_PERCENT} intervals by the bootstrap over data sets; a failure ranks last."]
+    notes += _of_few(len(shared), "data sets") if len(shared) > 1 else []
     if len(shared) > 1:
         test = friedman(table)
         difference = critical_difference(len(methods), len(shared))
         if test is not None:
             notes.append(f"Friedman's chi-squared {test[0]:.3g}, p = {test[1]:.2g}.")
-        notes.append(f"Nemenyi's critical difference of mean ranks, 5 % level: {difference:.2f}.")
+        far = "" if difference < len(methods) - 1 else ", more than these ranks can differ by"
+        notes.append(
+            f"Nemenyi's critical difference of mean ranks, 5 % level: {difference:.2f}{far}."
+        )
     sets = f"{len(shared)} data set{'' if len(shared) == 1 else 's'}"
     header = ["method", "mean rank", _PERCENT, "best on", "failed on"]
     return Sheet(f"Mean ranks over {sets} that all of them have", 1, header, rows, notes)
@@ -267,6 +282,8 @@ def _overall(pairs: Sequence[Pair]) -> Sheet:
         " alike tie; a pair without a seed that both finished is left out."
     )
     notes = [note]
+    fewest = min(len([pair for pair in members if pair.a]) for members in groups.values())
+    notes += _of_few(fewest, "data sets") if fewest > 1 else []
     if any(pair.n_splits > 1 for pair in pairs):
         notes.append(
             "These intervals take splits of a data set as independent, which they are not; those on"
@@ -290,7 +307,20 @@ def _each(pairs: Sequence[Pair]) -> Sheet:
         rows.append([*row, pair.outcome])
     header = ["data set", "pair", "metric", "seeds", "first", "second", "mean", _PERCENT]
     header.append("outcome")
-    return Sheet("Pairs on each data set, paired over seeds", 3, header, rows)
+    varied = [len(pair.a) for pair in pairs if len(set(pair.differences)) > 1]
+    notes = _of_few(min(varied), "seeds") if varied else []
+    return Sheet("Pairs on each data set, paired over seeds", 3, header, rows, notes)
+
+
+def _of_few(n: int, what: str) -> list[str]:
+    """A remark on bootstrap intervals of few values, which reach from the least to the largest.
+
+    Those enclose the median of a distribution with the probability 1 - 2^(1 - n).
+    """
+    most = 1.0 - 2.0 ** (1 - n)
+    if most >= LEVEL:
+        return []
+    return [f"An interval of {n} {what} covers the true value in {100 * most:.0f} % at most."]
 
 
 def _over_splits(pairs: Sequence[Pair]) -> Sheet:

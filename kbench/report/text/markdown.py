@@ -21,7 +21,8 @@ def markdown(
     settings: int,
 ) -> str:
     """One section for each problem, one table for each machine; the best of a column is bold."""
-    blocks = ["# Results", f"{legend(comparisons, '**best of its column**')}."]
+    titles = [one.title for one in columns]
+    blocks = ["# Results", f"{legend(comparisons, titles, '**best of its column**')}."]
     previous: Problem | None = None
     for comparison in comparisons:
         if comparison.problem != previous:

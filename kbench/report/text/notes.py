@@ -1,10 +1,9 @@
 """The remarks below a table, the same in every format."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kbench.report.comparisons.quantities import SECONDS
-from kbench.report.comparisons.tables import OF_THE_PROBLEM, Comparison, Line, contended, short
+from kbench.report.comparisons.tables import Comparison, Line, contended, unequal
 
 # Number of failures (pairs of method and status) explained below a table; others are only counted.
 _FAILURES = 5
@@ -14,8 +13,12 @@ _WARNINGS = 5
 _REPEATED = 8
 
 
-def legend(comparisons: Iterable[Comparison], best: str) -> str:
-    """What the marks mean that the tables have; `best` names the mark of the best."""
+# What the unit of prediction costs is, below every table that has it.
+COST = "× Xw: seconds of the predictions over those of the product of the rows with one vector"
+
+
+def legend(comparisons: Iterable[Comparison], titles: Iterable[str], best: str) -> str:
+    """What the marks and `titles` of the tables mean; `best` names the mark of the best."""
     comparisons = list(comparisons)
     lines = [line for comparison in comparisons for line in comparison.lines]
     parts = [f"{best} (↑ more, ↓ less is better)"]
@@ -27,6 +30,10 @@ def legend(comparisons: Iterable[Comparison], best: str) -> str:
         )
     if any(len(line.ok) > 1 and line.n_splits < 2 for line in lines):
         parts.insert(0, "mean ± standard deviation over seeds, on one split of the data")
+    shown = list(titles)
+    parts += [COST] if any("× Xw" in one for one in shown) else []
+    if {"fit s", "predict s"} & {*shown}:
+        parts.append("seconds that are not CPU s are wall-clock")
     if any("†" in line.name for line in lines):
         parts.append("† with reference rows, which came with kbench")
     return "; ".join(parts)
@@ -45,7 +52,7 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
     rest : str
         Where the other lines are found, such as `format=csv has all`.
     """
-    remarks_below = [*_unequal(comparison)]
+    remarks_below = unequal(comparison.lines)
     n_splits = comparison.problem.n_splits
     fewer = [line for line in comparison.lines if line.n_splits < n_splits]
     if fewer and n_splits > 1:
@@ -106,28 +113,6 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
     if len(last) > _FAILURES:
         remarks_below.append(f"and {len(last) - _FAILURES} other kinds of failure")
     return remarks_below
-
-
-def _unequal(comparison: Comparison) -> list[str]:
-    """`Compared at different C: 1 (svc); loo (kernel_svc).` for parameters that methods share."""
-    remarks = []
-    for name in OF_THE_PROBLEM:
-        tried: dict[str, dict[str, None]] = {}  # method -> its values
-        for line in comparison.lines:
-            if name in line.params:
-                tried.setdefault(line.method, {})[short(line.params[name])] = None
-        by_values: dict[frozenset[str], list[str]] = {}
-        for method, values in tried.items():
-            by_values.setdefault(frozenset(values), []).append(method)
-        if len(by_values) > 1:
-            groups = [f"{_listed(values)} ({', '.join(m)})" for values, m in by_values.items()]
-            remarks.append(f"{name}: {'; '.join(groups)}")
-    return [f"Compared at different {remark}." for remark in remarks]
-
-
-def _listed(values: Iterable[Any]) -> str:
-    known = sorted(values)
-    return ", ".join(known) if len(known) <= 4 else f"{len(known)} values"
 
 
 def _repetitions(line: Line, comparison: Comparison) -> str:

@@ -85,7 +85,8 @@ def terminal(
         below = notes(comparison, cut, settings, "format=csv has all")
         lines += wrapped(below, width, "dim", paint)
         blocks.append("\n".join(lines))
-    marks = legend(comparisons, "* best of its column")
+    titles = [one.title for one in columns if one.title not in dropped]
+    marks = legend(comparisons, titles, "* best of its column")
     if dropped:
         marks += f"; not shown everywhere for want of width: {', '.join(dropped)}"
     blocks.append("\n".join(wrapped([marks], width, "dim", paint)))
