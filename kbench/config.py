@@ -96,6 +96,15 @@ def options(group: str) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
+def hides(group: str, name: str) -> str | None:
+    """What a command says of a file in ./configs that stands in the place of one of kbench's."""
+    first, *others = roots()
+    file = Path(group, f"{name}.yaml")
+    if not (first / file).is_file() or not any((root / file).is_file() for root in others):
+        return None
+    return f"configs/{file.as_posix()} is used in place of kbench's own {group} {name}"
+
+
 def require_option(group: str, name: str) -> Path:
     """The file of `group=name`; a ConfigError with the nearest names if there is none."""
     known = options(group)
@@ -119,6 +128,8 @@ def require_option(group: str, name: str) -> Path:
             hint = f": several are written -m '{group}={several}'"
         elif name.startswith("{"):
             hint = f": write one key at a time, as in '{group}.C=[1,10]'"
+        if (Path("configs", group, f"{name}.yml")).is_file():
+            hint = f": configs/{group}/{name}.yml is there, its name should end in .yaml"
         if group == "parallel" and name.isdigit():
             hint = f": parallel.jobs={name} sets how many runs are made at a time"
         raise ConfigError(f"no {group} is called {name!r}{hint}")
@@ -133,15 +144,28 @@ def read_yaml(path: Path) -> dict[str, Any]:
         loaded = yaml.load(
             path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         )
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except yaml.YAMLError as error:
+        raise _not_yaml(error, path) from None
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not YAML: {one_line(error)}") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     if not isinstance(loaded, dict):
-        raise ConfigError(f"{path}: holds {type(loaded).__name__}, should be a mapping of keys")
+        kind = "is empty" if loaded is None else f"holds {type(loaded).__name__}"
+        raise ConfigError(f"{path}: {kind}, should be a mapping of keys, as in `C: 1`")
     return loaded
+
+
+def _not_yaml(error: Exception, path: Path | None = None) -> ConfigError:
+    """FILE:LINE and what the YAML parser found there."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return ConfigError(f"{path}: not YAML: {one_line(error)}" if path else one_line(error))
+    found = getattr(error, "problem", "")
+    instead = "; indent with blanks, not with tabs" if "\\t" in found else ""
+    return ConfigError(f"{path or mark.name}:{mark.line + 1}: not YAML: {found}{instead}")
 
 
 @contextmanager
@@ -399,7 +423,9 @@ class Composer:
             plain = OmegaConf.to_container(config, resolve=True)
         except (HydraException, OmegaConfBaseException) as error:
             raise self._explain(error, overrides) from None
-        except (YAMLError, ValueError, OSError) as error:  # a config file that Hydra cannot read
+        except YAMLError as error:
+            raise _not_yaml(error) from None
+        except (ValueError, OSError) as error:  # a config file that Hydra cannot read
             raise ConfigError(one_line(error)) from None
         except RecursionError:
             raise ConfigError("a config file is nested too deeply, or includes itself") from None

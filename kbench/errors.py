@@ -18,6 +18,11 @@ def one_line(text: object, max_chars: int | None = None) -> str:
     return " ".join(str(text).split())[:max_chars]
 
 
+def counted(n: int, noun: str) -> str:
+    """`1 run`, `2 runs`, `1,200 runs`."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def with_type(error: BaseException, max_chars: int | None = None) -> str:
     """`ValueError: its text`, on one line, cut to `max_chars` characters."""
     return one_line(f"{type(error).__name__}: {error}", max_chars)

@@ -136,6 +136,10 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
         if wrong and wrong[2] in ("Float", "Integer"):
             unit = next((u for end, u in _UNITS.items() if key.endswith(end)), "a number")
             raise ConfigError(f"{key} is {wrong[1]!r}, should be {unit}") from None
+        if isinstance(getattr(Settings(), key, None), list):
+            raise ConfigError(
+                f"{key} is {own[key]!r}, should be a list: {key}=[{own[key]}]"
+            ) from None
         raise ConfigError(f"{key}: {one_line(str(error).split(chr(10))[0])}") from None
     assert isinstance(typed, Settings)
     for name in ("wall_s", "cpu_s", "memory_mb", "setup_s", "threads"):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from kbench.commands.arguments import flags, one_of
 from kbench.config import composer
+from kbench.errors import counted
 
 
 def main(argv: Sequence[str]) -> int:
@@ -47,8 +48,8 @@ def main(argv: Sequence[str]) -> int:
         for dataset, method in pairs:
             counts = f"{wanted[dataset, method]:6} to run {n_done[dataset, method]:6} done"
             print(f"{f'{method} on {dataset}':{width}} {counts}")
-    for line in plan.tuned:
-        print(f"tuned: {line}")
+    for line in [*plan.hidden, *(f"tuned: {line}" for line in plan.tuned)]:
+        print(line)
     for reason in plan.dropped:
         print(f"dropped: {reason}")
     for message in plan.absent.values():
@@ -56,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     if show == "summary":
         by_status = Counter(str(row["status"]) for _, row in done)
         states = "".join(f", {n} {status}" for status, n in sorted(by_status.items()))
-        print(f"{len(plan.runs)} runs: {len(todo)} to run, {len(done)} done{states}")
+        print(f"{counted(len(plan.runs), 'run')}: {len(todo)} to run, {len(done)} done{states}")
         if todo:
             rows = ResultsFolder(plan.settings.results_dir).measured(COLUMNS)
             at_once = plan.settings.parallel.at_once

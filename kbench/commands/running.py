@@ -55,8 +55,8 @@ def main(argv: Sequence[str]) -> int:
         others = any(": not for " in reason for reason in plan.dropped)
         where = "; `kbench list methods` shows the tasks of each" if others else ""
         raise ConfigError("nothing to run: " + "; ".join(plan.dropped) + where)
-    for line in plan.tuned:
-        print(f"tuned: {line}", file=sys.stderr)
+    for line in [*plan.hidden, *(f"tuned: {line}" for line in plan.tuned)]:
+        print(line, file=sys.stderr)
     for reason in plan.dropped:
         print(f"dropped: {reason}", file=sys.stderr)
     runner = Runner(plan, sandbox)
@@ -69,7 +69,9 @@ def _show_config(overrides: Sequence[str]) -> int:
     from omegaconf import OmegaConf
 
     with composer() as hydra:
-        hydra.parse(overrides)
+        for text, override in zip(overrides, hydra.parse(overrides), strict=True):
+            if override.is_sweep_override():
+                raise ConfigError(f"{text}: --cfg job shows one configuration, name one value")
         print(OmegaConf.to_yaml(OmegaConf.create(hydra.compose(overrides))), end="")
     return 0
 

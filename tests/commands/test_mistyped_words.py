@@ -5,6 +5,7 @@ messages name, and commands those of `kbench.commands`: a new one is tested with
 """
 
 import re
+import shutil
 import unicodedata
 from pathlib import Path
 
@@ -74,6 +75,14 @@ RUN = ["method=svc", "dataset.path=train.csv"]
         ([*RUN, "method.C", "10"], "write method.C=10"),
         (["iris"], "write dataset=iris"),
         (["-m", "method=[svc,knn]"], "several are written -m 'method=svc,knn'"),
+        ([*RUN, "metrics=log_loss"], "metrics is 'log_loss', should be a list: metrics=[log_loss]"),
+        ([*RUN, "grid.C=1,2"], "'grid.C=[1,10]'"),
+        ([*RUN, "grid.C=[]"], "grid.C is [], should have a value or more"),
+        (["-m", "method=svc,knn", "--cfg", "job"], "--cfg job shows one configuration"),
+        (
+            ["-m", "experiment=demo", "method=svc,meka"],
+            "demo has no method meka; it has",
+        ),
         (["method=all"], "several are written -m 'method=glob(*)'"),
         (["report", "compare", "method=a,b", "results_dir=x"], "there is no such folder"),
         (["report", "papers", "results_dir=x"], "there is no such folder"),
@@ -126,6 +135,45 @@ def test_other_words_for_names_and_keys_lead_to_names_and_keys():
 
 
 GLOBAL = "# @package _global_\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "grid/mine.yaml: is empty, should be a mapping of keys"),
+        ("C: [1]\nC: [2]", "grid/mine.yaml:2: not YAML: found duplicate key C"),
+        (
+            "C:\t[1]",
+            "grid/mine.yaml:1: not YAML: found character '\\t' that cannot",
+        ),
+        ("C: [1,\n", "grid/mine.yaml:2: not YAML: "),
+        ("grid: {C: [1]}", "the keys of a grid's file are the parameters themselves"),
+        ("method.C: [1]", "'method.C' (nearest: C)"),
+        ("C: []", "grid.C is [], should have a value or more"),
+        ("zip: [{C: []}]", "should be a list such as"),
+    ],
+)
+def test_a_grid_s_file_is_read_to_the_letter(here, capsys, text, said):
+    (here / "configs" / "grid").mkdir(parents=True)
+    (here / "configs" / "grid" / "mine.yaml").write_text(text)
+    assert cli.main(["plan", *RUN, "grid=mine"]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("group", ["method", "dataset", "grid", "limits", "experiment"])
+def test_a_file_in_the_place_of_one_of_ours_is_said(here, group):
+    names = {"method": "svc", "dataset": "iris", "grid": "none", "limits": "quick"}
+    name = names.get(group, "demo")
+    (here / "configs" / group).mkdir(parents=True)
+    shutil.copy(options(group)[name], here / "configs" / group)
+    words = {"method": "svc", "dataset": "iris"} if group in names else {}
+    words[group] = name
+    with composer() as hydra:
+        plan = make_plan(hydra, [f"{key}={value}" for key, value in words.items()])
+    file = f"configs/{group}/{name}.yaml"
+    assert plan.hidden == [f"{file} is used in place of kbench's own {group} {name}"]
 
 
 @pytest.mark.parametrize(
@@ -239,5 +287,5 @@ def test_runs_that_differ_in_idle_parameters_are_made_once(capsys):
     words = ["plan", "-m", "method=kernel_svc", "dataset=iris", "method.kernel=linear"]
     assert cli.main([*words, "method.gamma=1,2"]) == 0
     text = capsys.readouterr()
-    assert "1 runs: 1 to run" in text.out
+    assert "1 run: 1 to run" in text.out
     assert "gamma: changes nothing in kernel_svc with kernel=linear" in text.out + text.err

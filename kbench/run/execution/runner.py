@@ -141,7 +141,7 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[tuple[Sandbox | Cluster
     elif plan.settings.parallel.here:
         yield sandbox, None
     else:
-        estimators = sorted({path for path, _ in plan.estimators})
+        estimators = sorted({path for path, *_ in plan.estimators})
         with contextlib.closing(Cluster(plan.settings, estimators)) as cluster:
             yield cluster, None
 
@@ -165,26 +165,25 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
     ModelError
         Models of scikit-learn are to be kept, and the package that stores them is not installed.
     """
-    if plan.settings.keep_model and any(p.startswith("sklearn.") for p, _ in plan.estimators):
+    if plan.settings.keep_model and any(p.startswith("sklearn.") for p, *_ in plan.estimators):
         from kbench.prediction.skops_bytes import require_skops
 
         require_skops()
-    pairs = {canonical(pair): pair for pair in plan.estimators}
+    asked = {canonical(one): one for one in plan.estimators}
     limits = Limits(wall_s=None, setup_s=plan.settings.limits.setup_s)
-    asked = list(pairs.values()), plan.settings.metrics
-    outcome = sandbox.call(_check, asked, limits)
+    outcome = sandbox.call(_check, (list(asked.values()), plan.settings.metrics), limits)
     if outcome.status == "error":
         raise ConfigError(outcome.message.splitlines()[0])
     found = (outcome.result.get("row") or {}).get("idle", [])
     return {(target, kernel): frozenset(names) for target, kernel, names in found}
 
 
-def _check(asked: tuple[list[tuple[str, Mapping[str, Any]]], list[str]], send: Send) -> None:
-    pairs, metrics = asked
-    wrong = registry.check(pairs) or check_metrics(metrics)
+def _check(asked: tuple[list[tuple[str, Mapping[str, Any], str]], list[str]], send: Send) -> None:
+    estimators, metrics = asked
+    wrong = registry.check(estimators) or check_metrics(metrics)
     if wrong is not None:
         return send({"event": "result", "status": "error", "message": wrong})
-    kernels = {(target, params.get("kernel")) for target, params in pairs}
+    kernels = {(target, params.get("kernel")) for target, params, _ in estimators}
     idle = [
         (target, kernel, sorted(registry.idle_parameters(target, kernel)))
         for target, kernel in sorted(kernels, key=str)

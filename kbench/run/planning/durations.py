@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from kbench.errors import counted
 from kbench.run.planning.command import canonical
 from kbench.run.planning.task import Run
 
@@ -61,9 +62,9 @@ def expected(
             f"{n} by rows of {what}, {'here' if here else 'on other machines'}"
             for (what, here), n in basis.most_common()
         )
-        lines.append(f"time: about {spoken(total)} for {len(seconds)} runs{jobs} ({by})")
+        lines.append(f"time: about {spoken(total)} for {counted(len(seconds), 'run')}{jobs} ({by})")
     if unknown:
-        lines.append(f"time: not known for {unknown} runs, which no row is similar to")
+        lines.append(f"time: not known for {counted(unknown, 'run')}, which no row is similar to")
     return lines
 
 

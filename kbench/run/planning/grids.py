@@ -47,8 +47,8 @@ def combinations(
     Raises
     ------
     ConfigError
-        `zip` has another form, its lists have different lengths, or a parameter of it has values
-        elsewhere, too.
+        A list is empty, `zip` has another form, its lists have different lengths, or a parameter
+        of it has values elsewhere, too.
     """
     axes: dict[str, list[Point]] = {}
     for source, wanted in (("grid", grid), ("sweep", swept)):
@@ -57,6 +57,8 @@ def combinations(
                 continue
             if str(key) in known:
                 several = list(values) if isinstance(values, (list, tuple)) else [values]
+                if not several:
+                    raise ConfigError(f"grid.{key} is [], should have a value or more")
                 axes[str(key)] = [{str(key): value} for value in several]
             else:
                 drop(str(key), source)
@@ -92,6 +94,8 @@ def _zipped(grid: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
         if not isinstance(entry, Mapping) or not all(isinstance(v, list) for v in entry.values()):
             raise ConfigError(right)
         lengths = {str(name): len(values) for name, values in entry.items()}
+        if 0 in lengths.values():
+            raise ConfigError(right)
         if len(set(lengths.values())) > 1:
             counts = ", ".join(f"{name} {n}" for name, n in lengths.items())
             raise ConfigError(f"grid.{ZIP} has lists of different lengths: {counts}")

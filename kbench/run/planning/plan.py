@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Composer, flatten, nearest
+from kbench.config import GROUPS, Composer, flatten, hides, nearest
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.planning.command import KEPT_LIMITS, Command, canonical, hydra_value
 from kbench.run.planning.grids import combinations, names_in
@@ -53,8 +53,10 @@ class Plan:
 
     Attributes
     ----------
-    estimators : (`module:Class`, parameters) of every run, also of runs whose data are absent.
+    estimators : (`module:Class`, parameters, task) of every run, also of those whose data are
+        absent.
     tuned : lines about the tuned files that apply.
+    hidden : lines about files in ./configs in the place of ours.
     left_out : reason -> methods, or keys of the grid, that are left out.
     absent : data set -> message.
     searches : experiments whose runs are candidates of `kbench tune`.
@@ -64,8 +66,9 @@ class Plan:
 
     settings: Settings
     runs: list[Run] = field(default_factory=list)
-    estimators: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    estimators: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
     tuned: list[str] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
     left_out: dict[str, list[str]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     searches: list[str] = field(default_factory=list)
@@ -163,6 +166,12 @@ def make_plan(
                     f"dataset.split asks for {len(divisions)} splits, parameters are chosen on the "
                     "training rows of one: leave dataset.split.repeats and folds out"
                 )
+            named = [word.split("=", 1) for word in here if "=" in word]
+            used_files = [*named, ["method", method], ["dataset", dataset]]
+            for group, name in used_files:
+                line = hides(group, name) if group in GROUPS else None
+                if line is not None and line not in plan.hidden:
+                    plan.hidden.append(line)
             if recipe.get("tune") and experiment not in plan.searches:
                 plan.searches.append(str(experiment))
             unused -= set(config["method"])
@@ -210,7 +219,10 @@ _INSTEAD = {
 
 
 def _hint(name: str, plan: Plan) -> str:
-    return _INSTEAD.get(name) or nearest(name, {k for run in plan.runs for k in run.params})
+    if name in ("grid", "method"):
+        return ": the keys of a grid's file are the parameters themselves, as in `C: [1, 10]`"
+    known = {k for run in plan.runs for k in run.params}
+    return _INSTEAD.get(name) or nearest(name.removeprefix("method."), known)
 
 
 def _expand(
@@ -251,7 +263,9 @@ def _expand(
     estimator = method.estimator_for(dataset["task"])
     path = registry.target(estimator, method.parts)
     optional = {*registry.WRAPPERS, *method.optional()}
-    plan.estimators += [(path, _given(method, varied, optional)) for varied in grid]
+    plan.estimators += [
+        (path, _given(method, varied, optional), dataset["task"]) for varied in grid
+    ]
     data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
     if data_sha256 is None:
         return

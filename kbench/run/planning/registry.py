@@ -323,14 +323,15 @@ def _calibrated(estimator: Any, calibration: Any) -> Any:
     return CalibratedClassifierCV(estimator, method=calibration, cv=5, ensemble=False)
 
 
-def check(runs: list[tuple[str, Mapping[str, Any]]]) -> str | None:
-    """What is wrong with the first (target, params) that cannot be built.
+def check(runs: list[tuple[str, Mapping[str, Any], str]]) -> str | None:
+    """What is wrong with the first (target, params, task) that cannot be built or is of another
+    task: a regressor's predictions are no classes, and all of them would count as wrong.
 
     A package that is not installed is not a mistake: its runs become rows of status `unavailable`.
     """
-    for target, params in runs:
+    for target, params, task in runs:
         try:
-            build(target, params, 0)
+            _check_kind(build(target, params, 0), task)
         except UnavailableError:
             continue
         except ConfigError as error:
@@ -338,6 +339,19 @@ def check(runs: list[tuple[str, Mapping[str, Any]]]) -> str | None:
         except Exception as error:
             return f"{target}: {with_type(error)}"
     return None
+
+
+def _check_kind(estimator: Any, task: str) -> None:
+    from sklearn.base import is_classifier, is_regressor
+
+    kinds = [is_classifier(estimator), is_regressor(estimator)]
+    of_task = {"regression": [True, False], "binary": [False, True], "multiclass": [False, True]}
+    if kinds == of_task.get(task):
+        kind = "classifier" if kinds[0] else "regressor"
+        raise ConfigError(
+            f"{type(estimator).__name__} is a {kind}, which is not for the task {task}; meta.tasks "
+            "of a method's file names its tasks, dataset.task=... the data's"
+        )
 
 
 def _hint_at_sweep(line: str, params: Mapping[str, Any]) -> str:

@@ -61,6 +61,8 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
                 f"-m {key}=A,B"
             )
         sweep = override.is_sweep_override()
+        if sweep and key.startswith("grid."):
+            raise ConfigError(f"{text}: values of a grid are a list: '{key}=[1,10]'")
         if sweep and not multirun:
             raise ConfigError(f"{text} sweeps over several values: add -m, or quote the value")
         if sweep and key.partition(".")[0] in _OF_COMMAND:
@@ -206,10 +208,13 @@ def pairs(request: Request, experiment: str | None, recipe: Mapping[str, Any]) -
             continue
         offered = [(i, *_entry(kind, entry)) for i, entry in enumerate(recipe[f"{kind}s"])]
         kept = [entry for entry in offered if asked is None or entry[1] in asked]
-        if not kept:
+        known = list(dict.fromkeys(name for _, name, _ in offered))
+        absent = [name for name in asked or [] if name not in known]
+        # With several experiments, each may have others of the names.
+        if absent and (not kept or len(request.experiments) == 1):
             raise ConfigError(
-                f"experiment {experiment} has no {kind} {', '.join(asked or [])}; "
-                f"it has {', '.join(dict.fromkeys(name for _, name, _ in offered))}"
+                f"experiment {experiment} has no {kind} {', '.join(absent)}; it has "
+                f"{', '.join(known)}"
             )
         lists.append(kept)
     methods, datasets = lists

@@ -28,7 +28,7 @@ def row(fit_s, run, **changes):
 def said(runs, rows, at_once=1, environment="here"):
     """(seconds, number of runs, basis) of the first line, and the other lines."""
     lines = expected(runs, rows, environment, at_once)
-    found = re.fullmatch(r"time: about (.+) for (\d+) runs(?:, \d at a time)? \((.+)\)", lines[0])
+    found = re.fullmatch(r"time: about (.+) for (\d+) runs?(?:, \d at a time)? \((.+)\)", lines[0])
     return found and (found[1], int(found[2]), found[3]), lines[1:]
 
 
@@ -66,7 +66,7 @@ def test_data_of_similar_size_stand_in_and_no_others_do():
         1,
         "1 by rows of the same method on data of similar size, here",
     )
-    assert others == ["time: not known for 1 runs, which no row is similar to"]
+    assert others == ["time: not known for 1 run, which no row is similar to"]
 
 
 def test_a_limit_ends_runs_and_several_at_a_time_share_the_time():

@@ -78,7 +78,7 @@ CONTRADICTIONS = [
 
 @pytest.mark.parametrize(("method", "params", "said"), CONTRADICTIONS)
 def test_contradictions_are_said_by_the_plan(method, params, said):
-    assert said in registry.check([(registry.target(method), params)])
+    assert said in registry.check([(registry.target(method), params, "")])
 
 
 PARTS = [

@@ -76,7 +76,7 @@ def test_an_optional_parameter_is_absent_where_it_is_null():
     (without,) = planned.runs
     assert "max_time" not in without.params
     # What is checked before the runs is what they get.
-    assert [params for _, params in planned.estimators] == [without.params]
+    assert [params for _, params, _ in planned.estimators] == [without.params]
     (limited,) = plan("method=spsvm", "dataset=iris", "method.max_time=5").runs
     assert limited.params == without.params | {"max_time": 5}
     assert limited.key != without.key

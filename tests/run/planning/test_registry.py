@@ -114,9 +114,24 @@ def test_what_cannot_be_composed_is_one_line(parts, params, named):
 
 
 def test_check_names_the_first_mistake_and_passes_over_absent_extras():
-    runs = [("gone.gone:X", {}), ("sklearn.svm:SVC", {"C": -1}), ("sklearn.svm:SVC", {"C": 1})]
+    params = [("gone.gone:X", {}), ("sklearn.svm:SVC", {"C": -1}), ("sklearn.svm:SVC", {"C": 1})]
+    runs = [(*one, "binary") for one in params]
     assert "'C' parameter of SVC must be" in registry.check(runs)
     assert registry.check(runs[::2]) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "task", "kind"),
+    [
+        ("SVC", "regression", "classifier"),
+        ("SVR", "binary", "regressor"),
+        ("SVR", "multiclass", "reg"),
+    ],
+)
+def test_an_estimator_of_another_task_is_refused(path, task, kind):
+    said = registry.check([(f"sklearn.svm:{path}", {}, task)])
+    assert f"{path} is a {kind}" in said
+    assert f"not for the task {task}" in said
 
 
 def test_any_method_goes_behind_a_learned_metric():
