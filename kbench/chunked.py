@@ -130,7 +130,7 @@ class ChunkedRows:
         Raises
         ------
         ValueError
-            y is no Dask collection, X and y have another number of partitions, or columns of X
+            y is not a Dask collection, X and y have another number of partitions, or columns of X
             several chunks.
         """
         if not (y is None or is_dask(y)):

@@ -48,8 +48,9 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def output_file(path: Path) -> Iterator[BinaryIO]:
-    """`atomic_file` for a path that a user names: links are followed, and what is no file, such as
-    /dev/stdout or a pipe, is written to at the end of the block.
+    """`atomic_file` for a path that a user names, which may be a link, /dev/stdout or a pipe.
+
+    A link is followed; what is not a regular file is written to at the end of the block.
 
     Raises
     ------

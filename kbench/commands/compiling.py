@@ -52,7 +52,7 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
     Raises
     ------
     ConfigError
-        A name is no method.
+        A name is not that of a method.
     """
     from kbench.run.execution.preload import preloading_sandbox
 

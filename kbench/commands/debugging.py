@@ -73,7 +73,7 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     Raises
     ------
     ConfigError
-        The row's parameters are no mapping of names to plain values, or name a key of kbench.
+        The row's parameters are not a mapping of names to plain values, or name a key of kbench.
     """
     from kbench.data.configs.keys import KEYS
     from kbench.run.planning.command import hydra_value
@@ -111,10 +111,10 @@ def _parameters(row: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError:
         params = None
     if not isinstance(params, dict):
-        raise ConfigError(f"row {row['key'][:8]}: params is no JSON object")
+        raise ConfigError(f"row {row['key'][:8]}: params is not a JSON object")
     for name, value in params.items():
         if name in RESERVED or not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise ConfigError(f"row {row['key'][:8]}: {name!r} is no parameter of a method")
+            raise ConfigError(f"row {row['key'][:8]}: {name!r} is not a parameter of a method")
         if "${" in json.dumps(value):
             raise ConfigError(
                 f"row {row['key'][:8]}: {name} holds an interpolation, which is not allowed"

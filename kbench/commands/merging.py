@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     folder = ResultsFolder(values.get("results_dir") or "results")
     for other in others:
         if not Path(other).is_dir():
-            raise ConfigError(f"kbench merge brings rows of folders, and {other!r} is none")
+            raise ConfigError(f"kbench merge takes results folders, and {other!r} is not one")
     for other in others:
         for report in gather(folder.path, Path(other)):
             print(printable(str(report), keep="\n"))

@@ -41,7 +41,9 @@ def main(argv: Sequence[str]) -> int:
     for word in overrides:
         key = word.lstrip("+~").partition("=")[0]
         if key.startswith(_OF_TRAINING):
-            raise ConfigError(f"{key} is of the training; kbench predict takes it from the model")
+            raise ConfigError(
+                f"{key} belongs to the training; kbench predict takes it from the model"
+            )
     bare, values = read([word for word in argv if word not in overrides], KEYS)
     for needed in ("model", "out"):
         if bare or needed not in values:
@@ -87,7 +89,7 @@ def _require_another_file(out: Path, inputs: Iterable[str | Path]) -> None:
     """Refuse to write over a file that is read."""
     for name in inputs:
         if out.exists() and Path(name).exists() and out.samefile(name):
-            raise ConfigError(f"out={out} is a file that is read; name another one")
+            raise ConfigError(f"out={out} is a file that this command reads; name another one")
 
 
 def _named_files(config: dict[str, Any]) -> Iterator[str]:

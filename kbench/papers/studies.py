@@ -193,7 +193,7 @@ def _notes(system: System, met: Sequence[tuple[Comparison, list[Setting]]]) -> l
 
 
 def meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]]]:
-    """Where steps meet: comparison, and its settings, the one that stands for them first."""
+    """Comparisons in which several steps have ok runs, with their settings, the main one first."""
     experiments = experiments_of(system.run)
     steps_of: defaultdict[int, list[str]] = defaultdict(list)
     rows: list[Row] = []

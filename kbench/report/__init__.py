@@ -106,7 +106,8 @@ def make_report(
     out : Path, optional
         Also write the text there.
     methods, datasets, tags : sequence of str, optional
-        Only these. Of a run with attempts of several tags, only those of `tags` count.
+        The report is restricted to these. Of a run with attempts of several tags, only those of
+        `tags` count.
     metric : str, optional
         Column of the rows that leads and ranks, wherever a run has measured it; otherwise the first
         score of the task does.
@@ -259,7 +260,7 @@ def make_ranking(
 ) -> str:
     """Which model for data of a task with `n` training rows of `d` features.
 
-    Further parameters are those of `make_report`; how methods are ranked, `standings` says.
+    Further parameters are those of `make_report`; `standings` says how methods are ranked.
 
     Raises
     ------
@@ -326,7 +327,7 @@ def plot(
     Raises
     ------
     ConfigError
-        Nothing can be drawn, or the suffix of `out` is another.
+        Nothing can be drawn, or `out` has another suffix.
     """
     from kbench.run.results.folder import ResultsFolder
 

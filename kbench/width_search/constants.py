@@ -71,7 +71,7 @@ GRID_TUBE, TUBE_OF_ERROR = 0.05, 0.3
 UNSOLVED_DEVIATION = 0.05
 
 # Pairs of classes of a model of the search. Beyond (35 classes), classes are divided into groups of
-# similar ones, of at least so many classes, and only pairs within a group are solved: with 120
+# similar ones, of at least 14 classes, and only pairs within a group are solved: with 120
 # classes 7,140 pairs at each width and C took 144 s (`scripts/bench_everyday.py --automatic`).
 # Smaller groups have too few errors to choose by.
 MAX_PAIRS, MIN_GROUP = 600, 14
@@ -151,8 +151,8 @@ SMALL_ROWS, SMALL_COLUMNS = 2000, 100
 # Improvement of the held-out error for which the learned metric is kept: as a fraction, because it
 # costs a product with a (d, d) matrix for every row to predict.
 METRIC_GAIN = 0.02
-# Standard errors that a difference of held-out errors must exceed for the dearer choice: a learned
-# metric, standardised columns, a narrower tube. One row alone makes a difference of one.
+# Standard errors that a difference of held-out errors must exceed for the more expensive choice: a
+# learned metric, standardised columns, a narrower tube. One row alone makes a difference of one.
 STANDARD_ERRORS = 1.5
 # Factor of the steps per row of the search beyond which a model that the search could not solve
 # is expected to be solved; below, rows are held out in case it is not.

@@ -66,7 +66,7 @@ def errors_of_one_ridge(K: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.
     definite, the errors are those of the model that is zero.
     """
     m = len(K)
-    # Below the rounding of float32 a factor in float32 would tell nothing.
+    # A ridge below the rounding of float32 is lost in a factor of float32.
     dtype = np.dtype(np.float64 if alpha < m * np.finfo(np.float32).eps else np.float32)
     G: np.ndarray = np.array(K, dtype, order="F")
     G[np.diag_indices_from(G)] += alpha
@@ -159,7 +159,7 @@ class RidgeSearch:
         return self._surface()
 
     def _has_time(self, products: float) -> bool:
-        """Whether so many multiplications are expected to end in time, or nothing was measured."""
+        """Whether `products` multiplications should end in time, or nothing was measured."""
         left = self._deadline.seconds_left()
         nothing = not self.columns["error"]
         return left is None or nothing or self.seconds_per_product * products < left

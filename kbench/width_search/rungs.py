@@ -62,7 +62,7 @@ class Measured(NamedTuple):
 
 
 def divided(order: np.ndarray, values: float, steps: int) -> Rung:
-    """The rung of all rows that takes at most so many kernel values for each width.
+    """The rung of all rows that takes at most `values` kernel values for each width.
 
     k folds train on n (k - 1) / k rows each, which takes n^2 (k - 1)^2 / k values.
     """

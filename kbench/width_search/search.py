@@ -13,7 +13,7 @@ Where all rows are too many for the halves of the last rung, smaller samples mis
 of covtype is 1 for 5,000 rows, 17 for 10,000 and 40 for 74,370. So the next rungs are cells: the
 2,000 rows nearest to a random row, of which 400 of the inner 800 are validation rows. A cell has
 nearly the density of the data, and shows the optimum of a local model. A sample follows and shows
-what a local model misses. Where nobody compares larger models afterwards, because they take too
+what a local model misses. Where larger models are not compared afterwards, because they take too
 long, other cells come last and measure the neighbourhood of the optimum.
 
 Where the errors of cells do not depend on the parameters, samples take the place of cells.
@@ -41,9 +41,9 @@ FEW_ROWS = math.isqrt(2 * constants.LAST_VALUES)
 # Points of the last cells, in octaves of gamma and C from the minimum so far: its neighbours, and
 # one in the direction in which errors change least.
 _CROSS = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (-1, 1)])
-
-
-# Kernel values of the grid divided by those of the pilot that tells what it takes.
+# Kernel values of the first grid as a multiple of those of the pilot, one width on few rows that
+# shows how long the grid would take. A smaller pilot is less exact, a larger one costs more of the
+# time limit. Set by hand.
 _PILOT = 64
 
 
@@ -239,7 +239,7 @@ def search(
         if number == 0:
             task.adapt(first.error)
         if rung.is_local and plan and _is_flat(kept):
-            # Only samples tell one model from another here.
+            # Errors of cells are the same for all parameters here; only samples differ.
             result.flat_cells, goal = True, (0.0, 0.0)
             plan[:] = [other for other in plan if not other.is_local for _ in range(2)]
         best = min((measured for _, measured in kept), key=lambda measured: measured.error)
@@ -253,13 +253,13 @@ def search(
         refined = used & (seen.rungs >= min(number, 1))
         cut = len(kept) < len(points)
         if cut or not refined.any():
-            # Only cells that tell nothing have followed the coarse grid, or the deadline has left
-            # points of this rung that its order chose, not their errors.
+            # Only cells whose errors are all alike have followed the coarse grid, or the deadline
+            # passed within this rung, so that its order, not the errors, chose the points measured.
             refined = used
     if surface is None:
         result.gamma, result.C = rows.unit, task.scale_of_c
     else:
-        # Errors of the last rung that tells something are those of the most rows.
+        # The last rung that is used was measured on the most rows.
         last = seen.on(seen.pairs[int(np.flatnonzero(used)[-1])])
         _choose(result, rows, task, seen, surface, used if cut else last, refined, goal)
     return result
@@ -303,7 +303,7 @@ def _choose(
     nearest = int(np.flatnonzero(among)[distance.argmin()])
     measured = seen.measured[nearest]
     if measured.solved:
-        # A box that no coefficient comes near has no effect but on the solver's steps.
+        # A bound that no coefficient comes near changes the solver's steps, not the solution.
         v = min(v, seen.points[nearest, 1] + math.log2(max(2.0 * measured.largest, 2.0**-20)))
     result.gamma, result.C = float(rows.unit * 2.0**u), float(task.scale_of_c * 2.0**v)
     result.error, result.n_validation = measured.error, measured.n_rows

@@ -56,7 +56,7 @@ class Task(Protocol):
         """A random order of the rows in which every range represents the data."""
 
     def representatives(self, order: np.ndarray) -> np.ndarray:
-        """The first of some rows without which no model has all classes."""
+        """The first row of each class in `order`; none for a regression."""
 
     def adapt(self, error: float) -> None:
         """Set what depends on the lowest error of the first rung, before the second one."""
@@ -64,7 +64,7 @@ class Task(Protocol):
     def divided(
         self, rows: Rows, training: np.ndarray, validation: np.ndarray
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Training and validation rows of the problems into which these are divided."""
+        """Training and validation rows of each smaller problem; one pair if nothing is divided."""
 
     @property
     def n_divided(self) -> float:
@@ -376,7 +376,7 @@ class Regression:
     mean, scale_of_c : float
         Mean and deviation of y: C and epsilon in its units are those of the search times this.
     largest_error : float
-        That counts as such, in deviations of y; infinite without heavy tails.
+        Larger errors of a row are clipped to it, in deviations of y; infinite without heavy tails.
     """
 
     # A regression has nearly all rows as support vectors, and large C where it has little noise.

@@ -276,7 +276,7 @@ def test_a_file_that_is_read_is_not_written_over(mixed, predict, out):
     (mixed / "link.csv").unlink(missing_ok=True)
     (mixed / "link.csv").symlink_to("new.csv")
     before = (mixed / "new.csv").read_bytes()
-    with pytest.raises(KbenchError, match="is a file that is read"):
+    with pytest.raises(KbenchError, match="is a file that this command reads"):
         predict(mixed, f"model={key(mixed)}", "dataset.path=new.csv", f"out={out}")
     assert (mixed / "new.csv").read_bytes() == before
 
@@ -302,7 +302,7 @@ def test_rows_with_a_target_are_scored_whatever_the_others_have(mixed, predict):
 def test_keys_of_the_training_are_refused(mixed, predict, word):
     table(20).to_csv(mixed / "new.csv", index=False)
     words = [f"model={key(mixed)}", "dataset.path=new.csv", "out=out.csv"]
-    with pytest.raises(KbenchError, match="is of the training"):
+    with pytest.raises(KbenchError, match="belongs to the training"):
         predict(mixed, *words, f"dataset.{word}")
 
 

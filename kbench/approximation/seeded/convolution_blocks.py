@@ -116,7 +116,7 @@ def image_shape(d: int) -> tuple[int, int]:
         side = isqrt(d // channels)
         if side > 1 and side**2 * channels == d:
             return side, channels
-    raise ValueError(f"X has {d} features, which are no square images with 1 or 3 channels")
+    raise ValueError(f"X has {d} features, which do not form square images with 1 or 3 channels")
 
 
 def _convolved(images: np.ndarray, filters: np.ndarray) -> np.ndarray:

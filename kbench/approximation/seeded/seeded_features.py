@@ -279,7 +279,7 @@ class TensorSketchBlocks(SeededFeatures):
     ) -> None:
         if coef0 < 0:
             raise ValueError(
-                f"coef0 is {coef0:g}, should not be negative: the polynomial would be no kernel"
+                f"coef0 is {coef0:g}, should not be negative: the polynomial would not be a kernel"
             )
         super().__init__(d, n_features, seed, gamma, cache_mb=cache_mb)
         self.degree, self.coef0 = degree, coef0

@@ -286,7 +286,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def number(text: str) -> float | None:
-    """The number that a field of a text file spells, nan and inf included; None if it is none.
+    """The number that a field of a text file spells, nan and inf included; None for other texts.
 
     Python's own `float` would also take `1_000` and digits of other scripts.
     """

@@ -39,7 +39,7 @@ _GROUPED = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{3}")
 _COMMENT = re.compile(r"\s*(#|%|//|!)")
 
 _SEPARATOR_LINE = re.compile(rb"sep=(.)\s*", re.IGNORECASE)
-"""A first line by which Excel is told the delimiter."""
+"""A first line that tells Excel the delimiter."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Form:
     decimal_shown: bool = False
 
     def value(self, name: str, text: str) -> float | None:
-        """The number that a field of a decorated column holds; None if it is none."""
+        """The number that a field of a decorated column holds; None for other texts."""
         if name in self.truths:
             return TRUTHS.get(text.strip().lower())
         return plain_or_decorated(text, self.decimal)
@@ -404,7 +404,7 @@ def _like_a_number(text: str) -> bool:
 
 
 def comment_mark(record: str) -> str | None:
-    """The characters with which a line begins that may be a comment; None if it is none."""
+    """The characters that make a line look like a comment; None if it begins with others."""
     match = _COMMENT.match(record)
     failed = re.match(r"\s*[^\s,;|]+", record) if match else None  # a formula, as `#DIV/0!`
     return None if match is None or (failed and is_missing(failed[0].strip())) else match[1]

@@ -198,7 +198,7 @@ def _parsed(content: bytes, form: Form) -> Any:
 
 
 def _require_empty(empty: list[Column], where: Callable[[int], str]) -> None:
-    """Refuse a value in a column at the end that has no name, and none in the first records."""
+    """Refuse a value in a last column that has neither a name nor values in the first records."""
     for column in empty:
         there = [text != "" for text in column.categories or ()]
         if any(there):
@@ -213,7 +213,7 @@ def _require_empty(empty: list[Column], where: Callable[[int], str]) -> None:
 def _converted(column: Column, form: Form, name: str) -> Column | None:
     """Decorated numbers as numbers, or as plain texts where the target is read as text.
 
-    None if a text of a column of numbers is none.
+    None if a text of a column of numbers is not a number.
     """
     assert column.categories is not None
     if name == form.roles.target and form.text_target:

@@ -226,9 +226,10 @@ def decimal_of(texts: Iterable[str], delimiter: str) -> str:
 
 
 def plain_or_decorated(text: str, decimal: str) -> float | None:
-    """The number that a field of a column with decorated numbers holds; None if it is none.
+    """The number that a field of a column with decorated numbers holds; None for other texts.
 
-    Where a comma separates the decimals, `0.455` is none: its point separates no thousands.
+    Where a comma separates the decimals, `0.455` is not a number: its point would separate
+    thousands behind a leading zero.
     """
     value = decorated(text, decimal)
     if value is None and not (decimal == "," and "." in text):

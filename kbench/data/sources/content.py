@@ -40,7 +40,7 @@ _NO_TEXT = {
     b"\xff\xfe": "UTF-16 text; `iconv -f UTF-16 -t UTF-8` converts it",
     b"\xfe\xff": "UTF-16 text; `iconv -f UTF-16 -t UTF-8` converts it",
 }
-"""First bytes of files that are no text in UTF-8 -> what they are, and how their rows are read."""
+"""First bytes of files that are not text in UTF-8 -> what they are, and how they can be read."""
 
 MAX_LINE_BYTES = 32 << 20
 """Longest line of a text file, in bytes (32 MiB, about two million values). It bounds the memory

@@ -2,8 +2,8 @@
 
 The URL of a raw file names them: `sklearn:covtype` is `sklearn.datasets.fetch_covtype`,
 `openml:554` is the data set of that number on https://www.openml.org. The fetched data become one
-table whose last column is the target, and then a raw file like any other. The cache of scikit-learn
-is looked at first ($SCIKIT_LEARN_DATA, else ~/scikit_learn_data); further downloads go to
+table whose last column is the target, and then a raw file like any other. scikit-learn's cache is
+searched first ($SCIKIT_LEARN_DATA, else ~/scikit_learn_data); further downloads go to
 `_scikit_learn` in the folder of the raw files.
 """
 
@@ -31,7 +31,7 @@ def write(url: str, table: Path, home: Path) -> None:
     Raises
     ------
     ConfigError
-        There is no such fetcher, or the number is not a number.
+        kbench knows no such fetcher, or what follows `openml:` is not a number.
     DataError
         The data set is not a table of numbers and categories with one target.
     OSError
@@ -41,7 +41,7 @@ def write(url: str, table: Path, home: Path) -> None:
     scheme, _, name = url.partition(":")
     fetch = _sklearn if scheme == "sklearn" else _openml
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about retries; the error says enough
+        warnings.simplefilter("ignore")  # of retries, which the error repeats
         bunch = fetch(url, name, [cache for cache in caches if cache.is_dir()], home)
     targets = [str(target) for target in bunch.target_names]
     frame = bunch.frame
@@ -61,9 +61,7 @@ def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
 
     if name not in FETCHERS:
         hint = nearest(name, FETCHERS) or f"; there are {', '.join(FETCHERS)}"
-        raise ConfigError(
-            f"{url}: scikit-learn has no fetcher that kbench knows of this name{hint}"
-        )
+        raise ConfigError(f"{url}: kbench knows no fetcher of scikit-learn by this name{hint}")
     fetcher = getattr(datasets, f"fetch_{name}")
     for cache in caches:
         try:

@@ -67,5 +67,5 @@ class Precomputed(Kernel):
 
     def check_points(self, points: Any, dtype: Any, n_features: int) -> int:
         require(isinstance(points, _GramRows), "the points are of another class")
-        require(points.values is None, "the points of a given kernel matrix are numbers")
+        require(points.values is None, "points of a given kernel matrix are stored by number")
         return check_arrays(points, ids="i8 n")["n"]

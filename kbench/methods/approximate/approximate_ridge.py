@@ -227,9 +227,9 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     solver : {"direct", "cg", "pcg"}, default="direct"
         Woodbury's identity and a Cholesky factorisation, exact; conjugate gradients, which the
-        papers use; or preconditioned conjugate gradients. If the matrix is so indefinite that there
-        is no factorisation (MEKA with sampled links), all three replace its negative eigenvalues
-        by zero, with a RuntimeWarning.
+        papers use; or preconditioned conjugate gradients. If the matrix is too indefinite to be
+        factorised (MEKA with sampled links), all three replace its negative eigenvalues by zero,
+        with a RuntimeWarning.
     tol : float, default=1e-6
         Relative residual at which "cg" and "pcg" stop.
     max_iter : int, default=500

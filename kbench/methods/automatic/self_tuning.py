@@ -238,7 +238,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
 
 
 def fraction(deadline: Deadline, part: float, trace: Trace) -> Deadline:
-    """A deadline after one of so many parts of the time that is left."""
+    """A deadline after 1 / `part` of the time that is left."""
     left = deadline.seconds_left()
     return Deadline(None if left is None else left / part, trace)
 

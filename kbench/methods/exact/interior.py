@@ -101,7 +101,7 @@ class Interior:
         """The result of `solve(max_iter)`, or of the method where that takes many steps.
 
         dual : of at most `MAX_STORED` points, or nothing is bounded
-        solve : solves the problem with at most so many steps, -1 for no limit
+        solve : solves the problem; its argument limits the steps, -1 for no limit
         """
         n = len(dual.rows)
         if n > MAX_STORED or 24.0 * n * n > self._cache_mb * 1e6:

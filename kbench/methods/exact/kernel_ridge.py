@@ -37,8 +37,9 @@ from kbench.solvers.ridge.kernel_ridge import low_rank_inverse
 from kbench.trace import Deadline, Trace
 from kbench.validated import validate_data
 
-# Pivots that accelerated randomly pivoted Cholesky proposes at a time: this part of the landmarks,
-# and at least so many. Larger blocks make matrix products faster, and more proposals are rejected.
+# Pivots that accelerated randomly pivoted Cholesky proposes at a time: 1 / `_BLOCKS` of the
+# landmarks, and at least `_MIN_BLOCK`. Larger blocks make matrix products faster, and more
+# proposals are rejected.
 _BLOCKS = 10
 _MIN_BLOCK = 64
 

@@ -1,6 +1,6 @@
 """Ridge models on rows that are larger than memory.
 
-Three forms, by what the model needs of the rows:
+There are three forms, which differ in what the model needs of the rows:
 
     normal equations   random features, Nystrom kinds and MEKA: W'W and W'Y, summed in one pass
     clusters           BKA: an exact model for each cluster, from its rows on disk
@@ -40,7 +40,8 @@ from kbench.trace import Trace
 # Rows whose products W'W are added at a time. The sums are those of consecutive batches of this
 # size, so that they do not depend on the chunks; 16,384 rows of 1,000 features are 64 MB.
 _BATCH = 16384
-# Fraction of the memory that the kernel matrices of a cluster in training may take.
+# Fraction of the memory that the kernel matrix of a cluster and its factor may take. The rest is
+# for the rows and for a block that is read. A larger one trains larger clusters. Set by hand.
 _MATRICES = 1 / 2
 
 
@@ -97,7 +98,7 @@ class BlockTrainer:
     def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> RidgeRecord:
         Y, n = self.targets.matrix(targets), len(targets)
         kernel = KernelMatrix(self.kernel, X, self.dtype)
-        # The centre is not used: the model is taken out of its cluster.
+        # The matrix needs a centre, which the expansion that is taken out of it does not use.
         centre = Centroids(np.zeros((1, X.shape[1])))
         matrix = BlockDiagonalKernel([kernel], [np.arange(n)], centre)
         coef = matrix.solve(Y, self.alpha)

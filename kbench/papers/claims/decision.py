@@ -210,7 +210,7 @@ def _case(claim: Claim, terms: Sequence[Term]) -> Case:
 
 
 def _worst(claim: Claim, cases: Sequence[Case]) -> Case:
-    """The case whose figure is the worst; of bounds that are open, the one that might be."""
+    """The case whose figure is the worst, by its better end if it is an interval."""
     bound = claim.of_cases
     known = [(case.figures, case) for case in cases if case.figures is not None]
     sign = 1.0 if bound.lower else -1.0

@@ -1,7 +1,8 @@
 """The terms of a claim: printed and measured values of cells, and the runs behind them.
 
-Every value is an interval, of one number where it was measured. A stopped run takes at least the
-CPU seconds that its fit had taken; a failed one might have reached any value.
+Every value is an interval; its ends are equal where the value was measured. The seconds of a
+stopped run are at least the CPU seconds that its fit had taken; a failed run might have reached any
+value.
 """
 
 import math
@@ -17,15 +18,15 @@ from kbench.papers.printed.settings import stated, unnamed
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.tables import Machine, Problem, of_seconds
 
-# What is known of a run that failed: no seconds, accuracy or error is negative.
+# The value of a run that failed can be any seconds, accuracy or error, none of which is negative.
 UNKNOWN: Interval = (0.0, math.inf)
 # The largest factor by which seconds of equal runs differed: 46 runs of LDKL and MEKA were repeated
 # a day later on the same idle machine. A smaller one decides more claims, and some of them wrongly.
 OFF_SECONDS = 1.88
 # The factor by which two values of RMSE or of a kernel error may differ and count as equal.
 OFF_ERRORS = 1.0 + MAX_RELATIVE
-# Test rows of a difference that chance may decide, whatever rows they are: of five rows that one of
-# two models alone has right, all are the same model's by chance once in sixteen (sign test).
+# A difference of this many test rows may be due to chance: of five rows that only one of two models
+# predicts rightly, all five are the same model's by chance once in sixteen (sign test).
 CHANCE_ROWS = 5
 
 _TIMES = ("prediction_cost", "prediction_cost_loop")
@@ -57,8 +58,8 @@ class Term:
     unknown : str
         Settings of the runs that the paper does not state.
     factor, chance : float
-        By what equal runs may differ: a factor of seconds and errors, and what `CHANCE_ROWS` test
-        rows count for, of an accuracy or an error.
+        Noise of equal runs: the factor by which seconds and errors may differ, and the share of
+        the test rows that `CHANCE_ROWS` rows are, by which accuracies may differ.
     """
 
     printed: Interval | None
@@ -87,7 +88,7 @@ def terms_of(terms: Terms, runs: Runs, machine: Machine | None) -> list[Term]:
         answers.append([_best(term) for term in values])
         if all(term.measured is not None for term in answers[-1]):
             break
-    # The one that ended the loop, or else that with values, and then with rows, for most terms.
+    # The last answer if it is complete, or else the one in which most terms have values, then rows.
     return max(
         answers,
         key=lambda terms: (
@@ -157,7 +158,7 @@ def _value(cell: Cell, runs: Runs, machine: Machine | None, choice: Choice) -> T
 
 
 def _noise(cell: Cell, problem: Problem) -> tuple[float, float]:
-    """By what a measure differs between equal runs: a factor, and what chance decides."""
+    """Noise of a measure between equal runs: a factor, and a difference that chance may make."""
     measure = cell.measure
     if measure.total:
         table = paper(cell.table.paper).tables[cell.wanted.table or ""]

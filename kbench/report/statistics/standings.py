@@ -49,7 +49,7 @@ def standings(
     Raises
     ------
     ConfigError
-        No two data sets of the task have rows of such an experiment.
+        Fewer than two data sets of the task have rows of such an experiment.
     """
     used = [row for row in rows if _asked(row) and row["status"] not in WITHOUT_OUTCOME]
     tables = [one for one in comparisons(_of_one_machine(used)) if one.problem.task]

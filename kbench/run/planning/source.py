@@ -53,7 +53,7 @@ def source_sha256(target: str) -> str | None:
 def modules_of(names: set[tuple[str, str]]) -> set[str]:
     """Modules that hold (module, name) pairs, and all that they import from kbench or themselves.
 
-    `name` is empty where a module is meant as such.
+    `name` is empty where the module itself is meant.
     """
     roots = {"kbench", *(module.partition(".")[0] for module, _ in names)}
     modules: set[str] = set()

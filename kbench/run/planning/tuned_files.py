@@ -146,7 +146,7 @@ def find_tuned(method: str, dataset: str, chosen: Sequence[str]) -> Tuned | None
     Raises
     ------
     ConfigError
-        The overrides name a tuned file that does not exist, or the file is no mapping.
+        The overrides name a tuned file that does not exist, or the file is not a mapping.
     """
     named = [text for text in chosen if _is_tuned(text)]
     if not named:

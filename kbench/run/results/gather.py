@@ -77,7 +77,7 @@ def gather(folder: Path, source: Path) -> list[Gathered]:
     Raises
     ------
     ConfigError
-        `source` is no folder, or is `folder`.
+        `source` is not a folder, or is `folder`.
     KbenchError
         The folder cannot be written.
     """

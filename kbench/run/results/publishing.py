@@ -41,12 +41,12 @@ _MAX_MANIFEST = 256 * _MAX_FILES
 
 
 def publish_rows(source: Path, site: Path) -> int:
-    """Write the rows of a results folder to `site`/rows, in place of what is there; their number.
+    """Replace the rows in `site`/rows by those of a results folder; returns their number.
 
     Raises
     ------
     ConfigError
-        `source` is no folder.
+        `source` is not a folder.
     KbenchError
         The site cannot be written.
     """
@@ -89,7 +89,9 @@ def published_rows(place: str, show: Callable[[str], None]) -> Iterator[Path]:
     try:
         files = _checked(json.loads(_read(place, MANIFEST, _MAX_MANIFEST)))
     except (ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"{place}: {_ROWS}/{MANIFEST} is no manifest of kbench: {error}") from None
+        raise DataError(
+            f"{place}: {_ROWS}/{MANIFEST} is not a manifest of kbench: {error}"
+        ) from None
     with TemporaryDirectory(prefix="kbench-") as scratch:
         folder = Path(scratch)
         for number, (name, entry) in enumerate(files.items(), start=1):

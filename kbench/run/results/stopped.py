@@ -24,7 +24,7 @@ _STAGE = re.compile(r" stopped in ([a-z]+) after")
 def where(stage: str, fit_cpu_s: float, *, at_least: bool = False) -> str:
     """The end of a stopped run's message; the seconds are rounded down to tenths.
 
-    They are `at_least` so many where the fit told them some time before it was stopped.
+    `at_least` says that the fit reported them some time before it was stopped.
     """
     least = "at least " if at_least else ""
     seconds = math.floor(10 * fit_cpu_s) / 10

@@ -33,7 +33,7 @@ def load_function(key: str, name: str) -> Callable[..., Any]:
             f"{key} names {name}: {one_line(error)}; a module of your own is found in PYTHONPATH"
         ) from None
     if not callable(found):
-        raise ConfigError(f"{key} names {name}, which is no function")
+        raise ConfigError(f"{key} names {name}, which is not a function")
     return found
 
 

@@ -63,9 +63,11 @@ class Search:
     def require_budget(self) -> None:
         """Refuse a search over intervals that has no end, or by halving."""
         if self.budget is None:
-            raise ConfigError("intervals have no last value: add tune.runs=40 or tune.seconds=600")
+            raise ConfigError(
+                "a search over intervals needs an end: add tune.runs=40 or tune.seconds=600"
+            )
         if self.halving:
-            raise ConfigError("tune.halving takes lists of values, no intervals; leave it out")
+            raise ConfigError("tune.halving takes lists of values, not intervals; leave it out")
 
     @property
     def division(self) -> str:

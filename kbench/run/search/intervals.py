@@ -94,7 +94,7 @@ class Space:
         for text, override in found.items():
             key, sweep = override.key_or_group, override.value()
             if not key.startswith("method."):
-                raise ConfigError(f"{text}: an interval is of a method's key, as method.C")
+                raise ConfigError(f"{text}: only a method's key takes an interval, as method.C")
             name = key.removeprefix("method.")
             intervals[name] = _interval(text, sweep, file.get(name))
         return cls(intervals, lists, tuple(words))

@@ -127,7 +127,7 @@ def solve_nu_dual(
     cache_mb : float
         MB that kernel values may take.
     max_iter : int
-        Limit on steps; -1 is none.
+        Limit on steps; -1 means no limit.
     max_time : float, optional
         Limit in seconds, checked between working sets.
     shrinking : bool
@@ -208,7 +208,7 @@ class _Ends(NamedTuple):
 
 
 def _middle(low: float, high: float) -> float:
-    """Of two extremes, or the one that is finite; 0 if none is."""
+    """The mean of the extremes that are finite; 0 if neither is."""
     ends = [value for value in (low, high) if math.isfinite(value)]
     return sum(ends) / len(ends) if ends else 0.0
 

@@ -117,7 +117,7 @@ def test_another_order_of_the_atoms_is_the_same_molecule(seed, size):
 @pytest.mark.parametrize(
     ("kind", "d", "message"),
     [
-        ("shifts", 65, "X has 65 features, which are no square images with 1 or 3"),
+        ("shifts", 65, "X has 65 features, which do not form square images with 1 or 3"),
         ("coulomb", 64, "X has 64 features, which are not the upper triangle of a square"),
     ],
 )

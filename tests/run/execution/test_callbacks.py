@@ -58,7 +58,7 @@ def test_every_row_is_passed_on_and_errors_are_warnings(here):
     [
         ("no_such:function", "callbacks names no_such:function: No module named 'no_such'"),
         ("tracker:nothing", "has no attribute 'nothing'"),
-        ("tracker:number", "which is no function"),
+        ("tracker:number", "which is not a function"),
         ("tracker", "callbacks names 'tracker', should be package.module:function"),
     ],
 )

@@ -247,7 +247,7 @@ def test_names_of_no_form_or_module_are_one_line():
     assert "(nearest: log_loss" in check(["log_los"])
     assert "No module named 'no_such'" in check(["accuracy", "no_such:score"])
     assert "has no attribute 'nothing'" in check(["sklearn.metrics:nothing"])
-    assert "which is no function" in check(["sys:path"])
+    assert "which is not a function" in check(["sys:path"])
     assert check(["log_loss", "sklearn.metrics:accuracy_score", "top_2_accuracy"]) is None
 
 

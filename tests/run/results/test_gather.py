@@ -131,7 +131,7 @@ def test_the_command_brings_and_compacts(folders, monkeypatch, capsys):
     assert "1 rows are further attempts of runs that both folders have" in out
     assert len(pd.read_parquet(own)) == 5
     assert main(["merge", "nothing/", "results_dir=own"]) == 2
-    assert "'nothing/' is none" in capsys.readouterr().err
+    assert "'nothing/' is not one" in capsys.readouterr().err
 
 
 def test_a_folder_is_not_brought_to_itself(folders):

@@ -114,7 +114,7 @@ def test_a_manifest_that_is_none_writes_nothing(tmp_path, manifest):
     (tmp_path / "rows").mkdir()
     (tmp_path / "rows" / MANIFEST).write_text(text)
     with (
-        pytest.raises(DataError, match="is no manifest of kbench"),
+        pytest.raises(DataError, match="is not a manifest of kbench"),
         published_rows(str(tmp_path), lambda _: None),
     ):
         pass

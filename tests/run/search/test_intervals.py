@@ -225,7 +225,7 @@ def test_a_space_of_few_settings_comes_to_its_end(tmp_path):
         (["method.C=interval(1,10)", "tune.runs=9", "tune.halving=true"], "takes lists of values"),
         (["method.C=interval(10,1)", "tune.runs=9"], "with LOW below HIGH"),
         (["method.C=tag(log,interval(0,1))", "tune.runs=9"], "a log scale begins above 0"),
-        (["seed=interval(0,9)", "tune.runs=9"], "an interval is of a method's key"),
+        (["seed=interval(0,9)", "tune.runs=9"], "only a method's key takes an interval"),
         (
             ["method.C=interval(1,10)", "grid=c_gamma", "tune.runs=9"],
             "lists as method.kernel=rbf,poly",
