@@ -1,10 +1,15 @@
 """scikit-learn's own checks of estimators."""
 
+import inspect
+
 import pytest
 from expected_failures import EXPECTED_FAILURES
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.base import BaseEstimator
+from sklearn.utils.estimator_checks import check_param_validation, parametrize_with_checks
 
+import kbench.approximation
 import kbench.methods
+import kbench.metric
 from kbench.approximation import (
     BKA,
     Fastfood,
@@ -66,3 +71,24 @@ def test_check(estimator, check):
 
 def test_expected_failures_are_few():
     assert all(len(checks) <= 3 for checks in EXPECTED_FAILURES.values())
+
+
+# Every public class with parameters, parts too, but for scikit-learn's own behind `IntelexSVC`.
+WITH_PARAMETERS = [
+    cls
+    for module in (kbench.methods, kbench.approximation, kbench.metric)
+    for name in module.__all__
+    if inspect.isclass(cls := getattr(module, name)) and issubclass(cls, BaseEstimator)
+    if hasattr(cls, "fit") and not inspect.isabstract(cls) and name != "IntelexSVC"
+]
+
+
+@pytest.mark.parametrize("cls", WITH_PARAMETERS, ids=lambda cls: cls.__name__)
+def test_a_wrong_parameter_is_named_with_its_value(cls):
+    """By every method that fits, for each parameter and each of its constraints."""
+    estimator = cls(KernelSVC()) if cls is kbench.metric.WithMetric else cls()
+    # A class may inherit constraints of parameters that it does not have.
+    estimator._parameter_constraints = {
+        name: cls._parameter_constraints[name] for name in estimator.get_params(deep=False)
+    }
+    check_param_validation(cls.__name__, estimator)

@@ -146,6 +146,7 @@ class RecursiveFeatureMachine(RidgeEstimator):
     """
 
     _parameter_constraints: ClassVar[dict] = {
+        "fit_intercept": ["boolean"],
         "metric": [HasMethods(["fit", "transform"]), None],
         "max_exact": [Interval(Integral, 1, None, closed="left")],
         "cluster_size": [Interval(Integral, 1, None, closed="left")],

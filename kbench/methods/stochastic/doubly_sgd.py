@@ -158,6 +158,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     class_weight: dict | str | None = None
     probability: bool = False
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
     ) -> Self:

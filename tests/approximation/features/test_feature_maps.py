@@ -134,20 +134,6 @@ def test_feature_blocks_are_slices_of_the_feature_matrix(feature_map, sparse):
     assert whole.n_rows_computed == 400
 
 
-@pytest.mark.parametrize(
-    ("estimator", "message"),
-    [
-        (RandomFourierFeatures(0), "'n_components' parameter of RandomFourierFeatures .* Got 0"),
-        (RandomFourierFeatures(kernel="poly"), "'kernel' parameter .* Got 'poly'"),
-        (Fastfood(gamma=0.0), "'gamma' parameter of Fastfood .* Got 0.0"),
-        (Nystrom(landmarks="best"), "'landmarks' parameter of Nystrom .* Got 'best'"),
-    ],
-)
-def test_errors_name_invalid_parameters(estimator, message):
-    with pytest.raises(ValueError, match=message):
-        estimator.fit(rows())
-
-
 @pytest.mark.parametrize("place", [("scale", 1e-40), ("scale", 1e30), ("shift", 1e8)])
 @pytest.mark.parametrize("form", ["phase", "cos_sin"])
 @pytest.mark.parametrize("cls", [RandomFourierFeatures, Fastfood])

@@ -303,23 +303,6 @@ def test_fewer_rows_than_a_leaf_are_exact():
     )
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"gamma": 0.0}, "'gamma' parameter of HSSMatrix .* Got 0.0"),
-        ({"leaf_size": 1}, "'leaf_size' parameter of HSSMatrix .* Got 1"),
-        ({"preset": "paper"}, "'preset' parameter of HSSMatrix .* Got 'paper'"),
-        ({"rel_tol": -0.5}, "'rel_tol' parameter of HSSMatrix .* Got -0.5"),
-        ({"sketch": "all"}, "'sketch' parameter of HSSMatrix .* Got 'all'"),
-        ({"n_neighbours": 0, "max_near": 9}, "max_near=9 contradicts n_neighbours=0"),
-        ({"n_neighbours": 0, "n_trees": 2}, "n_trees=2 contradicts n_neighbours=0"),
-    ],
-)
-def test_invalid_parameters_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        fit(points(30), **parameters)
-
-
 def test_the_error_for_a_small_shift_names_a_sufficient_one():
     matrix = fit(points(), preset="paper_table4", dtype="float64")
     least = np.linalg.eigvalsh(matrix.toarray())[0]

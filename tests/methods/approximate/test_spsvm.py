@@ -1,7 +1,6 @@
 """SparsePrimalSVC: the estimator around the sparse primal solver, whose facts have tests there."""
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
@@ -47,16 +46,3 @@ def test_sparse_rows_and_weights():
     by_class = SparsePrimalSVC(20, class_weight={"yes": 3.0}, **options).fit(X, y)
     by_row = SparsePrimalSVC(20, **options).fit(X, y, np.where(y == "yes", 3.0, 1.0))
     np.testing.assert_array_equal(by_class.dual_coef_, by_row.dual_coef_)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_components": 0}, "'n_components' parameter of SparsePrimalSVC .* Got 0"),
-        ({"n_candidates": 0}, "'n_candidates' parameter of SparsePrimalSVC .* Got 0"),
-        ({"C": -1.0}, "'C' parameter of SparsePrimalSVC .* Got -1.0"),
-    ],
-)
-def test_parameters_that_cannot_be_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        SparsePrimalSVC(**parameters).fit(*binary(30))

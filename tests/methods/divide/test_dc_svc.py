@@ -319,9 +319,6 @@ def test_attributes_describe_the_fit():
     [
         ({"n_clusters": 20, "n_samples": 10}, "n_clusters=20 is more than n_samples=10"),
         ({"partition": "random"}, "partition='random'"),
-        ({"combine": "mean"}, "'combine' parameter of DCSVC must be .* Got 'mean'"),
-        ({"n_levels": 0}, "'n_levels' parameter of DCSVC must be .* Got 0"),
-        ({"preset": "fast"}, "'preset' parameter of DCSVC must be .* Got 'fast'"),
         ({"level_tol": 0.5}, "level_tol=0.5 .* combine='early'"),
         ({"n_levels": 1, "branching": 2}, "branching=2 .* n_levels=1"),
     ],

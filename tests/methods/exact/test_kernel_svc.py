@@ -219,23 +219,10 @@ def test_replaces_svc_in_a_pipeline_with_a_grid_search():
     assert gram.fit(rbf_kernel(X, gamma=0.5), y).best_score_ > 0.93
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"C": 0.0}, r"'C' parameter of KernelSVC must be .* Got 0.0"),
-        ({"gamma": -1.0}, r"'gamma' parameter of KernelSVC must be .* Got -1.0"),
-        ({"cache_size": -1.0}, r"'cache_size' parameter of KernelSVC must be .* Got -1.0"),
-        ({"kernel": "gauss"}, r"'kernel' parameter of KernelSVC must be .* Got 'gauss'"),
-        ({"kernel": "precomputed"}, r"kernel='precomputed' needs a square matrix"),
-    ],
-)
-def test_parameters_out_of_range_are_named_with_their_value(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        KernelSVC(**parameters).fit(*binary())
-
-
 def test_bad_data_is_refused():
     X, y = binary()
+    with pytest.raises(ValueError, match="kernel='precomputed' needs a square matrix"):
+        KernelSVC(kernel="precomputed").fit(X, y)
     with pytest.raises(ValueError, match="1 class"):
         KernelSVC().fit(X, np.ones(300))
     with pytest.raises(ValueError, match="positive weights belong to the same class"):

@@ -244,20 +244,6 @@ def test_sizes_above_the_number_of_rows_are_reduced_with_a_warning(estimator, na
     np.testing.assert_array_equal(larger.predict(X), exact.predict(X))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"pseudo": "both"}, "'pseudo' parameter of .* Got 'both'"),
-        ({"n_landmarks": 0}, "'n_landmarks' parameter of .* Got 0"),
-    ],
-)
-@pytest.mark.parametrize("cls", [DCPredClassifier, DCPredRegressor])
-def test_parameters_that_cannot_be_are_named(cls, parameters, message):
-    X, y = binary(30)
-    with pytest.raises(ValueError, match=message):
-        cls(**parameters).fit(X, y == "yes")
-
-
 def test_a_leaf_that_does_not_fit_into_memory_is_named():
     with pytest.raises(ValueError, match=r"a leaf has 400 rows, .* takes 1 MiB"):
         DCPredRegressor(1, memory_mb=1.0).fit(*curve())

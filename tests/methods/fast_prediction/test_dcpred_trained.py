@@ -102,19 +102,6 @@ def test_a_leaf_of_one_class_is_constant_and_weights_count():
     np.testing.assert_allclose(model.decision_function(X), half.decision_function(X), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_leaves": 0}, "'n_leaves' parameter of .* Got 0"),
-        ({"router": "kmeans"}, "'router' parameter of .* Got 'kmeans'"),
-        ({"epochs": 0}, "'epochs' parameter of .* Got 0"),
-    ],
-)
-def test_parameters_that_cannot_be_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        DCPredTrainedClassifier(**parameters).fit(*rings(50))
-
-
 def test_synthetic_rows_need_the_machine_of_all_rows():
     with pytest.raises(ValueError, match="n_synthetic=2 needs target='global', got 'leaf'"):
         DCPredTrainedClassifier(n_synthetic=2).fit(*rings(50))

@@ -62,19 +62,6 @@ def test_several_classes_sparse_rows_and_weights():
     np.testing.assert_array_equal(by_class.trees_, by_row.trees_)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"depth": 17}, "'depth' parameter of LDKLClassifier .* Got 17"),
-        ({"lambda_q": 0.0}, "'lambda_q' parameter of LDKLClassifier .* Got 0.0"),
-        ({"schedule": "sgd"}, "'schedule' parameter of LDKLClassifier .* Got 'sgd'"),
-    ],
-)
-def test_parameters_that_cannot_be_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        LDKLClassifier(**parameters).fit(*squares(30))
-
-
 @pytest.mark.parametrize("d", [1, 15, 16, 33])
 @pytest.mark.parametrize("depth", [0, 1, 4])
 def test_groups_of_rows_walk_as_a_row_alone(d, depth):

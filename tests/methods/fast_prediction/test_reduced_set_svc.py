@@ -53,15 +53,3 @@ def test_several_classes_and_sparse_rows(preimage):
     assert all(np.diff(left).max() < 1e-6 for left in model.residuals_)
     sparse = ReducedSetSVC(5, **options).fit(sp.csr_array(X), y)
     assert sparse.score(sp.csr_array(X), y) > 0.94
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"n_components": 0}, "'n_components' parameter of ReducedSetSVC .* Got 0"),
-        ({"preimage": "mds"}, "'preimage' parameter of ReducedSetSVC .* Got 'mds'"),
-    ],
-)
-def test_parameters_that_cannot_be_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        ReducedSetSVC(**parameters).fit(*rings(30))

@@ -53,21 +53,6 @@ def test_early_stops_are_told():
         RACQPClassifier(gamma=0.5, max_iter=5, tol=1e-6, random_state=0).fit(*binary())
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"C": 0.0}, r"'C' parameter of RACQPClassifier .* Got 0.0"),
-        ({"block_size": 0}, r"'block_size' parameter of RACQPClassifier .* Got 0"),
-        ({"mode": "random"}, r"'mode' parameter of RACQPClassifier .* Got 'random'"),
-        ({"gamma": 0.0}, r"'gamma' parameter of RACQPClassifier .* Got 0.0"),
-        ({"beta": -1.0}, r"'beta' parameter of RACQPClassifier .* Got -1.0"),
-    ],
-)
-def test_parameters_that_cannot_be_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        RACQPClassifier(**parameters).fit(*binary(30))
-
-
 def test_one_class_is_refused_and_duplicates_are_not():
     X, y = binary(60)
     with pytest.raises(ValueError, match="y has 1 class, but 2 classes are needed"):

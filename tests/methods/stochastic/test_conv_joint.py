@@ -117,7 +117,6 @@ def test_two_classes_have_one_value(last_layer_alone):
         (np.ones((4, 9)), [0, 1, 0, 1], {}, "images of 3 x 3 pixels, should have at least 4 x 4"),
         (np.ones((4, 64)), [1, 1, 1, 1], {}, "y has 1 class, but 2 classes are needed"),
         (np.ones((4, 64)), [0, 1, 0, 1], {"n_copies": 2}, "n_copies is 2, should be 1 if"),
-        (np.ones((4, 64)), [0, 1, 0, 1], {"momentum": 1.0}, "'momentum' parameter .* Got 1.0"),
     ],
 )
 def test_mistakes_are_named(X, y, options, message):

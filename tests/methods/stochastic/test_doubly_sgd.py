@@ -302,21 +302,6 @@ def test_checkpoints_of_another_fit_and_damaged_ones_are_refused(tmp_path):
         DoublySGDClassifier(checkpoint=str(path)).fit(X, y)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"block_size": 0}, "'block_size' parameter of .* Got 0"),
-        ({"step_size": -1.0}, "'step_size' parameter of .* Got -1.0"),
-        ({"average": 1.0}, "'average' parameter of .* Got 1.0"),
-        ({"loss": "squared"}, "'loss' parameter of .* Got 'squared'"),
-        ({"gamma": 0.0}, "'gamma' parameter of .* Got 0.0"),
-    ],
-)
-def test_parameters_that_cannot_be_are_named(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        DoublySGDClassifier(**parameters).fit(*binary())
-
-
 def test_targets_that_cannot_be_are_named():
     X, y = make_friedman1(50, random_state=0)
     model = DoublySGDRegressor(**SMALL).partial_fit(X, y)

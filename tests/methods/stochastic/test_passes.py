@@ -149,12 +149,6 @@ def test_classes_and_sparse_rows_and_the_report(cls):
     np.testing.assert_allclose(sparse.decision_function(X), model.decision_function(X), atol=0.05)
 
 
-@pytest.mark.parametrize("cls", MACHINES)
-def test_parameters_that_cannot_be_are_named(cls):
-    with pytest.raises(ValueError, match=r"'nu' parameter of .* Got 0\.0"):
-        cls(nu=0.0).fit(*binary())
-
-
 def test_norma_and_pegasos_take_enough_steps_of_few_rows():
     X, y = binary()
     assert NORMA(gamma=GAMMA, random_state=0).fit(X, y).n_iter_ == 2000

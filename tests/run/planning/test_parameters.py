@@ -97,6 +97,7 @@ PARTS = [
         "isotropic spectrum",
     ),
     ("kbench.approximation.HSSMatrix", {"n_neighbours": 0, "n_trees": 3}, "contradicts n_neig"),
+    ("kbench.approximation.HSSMatrix", {"n_neighbours": 0, "max_near": 9}, "contradicts n_neig"),
 ]
 
 
