@@ -132,6 +132,17 @@ def test_rows_twice_are_rows_of_weight_two(machine):
     require_same(machine, twice, tight=False, expected=weighted.predict(X[N:]), factor=3.0)
 
 
+@pytest.mark.parametrize("machine", [m for m in MACHINES if "n_jobs" in m.names], ids=str)
+def test_the_number_of_jobs_changes_nothing(machine):
+    values = []
+    for n_jobs in (None, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = build(machine).set_params(n_jobs=n_jobs).fit(X[:N], targets(machine)[:N])
+        values.append(getattr(model, "decision_function", model.predict)(X[N:]))
+    np.testing.assert_array_equal(*values)
+
+
 def test_the_random_state_is_not_global():
     """The relations above would hold by chance if a fit drew from NumPy's own generator."""
     state = check_random_state(None).get_state()[1].copy()

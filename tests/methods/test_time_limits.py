@@ -160,7 +160,7 @@ COUNTED = [machine for machine in machines() if "max_iter" in machine.names]
 @pytest.mark.parametrize("machine", supervised(COUNTED), ids=str)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.* is more than n_samples:UserWarning")
-def test_a_fit_of_few_steps_is_no_worse_than_the_mean_or_the_most_frequent_class(
+def test_a_fit_of_few_steps_says_so_and_is_no_worse_than_the_mean_or_the_most_frequent_class(
     machine, steps, df
 ):
     X, targets, two, three = heavy_tailed(df)
@@ -169,7 +169,13 @@ def test_a_fit_of_few_steps_is_no_worse_than_the_mean_or_the_most_frequent_class
         model.set_params(C=50.0)
     finished = build(machine).get_params()["max_iter"]
     for y in (two, three) if is_classifier(model) else (targets,):
-        model.fit(X, y)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y)
+        if not np.all(getattr(model, "converged_", True)):
+            said = [w for w in caught if w.category is ConvergenceWarning]
+            assert any("stopped by max_iter" in str(w.message) for w in said)
+            assert {w.filename for w in said} == {__file__}
         require_no_worse_than_a_constant(model, X, y, {"max_iter": finished})
 
 

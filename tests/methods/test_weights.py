@@ -9,6 +9,7 @@ from all_machines import build, machines
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from sklearn.utils.class_weight import compute_sample_weight
 
 from kbench.methods import KernelNuSVC, KernelNuSVR, KernelOneClassSVM, KernelSVC, KernelSVR
 
@@ -101,6 +102,22 @@ def test_negative_weights_are_absent_rows_as_in_svc(ours, theirs):
     np.testing.assert_array_equal(a.support_, np.flatnonzero(weight > 0.0)[b.support_])
     np.testing.assert_allclose(a.dual_coef_, b.dual_coef_, atol=1e-4)
     assert np.all(weight[a.support_] > 0.0)
+
+
+@pytest.mark.parametrize("weights", [{1: 1.4}, "balanced"], ids=str)
+@pytest.mark.parametrize("machine", [one for one in OF_CLASSES if one in OF_ROWS], ids=str)
+def test_the_weight_of_a_class_is_that_of_its_rows(machine, weights):
+    rows, y = X[25:], Y[25:]
+    by_row = compute_sample_weight(weights, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            b = build(machine).fit(rows, y, by_row).decision_function(X)
+        except ValueError as error:
+            assert "sample_weight" in str(error)  # noqa: PT017
+            return
+        a = build(machine).set_params(class_weight=weights).fit(rows, y).decision_function(X)
+    np.testing.assert_allclose(a, b, atol=1e-6 * np.abs(b).max())
 
 
 @pytest.mark.parametrize("machine", OF_ROWS, ids=str)

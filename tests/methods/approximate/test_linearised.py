@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
@@ -159,33 +158,6 @@ def test_report_of_the_fit(cls):
     np.testing.assert_array_equal(plain.coef_, model.coef_)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
-
-
-@pytest.mark.parametrize("cls", MAPS)
-def test_class_weight_is_a_sample_weight(cls):
-    X, y = binary()
-    options = {"gamma": 0.5, "random_state": 0}
-    by_class = machine(cls, 64, class_weight={"yes": 3.0}, **options).fit(X, y)
-    by_row = machine(cls, 64, **options).fit(X, y, sample_weight=np.where(y == "yes", 3.0, 1.0))
-    np.testing.assert_array_equal(by_class.coef_, by_row.coef_)
-
-
-@pytest.mark.parametrize("cls", MAPS)
-def test_a_limit_warns_and_leaves_a_usable_model(cls):
-    X, y = binary()
-    with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1 at a violation of"):
-        model = machine(cls, 64, C=100.0, gamma=0.5, max_iter=1, random_state=0).fit(X, y)
-    assert not model.converged_
-    assert np.isfinite(model.decision_function(X)).all()
-
-
-@pytest.mark.parametrize("cls", MAPS)
-def test_targets_that_cannot_be_are_named(cls):
-    X, y = binary(30)
-    with pytest.raises(ValueError, match="1 class"):
-        machine(cls).fit(X, np.ones(30))
-    with pytest.raises(ValueError, match="positive weights belong to the same class"):
-        machine(cls).fit(X, y, sample_weight=(y == "yes").astype(float))
 
 
 def test_the_map_is_cloned_seeded_and_searched():

@@ -66,12 +66,6 @@ def test_classes_and_their_labels(n_classes):
     assert model.decision_function(X[400:]).shape == ((200,) if n_classes == 2 else (200, 4))
 
 
-def test_the_same_seed_gives_the_same_machine(problem):
-    X, y = problem
-    machines = [RecursiveFeatureRegressor(random_state=3).fit(X[:300], y[:300]) for _ in range(2)]
-    np.testing.assert_array_equal(*(machine.predict(X[300:]) for machine in machines))
-
-
 def test_clusters_with_different_directions_get_their_own_metrics():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(1500, 6))

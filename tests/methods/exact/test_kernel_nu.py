@@ -181,13 +181,3 @@ def test_it_has_probabilities_and_values_of_pairs():
     assert np.mean(chances.argmax(axis=1) == SPECIES) > 0.9
     pairs = model.set_params(decision_function_shape="ovo").decision_function(IRIS)
     assert pairs.shape == (150, 3)
-
-
-@pytest.mark.parametrize("model", [KernelNuSVC(max_iter=2), KernelNuSVR(max_iter=2)], ids=repr)
-def test_a_limit_is_said(model):
-    X, y = CLASSES["mixture"]
-    with pytest.warns(ConvergenceWarning, match="max_iter") as warned:
-        model.fit(X, y)
-    assert warned[0].filename == __file__
-    assert not model.converged_
-    assert model.fit_status_ == 1

@@ -125,13 +125,3 @@ def test_rows_that_are_no_plain_array_are_checked_as_scikit_learn_does(cls):
     ):
         with pytest.raises(ValueError, match=message):
             model.predict(bad)
-
-
-def test_labels_keep_the_type_of_the_classes():
-    X, y = rings(300)
-    for classes in (["no", "maybe"], [True, False], np.array([3, 7], np.int8)):
-        own = np.array(classes)[(y == y[0]).astype(int)]
-        model = DCPredTrainedClassifier(1, epochs=1, random_state=0).fit(X, own)
-        predicted = model.predict(X)
-        assert predicted.dtype == own.dtype
-        assert set(predicted) <= set(own)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
@@ -46,17 +45,3 @@ def test_several_classes():
     options = {"gamma": 0.5, "block_size": 50, "beta": 1.0, "max_iter": 500, "random_state": 0}
     model = RACQPClassifier(tol=0.01, **options).fit(X, y)
     assert model.score(X, y) > 0.95
-
-
-def test_early_stops_are_told():
-    with pytest.warns(ConvergenceWarning, match="stopped by max_iter=5 at a residual of"):
-        RACQPClassifier(gamma=0.5, max_iter=5, tol=1e-6, random_state=0).fit(*binary())
-
-
-def test_one_class_is_refused_and_duplicates_are_not():
-    X, y = binary(60)
-    with pytest.raises(ValueError, match="y has 1 class, but 2 classes are needed"):
-        RACQPClassifier().fit(X, np.ones(60))
-    same = np.ones((60, 3))
-    model = RACQPClassifier(block_size=20, max_iter=100, random_state=0).fit(same, y)
-    assert len(np.unique(model.predict(same))) == 1

@@ -112,21 +112,11 @@ def test_weights_of_zero_are_not_visited_and_others_bound():
     assert np.all(weight[model.support_] > 0)
 
 
-def test_several_classes_and_seeds():
+def test_several_classes():
     X, y = load_iris(return_X_y=True)
-    first, second = (LaSVC(C=10.0, gamma=0.5, random_state=1).fit(X, y) for _ in range(2))
-    np.testing.assert_array_equal(first.dual_coef_, second.dual_coef_)
-    assert first.score(X, y) > 0.95
-    assert first.intercept_.shape == (3,)
-
-
-@pytest.mark.parametrize("limit", [{"max_iter": 0}, {"max_iter": 5}, {"max_time": 0.0}])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_a_limit_warns_and_leaves_a_usable_model(limit, intercept):
-    X, y = ring()
-    with pytest.warns(ConvergenceWarning, match=f"stopped by {next(iter(limit))}"):
-        model = LaSVC(C=100.0, fit_intercept=intercept, **limit).fit(X, y)
-    assert np.isfinite(model.decision_function(X)).all()
+    model = LaSVC(C=10.0, gamma=0.5, random_state=1).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert model.intercept_.shape == (3,)
 
 
 def order_of_fit(y):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
@@ -55,12 +54,6 @@ def test_the_gap_of_sdca_is_positive_and_falls():
         for passes in (1, 10, 100)
     ]
     assert gaps[0] > gaps[1] > gaps[2] > 0
-
-
-def test_one_pass_of_sdca_says_that_it_is_not_the_optimum():
-    X, y = binary()
-    with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1"):
-        assert SDCAClassifier(40, nu=NU, gamma=GAMMA, max_iter=1).fit(X, y).n_iter_ == 1
 
 
 def test_kernel_sdca_ends_at_the_optimum_and_its_gap_is_never_negative():
