@@ -6,6 +6,7 @@ them to 4, each ended by a NUL, so that a test needs neither a port nor a WebSoc
 """
 
 import base64
+import importlib.util
 import itertools
 import json
 import os
@@ -14,6 +15,9 @@ import shlex
 import shutil
 import subprocess
 import time
+from pathlib import Path
+
+import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -145,3 +149,14 @@ class Browser:
         if "method" in message:
             self.events.append(message)
         return message
+
+    def axe_violations(self):
+        """What breaks the accessibility rules of axe-core (Deque), of package axe-core-python."""
+        package = importlib.util.find_spec("axe_core_python")
+        if package is None:
+            pytest.skip("axe-core-python is not installed")
+        self.js(Path(package.origin).with_name("axe.min.js").read_text() + ";0")
+        found = "r => { window.broken = r.violations.map(v => `${v.id}: ${v.nodes[0].html}`); }"
+        self.js(f"window.broken = undefined; axe.run().then({found}); 0")
+        self.wait("window.broken !== undefined")
+        return self.js("window.broken")
