@@ -310,9 +310,9 @@ def interpolates(text: str) -> bool:
 
 def _unescaped(value: Any) -> Any:
     if isinstance(value, list):
-        return [_unescaped(one) for one in value]
+        return [_unescaped(item) for item in value]
     if isinstance(value, dict):
-        return {key: _unescaped(one) for key, one in value.items()}
+        return {key: _unescaped(item) for key, item in value.items()}
     if isinstance(value, str):
         return re.sub(r"((?:\\\\)*)\\\$\{", lambda found: found[1][::2] + "${", value)
     return value

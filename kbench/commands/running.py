@@ -113,7 +113,7 @@ def _failures(summary: "Summary") -> list[str]:
     for (status, _), members in by_size[:_MESSAGES]:
         run, message = members[0]
         count = "" if len(members) == 1 else f"{len(members)} runs, "
-        names = ", ".join(one.label for one, _ in members[:_NAMED])
+        names = ", ".join(run.label for run, _ in members[:_NAMED])
         more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
         alike = " (numbers differ)" if len({text for _, text in members}) > 1 else ""
         lines.append(

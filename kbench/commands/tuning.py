@@ -77,8 +77,8 @@ def main(argv: Sequence[str]) -> int:
         for message in asked.absent.values():
             print(f"left out: {message}", file=sys.stderr)
         worst = 1 if asked.absent else 0
-        for one in asked.each:
-            result = tune(hydra, one, search, asked.sandbox, _print_line, asked.of)
+        for of_search in asked.each:
+            result = tune(hydra, of_search, search, asked.sandbox, _print_line, asked.of)
             worst = max(worst, _report(result, search, command))
             if result.stopped_by is not None:
                 break

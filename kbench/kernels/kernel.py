@@ -205,7 +205,7 @@ class Kernel(ABC):
 def parameters(kernel: type[Kernel]) -> dict[str, Range]:
     """Return the parameters of a kernel that estimators set, by name."""
     declared = getattr(kernel, "__dataclass_fields__", {}).values()
-    return {one.name: one.metadata["range"] for one in declared if "range" in one.metadata}
+    return {item.name: item.metadata["range"] for item in declared if "range" in item.metadata}
 
 
 def check_points(kernel: Any, points: Any, dtype: Any, n_features: int) -> int:

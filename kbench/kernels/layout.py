@@ -244,9 +244,9 @@ def _pack_bits(rows, columns, low, high, words, first):
             word = np.uint32(0)
             for k in range(32 * w, min(32 * w + 32, q)):
                 value = row[columns[k]]
-                one = value == high[k]
-                others |= (value != low[k]) & ~one
-                word |= np.uint32(np.uint32(one) << np.uint32(k & 31))
+                bit = value == high[k]
+                others |= (value != low[k]) & ~bit
+                word |= np.uint32(np.uint32(bit) << np.uint32(k & 31))
             words[w, first + i] = word
     return not others
 

@@ -54,7 +54,7 @@ def table() -> str:
     capabilities = ("of_rows", "positive_semidefinite", "exponential", "spectrum")
     lines = []
     for name in sorted(KERNELS):
-        can = [one for one in capabilities if getattr(KERNELS[name], one)]
+        can = [capability for capability in capabilities if getattr(KERNELS[name], capability)]
         takes = ", ".join(parameters(KERNELS[name])) or "no parameter"
         lines += [f"{name:12} {formula(name)}", f"{'':12} {takes}; {', '.join(can)}"]
     return "\n".join(lines)

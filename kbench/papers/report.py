@@ -139,8 +139,8 @@ class Report:
         self.verdicts = [verdict(claim, runs) for claim in claims()] if "claims" in selected else []
         self.rankings = rankings(comparisons(runs.rows)) if "rankings" in selected else []
         studies: dict[str, Callable[[], list[Sheet]]] = {
-            "systems": lambda: [system_sheet(one, runs, environments) for one in systems()],
-            "budgets": lambda: [budget_sheet(one, runs, environments) for one in budgets()],
+            "systems": lambda: [system_sheet(system, runs, environments) for system in systems()],
+            "budgets": lambda: [budget_sheet(budget, runs, environments) for budget in budgets()],
             "cells": lambda: [cell_sheet(self._counted)],
             "causes": lambda: [cause_sheet(self._counted)],
         }
@@ -149,7 +149,9 @@ class Report:
     @cached_property
     def _counted(self) -> list[Filled]:
         """The tables whose cells are counted: the selected ones, or all if none is."""
-        return self.filled or [one for table in all_tables() for one in filled(table, self.runs)]
+        return self.filled or [
+            sheet for table in all_tables() for sheet in filled(table, self.runs)
+        ]
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
         """Everything that is selected, as plain tables; claims of at most `width` characters."""

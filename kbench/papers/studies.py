@@ -116,7 +116,7 @@ def _system(entry: Mapping[str, Any]) -> System:
     """A system as the file spells it; what its steps have in common is `where`."""
     spelt = dict(entry)
     where = selector(run=spelt["run"], **spelt.pop("where", {}))
-    spelt["steps"] = {name: where & selector(**one) for name, one in spelt["steps"].items()}
+    spelt["steps"] = {name: where & selector(**step) for name, step in spelt["steps"].items()}
     spelt["parts"] = {name: Part(*part) for name, part in spelt["parts"].items()}
     spelt |= {name: quantity(spelt[name]) for name in ("cost", "score")}
     return System(**spelt)
@@ -142,7 +142,9 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
         rows.append((comparison.machine, [data, words, *texts, *ratios]))
         if others:
             known = [[_quotient(steps, part, system) for _, steps in others] for part in parts]
-            medians = [_median([one for one in several if one is not None]) for several in known]
+            medians = [
+                _median([ratio for ratio in several if ratio is not None]) for several in known
+            ]
             blank = [""] * len(texts)
             if any(medians):
                 rows.append((None, ["… median of others", str(len(others)), *blank, *medians]))
@@ -179,7 +181,7 @@ def _notes(system: System, met: Sequence[tuple[Comparison, list[Setting]]]) -> l
     if phases := ", ".join(system.without):
         notes.append(f"Seconds are without those of phases that no step needs: {phases}.")
     lines = [line for _, settings in met for line in settings[0][1].values()]
-    for name in sorted({one.method for one in lines if isinstance(one.params.get("C"), list)}):
+    for name in sorted({line.method for line in lines if isinstance(line.params.get("C"), list)}):
         notes.append(f"{name} fits several C at once: seconds of all, the score of the best.")
     left_out = sum(phases_of(row) is None for line in lines for row in line.ok)
     of_phases = system.without or any(part.phases for part in system.parts.values())
@@ -209,18 +211,18 @@ def meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]
         matches: defaultdict[tuple[Any, ...], dict[str, Line]] = defaultdict(dict)
         # Of several lines that match a step the last in this order stands for it.
         for line in sorted(
-            comparison.lines, key=lambda one: (made_by(experiments, one), preference(one))
+            comparison.lines, key=lambda line: (made_by(experiments, line), preference(line))
         ):
             for values in _values(system, line):
                 matches[values] |= dict.fromkeys(steps_of[id(line.rows[0])], line)
         settings = []
-        for values, steps in sorted(matches.items(), key=lambda one: str(one[0])):
+        for values, steps in sorted(matches.items(), key=lambda item: str(item[0])):
             n_ok = sum(bool(line.ok) for line in steps.values())
             if n_ok > 1 and last in steps and steps[last].ok:
                 stated = any(made_by(system.own, line) for line in steps.values())
                 settings.append((not stated, -n_ok, _words(system, values), steps))
         if settings:
-            settings.sort(key=lambda one: one[:2])
+            settings.sort(key=lambda setting: setting[:2])
             met.append((comparison, [(words, steps) for *_, words, steps in settings]))
     return met
 

@@ -43,7 +43,9 @@ from kbench.report.sheet import Sheet, pieces
 from kbench.report.statistics.rankings import Ranking
 from kbench.report.statistics.rankings import sheet as ranking_sheet
 
-_MEANINGS = "".join(f"<dt>{words(one)}</dt><dd>{words(one.means)}</dd>" for one in OUTCOMES)
+_MEANINGS = "".join(
+    f"<dt>{words(outcome)}</dt><dd>{words(outcome.means)}</dd>" for outcome in OUTCOMES
+)
 
 # Characters of the value columns that fit beside the row names in a window of 1,280 pixels, and
 # those of a column's padding.
@@ -62,7 +64,7 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     studies = {sheet.name.partition(":")[0]: sheet for sheet in systems}
     body = []
     for name, several in of_papers(theirs).items():
-        first = next((one for one in several if one.printed is not None), several[0])
+        first = next((verdict for verdict in several if verdict.printed is not None), several[0])
         says = line(first)
         outcomes = Counter(one.outcome.word for one in several)
         rows = Counter(one.kept_by_rows for one in several)
@@ -99,7 +101,7 @@ def claims_views(verdicts: Sequence[Verdict]) -> list[View]:
     below = element("details", meanings, class_="meanings")
     views = []
     for id, name, ours in (("claims", "Claims", False), ("questions", "Our questions", True)):
-        shown = {n: one for n, one in enumerate(verdicts) if one.claim.ours is ours}
+        shown = {n: verdict for n, verdict in enumerate(verdicts) if verdict.claim.ours is ours}
         counts = counted(shown.values())
         text = f"Of the papers' claims {counts}. {legend('claims', 'claims_page')}"
         if ours:
@@ -124,7 +126,7 @@ def _claim(verdict: Verdict, number: int) -> Item:
     cells += cell(says.idea, "word") + cell(says.data, "long")
     facets = {
         "paper": [name],
-        "set": sorted({one.partition(" (")[0] for one in verdict.shares}),
+        "set": sorted({share.partition(" (")[0] for share in verdict.shares}),
         "method": sorted({method for cell in claim.cells for method in cell.wanted.methods}),
         "verdict": [outcome.word, str(outcome)],
     }
@@ -171,7 +173,7 @@ def tables_view(
 
 def _address(of: Table) -> str:
     """The address of a table's detail; one that is printed for a figure has not the figure's."""
-    return f"{of.id}_table" if any(of.id == one.name for one in figures()) else of.id
+    return f"{of.id}_table" if any(of.id == figure.name for figure in figures()) else of.id
 
 
 def figures_view(drawings: Sequence[Drawing]) -> View:
@@ -198,8 +200,8 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]], rankings: Sequence[Rank
         charts, marks = ranking_charts(ranking, method_styles(in_profiles(ranking)))
         sheet = ranking_sheet(ranking)
         detail = plain(sheet, titled=False) + figure(charts, marks, caption(ranking))
-        methods = [one.method for one in ranking.standings]
-        sets = [title(one.problem) for one in ranking.comparisons]
+        methods = [standing.method for standing in ranking.standings]
+        sets = [title(comparison.problem) for comparison in ranking.comparisons]
         facets = {"method": methods, "set": [name.partition(" (")[0] for name in sets]}
         text = f"{legend('study_rankings')} {', '.join(sets)}; {ranking.machine.environment}"
         items.append(_study(f"ranking-{i + 1}", sheet.name, text, detail, facets))
@@ -214,9 +216,9 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]], rankings: Sequence[Rank
 def papers_of_sets() -> dict[str, list[str]]:
     """Data set of kbench -> the papers that it, or a part of it, stands for a data set of."""
     papers: dict[str, list[str]] = {}
-    for one in map(paper, PAPERS):
-        for dataset in {choice.dataset for several in one.data.values() for choice in several}:
-            papers.setdefault(dataset, []).append(one.title)
+    for printed in map(paper, PAPERS):
+        for dataset in {choice.dataset for several in printed.data.values() for choice in several}:
+            papers.setdefault(dataset, []).append(printed.title)
     return papers
 
 

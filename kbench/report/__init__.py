@@ -239,7 +239,7 @@ def make_comparison(
     if format == "csv":
         text = tidy.csv_text(versus.PAIR_COLUMNS, versus.pair_records(comparison.pairs()))
     elif format == "json":
-        sheets = [tidy.sheet_record(one) for one in versus.sheets(comparison)]
+        sheets = [tidy.sheet_record(sheet) for sheet in versus.sheets(comparison)]
         text = tidy.json_text({"pairs": versus.pair_records(comparison.pairs()), "sheets": sheets})
     else:
         text = _sheets_text(versus.sheets(comparison), format, width, colour)
@@ -281,11 +281,13 @@ def _sheets_text(sheets: list[Sheet], format: str, width: int | None, colour: bo
     if format == "csv":
         header = ["table", *sheets[0].header]
         records = [
-            dict(zip(header, [one.name, *row], strict=True)) for one in sheets for row in one.rows
+            dict(zip(header, [sheet.name, *row], strict=True))
+            for sheet in sheets
+            for row in sheet.rows
         ]
         return tidy.csv_text(header, records)
     if format == "json":
-        return tidy.json_text({"sheets": [tidy.sheet_record(one) for one in sheets]})
+        return tidy.json_text({"sheets": [tidy.sheet_record(sheet) for sheet in sheets]})
     if format == "markdown":
         return markdown.markdown_sheets(sheets)
     if format == "latex":
@@ -416,7 +418,7 @@ def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Pat
     write(where / "index.details.js", details)
     write(where / "index.html", text)
     paths = [where / name for name in ("index.html", "index.details.js", *_FILES.values())]
-    return paths + [path for one in contributions for path in one.write(where)]
+    return paths + [path for contribution in contributions for path in contribution.write(where)]
 
 
 def _standings(rows: Sequence[Row]) -> list[Sheet]:

@@ -396,8 +396,8 @@ def _check_files(source: Mapping[str, Any], split: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"dataset.source.files has {len(names)} files of {part}, format {name} takes one"
             )
-    one = set(pieces) == {"all"}
-    if name == "cifar10" and not one:
+    is_whole = set(pieces) == {"all"}
+    if name == "cifar10" and not is_whole:
         raise ConfigError("dataset.source.files of format cifar10 should be all: its one archive")
-    if one and not form.splits and split.get("kind", "given") == "given":
+    if is_whole and not form.splits and split.get("kind", "given") == "given":
         raise ConfigError("dataset.split.kind is given, but there is one file: random or first")

@@ -48,14 +48,14 @@ class Polynomial(InnerProductKernel):
         V = np.ones((len(U), 1))
         for _ in range(self.degree):
             blocks, grown, ends = [], [], []
-            for k, (one, first) in enumerate(zip(powers, last, strict=True)):
+            for k, (exponents, first) in enumerate(zip(powers, last, strict=True)):
                 blocks.append(V[:, [k]] * U[:, first:])
                 for j in range(first, d):
-                    grown.append([*one[:j], one[j] + 1, *one[j + 1 :]])
+                    grown.append([*exponents[:j], exponents[j] + 1, *exponents[j + 1 :]])
                     ends.append(j)
             V, powers, last = np.hstack(blocks), grown, np.array(ends)
         whole = math.factorial(self.degree)
-        factors = [math.sqrt(whole / math.prod(map(math.factorial, one))) for one in powers]
+        factors = [math.sqrt(whole / math.prod(map(math.factorial, power))) for power in powers]
         V *= factors
         return V
 

@@ -299,7 +299,7 @@ def _growth(cell: Cell, runs: Runs, machine: Machine) -> Entry:
     time_notes: list[str] = []
     failed: list[str] = []
     for line in (match.line for match in matches):
-        size, mean = (mean_sd(runs.values(line, one, {})) for one in (abscissa, measure))
+        size, mean = (mean_sd(runs.values(line, axis, {})) for axis in (abscissa, measure))
         if size and mean and mean[0] > 0.0:
             points.append((size[0], mean[0]))
             time_notes += clocks(line, measure)
@@ -328,7 +328,7 @@ def _ratio(cell: Cell, runs: Runs, machine: Machine | None) -> Entry:
     table, colon, label = (part.strip() for part in measure.to.partition(":"))
     if colon:
         denominator = replace(cell, table=paper(cell.table.paper).tables[table], label=label)
-    above, below = (entry(one, runs, machine) for one in (numerator, denominator))
+    above, below = (entry(side, runs, machine) for side in (numerator, denominator))
     in_paper = None
     if above.printed and below.printed:
         a, b = above.printed.number, below.printed.number
@@ -352,7 +352,7 @@ def _ratio(cell: Cell, runs: Runs, machine: Machine | None) -> Entry:
 
 def _sum(addends: Sequence[Entry]) -> Entry:
     """The sum of cells of the same runs, if all of them have a value."""
-    numbers = [one.printed.number for one in addends if one.printed]
+    numbers = [addend.printed.number for addend in addends if addend.printed]
     known = [number for number in numbers if number is not None]
     in_paper = None
     if len(known) == len(addends):
@@ -401,7 +401,7 @@ def _total(cell: Cell, runs: Runs, machine: Machine) -> Entry:
         if summed.measure.trains:
             # No seconds are negative, so a setting without rows adds nothing to the lower bound.
             least = math.fsum([*values, *(addend.least or 0.0 for addend in addends)])
-        ended = Counter(note for one in addends if one.status for note in one.notes)
+        ended = Counter(note for addend in addends if addend.status for note in addend.notes)
         notes = tuple(f"{note}, {n} of the settings" for note, n in ended.items())
         status = f"{len(values)} of {len(addends)}"
         return replace(made, status=status, least=least, notes=notes)

@@ -100,7 +100,9 @@ class Runs:
         rows = asked_first(wanted.experiments, self.matching(machine, wanted, choice))
         same = tuple(map(id, rows))
         if same not in self._lines:
-            self._lines[same] = [line for one in comparisons(rows) for line in one.lines]
+            self._lines[same] = [
+                line for comparison in comparisons(rows) for line in comparison.lines
+            ]
         return self._lines[same]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
@@ -155,7 +157,7 @@ class Runs:
             for row, actual in by_method.get(method, ())
             if (not kernel or actual.get("kernel", kernel) == kernel)
             and all(
-                name in actual and any(_equal(actual[name], one) for one in values)
+                name in actual and any(_equal(actual[name], value) for value in values)
                 for name, values in accepted.items()
             )
         ]

@@ -87,7 +87,7 @@ def sheet(filled: Filled, environments: Mapping[str, Any]) -> Sheet:
     ]
     header, *rows = map(list, zip(["", *filled.rows], *texts, strict=True))
     notes += remarks(filled, environments)
-    return Sheet(heading(filled), 1, header, rows, notes, [one.column for one in filled.groups])
+    return Sheet(heading(filled), 1, header, rows, notes, [group.column for group in filled.groups])
 
 
 def heading(filled: Filled) -> str:
@@ -149,7 +149,9 @@ def said_of_paper(entry: Entry) -> list[str]:
 
 def cell_records(tables: Iterable[Filled]) -> list[dict[str, Any]]:
     """One record for each cell, its printed and measured value in the row's unit, not rounded."""
-    return [_record(one.machine, *place, cell) for one in tables for place, _, cell in one.cells()]
+    return [
+        _record(table.machine, *place, cell) for table in tables for place, _, cell in table.cells()
+    ]
 
 
 def _record(
@@ -204,21 +206,23 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     header = ["table", "cells", "paper's data", "stand-ins", "not run", "sizes"]
     rows = []
     for name in PAPERS:
-        own = [one for one in tables if one.table.paper == name]
-        of_table = itertools.groupby(own, key=lambda one: one.table.title)
+        own = [table for table in tables if table.table.paper == name]
+        of_table = itertools.groupby(own, key=lambda table: table.table.title)
         rows += [_line(title, list(of)) for title, of in of_table]
         rows += [_line(f"{paper(name).title}, all", own)] * bool(own)
     rows.append(_line("all", tables))
     notes = [legend("counts"), f"All tables: {coverage(tables)}."]
     absent = [
         f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
-        for name in dict.fromkeys(one.table.paper for one in tables)
+        for name in dict.fromkeys(table.table.paper for table in tables)
         if paper(name).absent
     ]
     if absent:
         notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
     lacking = dict.fromkeys(  # a table stands there once for each machine
-        f"{one.table.id}: {', '.join(one.table.lacking)}" for one in tables if one.table.lacking
+        f"{table.table.id}: {', '.join(table.table.lacking)}"
+        for table in tables
+        if table.table.lacking
     )
     if lacking:
         notes.append(f"Rows of methods that kbench does not have: {'; '.join(lacking)}.")
@@ -226,8 +230,8 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
 
 
 def _line(name: str, tables: Sequence[Filled]) -> list[str]:
-    one = coverage(tables)
-    counts = one.cells, one.own, one.stand_in, one.not_run, one.sizes
+    counted = coverage(tables)
+    counts = counted.cells, counted.own, counted.stand_in, counted.not_run, counted.sizes
     return [name, *(f"{n:,}" for n in counts)]
 
 
@@ -245,8 +249,8 @@ def cause_sheet(tables: Iterable[Filled]) -> Sheet:
     of_tables = Counter(compared.values())
     kinds = list(KINDS)
     rows = []
-    for cause in sorted(causes, key=lambda one: (kinds.index(one.kind), -causes[one])):
-        where = [f"{name} ({n})" for (name, one), n in of_tables.items() if one == cause]
+    for cause in sorted(causes, key=lambda cause: (kinds.index(cause.kind), -causes[cause])):
+        where = [f"{name} ({n})" for (name, known), n in of_tables.items() if known == cause]
         n_cells = str(causes[cause])
         rows.append([KINDS[cause.kind], ", ".join(where), cause.why, cause.shown, n_cells])
     note = differing([cause for _, cause in compared.values()])

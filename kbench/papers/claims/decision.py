@@ -158,7 +158,9 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     missing = [term for case in cases for term in case.terms if term.measured is None]
     if not answered:
         return _unrun(bool(missing) and all(term.absent for term in missing), missing)
-    of_rows = dict.fromkeys(one.unknown for case in answered for one in case.terms if one.unknown)
+    of_rows = dict.fromkeys(
+        term.unknown for case in answered for term in case.terms if term.unknown
+    )
     if unknown := claim.unknown or ("" if claim.ours else "; ".join(of_rows)):
         return outcomes.UNKNOWN_SETTINGS, unknown
     assert claim.holds is not None
@@ -190,7 +192,7 @@ def _unrun(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:
     outcome = outcomes.NO_DATA if no_data else outcomes.NOT_RUN
     if not missing:
         return outcome, "what it is divided by is zero"
-    return outcome, min(missing, key=lambda one: (one.absent != no_data, not one.keys)).why
+    return outcome, min(missing, key=lambda term: (term.absent != no_data, not term.keys)).why
 
 
 def _case(claim: Claim, terms: Sequence[Term]) -> Case:

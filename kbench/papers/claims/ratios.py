@@ -46,7 +46,7 @@ def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
         dots[relative].append(Dot(value, tooltip, claim_id(number), name, style))
     charts = [_chart(several, log=relative) for relative, several in dots.items() if several]
     styles = {dot.style for several in dots.values() for dot in several}
-    marks = {one.word: one.style for one in OUTCOMES if one.style in styles}
+    marks = {outcome.word: outcome.style for outcome in OUTCOMES if outcome.style in styles}
     return figure(charts, list(marks.items()), legend("picture")) if charts else ""
 
 
@@ -62,7 +62,7 @@ def _chart(dots: Sequence[Dot], *, log: bool) -> Chart:
     for name in used:
         level = drawn.at(guide, up.names.index(name))[1]
         taken: list[tuple[float, float]] = []
-        for dot in sorted(one for one in dots if one.line == name):
+        for dot in sorted(dot for dot in dots if dot.line == name):
             x = drawn.at(dot.value, 0.0)[0]
             y = _free(x, level, taken)
             taken.append((x, y))

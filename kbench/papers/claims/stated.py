@@ -124,7 +124,7 @@ def claims() -> tuple[Claim, ...]:
     TypeError, ValueError
         A key, kind or bound does not exist, or a claim that selects runs has no `run`.
     """
-    return tuple(_claim(**one) for one in load("claims.yaml"))
+    return tuple(_claim(**spec) for spec in load("claims.yaml"))
 
 
 def _claim(
@@ -152,7 +152,7 @@ def _claim(
     cases = [
         [
             [
-                [_cell(substituted(one, names), given) for one in _addends(rival)]
+                [_cell(substituted(addend, names), given) for addend in _addends(rival)]
                 for rival in _listed(term)
             ]
             for term in _listed(terms)

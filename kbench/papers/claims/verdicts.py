@@ -12,7 +12,7 @@ from kbench.papers.claims.stated import Interval
 from kbench.papers.printed.layout import PAPERS, legend, paper
 from kbench.report.sheet import Sheet
 
-_MEANINGS = " ".join(f"{str(one).capitalize()}: {one.means}." for one in OUTCOMES)
+_MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcome in OUTCOMES)
 
 # Lines and columns of a paper's screen, characters of a verdict on it and in a narrower window,
 # where sentences are not cut because nothing would be left of them, and between two columns.
@@ -98,7 +98,7 @@ def counted(verdicts: Collection[Verdict]) -> str:
 
 def on_own_data(verdicts: Sequence[Verdict]) -> str:
     """Of how many claims rows of the paper's own data answer every case, such as `2 of 9`."""
-    return f"{sum(0 < one.own == one.asked for one in verdicts)} of {len(verdicts)}"
+    return f"{sum(0 < verdict.own == verdict.asked for verdict in verdicts)} of {len(verdicts)}"
 
 
 def at_hand(verdict: Verdict) -> str:
@@ -147,17 +147,17 @@ def _in_full(verdict: Verdict) -> list[str]:
 def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[list[str]]:
     """The lines of claims, with their details below them; figures are shortened."""
     cells = [line(verdict) for verdict in verdicts]
-    figures = [[_short(f) for f in (one.printed, one.figure, one.idea)] for one in cells]
+    figures = [[_short(f) for f in (cell.printed, cell.figure, cell.idea)] for cell in cells]
     names = ("printed", "measured", "idea alone")
     taken = [max(map(len, column)) for column in zip(*figures, names, strict=True)]
     side = _OUTCOME if width >= _SCREEN else _NARROW
     room = max(width - side - sum(taken) - 4 * _GAP, 20)
     most = None if details or width < _SCREEN else 2 if 2 * len(verdicts) <= _LINES else 1
     rows = []
-    for verdict, one, said in zip(verdicts, cells, figures, strict=True):
+    for verdict, cell, said in zip(verdicts, cells, figures, strict=True):
         lines = textwrap.wrap(verdict.claim.says, room, max_lines=most, placeholder=" …")
         if details:
-            measured = f"Measured: {one.measured}; {one.data}." if one.measured else ""
+            measured = f"Measured: {cell.measured}; {cell.data}." if cell.measured else ""
             lines += textwrap.wrap(" ".join([*detail(verdict), measured]), room)
         hand = "" if most else at_hand(verdict)
         outcome = textwrap.wrap(f"{verdict.outcome}, {hand}".rstrip(", "), side)
@@ -206,7 +206,9 @@ def _record(verdict: Verdict) -> dict[str, Any]:
         "quantity": claim.quantity,
         "bound": claimed_bound(verdict),
         "data": "; ".join(shares),
-        "shares": "; ".join(f"{name}={one}" for name, one in shares.items() if one is not None),
+        "shares": "; ".join(
+            f"{name}={share}" for name, share in shares.items() if share is not None
+        ),
         "environment": machine and machine.environment,
         "threads": machine and machine.threads,
         "keys": " ".join(verdict.keys),

@@ -62,10 +62,15 @@ def drawings(
     Of two machines with as many lines, the one with more runs behind them counts.
     """
     made = []
-    for figure in (one for one in figures() if one.paper in papers):
-        on_machines = [one for machine in runs.machines for one in drawn(figure, runs, machine)]
-        by_panel = ([one for one in on_machines if one.panel is panel] for panel in figure.panels)
-        best = [max(of, key=lambda one: (len(one.shown), one.n_runs)) for of in by_panel if of]
+    for figure in (known for known in figures() if known.paper in papers):
+        on_machines = [panel for machine in runs.machines for panel in drawn(figure, runs, machine)]
+        by_panel = (
+            [drawing for drawing in on_machines if drawing.panel is panel]
+            for panel in figure.panels
+        )
+        best = [
+            max(of, key=lambda panel: (len(panel.shown), panel.n_runs)) for of in by_panel if of
+        ]
         made.append(_drawing(figure, best, environments))
     return made
 
@@ -81,7 +86,7 @@ def _drawing(figure: Figure, panels: Sequence[Drawn], environments: Mapping[str,
     charts = tuple(_chart(figure, panel) for panel in shown)
     timed = [panel for panel in shown if panel.depends_on_machine]
     measured = _of_panels(
-        timed, lambda one: [f"measured on {describe_machine(one.machine, environments)}"]
+        timed, lambda panel: [f"measured on {describe_machine(panel.machine, environments)}"]
     )
     remarks = (*measured, *_remarks(figure, panels))
     named = sorted({panel.machine.environment for panel in timed})
@@ -102,7 +107,7 @@ def _of_panels(panels: Sequence[Drawn], remarks: Callable[[Drawn], Iterable[str]
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     """Which panels and lines are not drawn, and why; of how many runs the others are."""
-    without = [one for one in figure.panels if one not in [panel.panel for panel in panels]]
+    without = [empty for empty in figure.panels if empty not in [panel.panel for panel in panels]]
     not_present = paper(figure.paper).absent
     absent = dict.fromkeys(panel.data for panel in without if panel.data in not_present)
     few = dict.fromkeys(panel.title for panel in without if panel.data not in not_present)
@@ -121,7 +126,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     for panel in panels:
         for label, line in panel.shown.items():
             is_curve = bool(line.y.curve or (line.x.curve and not figure.heat))
-            counts[is_curve] += [len(one.ok) for one in panel.chosen[label]]
+            counts[is_curve] += [len(line.ok) for line in panel.chosen[label]]
     of_curves, of_points = (max(counts[kind], default=0) for kind in (True, False))
     if of_curves > 1:
         remarks.append(f"a curve is that of the first seed, of up to {of_curves}")

@@ -92,7 +92,9 @@ class Drawn:
     @property
     def n_contended(self) -> int:
         """Number of ok runs that other processes disturbed, of lines with seconds on an axis."""
-        timed = [label for label, one in self.panel.lines.items() if one.x.seconds or one.y.seconds]
+        timed = [
+            label for label, line in self.panel.lines.items() if line.x.seconds or line.y.seconds
+        ]
         return sum(contended(row) for label in timed for row in _ok(self.chosen[label]))
 
 
@@ -107,8 +109,8 @@ def drawn(figure: Figure, runs: Runs, machine: Machine) -> list[Drawn]:
         choices = paper(figure.paper).data[panel.data]
         sets = [choices] if panel.x.size else [(choice,) for choice in choices]
         made = (_of_sets(figure, panel, runs, machine, several) for several in sets)
-        panels.append(max(made, key=lambda one: (len(one.shown), len(one.chosen))))
-    return [one for one in panels if one.shown or DISTURBED in one.lacking.values()]
+        panels.append(max(made, key=lambda panel: (len(panel.shown), len(panel.chosen))))
+    return [panel for panel in panels if panel.shown or DISTURBED in panel.lacking.values()]
 
 
 def _of_sets(
@@ -124,15 +126,15 @@ def _of_sets(
     stopped: dict[str, list[Point]] = {}
     # The row of a stopped run has no size; the other runs on its data set have it.
     sizes = {
-        (one.dataset, one.variant): float(size)
-        for one in problems
-        if panel.x.size and (size := getattr(one, panel.x.size)) is not None
+        (problem.dataset, problem.variant): float(size)
+        for problem in problems
+        if panel.x.size and (size := getattr(problem, panel.x.size)) is not None
     }
     for label, line in panel.lines.items():
         if panel.x.size:
             points[label], stopped[label] = _over_sizes(line.y, chosen[label], sizes)
         else:
-            of_lines = (_points(figure, line, one, runs) for one in chosen[label])
+            of_lines = (_points(figure, line, match, runs) for match in chosen[label])
             points[label] = sorted(itertools.chain.from_iterable(of_lines))
         if figure.front:
             places = [(cost, score) for cost, score, _ in points[label]]
@@ -151,7 +153,7 @@ def _choose(
     of_choices = (runs.lines(machine, line.wanted, choice) for choice in choices)
     lines = itertools.chain.from_iterable(of_choices)
     if figure.front:
-        return [one for one in lines if made_by(line.wanted.experiments, one)]
+        return [candidate for candidate in lines if made_by(line.wanted.experiments, candidate)]
     return _of_one_setting(lines, line)
 
 
@@ -174,7 +176,7 @@ def _of_one_setting(lines: Iterable[Line], of: PanelLine) -> list[Line]:
         return n_ok > 0, version_of(members[0]), n_ok, max(map(preference, members))
 
     own = of.wanted.experiments
-    made = [one for one in settings.values() if any(made_by(own, line) for line in one)]
+    made = [setting for setting in settings.values() if any(made_by(own, line) for line in setting)]
     members = max(made, key=order) if made else []
     places = {
         (line.problem.dataset, line.problem.variant, json.dumps(line.params, sort_keys=True)): line
@@ -193,7 +195,7 @@ def _why_not_drawn(line: PanelLine, lines: Sequence[Line]) -> str:
         return "no rows"
     rows = _ok(lines)
     if not rows:
-        return ", ".join(sorted({status for one in lines for status in one.failures}))
+        return ", ".join(sorted({status for line in lines for status in line.failures}))
     curves = (*line.wanted.at, line.x.curve, line.y.curve)
     disturbed = any(map(of_wall_seconds, curves)) and all(map(contended, rows))
     return DISTURBED if disturbed else "no values"

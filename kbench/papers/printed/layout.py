@@ -74,7 +74,7 @@ class Selector:
     def __and__(self, other: "Selector") -> "Selector":
         """Both; where they differ in a name or a value, the other's counts."""
         both: dict[str, Any] = {}
-        for name in (one.name for one in fields(self)):
+        for name in (attribute.name for attribute in fields(self)):
             a, b = getattr(self, name), getattr(other, name)
             both[name] = {**a, **b} if isinstance(a, Mapping) else b or a
         return Selector(**both)
@@ -215,7 +215,7 @@ class Cell:
         """The paper's name of its data set, of a total that of the table it sums over; or empty."""
         of, name = paper(self.table.paper), self.wanted.table
         summed = of.tables[name].rows.values() if name else ()
-        return self.wanted.data or next((one.data or "" for one in summed), "")
+        return self.wanted.data or next((cell.data or "" for cell in summed), "")
 
     @property
     def absent(self) -> bool:
@@ -266,7 +266,9 @@ def paper(name: str) -> Paper:
     """
     read = load(f"{name}.yaml")
     data = {
-        label: tuple(Choice(**one | {"params": _numbers(one.get("params", {}))}) for one in choices)
+        label: tuple(
+            Choice(**choice | {"params": _numbers(choice.get("params", {}))}) for choice in choices
+        )
         for label, choices in read["data"].items()
     }
     tables = {table: _table(name, table, read, data) for table in read["tables"]}
@@ -314,7 +316,7 @@ def repetitions(
     """The repetitions: all combinations of a mapping's values, or the items of a list."""
     if isinstance(each, Mapping):
         values = itertools.product(*each.values())
-        return tuple(dict(zip(each, one, strict=True)) for one in values)
+        return tuple(dict(zip(each, value, strict=True)) for value in values)
     return tuple(each)
 
 
@@ -341,9 +343,9 @@ def _table(paper: str, name: str, read: Mapping[str, Any], data: Mapping[str, An
     return Table(
         paper=paper,
         name=name,
-        rows={label: where & one for label, one in rows},
-        columns={label: selector(**one) for label, one in columns},
-        measures={label: measure(label, **one) for label, one in quantities},
+        rows={label: where & spec for label, spec in rows},
+        columns={label: selector(**spec) for label, spec in columns},
+        measures={label: measure(label, **spec) for label, spec in quantities},
         **layout,
     )
 
@@ -353,18 +355,20 @@ def _rows(given: Any, data: Iterable[str], known: Container[str]) -> dict[str, S
         return {label: Selector(data=label) for label in data if label in known}
     if set(given) == {"grid"}:
         return {
-            " ".join(f"{name}={value}" for name, value in one.items()): selector(params=one)
-            for one in repetitions(given["grid"])
+            " ".join(f"{name}={value}" for name, value in repetition.items()): selector(
+                params=repetition
+            )
+            for repetition in repetitions(given["grid"])
         }
-    return {label: selector(**one) for label, one in given.items()}
+    return {label: selector(**spec) for label, spec in given.items()}
 
 
 def _numbers(value: Any) -> Any:
     """`2^-9` as a number, in lists and mappings too; anything else as it is."""
     if isinstance(value, Mapping):
-        return {name: _numbers(one) for name, one in value.items()}
+        return {name: _numbers(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_numbers(one) for one in value]
+        return [_numbers(item) for item in value]
     if isinstance(value, str) and "^" in value:
         base, _, exponent = value.partition("^")
         return float(base) ** float(exponent)

@@ -83,8 +83,8 @@ def figure(
     scores = {*QUANTITIES, *added}
     score = None if y is None or of_curves or y not in scores else quantity(y, "y", added)
     tables = comparisons(rows, score)
-    drawn = [(one, _lines(one, x, y, score, curves, of_curves)) for one in tables]
-    drawn = [(one, series) for one, series in drawn if series]
+    drawn = [(table, _lines(table, x, y, score, curves, of_curves)) for table in tables]
+    drawn = [(comparison, series) for comparison, series in drawn if series]
     if not drawn:
         raise ConfigError(f"no run has numbers for both x={x} and y={y or 'a score'}")
     methods = sorted({method for _, series in drawn for method, *_ in series})
@@ -97,7 +97,7 @@ def figure(
     height = math.ceil(len(drawn) / width)
     made = Figure(figsize=(_WIDTH * width, _HEIGHT * height + 0.5), layout="constrained")
     panels = list(itertools.chain(*made.subplots(height, width, squeeze=False)))
-    titles = [title(one.problem) for one, _ in drawn]
+    titles = [title(comparison.problem) for comparison, _ in drawn]
     for axes, (comparison, series), name in zip(panels, drawn, titles, strict=False):
         _panel(axes, comparison, series, styles, x, y, score, of_curves=of_curves)
         machine = comparison.machine

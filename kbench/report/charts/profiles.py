@@ -17,7 +17,7 @@ _WORST = 0.1  # largest relative difference to the best score that is shown
 
 def in_profiles(ranking: Ranking) -> tuple[str, ...]:
     """The methods of which the charts show profiles."""
-    return tuple(one.method for one in ranking.standings[:LINES])
+    return tuple(standing.method for standing in ranking.standings[:LINES])
 
 
 def ranking_charts(
@@ -31,10 +31,14 @@ def ranking_charts(
     methods = in_profiles(ranking)
     of_all = distinct([methods], known)
     styles = {method: of_all[method] for method in methods}
-    largest = max((r for one in shown for r in one.ratios if math.isfinite(r)), default=1.0)
+    largest = max(
+        (r for standing in shown for r in standing.ratios if math.isfinite(r)), default=1.0
+    )
     reached = f"within {100 * CLOSE:g} % of the best score"
-    times = {one.method: _steps(one.ratios, 1.0, max(largest, 2.0), 1.0) for one in shown}
-    gaps = {one.method: _steps(one.gaps, 0.0, _WORST, 100.0) for one in shown}
+    times = {
+        standing.method: _steps(standing.ratios, 1.0, max(largest, 2.0), 1.0) for standing in shown
+    }
+    gaps = {standing.method: _steps(standing.gaps, 0.0, _WORST, 100.0) for standing in shown}
     charts = [
         _staircases(reached, "seconds, as a multiple of the fastest", times, styles, log=True),
         _staircases("score", "% behind the best score", gaps, styles, log=False),

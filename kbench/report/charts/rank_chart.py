@@ -20,19 +20,19 @@ def rank_chart(ranking: Ranking) -> Chart:
     standings = ranking.standings[::-1]
     k, n = len(standings), len(ranking.comparisons)
     difference = critical_difference(k, n)
-    means = [one.rank.mean for one in standings]
+    means = [standing.rank.mean for standing in standings]
     ends = [mean + sign * difference / 2.0 for mean in means for sign in (-1.0, 1.0)]
     level = f"{100 * (1.0 - LEVEL):.0f} % level"
     plot = Plot(
         Axis.around("mean rank, 1 is the best", [1.0, float(k), *ends], margin=0.02),
-        Axis.named("", [one.method for one in standings]),
+        Axis.named("", [standing.method for standing in standings]),
         label=f"Mean ranks over {n} data sets, critical difference {difference:.2f}",
         title=f"Bars that do not overlap differ (Nemenyi, {level}, {difference:.2f})",
         width=420,
         height=max(300, _FRAME + _ROW * k),
     )
     style = Style(0, 0)
-    for row, (one, mean) in enumerate(zip(standings, means, strict=True)):
+    for row, (standing, mean) in enumerate(zip(standings, means, strict=True)):
         plot.line([(mean - difference / 2.0, row), (mean + difference / 2.0, row)], style)
-        plot.mark(mean, row, style, words=f"{one.method}: mean rank {mean:.2f}")
+        plot.mark(mean, row, style, words=f"{standing.method}: mean rank {mean:.2f}")
     return plot.chart()

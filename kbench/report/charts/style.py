@@ -64,7 +64,7 @@ def distinct(
 
 
 def _rarest(choices: Iterable[int], near: Sequence[int], used: Sequence[int]) -> int:
-    return min(choices, key=lambda one: (near.count(one), used.count(one), one))
+    return min(choices, key=lambda choice: (near.count(choice), used.count(choice), choice))
 
 
 def styles(methods: Iterable[str]) -> dict[str, Style]:

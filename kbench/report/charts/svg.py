@@ -274,11 +274,11 @@ def document(
 ) -> str:
     """Charts beside each other, three in a row, above legend and remarks, as an SVG document."""
     across = min(3, len(charts))
-    wide, high = max(one.width for one in charts), max(one.height for one in charts)
+    wide, high = max(chart.width for chart in charts), max(chart.height for chart in charts)
     width = across * wide
     parts = [
-        f'<g transform="translate({i % across * wide} {i // across * high})">{one.body}</g>'
-        for i, one in enumerate(charts)
+        f'<g transform="translate({i % across * wide} {i // across * high})">{chart.body}</g>'
+        for i, chart in enumerate(charts)
     ]
     x, y = 16.0, high * math.ceil(len(charts) / across) + 14.0
     for label, style in legend:
@@ -290,12 +290,14 @@ def document(
         )
         x += long
     y += 22 if legend else 0
-    for line in (part for one in remarks for part in textwrap.wrap(one, int(width / LETTER) - 5)):
+    for line in (
+        part for remark in remarks for part in textwrap.wrap(remark, int(width / LETTER) - 5)
+    ):
         parts.append(f'<text x="16" y="{y + 4:g}">{escape(printable(line))}</text>')
         y += 18
     height = math.ceil(y - 8)
     colours = "".join(f".c{i}{{--k:{light}}}" for i, (light, _) in enumerate(COLOURS))
-    label = "; ".join(dict.fromkeys(one.label for one in charts))
+    label = "; ".join(dict.fromkeys(chart.label for chart in charts))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
         f' width="{width}" height="{height}" role="img" aria-label="{escape(label)}">'

@@ -73,15 +73,15 @@ def _median(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     row[REPEATS] = [*attempts] if len(attempts) > 1 else []
     if len(attempts) == 1:
         return row
-    quiet = [one for one in attempts if not contended(one)] or attempts
+    quiet = [attempt for attempt in attempts if not contended(attempt)] or attempts
     for field in schema():
         name = field.name
         if name in _MAPS:
             counting = attempts if name == SCORES else quiet
-            row[name] = _medians([one.get(name) or {} for one in counting]) or None
+            row[name] = _medians([attempt.get(name) or {} for attempt in counting]) or None
         elif str(field.type) in ("double", "int64") and name not in _NOT_MEASURED:
             counting = quiet if name in _DISTURBED else attempts
-            known = [one[name] for one in counting if one.get(name) is not None]
+            known = [attempt[name] for attempt in counting if attempt.get(name) is not None]
             middle = statistics.median if str(field.type) == "double" else statistics.median_low
             row[name] = middle(known) if known else None
     return row
@@ -89,8 +89,8 @@ def _median(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _medians(maps: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
     """The median of each name over the attempts that have a value; None where none has."""
-    known: dict[str, list[float]] = {name: [] for one in maps for name in one}
-    for one in maps:
-        for name, value in one.items():
+    known: dict[str, list[float]] = {name: [] for values in maps for name in values}
+    for values in maps:
+        for name, value in values.items():
             known[name] += [] if value is None else [value]
     return {name: statistics.median(values) if values else None for name, values in known.items()}

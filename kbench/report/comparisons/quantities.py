@@ -110,7 +110,7 @@ SECONDS = (
     Quantity("predict_s", "predict s", ratio=True),
 )
 
-QUANTITIES = {one.column: one for one in (*SCORES, *FURTHER, *COSTS, *SECONDS)}
+QUANTITIES = {quantity.column: quantity for quantity in (*SCORES, *FURTHER, *COSTS, *SECONDS)}
 
 
 def quantity(column: str, what: str = "columns", added: Collection[str] = ()) -> Quantity:

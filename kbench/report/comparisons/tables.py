@@ -179,7 +179,7 @@ class Line:
         """
         found = []
         for row in self.ok:
-            values = [measured(one, column) for one in row.get(REPEATS) or ()]
+            values = [measured(repeat, column) for repeat in row.get(REPEATS) or ()]
             known = [value for value in values if value is not None]
             middle = measured(row, column)
             if len(known) > 1 and middle is not None:

@@ -91,7 +91,7 @@ def data_view(
     searched : mapping, optional
         Run -> search of a self-tuning estimator, as `searches` returns them.
     """
-    methods = sorted({line.method for one in comparisons for line in one.lines})
+    methods = sorted({line.method for comparison in comparisons for line in comparison.lines})
     details = _Details(
         columns, settings, environments, methods, store, reliability or {}, searched or {}
     )
@@ -99,14 +99,14 @@ def data_view(
     for group in _by_problem(comparisons):
         problem = group[0].problem
         detail = details.problem(group)
-        for i, one in enumerate(group):
+        for i, comparison in enumerate(group):
             facets = {
                 "set": [problem.dataset],
-                "method": sorted({line.method for line in one.lines}),
+                "method": sorted({line.method for line in comparison.lines}),
                 "paper": list((papers or {}).get(problem.dataset, ())),
             }
             shown = detail if i == 0 else ""
-            items.append(Item(_cells(one), facets, anchor(problem), shown, title(problem)))
+            items.append(Item(_cells(comparison), facets, anchor(problem), shown, title(problem)))
     head = [header(text, kind="word" if text in _WORDS else "") for text in _COLUMNS]
     text = (
         f"{marks_of(comparisons, _COLUMNS, 'the best of a column is marked')}. Times of different"
@@ -119,7 +119,7 @@ def own_results(comparisons: Sequence[Comparison]) -> str:
     """HTML table, for the overview, of the data sets with rows of the user's own runs, or ""."""
     if not comparisons:
         return ""
-    lines = [element("tr", _cells(one)) for one in comparisons]
+    lines = [element("tr", _cells(comparison)) for comparison in comparisons]
     shown = table("My results", [[header(text) for text in _COLUMNS]], lines)
     return element("h3", "My results") + shown
 
@@ -133,13 +133,13 @@ def anchor(problem: Problem) -> str:
 
 def summary(comparisons: Sequence[Comparison]) -> str:
     """Numbers of data sets, methods, runs and environments, in words."""
-    rows = [row for one in comparisons for line in one.lines for row in line.rows]
+    rows = [row for comparison in comparisons for line in comparison.lines for row in line.rows]
     failed = sum(row["status"] != "ok" for row in rows)
     counts = [
-        (len({one.problem.dataset for one in comparisons}), "data set"),
-        (len({line.method for one in comparisons for line in one.lines}), "method"),
+        (len({comparison.problem.dataset for comparison in comparisons}), "data set"),
+        (len({line.method for comparison in comparisons for line in comparison.lines}), "method"),
         (len(rows), "run"),
-        (len({one.machine.environment for one in comparisons}), "environment"),
+        (len({comparison.machine.environment for comparison in comparisons}), "environment"),
     ]
     texts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts]
     texts[2] += f" ({failed:,} failed)" if failed else ""
@@ -169,7 +169,7 @@ class _Details:
 
     def problem(self, group: Sequence[Comparison]) -> str:
         """A description, and an article for each machine."""
-        tables = "".join(self._comparison(one) for one in group)
+        tables = "".join(self._comparison(comparison) for comparison in group)
         return about(describe_problem(group[0].problem)) + tables
 
     def _comparison(self, comparison: Comparison) -> str:
@@ -180,7 +180,7 @@ class _Details:
         legend = [(method, self.styles[method]) for method in shown]
         drawn.append(reliability_chart(comparison, self.reliability, self.styles))
         drawn += search_charts(comparison, self.searched)
-        charts = [one for one in drawn if one is not None]
+        charts = [chart for chart in drawn if chart is not None]
         more = ""
         if cut:
             text = f"Show all {len(comparison.lines)} lines"
@@ -225,24 +225,24 @@ class _Details:
         return element("tr", content, class_=kind, data_m=line.method, data_r=places)
 
 
-def _cells(one: Comparison) -> str:
+def _cells(comparison: Comparison) -> str:
     """Cells of a line in the list: the problem's size, and the best method by the main score."""
-    problem = one.problem
-    best = one.lines[0] if one.lines and one.lines[0].ok else None
-    measured = best.mean_sd(one.score.column) if best else None
-    failed = sum(len(line.rows) - len(line.ok) for line in one.lines)
-    threads, _, several = in_parallel(one.machine).partition(", ")
-    where = words(f"{one.machine.environment}, {threads}")
+    problem = comparison.problem
+    best = comparison.lines[0] if comparison.lines and comparison.lines[0].ok else None
+    measured = best.mean_sd(comparison.score.column) if best else None
+    failed = sum(len(line.rows) - len(line.ok) for line in comparison.lines)
+    threads, _, several = in_parallel(comparison.machine).partition(", ")
+    where = words(f"{comparison.machine.environment}, {threads}")
     return (
         row_header(link(title(problem), anchor(problem)))
         + cell(best.label if best else "", "long")
-        + cell(one.score.text(measured[0]) if measured else "")
-        + cell(one.score.title, "word")
+        + cell(comparison.score.text(measured[0]) if measured else "")
+        + cell(comparison.score.title, "word")
         + cell(problem.task or "", "word")
         + cell(_count(problem.n_train))
         + cell(_count(problem.n_features))
-        + cell(len({line.method for line in one.lines}))
-        + cell(sum(len(line.rows) for line in one.lines))
+        + cell(len({line.method for line in comparison.lines}))
+        + cell(sum(len(line.rows) for line in comparison.lines))
         + cell(failed or "")
         + element("td", where + element("div", words(several)) * bool(several), class_="word")
     )
@@ -251,24 +251,24 @@ def _cells(one: Comparison) -> str:
 def _aligned(shown: Grid, j: int) -> list[str]:
     """The cells of one column, padded so that decimal points are aligned."""
     column = [row[j] for row in shown.cells]
-    decimals = max((one.decimals for one in column), default=0)
-    widest = max((_whole(one.sd) for one in column), default=0)
+    decimals = max((entry.decimals for entry in column), default=0)
+    widest = max((_whole(entry.sd) for entry in column), default=0)
     cells = []
-    for one in column:
-        if one.status:
-            cells.append(cell(one.status, "st"))
+    for entry in column:
+        if entry.status:
+            cells.append(cell(entry.status, "st"))
             continue
-        if not one.mean:
+        if not entry.mean:
             cells.append("<td></td>")
             continue
-        missing = decimals - one.decimals
-        pad = _FIGURE * missing + (_POINT if missing and not one.decimals else "")
+        missing = decimals - entry.decimals
+        pad = _FIGURE * missing + (_POINT if missing and not entry.decimals else "")
         sd = ""
-        if one.sd:
-            sd = f"<small>{_FIGURE * (widest - _whole(one.sd))}±{one.sd}{pad}</small>"
+        if entry.sd:
+            sd = f"<small>{_FIGURE * (widest - _whole(entry.sd))}±{entry.sd}{pad}</small>"
         elif widest:
             sd = f"<small>{_FIGURE * (widest + 1 + decimals)}{_POINT}</small>"
-        cells.append(element("td", one.mean + pad + sd, class_="best" if one.best else ""))
+        cells.append(element("td", entry.mean + pad + sd, class_="best" if entry.best else ""))
     return cells
 
 

@@ -74,15 +74,15 @@ def page(
         Rankings of the methods, one for each task; they come first.
     """
     store = RowStore()
-    additions = [one.addition(store) for one in contributions]
-    views: list[View] = [view for one in additions for view in one.views]
-    summaries = [one.summary for one in additions if one.summary]
+    additions = [contribution.addition(store) for contribution in contributions]
+    views: list[View] = [view for addition in additions for view in addition.views]
+    summaries = [addition.summary for addition in additions if addition.summary]
     if comparisons or not additions:
         summaries.insert(0, data_summary(comparisons))
     if comparisons:
         titles: dict[str, list[str]] = {}
-        for one in additions:
-            for dataset, names in one.titles.items():
+        for addition in additions:
+            for dataset, names in addition.titles.items():
                 titles.setdefault(dataset, []).extend(names)
         views.append(
             data_view(
@@ -97,9 +97,9 @@ def page(
                 searched=searched,
             )
         )
-    views += [view for one in additions for view in one.studies]
-    own = own_results([one for one in comparisons if _has_own(one)])
-    used = {one.machine.environment for one in comparisons}
+    views += [view for addition in additions for view in addition.studies]
+    own = own_results([comparison for comparison in comparisons if _has_own(comparison)])
+    used = {comparison.machine.environment for comparison in comparisons}
     return site(
         heading="kbench report",
         summary=" · ".join(summaries),
@@ -107,7 +107,7 @@ def page(
         views=views,
         rows=store.rows,
         environments=environments,
-        used=sorted(used.union(*(one.environments for one in additions))),
+        used=sorted(used.union(*(addition.environments for addition in additions))),
         remarks=remarks,
     )
 
@@ -132,7 +132,9 @@ def _rankings(standings: Sequence[Sheet]) -> str:
 def _variants(comparisons: Sequence[Comparison]) -> str:
     """The meaning of the variants on the page, as an expandable list of terms."""
     meanings = yaml.safe_load(package_text("kbench.report.page", "variants.yaml"))
-    shown = sorted({one.problem.variant for one in comparisons if one.problem.variant})
+    shown = sorted(
+        {comparison.problem.variant for comparison in comparisons if comparison.problem.variant}
+    )
     parts = {part.partition("=")[0] for name in shown for part in name.split(",")}
     listed = "".join(
         f"<dt>{words(name)}</dt><dd>{words(meanings[name])}</dd>"

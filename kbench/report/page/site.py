@@ -177,7 +177,7 @@ def site(
         "links": "".join(f'<a href="#{id}">{words(name)}</a>' for id, name in links),
         "filters": "".join(_menu(name, items) for name in FACETS),
         "summary": words(summary),
-        "remarks": "".join(element("p", words(one), class_="remark") for one in remarks),
+        "remarks": "".join(element("p", words(remark), class_="remark") for remark in remarks),
         "front": front,
         "views": "".join(map(_view, shown)),
         "environments": machines,

@@ -82,31 +82,37 @@ class Ranking:
 def rankings(comparisons: Iterable[Comparison]) -> list[Ranking]:
     """One ranking for each task and machine with two data sets and two methods or more."""
     groups: defaultdict[tuple[str, Machine], list[Comparison]] = defaultdict(list)
-    for one in comparisons:
-        if one.problem.task and one.lines[0].mean_sd(one.score.column) is not None:
-            groups[one.problem.task, one.machine].append(one)
+    for comparison in comparisons:
+        if (
+            comparison.problem.task
+            and comparison.lines[0].mean_sd(comparison.score.column) is not None
+        ):
+            groups[comparison.problem.task, comparison.machine].append(comparison)
     made = []
     for (task, machine), every in groups.items():
         members = _one_form_each(every)
-        most = max(len(_methods(one)) for one in members)
-        core = [one for one in members if 2 * len(_methods(one)) >= most]
+        most = max(len(_methods(member)) for member in members)
+        core = [member for member in members if 2 * len(_methods(member)) >= most]
         shared = sorted(set.intersection(*map(_methods, core)))
         if len(core) > 1 and len(shared) > 1:
             made.append(Ranking(task, machine, core, _standings(core, shared)))
-    return sorted(made, key=lambda one: (one.task, one.machine.environment, one.machine.threads))
+    return sorted(
+        made,
+        key=lambda ranking: (ranking.task, ranking.machine.environment, ranking.machine.threads),
+    )
 
 
 def _one_form_each(comparisons: Iterable[Comparison]) -> list[Comparison]:
     """Of each data set the comparison with the most methods; of equal ones that of most rows."""
 
-    def order(one: Comparison) -> tuple[int, int]:
-        return len(_methods(one)), one.problem.n_train or 0
+    def order(comparison: Comparison) -> tuple[int, int]:
+        return len(_methods(comparison)), comparison.problem.n_train or 0
 
     chosen: dict[str, Comparison] = {}
-    for one in comparisons:
-        held = chosen.get(one.problem.dataset)
-        if held is None or order(one) > order(held):
-            chosen[one.problem.dataset] = one
+    for comparison in comparisons:
+        held = chosen.get(comparison.problem.dataset)
+        if held is None or order(comparison) > order(held):
+            chosen[comparison.problem.dataset] = comparison
     return list(chosen.values())
 
 
@@ -117,14 +123,22 @@ def sheet(ranking: Ranking) -> Sheet:
     header = ["method", "mean rank", "95 %", "best on", "% behind", "near on", "× fastest"]
     header += ["fit front", "predict front"]
     rows = []
-    for one in ranking.standings:
-        limits = f"{one.rank.low:.1f} to {one.rank.high:.1f}" if n >= _MIN_SETS else ""
-        reached = [ratio for ratio in one.ratios if math.isfinite(ratio)]
+    for standing in ranking.standings:
+        limits = f"{standing.rank.low:.1f} to {standing.rank.high:.1f}" if n >= _MIN_SETS else ""
+        reached = [ratio for ratio in standing.ratios if math.isfinite(ratio)]
         middle = float(np.median(reached)) if reached else 0.0
         times = f"{middle:.{decimals_for(middle, 3)}f}" if reached else ""
-        row = [one.method, f"{one.rank.mean:.1f}", limits, str(one.best), _percent(one.gaps)]
-        rows.append([*row, str(one.solved), times, str(one.to_train), str(one.to_predict)])
-    sets = ", ".join(title(one.problem) for one in ranking.comparisons)
+        row = [
+            standing.method,
+            f"{standing.rank.mean:.1f}",
+            limits,
+            str(standing.best),
+            _percent(standing.gaps),
+        ]
+        rows.append(
+            [*row, str(standing.solved), times, str(standing.to_train), str(standing.to_predict)]
+        )
+    sets = ", ".join(title(comparison.problem) for comparison in ranking.comparisons)
     notes = [
         f"Data sets: {sets}; of several forms of one that with the most methods.",
         "Methods: those with runs on all data sets.",
@@ -139,19 +153,25 @@ def sheet(ranking: Ranking) -> Sheet:
 
 
 def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Standing]:
-    scores = np.array([_scores(one, methods) for one in core])
+    scores = np.array([_scores(comparison, methods) for comparison in core])
     placed = np.vstack(
-        [ranks(row[None], one.score.sign) for row, one in zip(scores, core, strict=True)]
+        [
+            ranks(row[None], comparison.score.sign)
+            for row, comparison in zip(scores, core, strict=True)
+        ]
     )
-    tops = [best_score(one, row) for one, row in zip(core, scores, strict=True)]
+    tops = [best_score(comparison, row) for comparison, row in zip(core, scores, strict=True)]
     seconds = np.array(
-        [[_seconds(one, m, top) for m in methods] for one, top in zip(core, tops, strict=True)]
+        [
+            [_seconds(comparison, m, top) for m in methods]
+            for comparison, top in zip(core, tops, strict=True)
+        ]
     )
     gaps = np.array([distances(row, top) for row, top in zip(scores, tops, strict=True)])
     fastest = seconds.min(axis=1, keepdims=True)
     solved = np.isfinite(seconds)
     ratios = np.divide(seconds, fastest, out=np.full_like(seconds, math.inf), where=solved)
-    fronts = [[_front(one, methods, cost) for one in core] for cost in COSTS]
+    fronts = [[_front(comparison, methods, cost) for comparison in core] for cost in COSTS]
     intervals = mean_ranks(placed)
     best = (placed == placed.min(axis=1, keepdims=True)).sum(axis=0)
     standings = [
@@ -165,7 +185,7 @@ def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Stand
         )
         for j, method in enumerate(methods)
     ]
-    return sorted(standings, key=lambda one: (one.rank.mean, one.method))
+    return sorted(standings, key=lambda standing: (standing.rank.mean, standing.method))
 
 
 def _methods(comparison: Comparison) -> set[str]:
@@ -180,7 +200,7 @@ def _methods(comparison: Comparison) -> set[str]:
 def _scores(comparison: Comparison, methods: Sequence[str]) -> list[float]:
     best = comparison.best_lines
     measured = [m in best and best[m].mean_sd(comparison.score.column) for m in methods]
-    return [one[0] if one else math.nan for one in measured]
+    return [pair[0] if pair else math.nan for pair in measured]
 
 
 def distances(scores: Sequence[float], top: float) -> list[float]:

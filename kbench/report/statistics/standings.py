@@ -106,11 +106,13 @@ def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str]) -> She
     names = [name for name in every if sum(name in known for known in lines) >= enough]
     gaps: defaultdict[str, list[float]] = defaultdict(list)
     places: defaultdict[str, list[float]] = defaultdict(list)
-    for one, known in zip(sets, lines, strict=True):
+    for comparison, known in zip(sets, lines, strict=True):
         here = [name for name in names if name in known]
-        scores = [_score(known[name], one) for name in here]
-        behind = distances(scores, best_score(one, scores))
-        for name, gap, place in zip(here, behind, ranks([scores], one.score.sign)[0], strict=True):
+        scores = [_score(known[name], comparison) for name in here]
+        behind = distances(scores, best_score(comparison, scores))
+        for name, gap, place in zip(
+            here, behind, ranks([scores], comparison.score.sign)[0], strict=True
+        ):
             gaps[name].append(gap)
             places[name].append(float(place))
     order = sorted(names, key=lambda name: (statistics.median(gaps[name]), name))

@@ -162,13 +162,13 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
     if metric == score:
         rows = [{**row, "environment": "", "threads": 0, "jobs": None} for row in rows]
     largest: dict[Any, Comparison] = {}
-    for one in comparisons(rows, score, splits=True):
-        known = largest.get(one.problem)
-        if len(one.best_lines) > 1 and (known is None or _size(one) > _size(known)):
-            largest[one.problem] = one
+    for comparison in comparisons(rows, score, splits=True):
+        known = largest.get(comparison.problem)
+        if len(comparison.best_lines) > 1 and (known is None or _size(comparison) > _size(known)):
+            largest[comparison.problem] = comparison
     used = list(largest.values())
-    quantities = [one.score if metric is None else metric for one in used]
-    kept = [i for i, one in enumerate(used) if _measured(one, quantities[i])]
+    quantities = [comparison.score if metric is None else metric for comparison in used]
+    kept = [i for i, comparison in enumerate(used) if _measured(comparison, quantities[i])]
     chosen: dict[str, int] = {}
     for i in kept:
         for line in used[i].lines:
@@ -266,14 +266,14 @@ def _overall(pairs: Sequence[Pair]) -> Sheet:
         key = (pair.first.method, pair.second.method, pair.quantity)
         groups.setdefault(key, []).append(pair)
     rows = []
-    for (one, other, quantity), members in groups.items():
+    for (first, other, quantity), members in groups.items():
         paired = [pair for pair in members if pair.a]
         outcomes = [pair.outcome for pair in paired]
         counts = "/".join(str(outcomes.count(name)) for name in ("win", "tie", "loss"))
         estimate = ["", ""]
         if paired:
             estimate = _printed(bootstrap_mean([pair.differences for pair in paired]), quantity)
-        row = [f"{one} {_sign(quantity)} {other}", quantity.header, str(len(paired)), *estimate]
+        row = [f"{first} {_sign(quantity)} {other}", quantity.header, str(len(paired)), *estimate]
         rows.append([*row, counts])
     header = ["pair", "metric", "data sets", "mean", _PERCENT, "win/tie/loss"]
     note = (
@@ -369,9 +369,9 @@ def _pair(where: str, first: Line, second: Line, quantity: Quantity) -> Pair:
         for line in (first, second)
     ]
     units = sorted(set(usable[0]) & set(usable[1]))
-    a, b = ([values[one] for one in units] for values in usable)
+    a, b = ([values[unit] for unit in units] for values in usable)
     ratio = mean_test_per_train([*first.ok, *second.ok])
-    return Pair(where, first, second, quantity, a, b, [one[0] for one in units], ratio)
+    return Pair(where, first, second, quantity, a, b, [unit[0] for unit in units], ratio)
 
 
 def _size(comparison: Comparison) -> tuple[int, int]:

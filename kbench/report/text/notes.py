@@ -117,7 +117,9 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
 
 def _repetitions(line: Line, comparison: Comparison) -> str:
     """`svc: 6 attempts of 2 runs, fit s vary by up to 3 % and predict s by up to 5 %`."""
-    spreads = [(one.title, line.spread(one.column, relative=True)) for one in SECONDS]
+    spreads = [
+        (quantity.title, line.spread(quantity.column, relative=True)) for quantity in SECONDS
+    ]
     texts = [f"{title} by up to {100 * value:.2g} %" for title, value in spreads if value]
     score = comparison.score
     if difference := line.spread(score.column):

@@ -24,7 +24,7 @@ _MEASURED = tuple(quantity.column for quantity in (*SCORES_OF_TASKS, *FURTHER, *
 # Columns of `comparison_records`.
 COMPARISON_COLUMNS = [*_PROBLEM, *_MACHINE, "method", "params", *_COUNTS]
 COMPARISON_COLUMNS += [name + end for name in _MEASURED for end in ("", "_sd")]
-COMPARISON_COLUMNS += [f"{one.column}_spread" for one in SECONDS]
+COMPARISON_COLUMNS += [f"{quantity.column}_spread" for quantity in SECONDS]
 
 
 def comparison_columns(comparisons: Iterable[Comparison]) -> list[str]:
@@ -72,7 +72,9 @@ def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]
             }
             for name in measured:
                 record[name], record[f"{name}_sd"] = line.mean_sd(name) or (None, None)
-            record |= {f"{one.column}_spread": line.spread(one.column) for one in SECONDS}
+            record |= {
+                f"{quantity.column}_spread": line.spread(quantity.column) for quantity in SECONDS
+            }
             records.append(record)
     return records
 
@@ -109,7 +111,7 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): _finite(one) for key, one in value.items()}
+        return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(one) for one in value]
+        return [_finite(item) for item in value]
     return value

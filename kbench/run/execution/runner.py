@@ -367,8 +367,8 @@ class Runner:
             for run in work.runs:
                 self._claims.give_back(run.key)
             return work.slot, []
-        for run, one in zip(work.runs, outcome.all, strict=False):
-            self._write(run, one, work.started_at)
+        for run, result in zip(work.runs, outcome.all, strict=False):
+            self._write(run, result, work.started_at)
         left = work.runs[len(outcome.all) :]
         for run in left:
             self._claims.give_back(run.key)

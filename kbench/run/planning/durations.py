@@ -112,7 +112,7 @@ class _Similar:
             for dataset in self._of_method[run.method, here]
             if n and n / _SIMILAR <= self._sizes.get(dataset, 0) <= n * _SIMILAR
         ]
-        return [one for name in near for one in self._found[here, _DATA, run.method, name]]
+        return [row for name in near for row in self._found[here, _DATA, run.method, name]]
 
     @staticmethod
     def _median(found: list[tuple[float, float]], run: Run) -> float:

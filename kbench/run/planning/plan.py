@@ -186,11 +186,11 @@ def make_plan(
             runs: list[Run] = []
             for division in divisions:
                 words = [f"dataset.split.{k}={hydra_value(v)}" for k, v in division.items()]
-                one = copy.deepcopy(config)
-                one["dataset"]["split"] |= division
+                divided = copy.deepcopy(config)
+                divided["dataset"]["split"] |= division
                 of_split = [*here, *words]
                 runs += _expand(
-                    plan, file, one, bare, of_split, request, recipe, tuned, obtain=obtain
+                    plan, file, divided, bare, of_split, request, recipe, tuned, obtain=obtain
                 )
             for run in runs:
                 place = seen.setdefault(run.key, len(plan.runs))

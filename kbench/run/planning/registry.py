@@ -191,7 +191,7 @@ def _load_class(path: str, methods: tuple[str, ...]) -> type:
     except ModuleNotFoundError as error:
         parent, _, absent = str(error.name).rpartition(".")
         if parent in sys.modules and hasattr(sys.modules[parent], "__path__"):
-            beside = [one.name for one in pkgutil.iter_modules(sys.modules[parent].__path__)]
+            beside = [info.name for info in pkgutil.iter_modules(sys.modules[parent].__path__)]
             raise ConfigError(
                 f"{module}.{name}: there is no module {absent} in {parent}{nearest(absent, beside)}"
             ) from None
@@ -285,10 +285,21 @@ def _refuse_boolean(name: str, value: Any, constraints: Any) -> None:
         return
     from sklearn.utils._param_validation import Interval, Options
 
-    truths = [one for one in constraints if isinstance(one, Options) and value in one.options]
-    if truths or any(isinstance(one, str) and one in ("boolean", "verbose") for one in constraints):
+    truths = [
+        constraint
+        for constraint in constraints
+        if isinstance(constraint, Options) and value in constraint.options
+    ]
+    if truths or any(
+        isinstance(constraint, str) and constraint in ("boolean", "verbose")
+        for constraint in constraints
+    ):
         return
-    wanted = [one for one in constraints if isinstance(one, Interval) or one in (Integral, Real)]
+    wanted = [
+        constraint
+        for constraint in constraints
+        if isinstance(constraint, Interval) or constraint in (Integral, Real)
+    ]
     if wanted:
         right = str(wanted[0]) if isinstance(wanted[0], Interval) else "a number"
         raise ConfigError(f"method.{name} is {str(value).lower()}, should be {right}")

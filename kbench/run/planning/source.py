@@ -71,8 +71,8 @@ def _loaded(module: str, name: str) -> set[str]:
     loaded = {module, f"{module}.{name}"}
     if _file(module) is not None:
         loaded.add(_late_names(module).get(name, module))
-    packages = {one.rsplit(".", n)[0] for one in loaded for n in range(one.count(".") + 1)}
-    return {one for one in packages if _file(one) is not None}
+    packages = {dotted.rsplit(".", n)[0] for dotted in loaded for n in range(dotted.count(".") + 1)}
+    return {package for package in packages if _file(package) is not None}
 
 
 @cache

@@ -108,16 +108,16 @@ class Space:
 
     def overrides(self, settings: Sequence[Setting]) -> list[str]:
         """The words of a command whose runs have these settings."""
-        together = {name: [one[name] for one in settings] for name in settings[0]}
+        together = {name: [setting[name] for setting in settings] for name in settings[0]}
         return [*self.words, f"grid.zip={hydra_value([together])}"]
 
     def described(self) -> str:
         """'C in [0.001, 1000] (log scale)', and so on."""
         texts = []
-        for name, one in self.intervals.items():
-            kind = [*(["whole numbers"] * one.whole), *(["log scale"] * one.log)]
+        for name, interval in self.intervals.items():
+            kind = [*(["whole numbers"] * interval.whole), *(["log scale"] * interval.log)]
             of = f" ({', '.join(kind)})" if kind else ""
-            texts.append(f"{name} in [{one.low:g}, {one.high:g}]{of}")
+            texts.append(f"{name} in [{interval.low:g}, {interval.high:g}]{of}")
         texts += [f"{name} of {len(values)} values" for name, values in self.lists.items()]
         return ", ".join(texts)
 
@@ -179,10 +179,10 @@ class OptunaProposals:
             sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=_RANDOM),
         )
         self._ranges: dict[str, Any] = {
-            name: IntDistribution(int(one.low), int(one.high), log=one.log)
-            if one.whole
-            else FloatDistribution(one.low, one.high, log=one.log)
-            for name, one in space.intervals.items()
+            name: IntDistribution(int(interval.low), int(interval.high), log=interval.log)
+            if interval.whole
+            else FloatDistribution(interval.low, interval.high, log=interval.log)
+            for name, interval in space.intervals.items()
         }
         for name, values in space.lists.items():  # by place: a value may be of any type
             self._ranges[name] = CategoricalDistribution(range(len(values)))

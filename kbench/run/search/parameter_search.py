@@ -250,14 +250,16 @@ def _over_intervals(
         result.budget_spent = not settings or trials.expired
         if result.budget_spent:
             break
-        fresh = {canonical(one): one for one in settings if canonical(one) not in tried}
+        fresh = {
+            canonical(setting): setting for setting in settings if canonical(setting) not in tried
+        }
         repeated = 0 if fresh else repeated + 1
         if fresh:
             plan = trials.of(_untuned(space.overrides([*fresh.values()])), search.rows)
             distinct = {canonical(run.params): run.params for run in plan.runs}
             for one, params in zip(fresh, distinct.values(), strict=True):
                 tried[one] = Candidate(len(tried), params)
-            trials.climb(plan, [tried[one] for one in fresh], 0, rows)
+            trials.climb(plan, [tried[candidate] for candidate in fresh], 0, rows)
             if result.budget_spent or result.stopped_by is not None:
                 break
         for setting in settings:
@@ -321,7 +323,7 @@ def _untuned(overrides: Sequence[str]) -> list[str]:
 def _experiment(composer: Composer, overrides: Sequence[str]) -> str | None:
     """The experiment that a command names; a ConfigError if other keys are swept."""
     parsed = composer.parse(overrides)
-    named = [one.key_or_group == "experiment" for one in parsed]
+    named = [override.key_or_group == "experiment" for override in parsed]
     for text, override in zip(overrides, parsed, strict=True):
         key = override.key_or_group
         lists = any(named) and key in ("method", "dataset")

@@ -226,10 +226,10 @@ def _is_exact(optimum: Optimum, tol: float) -> bool:
     return optimum.off <= MAX_OFF and optimum.violation <= tol and optimum.relative_gap <= _EXACT
 
 
-def _is_better(one: Optimum, other: Optimum) -> bool:
-    if (one.off <= MAX_OFF) != (other.off <= MAX_OFF):
-        return one.off <= MAX_OFF
-    return one.gap < other.gap
+def _is_better(candidate: Optimum, other: Optimum) -> bool:
+    if (candidate.off <= MAX_OFF) != (other.off <= MAX_OFF):
+        return candidate.off <= MAX_OFF
+    return candidate.gap < other.gap
 
 
 def _problem(

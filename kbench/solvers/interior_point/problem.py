@@ -261,10 +261,10 @@ class LowRank:
         M = H[f:, f:]
         M[:r, :r] = -gram(U, rest if c == 1 else rest.reshape(c, n).sum(axis=0))
         M[np.arange(r), np.arange(r)] -= self._R
-        for one in range(k):
-            weighted = A[one] * rest
-            M[r + one, :r] = -sums(U, folded(signs, weighted))
-            M[r:, r + one] = -matmul(A, weighted)
+        for i in range(k):
+            weighted = A[i] * rest
+            M[r + i, :r] = -sums(U, folded(signs, weighted))
+            M[r:, r + i] = -matmul(A, weighted)
         H[:f, f:], M[:r, r:] = H[f:, :f].T, M[r:, :r].T
         C = H[:f, f:]
         solve = factorised_symmetric(H.copy())
