@@ -66,7 +66,7 @@ class Parallel:
     runs_per_job: Any = "auto"
 
     @property
-    def here(self) -> bool:
+    def is_local(self) -> bool:
         """Whether guarded processes of this machine do the runs."""
         return self.backend == "loky" or self.split == "model"
 

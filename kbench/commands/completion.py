@@ -99,14 +99,14 @@ def _of_run(before: Sequence[str], last: str) -> list[str]:
         name = chosen.get(group, "default" if group in ("limits", "parallel") else "")
         if name in options(group) and group not in ("experiment", "grid"):
             config = read_yaml(options(group)[name])
-            words_of_run += [f"{group}.{path}=" for path in flatten(_own(config))]
+            words_of_run += [f"{group}.{path}=" for path in flatten(_settable(config))]
     if "dataset" in chosen:
         shared = read_yaml(shipped_root() / "config.yaml").get("dataset") or {}
         words_of_run += [f"dataset.{path}=" for path in flatten(shared)]
     return words_of_run
 
 
-def _own(config: dict[str, object]) -> dict[str, object]:
+def _settable(config: dict[str, object]) -> dict[str, object]:
     """The keys of a config that a run can set: without Hydra's list and the description."""
     described = ("defaults", "meta", "name", "estimator", "parts")
     return {key: value for key, value in config.items() if key not in described}

@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     """Exit code 0 when the run ends well, 1 when it raises."""
     from kbench.run.execution.preparing import obtain_in
     from kbench.run.execution.sandbox import Sandbox
-    from kbench.run.execution.worker import Kept, Live, set_threads
+    from kbench.run.execution.worker import Live, SharedState, set_threads
     from kbench.run.execution.worker import run as do_run
     from kbench.run.planning.plan import make_plan
 
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
         print("  the configs or the data have changed since: this is not quite the same run")
     set_threads(run.threads, None)
     try:
-        measured, _ = do_run(plan.task(run), Live(lambda message: None), Kept())
+        measured, _ = do_run(plan.task(run), Live(lambda message: None), SharedState())
     except Exception:
         traceback.print_exc()
         if debugger:

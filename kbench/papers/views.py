@@ -256,7 +256,7 @@ def _characters(group: Group, marks: Mapping[str, str]) -> int:
     printed, measured = len("paper"), 0
     for entry in group.entries:
         in_paper, value = group.words(entry)
-        of_paper = sheets.said_of_paper(entry)
+        of_paper = sheets.printed_notes(entry)
         printed = max(printed, len(in_paper) + sum(3 + len(marks[note]) for note in of_paper))
         shown = len(value) if entry.value is not None else min(len(value), len("not present"))
         measured = max(measured, shown + sum(2 + len(marks[note]) for note in entry.notes))
@@ -272,7 +272,7 @@ def _cells(
     """The printed and the measured value, the latter with a link to its runs."""
     in_paper, measured = group.words(entry)
     first = element(
-        "td", words(in_paper) + _marks(sheets.said_of_paper(entry), marks), class_="paper"
+        "td", words(in_paper) + _marks(sheets.printed_notes(entry), marks), class_="paper"
     )
     if not _measured(group):
         return first

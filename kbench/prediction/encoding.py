@@ -231,7 +231,7 @@ class _Decoder:
             made.__dict__[name] = self.node(entry, depth)
         return made
 
-    def _again(self, tree: Any, depth: int) -> Any:
+    def _repeated(self, tree: Any, depth: int) -> Any:
         place = tree["again"]
         if type(place) is not int or not 0 <= place < len(self.made):
             raise ModelError(f"there is no object {str(place)[:20]}")
@@ -276,7 +276,7 @@ _BUILDERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
     "sparse": _Decoder._sparse,
     "slice": _Decoder._slice,
     "object": _Decoder._object,
-    "again": _Decoder._again,
+    "again": _Decoder._repeated,
     "named_tuple": _Decoder._named_tuple,
     "method": _Decoder._method,
     "skops": _Decoder._skops,

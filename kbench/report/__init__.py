@@ -19,7 +19,7 @@ from kbench.report.charts.reliability import reliability_curves
 from kbench.report.charts.search_chart import searches
 from kbench.report.comparisons.quantities import COSTS, Quantity, quantity
 from kbench.report.comparisons.reading import (
-    MORE,
+    REFERENCE_HINT,
     added_scores,
     delivered,
     frame,
@@ -75,7 +75,7 @@ COMPARE_FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 # Lines of one method that a table shows; further settings are only counted.
 SETTINGS = 5
 
-_FIRST = "kbench -m experiment=demo"
+_FIRST_COMMAND = "kbench -m experiment=demo"
 
 # Formats that `write_report` writes beside the page -> file.
 _FILES = {"markdown": "index.md", "latex": "tables.tex", "csv": "comparisons.csv"}
@@ -155,9 +155,9 @@ def make_report(
             }
         )
     elif not tables and format in ("terminal", "markdown"):
-        text = f"No results in {folder.path}/ yet. To begin: {_FIRST}\n"
+        text = f"No results in {folder.path}/ yet. To begin: {_FIRST_COMMAND}\n"
         if folder.has_reference and not reference:
-            text += f"{MORE}.\n"
+            text += f"{REFERENCE_HINT}.\n"
     elif format == "html":
         curves = folder.read_curves(reference=reference)
         text = page(

@@ -70,7 +70,7 @@ class Search:
         Whether the errors of cells did not depend on the parameters.
     solved : bool
         Whether the model there reached its tolerance within the limit on steps.
-    is_dear : bool
+    ends_with_cells : bool
         Whether other cells came last in place of the caller's comparison of larger models.
     training, validation : arrays of ints
         A pair of rows of that model, from which it can be fitted again.
@@ -93,7 +93,7 @@ class Search:
     support_fraction: float = 1.0
     flat_cells: bool = False
     solved: bool = True
-    is_dear: bool = False
+    ends_with_cells: bool = False
     training: np.ndarray | None = None
     validation: np.ndarray | None = None
     seconds_per_square: float = 0.0
@@ -243,10 +243,10 @@ def search(
             result.flat_cells, goal = True, (0.0, 0.0)
             plan[:] = [other for other in plan if not other.is_local for _ in range(2)]
         best = min((measured for _, measured in kept), key=lambda measured: measured.error)
-        is_dear = len(rows) ** 2 * best.support_fraction > compared_entries
-        if has_cells and not (plan or result.flat_cells or rung.is_local) and is_dear:
+        is_too_large = len(rows) ** 2 * best.support_fraction > compared_entries
+        if has_cells and not (plan or result.flat_cells or rung.is_local) and is_too_large:
             plan.append(cells(rows, rng, task.steps, is_cross=True))
-            result.is_dear = True
+            result.ends_with_cells = True
         used = (seen.points[:, 3] == 0.0) | (not result.flat_cells)
         surface = seen.surface(used)
         # Points among whose neighbours the answer is.

@@ -59,7 +59,7 @@ def ran(path, over, folder):
         plan = make_plan(hydra, [*words, f"datasets_dir={folder}"], obtain=obtain)
     (run,) = plan.runs
     task = plan.task(run)
-    row, _ = worker.run(task, worker.Live(lambda message: None), worker.Kept())
+    row, _ = worker.run(task, worker.Live(lambda message: None), worker.SharedState())
     return row, open_prepared(task.prepared)
 
 

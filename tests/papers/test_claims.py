@@ -30,7 +30,7 @@ DECIDED = [one for one in claims() if not one.open]
 @pytest.fixture
 def exact_clocks(monkeypatch):
     """Times and scores that are never off."""
-    for name in ("OFF_SECONDS", "OFF_ERRORS"):
+    for name in ("NOISE_OF_SECONDS", "NOISE_OF_ERRORS"):
         monkeypatch.setattr(terms, name, 1.0)
     monkeypatch.setattr(terms, "CHANCE_ROWS", 0)
 

@@ -437,7 +437,7 @@ def test_the_numbers_of_the_docs_are_those_of_the_code():
     assert "of accuracies or errors by five test rows" in text
     percent = f"{100 * MAX_RELATIVE:g} %"
     stated = [
-        f"a factor of {terms.OFF_SECONDS:g}",
+        f"a factor of {terms.NOISE_OF_SECONDS:g}",
         f"more than {tables._MAX_OTHER_CPUS:g}".replace("0.", ".") + " of a processor",
         f"more than {MAX_RESIDUAL:g} times off",
         f"of RMSE or of kernel errors by {percent}",

@@ -108,7 +108,7 @@ def test_a_total_is_of_one_data_set():
     assert one.value == pytest.approx(75.0)
     assert cell(runs(*whole, *part), "covtype", "LIBSVM", "time", table).value == 2500.0
     one = cell(runs(*whole[:3], *part[:20]), "covtype", "LIBSVM", "time", table)
-    assert (one.status, one.least) == ("20 of 25", 60.0)
+    assert (one.status, one.lower_bound) == ("20 of 25", 60.0)
 
 
 LIMIT = "not done within limits.wall_s=120"

@@ -32,11 +32,11 @@ def test_the_seconds_of_a_stopped_fit_are_at_least_its_cpu_seconds_and_no_limit_
         return cell(runs(lost), "LIBSVM", "ijcnn1", "seconds")
 
     one = stopped(stopped_in("fit", 59.9, limit=60))
-    assert (one.value, one.least) == (None, 59.9)
+    assert (one.value, one.lower_bound) == (None, 59.9)
     assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=60, stopped in fit",)
     # Seconds of two threads are wall seconds, of which there are at least half as many.
-    assert stopped(stopped_in("fit", 100, limit=60), threads=2).least == 50.0
-    assert stopped("not done within limits.wall_s=60").least is None
+    assert stopped(stopped_in("fit", 100, limit=60), threads=2).lower_bound == 50.0
+    assert stopped("not done within limits.wall_s=60").lower_bound is None
 
 
 def test_training_seconds_of_runs_that_were_stopped_in_their_prediction_are_known():
@@ -48,7 +48,7 @@ def test_training_seconds_of_runs_that_were_stopped_in_their_prediction_are_know
 
     found = runs(rbf("svc", 0.9, fit_wall_s=5.0), stopped(1, "predict"))
     one = cell(found, "LIBSVM", "ijcnn1", "seconds")
-    assert (one.value, one.status, one.least) == (6.0, "", None)
+    assert (one.value, one.status, one.lower_bound) == (6.0, "", None)
     assert one.notes == (
         "1 of 2 runs ok",
         "svc on ijcnn1: not done within limits.wall_s=60, stopped in predict",
@@ -98,7 +98,7 @@ def test_of_several_stopped_runs_of_a_seed_the_one_with_the_longest_limit_counts
     short["started_at"] = START + timedelta(hours=1)
     for rows in ((long, short), (short, long)):
         one = cell(runs(*rows), "LIBSVM", "ijcnn1", "seconds")
-        assert (one.status, one.least) == ("timeout", 900.0)
+        assert (one.status, one.lower_bound) == ("timeout", 900.0)
 
 
 def test_seconds_of_which_some_runs_were_stopped_are_a_lower_bound_and_no_mean():
@@ -109,7 +109,7 @@ def test_seconds_of_which_some_runs_were_stopped_are_a_lower_bound_and_no_mean()
     ok = rbf("svc", 0.9, fit_wall_s=112.5, command=command)
     found = runs(ok, *stopped, rbf("dcsvm_early", 0.9, command=command))
     one = cell(found, "LIBSVM", "ijcnn1", "seconds")
-    assert (one.value, one.least, one.status) == (None, 117.5, "1 of 3 ok")
+    assert (one.value, one.lower_bound, one.status) == (None, 117.5, "1 of 3 ok")
     assert one.notes == (
         "svc on ijcnn1: not done within limits.wall_s=120, stopped in fit",
         "svc on ijcnn1: the mean of all 3 runs is at least 118 s",
@@ -120,11 +120,11 @@ def test_seconds_of_which_some_runs_were_stopped_are_a_lower_bound_and_no_mean()
     assert (ratio.value, ratio.status) == (None, "svc: 1 of 3 ok")
     assert ratio.notes == one.notes
     unknown = {**stopped[1], "message": "not done within limits.wall_s=120"}
-    assert cell(runs(found.rows[0], unknown), "LIBSVM", "ijcnn1", "seconds").least is None
+    assert cell(runs(found.rows[0], unknown), "LIBSVM", "ijcnn1", "seconds").lower_bound is None
 
 
 def test_a_ratio_of_a_stopped_run_is_a_lower_bound():
     early = {"dataset": "ijcnn1", "params": rbf("dcsvm_early", 1)["params"]}
     slow = failed("dcsvm_early", "timeout", message=stopped_in("fit", 60), **early)
     one = cell(runs(slow, rbf("svc", 0.9, fit_wall_s=4.0)), "DC-SVM (early)", "ijcnn1", "× LIBSVM")
-    assert (one.value, one.status, one.least) == (None, "timeout", 15.0)
+    assert (one.value, one.status, one.lower_bound) == (None, "timeout", 15.0)

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from kbench.config import composer
 from kbench.run.execution.preparing import obtain_in
 from kbench.run.execution.sandbox import Sandbox
-from kbench.run.execution.worker import Kept, Live
+from kbench.run.execution.worker import Live, SharedState
 from kbench.run.execution.worker import run as do_run
 from kbench.run.planning.plan import make_plan
 
@@ -76,7 +76,7 @@ def test_a_row_run_again_has_its_results(method, dataset, seed, experiment, tmp_
     (run,) = plan.runs
     assert run.key == row["key"]
     with threadpool_limits(run.threads):
-        again, _ = do_run(plan.task(run), Live(lambda message: None), Kept())
+        again, _ = do_run(plan.task(run), Live(lambda message: None), SharedState())
     stated = {
         name: row[name] for name in ("accuracy", "rmse", "kernel_error") if row[name] is not None
     }

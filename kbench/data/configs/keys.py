@@ -25,10 +25,10 @@ def _one_of(*allowed: str) -> Check:
     return lambda v: None if v in allowed else f"one of {', '.join(allowed)}"
 
 
-def _integer_from(least: int) -> Check:
+def _integer_from(minimum: int) -> Check:
     def check(value: Any) -> str | None:
-        good = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        return None if good else f"a whole number from {least}"
+        good = isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+        return None if good else f"a whole number from {minimum}"
 
     return check
 

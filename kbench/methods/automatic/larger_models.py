@@ -35,8 +35,8 @@ def smoother_by_larger_models(
     """
     n = len(index)
     entries = n * n * result.support_fraction
-    is_dear = result.is_dear or entries > constants.CHEAP_VALUES
-    if n <= FEW_ROWS or is_dear or deadline.passed or not result.columns["rung"]:
+    is_too_large = result.ends_with_cells or entries > constants.CHEAP_VALUES
+    if n <= FEW_ROWS or is_too_large or deadline.passed or not result.columns["rung"]:
         return
     last = task.last(0.5 * min(constants.MAX_HELD_OUT / n, 1.0 / constants.FOLDS[0]))
     others = task.order(rng)

@@ -21,10 +21,10 @@ def ended_as(line: Line) -> str:
     return ", ".join(sorted(line.failures))
 
 
-def limits(line: Line, least: float | None = None) -> tuple[str, ...]:
+def limits(line: Line, lower_bound: float | None = None) -> tuple[str, ...]:
     """The first lines of the messages of failed runs, such as the limit at which they ended.
 
-    least : what the mean seconds of all runs, of which some are ok, are at least.
+    lower_bound : of the mean seconds of all runs, of which some are ok.
     """
     messages = dict.fromkeys(
         without_seconds(str(row.get("message") or "").partition("\n")[0])
@@ -32,8 +32,8 @@ def limits(line: Line, least: float | None = None) -> tuple[str, ...]:
         if row["status"] != "ok"
     )
     notes = [message for message in messages if message]
-    if line.ok and least is not None:
-        notes.append(f"the mean of all {len(line.rows)} runs is at least {least:.3g} s")
+    if line.ok and lower_bound is not None:
+        notes.append(f"the mean of all {len(line.rows)} runs is at least {lower_bound:.3g} s")
     return tuple(f"{_where(line)}: {message}" for message in notes)
 
 

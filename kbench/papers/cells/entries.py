@@ -49,7 +49,7 @@ class Entry:
         Mean and standard deviation over seeds, in the row's unit.
     status : str
         If there is no value: how the runs ended, or what is missing.
-    least : float, optional
+    lower_bound : float, optional
         Lower bound of training seconds that have no value because runs were stopped.
     notes : tuple of str
     rows : tuple of rows
@@ -72,7 +72,7 @@ class Entry:
     value: float | None = None
     sd: float | None = None
     status: str = ""
-    least: float | None = None
+    lower_bound: float | None = None
     notes: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     stand_in: bool = False
@@ -258,8 +258,10 @@ def _read(cell: Cell, runs: Runs, machine: Machine) -> Entry:
     mean = mean_sd(runs.values(line, measure, wanted.at))
     ended = not line.ok or any(map(line.cut_short, measure.of))
     if mean is None and ended:
-        least = least_seconds(line) if measure.trains else None
-        return replace(entry, status=ended_as(line), least=least, notes=limits(line, least))
+        lower_bound = least_seconds(line) if measure.trains else None
+        return replace(
+            entry, status=ended_as(line), lower_bound=lower_bound, notes=limits(line, lower_bound)
+        )
     time_notes = limits(line) if ended else clocks(line, measure)
     if mean is None:
         # A cell that the paper does not print stays empty: the method may not have the quantity.
@@ -341,8 +343,12 @@ def _ratio(cell: Cell, runs: Runs, machine: Machine | None) -> Entry:
     if not _same(above.match.line.problem, below.match.line.problem):
         return replace(made, status=OTHER_DATA)
     if above.value is None:
-        least = above.least / below.value if above.least is not None and below.value else None
-        return replace(made, status=above.status, least=least)
+        lower_bound = (
+            above.lower_bound / below.value
+            if above.lower_bound is not None and below.value
+            else None
+        )
+        return replace(made, status=above.status, lower_bound=lower_bound)
     if not below.value:
         status = f"{below.match.line.method}: {below.status}" if below.status else ""
         return replace(made, status=status, notes=below.notes if status else ())
@@ -397,14 +403,14 @@ def _total(cell: Cell, runs: Runs, machine: Machine) -> Entry:
     if made.match is None:
         return made
     if len(values) < len(addends):
-        least = None
+        lower_bound = None
         if summed.measure.trains:
             # No seconds are negative, so a setting without rows adds nothing to the lower bound.
-            least = math.fsum([*values, *(addend.least or 0.0 for addend in addends)])
+            lower_bound = math.fsum([*values, *(addend.lower_bound or 0.0 for addend in addends)])
         ended = Counter(note for addend in addends if addend.status for note in addend.notes)
         notes = tuple(f"{note}, {n} of the settings" for note, n in ended.items())
         status = f"{len(values)} of {len(addends)}"
-        return replace(made, status=status, least=least, notes=notes)
+        return replace(made, status=status, lower_bound=lower_bound, notes=notes)
     notes = tuple(dict.fromkeys(note for addend in addends for note in addend.notes))
     return replace(made, value=math.fsum(values), notes=notes)
 

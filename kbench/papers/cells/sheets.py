@@ -126,17 +126,17 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
 
 def footnotes(filled: Filled) -> tuple[dict[str, str], list[str]]:
     """Note -> its mark, and the notes behind their marks."""
-    notes = dict.fromkeys(note for *_, entry in filled.cells() for note in said(entry))
+    notes = dict.fromkeys(note for *_, entry in filled.cells() for note in notes_of(entry))
     marks = {note: _letter(i) for i, note in enumerate(notes)}
     return marks, [f"[{mark}] {note}" for note, mark in marks.items()]
 
 
-def said(entry: Entry) -> list[str]:
+def notes_of(entry: Entry) -> list[str]:
     """All notes of a cell, on both its values."""
-    return [*said_of_paper(entry), *entry.notes]
+    return [*printed_notes(entry), *entry.notes]
 
 
-def said_of_paper(entry: Entry) -> list[str]:
+def printed_notes(entry: Entry) -> list[str]:
     """The notes on the printed value."""
     in_paper = entry.printed
     notes = []
@@ -181,7 +181,7 @@ def _record(
         "environment": where and where.environment,
         "threads": where and where.threads,
         "keys": match and " ".join(row["key"] for row in cell.rows),
-        "notes": "; ".join(said(cell)),
+        "notes": "; ".join(notes_of(cell)),
         "cause": "" if cell.cause is None else cell.cause.why,
     }
 
@@ -191,7 +191,7 @@ def _text(words: tuple[str, str], entry: Entry, marks: Mapping[str, str]) -> str
     if not in_paper and not measured:
         return ""
     both = f"{in_paper or '–'} | {measured or '–'}" if measured or entry.match else in_paper
-    noted = " ".join(f"[{marks[note]}]" for note in said(entry))
+    noted = " ".join(f"[{marks[note]}]" for note in notes_of(entry))
     return f"{both} {noted}".rstrip()
 
 

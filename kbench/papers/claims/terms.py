@@ -22,9 +22,9 @@ from kbench.report.comparisons.tables import Machine, Problem, of_seconds
 UNKNOWN: Interval = (0.0, math.inf)
 # The largest factor by which seconds of equal runs differed: 46 runs of LDKL and MEKA were repeated
 # a day later on the same idle machine. A smaller one decides more claims, and some of them wrongly.
-OFF_SECONDS = 1.88
+NOISE_OF_SECONDS = 1.88
 # The factor by which two values of RMSE or of a kernel error may differ and count as equal.
-OFF_ERRORS = 1.0 + MAX_RELATIVE
+NOISE_OF_ERRORS = 1.0 + MAX_RELATIVE
 # A difference of this many test rows may be due to chance: of five rows that only one of two models
 # predicts rightly, all five are the same model's by chance once in sixteen (sign test).
 CHANCE_ROWS = 5
@@ -136,7 +136,7 @@ def _value(cell: Cell, runs: Runs, machine: Machine | None, choice: Choice) -> T
         return replace(term, why=why, absent=cell.absent)
     line = found.match.line
     where = title(line.problem)
-    measured = None if found.least is None else (found.least, math.inf)
+    measured = None if found.lower_bound is None else (found.lower_bound, math.inf)
     if found.value is not None:
         measured = found.value, found.value
     without = f"{line.method} on {where}: {found.status or 'no value'}"
@@ -167,9 +167,9 @@ def _noise(cell: Cell, problem: Problem) -> tuple[float, float]:
     if {"accuracy", "error"}.issuperset(columns):
         return 1.0, CHANCE_ROWS / problem.n_test if problem.n_test else 0.0
     if columns[0] in _ERRORS:
-        return OFF_ERRORS, 0.0
+        return NOISE_OF_ERRORS, 0.0
     timed = columns[0] in _TIMES or all(map(of_seconds, measure.of))
-    return (OFF_SECONDS if measure.of and timed else 1.0), 0.0
+    return (NOISE_OF_SECONDS if measure.of and timed else 1.0), 0.0
 
 
 def _scaled(values: Interval | None, factor: float) -> Interval | None:

@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 _LISTED = 12
 
 # What a report says where it leaves out the rows that came with kbench.
-MORE = "reference=true adds the rows that came with kbench"
+REFERENCE_HINT = "reference=true adds the rows that came with kbench"
 
 
 def frame(
@@ -45,7 +45,7 @@ def frame(
     skipped = [printable(line) for line in folder.warnings]
     if not trials:
         rows = rows[~rows["variant"].fillna("").str.startswith("tune")]
-    more = "" if reference or not folder.has_reference else f"; {MORE}"
+    more = "" if reference or not folder.has_reference else f"; {REFERENCE_HINT}"
     for column, names in (("method", methods), ("dataset", datasets), ("tag", tags)):
         rows = _only(rows, column, names, "" if column == "tag" else more)
     return rows.sort_values(list(IDENTITY)), skipped

@@ -90,7 +90,7 @@ def finished_here(plan: Plan) -> Finished:
 
 def environment_of(plan: Plan) -> str | None:
     """The environment id of the machine that will do the runs; None if a cluster decides."""
-    return provenance().environment_id if plan.settings.parallel.here else None
+    return provenance().environment_id if plan.settings.parallel.is_local else None
 
 
 def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, dict[str, Any]]]]:
@@ -98,14 +98,14 @@ def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, di
     todo, done = [], []
     for run in plan.runs:
         row = finished(run.threads).get(run.key)
-        if row is None or _again(plan.settings, row, run):
+        if row is None or _is_repeated(plan.settings, row, run):
             todo.append(run)
         else:
             done.append((run, row))
     return todo, done
 
 
-def _again(settings: Settings, row: dict[str, Any], run: Run) -> bool:
+def _is_repeated(settings: Settings, row: dict[str, Any], run: Run) -> bool:
     """Whether a run with this row is done again; an interrupted one always is."""
     if row["status"] in WITHOUT_OUTCOME or settings.rerun == "all":
         return True
@@ -138,7 +138,7 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[tuple[Sandbox | Cluster
     if plan.settings.parallel.split == "model":
         with scheduler_of(plan.settings) as scheduler:
             yield sandbox, scheduler
-    elif plan.settings.parallel.here:
+    elif plan.settings.parallel.is_local:
         yield sandbox, None
     else:
         estimators = sorted({path for path, *_ in plan.estimators})
@@ -210,7 +210,7 @@ class Runner:
         self.sandbox = sandbox
         self.settings = plan.settings
         self.folder = ResultsFolder(plan.settings.results_dir)
-        self.here = provenance()
+        self.provenance = provenance()
         self.summary = Summary(absent=dict(plan.absent))
         self._callbacks = Callbacks(plan.settings.callbacks)
         self._show = show
@@ -241,7 +241,7 @@ class Runner:
         raise_again()
         if not todo:
             return self.summary
-        self.folder.store_environment(self.here.environment)
+        self.folder.store_environment(self.provenance.environment)
         with _workplace(self.plan, self.sandbox) as (self._workers, self._scheduler):
             self._claims = Claims(self.folder.path)
             self._progress = Progress(len(todo)) if self._show else None
@@ -292,7 +292,7 @@ class Runner:
             while slots and (todo or held):
                 if not todo:
                     todo, held = held, todo
-                runs = [run for run in todo.popleft() if self._wanted(run, held)]
+                runs = [run for run in todo.popleft() if self._claim(run, held)]
                 if runs:
                     self._start(runs, slots.pop(0))
                 elif not todo:
@@ -311,7 +311,7 @@ class Runner:
         """Whether a run of this command has failed; rows that existed before do not count."""
         return self.summary.written.total() > self.summary.written["ok"]
 
-    def _wanted(self, run: Run, held: deque[list[Run]]) -> bool:
+    def _claim(self, run: Run, held: deque[list[Run]]) -> bool:
         """Claim the run; False if it is unwanted, done, or claimed by another runner."""
         if self._skip(run):
             return False
@@ -320,7 +320,7 @@ class Runner:
             return False
         if self.settings.rerun == "none":
             row = self.folder.latest(run.key, environment_of(self.plan), run.threads)
-            if row is not None and not _again(self.settings, row, run):
+            if row is not None and not _is_repeated(self.settings, row, run):
                 self._count_finished(run, row)
                 self._claims.give_back(run.key)
                 return False
@@ -401,7 +401,7 @@ class Runner:
 
     def row(self, run: Run, outcome: Outcome, started: datetime) -> dict[str, Any]:
         """The row of one attempt: request, measurements, environment and start."""
-        there = outcome.provenance or self.here
+        there = outcome.provenance or self.provenance
         measured = dict(outcome.result.get("row") or {})
         told = [outcome.message, measured.pop("message", None)]
         if outcome.children_peak_bytes and measured.get("peak_bytes") is not None:

@@ -47,7 +47,7 @@ Curves = dict[str, tuple[list[float], list[float]]]  # name -> (seconds, values)
 
 
 @dataclass
-class Kept:
+class SharedState:
     """Data and estimator that the runs of one path pass on to each other."""
 
     data: Any = None
@@ -57,17 +57,17 @@ class Kept:
 def work(task: Task, send: Send) -> None:
     """Do the runs of `task`, one or those of its path, and send a result for each."""
     live = Live(send)
-    kept = Kept()
+    shared = SharedState()
     for step in task.steps():
-        if not _attempt(step, live, kept):
-            kept = Kept()
+        if not _attempt(step, live, shared):
+            shared = SharedState()
 
 
-def _attempt(task: Task, live: "Live", kept: Kept) -> bool:
+def _attempt(task: Task, live: "Live", shared: SharedState) -> bool:
     """Do one run and send its result; returns whether it ended well."""
     try:
         set_threads(task.run.threads, task.cpus)
-        row, curves = run(task, live, kept)
+        row, curves = run(task, live, shared)
     except UnavailableError as error:
         live.failed("unavailable", str(error))
     except KbenchError as error:
@@ -193,7 +193,7 @@ def thread_pools() -> Any:
     return ThreadpoolController()
 
 
-def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The measured columns of a run's row, and its curves.
 
     Raises
@@ -206,7 +206,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
 
     live.phase("load")
     begin = time.perf_counter()
-    data = kept.data
+    data = shared.data
     if data is None:
         data = open_prepared(Path(task.prepared), task.holdout)
         for X in (data.X_train, data.X_test):
@@ -216,8 +216,8 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     live.phase("warm up")
     begin = time.perf_counter()
     params = dict(task.run.params) | ({"warm_start": True} if task.path else {})
-    if kept.estimator is not None:
-        estimator = kept.estimator.set_params(**registry.nested(task.run.estimator, params))
+    if shared.estimator is not None:
+        estimator = shared.estimator.set_params(**registry.nested(task.run.estimator, params))
     else:
         estimator = registry.build(task.run.estimator, params, task.run.seed)
         live.compiled.listen()
@@ -241,10 +241,10 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
 
     trace = _LiveTrace(look, live)
     keywords = {"trace": trace} if "trace" in inspect.signature(estimator.fit).parameters else {}
-    shared = None if rows is None else Path(task.prepared)
+    rows_folder = None if rows is None else Path(task.prepared)
     with _warnings() as warned:
         warm_up = functools.partial(_warm_up_there, task)
-        with joblib_on(task.scheduler, warm_up, shared) as workers_cpu_s:
+        with joblib_on(task.scheduler, warm_up, rows_folder) as workers_cpu_s:
             live.started(trace.fit_cpu_s if keywords else None)
             trace.restart()
             contention = measure.Contention(lambda: measure.own_cpu_s() + workers_cpu_s())
@@ -260,7 +260,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
             lambda: estimator.predict(X_test), live.compiled
         )
     if task.path:
-        kept.data, kept.estimator = data, estimator
+        shared.data, shared.estimator = data, estimator
     live.phase("score")
     fit_wall_s = max(0.0, fit.wall_s - trace.paused_wall_s)
     learning.close(fit_wall_s, predicted)

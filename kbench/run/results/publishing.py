@@ -117,12 +117,12 @@ def _checked(manifest: Any) -> dict[str, dict[str, Any]]:
     return files
 
 
-def _read(place: str, name: str, most: int) -> bytes:
-    """At most `most` + 1 bytes of a published file."""
+def _read(place: str, name: str, max_bytes: int) -> bytes:
+    """At most `max_bytes` + 1 bytes of a published file."""
     address = f"{place.rstrip('/')}/{_ROWS}/{name}"
     try:
         with _open(address) as file:
-            content: bytes = file.read(most + 1)
+            content: bytes = file.read(max_bytes + 1)
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         raise DataError(f"{address}: {reason}") from None

@@ -90,7 +90,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
         all_exact = limit or n * np.count_nonzero(it.beta) * each <= _CHEAP_NS
-        band = np.ones(n, bool) if all_exact else _near(it, first, width * relative)
+        band = np.ones(n, bool) if all_exact else _near_bounds(it, first, width * relative)
         largest, mean = _correct(it, exact, true, true_beta, band, relative)
         drift, mean_error = max(it.residual_error, largest), max(mean_error, mean)
         it.residual_error = 0.0 if true.all() else drift
@@ -116,7 +116,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
             exact_rows = True
             descent = BlockDescent(it, exact, RowCache(exact, 0.0, 1), descent.options)
         previous = violation
-        points = np.flatnonzero(true & _near(it, first, width * relative))
+        points = np.flatnonzero(true & _near_bounds(it, first, width * relative))
         if not np.array_equal(points, descent.active):
             descent.activate(points)
         before, exact_residual = it.beta.copy(), it.residual[true]
@@ -160,7 +160,7 @@ def _correct(
     return float((correction / relative[new]).max()), float(correction.mean())
 
 
-def _near(it: Iterate, first: float, width: np.ndarray) -> np.ndarray:
+def _near_bounds(it: Iterate, first: float, width: np.ndarray) -> np.ndarray:
     """Return which points have a slack below `first` or below their width : (n,); (n,) bool."""
     near: np.ndarray = it.slack() < np.maximum(first, width)
     return near

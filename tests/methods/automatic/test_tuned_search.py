@@ -93,7 +93,7 @@ def test_where_the_errors_of_cells_are_constant_samples_decide(monkeypatch):
 def test_other_cells_come_last_where_no_larger_models_are_compared():
     result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
     assert not result.flat_cells
-    assert result.is_dear
+    assert result.ends_with_cells
     # A rung in which no point is expected to improve is left out.
     assert [kind for kind, _ in itertools.groupby(kinds)] == ["sample", "cell", "sample", "cell"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=0.75)
@@ -154,7 +154,7 @@ def test_larger_models_are_not_compared_after_last_cells():
     X = np.random.default_rng(0).standard_normal((N, 2))
     index = (X[:, 0] > 0).astype(int)
     task = Classification(index, 2, balanced=False)
-    result = Search(C=8.0, support_fraction=0.001, is_dear=True)
+    result = Search(C=8.0, support_fraction=0.001, ends_with_cells=True)
     arguments = np.random.default_rng(0), Deadline(None, Trace()), Trace()
     smoother_by_larger_models(X, task, index, "rbf", result, *arguments)
-    assert result == Search(C=8.0, support_fraction=0.001, is_dear=True, error=result.error)
+    assert result == Search(C=8.0, support_fraction=0.001, ends_with_cells=True, error=result.error)
