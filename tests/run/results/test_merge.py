@@ -222,25 +222,6 @@ def test_reader_overtaken_by_a_merge_misses_nothing(tmp_path, monkeypatch):
     assert sorted(accuracies(tmp_path)) == list(range(5))
 
 
-def test_row_written_again_during_the_merge_survives(tmp_path, monkeypatch):
-    write_rows(tmp_path, range(3))
-    rename = Path.rename
-
-    def rewrite_first(path, target):
-        """A merge renames each file before it deletes it."""
-        if path.name.startswith(make_row(1)["key"]):
-            newer = make_row(1, accuracy=0.75, started_at=make_row(99)["started_at"])
-            ResultsFolder(tmp_path).write(newer)
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", rewrite_first)
-    merge(tmp_path)
-    monkeypatch.undo()
-    assert accuracies(tmp_path) == {0: 0.5, 1: 0.75, 2: 0.5}
-    assert merge(tmp_path).replaced == 1
-    assert seeds(tmp_path) == [0, 1, 2]
-
-
 def test_merging_again_changes_nothing(tmp_path):
     assert merge(tmp_path / "absent").path is None
     assert str(merge(tmp_path)) == "nothing to merge: no rows"
