@@ -340,7 +340,7 @@ def plot(
             _LOG.warning(line)
         curves = rows.read_curves(reference=reference)
         if found.empty:
-            raise ConfigError(f"no results in {rows.path}/ yet; to begin: {_FIRST}")
+            raise ConfigError(f"no results in {rows.path}/ yet; to begin: {_FIRST_COMMAND}")
         if y is not None and y in found:
             require_measured(found, "y", y)
     else:

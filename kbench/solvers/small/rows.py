@@ -123,7 +123,7 @@ def by_feature(points: np.ndarray) -> np.ndarray:
 
 
 @njit(fastmath={"contract", "nsz", "reassoc"}, error_model="numpy", cache=True, nogil=True)
-def _values_of_few(exact, points, factor, out):  # type: ignore[no-untyped-def]
+def _values_of_few(exact, points, factor, out):
     """out[i, j] = exp(-factor ||x_i - x_j||^2), x the rows `points` of `exact`, for the first i."""
     m, every = out.shape
     for i in range(m):
