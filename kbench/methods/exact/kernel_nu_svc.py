@@ -51,7 +51,8 @@ class KernelNuSVC(ExactSVC):
         Whether the solver starts from the solutions of random subsets of the rows.
     probability : bool, default=False
     tol : float, default=1e-3
-        Violation at which to stop, in units of f before it is divided by rho, as in `NuSVC`. While
+        Violation at which to stop, in units of f before it is divided by rho, as in `NuSVC`, for
+        weights of mean 1. While
         rho is at most half of the violation, the solver goes on, to tol / 100 or for as many steps
         again.
     cache_size : float, default=1000.0
@@ -75,7 +76,7 @@ class KernelNuSVC(ExactSVC):
         rho of each pair of classes, by which `dual_coef_` and `intercept_` are divided: the
         solution is that of `KernelSVC` with C = 1 / rho.
     objective_, duality_gap_, violation_ : float
-        As in `KernelSVC`, but of the dual above, before the division.
+        As in `KernelSVC`, but of the dual above for weights of mean 1, before the division.
     classes_, class_weight_, support_, support_vectors_, dual_coef_, intercept_, coef_, n_support_
         As in `KernelSVC`.
     n_iter_, fit_status_, shape_fit_, converged_, kernel_entries_, notes_, timings_, model_bytes_
@@ -86,7 +87,8 @@ class KernelNuSVC(ExactSVC):
     -----
     `kbench.solvers.nu_dual` solves each pair of classes. A working set of q rows takes n q kernel
     values, and O(q) a step. Where n_free of n rows are free, working sets grow to 2 n_free rows,
-    with 8 n_free^2 float32 values in half of `cache_size`.
+    with 8 n_free^2 float32 values in half of `cache_size`. Of at most 1,024 rows, steps that take
+    longer than the interior-point method begin again at its optimum.
 
     A model whose margin rho is at most half of its violation is divided by half of the violation
     instead, and a ConvergenceWarning says so.
@@ -135,14 +137,17 @@ class KernelNuSVC(ExactSVC):
         self, data: Data, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
         k, n, matrix = len(self.classes_), len(data.labels), data.matrix(self.dtype)
+        # The function is that of weights of mean 1, in whose units `tol` is.
+        mean = float((data.C / data.C.max()).mean()) * float(data.C.max())
+        bounds = data.C / mean
         pairs = self._pairs if self._takes_pairs else [(1, 0)]
-        norms = [self._norm(data, *pair) for pair in pairs]
+        norms = [self._norm(bounds, data.labels, *pair) for pair in pairs]
         part_of = self._parts(data, matrix)
         solution = Solution(len(pairs), np.zeros((k - 1, n)))
         self.margin_ = np.zeros(len(pairs))
         for p, ((a, b), norm) in enumerate(zip(pairs, norms, strict=True)):
             rows, part = part_of(a, b)
-            bound, first = data.C[rows], data.labels[rows] == a
+            bound, first = bounds[rows], data.labels[rows] == a
             result = solve_nu_dual(
                 part,
                 np.zeros(len(rows)),
@@ -160,7 +165,7 @@ class KernelNuSVC(ExactSVC):
                 matrix.count(part.n_entries)
             # With rows that are all equal, every rho solves the problem.
             rho = max(-result.epsilon, 0.5 * result.violation) or 1.0
-            self.margin_[p] = rho
+            self.margin_[p] = mean * rho
             solution.record(p, replace(result, intercept=result.intercept / rho))
             solution.reasons[p] = result.stop_reason
             coef = np.zeros(n)
@@ -199,9 +204,9 @@ class KernelNuSVC(ExactSVC):
 
         return stored
 
-    def _norm(self, data: Data, a: int, b: int) -> float:
+    def _norm(self, bounds: np.ndarray, labels: np.ndarray, a: int, b: int) -> float:
         """nu W of two classes, the 1-norm of their coefficients; each class has to hold half."""
-        of_classes = [float(data.C[data.labels == number].sum()) for number in (a, b)]
+        of_classes = [float(bounds[labels == number].sum()) for number in (a, b)]
         total, largest = sum(of_classes), 2.0 * min(of_classes)
         if self.nu * total > (1.0 + _ROUNDING) * largest:
             raise ValueError(

@@ -116,6 +116,49 @@ def solve_interior(
 
 
 @one_blas_thread
+def solve_sides(
+    K: Matrix,
+    z: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    half: float,
+    *,
+    tol: float,
+    max_iter: int = -1,
+    stopped: Callable[[], bool] = lambda: False,
+) -> InteriorResult:
+    """Solve the dual with the parameter nu, in which coefficients above 0 sum to `half`, and those
+    below 0 to -`half`.
+
+    Parameters
+    ----------
+    K, z, lower, upper, tol, max_iter, stopped : as in `solve_interior`
+        Either each coefficient has a bound of 0, or none has.
+    half : float
+
+    Returns
+    -------
+    InteriorResult
+        If coefficients of either sign may have smaller sums at an optimum, `coef` may have them.
+    """
+    moves, n = np.flatnonzero(lower < upper), len(z)
+    K = K if len(moves) == n else K.take(moves)
+    z, lower, upper = z[moves], lower[moves], upper[moves]
+    above, below = upper > 0.0, lower < 0.0
+    if not (above & below).any():
+        signs, p, d = np.ones(1), -z, np.array([half, -half])
+        A = np.array([above, below], np.float64)
+    else:
+        signs, p, d = np.array([1.0, -1.0]), np.concatenate([-z, z]), np.full(2, half)
+        lower, upper = np.zeros(2 * len(z)), np.concatenate([upper, -lower])
+        A = np.repeat(np.eye(2), len(z), axis=1)
+    found = _optimum(BoxQP(K, p, lower, upper, A, d, signs), tol, max_iter, stopped)
+    every = np.zeros(n)
+    every[moves] = found.coef
+    return replace(found, coef=every)
+
+
+@one_blas_thread
 def solve_signed(
     K: Matrix,
     y: np.ndarray,
@@ -199,7 +242,7 @@ def _optimum(
         reason = "tol"
     elif ended:
         reason = "max_time" if stopped() else "max_iter"
-    elif best.off <= MAX_OFF and best.violation <= max(rounding(K, coef), K.unseen(coef)):
+    elif best.off <= MAX_OFF and best.violation <= max(rounding(K.diagonal, coef), K.unseen(coef)):
         reason = "rounding"
     else:
         reason = "failed"
@@ -214,10 +257,13 @@ def _optimum(
     )
 
 
-def rounding(K: Matrix, coef: np.ndarray) -> float:
+def rounding(diagonal: np.ndarray, coef: np.ndarray) -> float:
     """Estimate how far two float64 sums K b of these coefficients differ: the unit roundoff of each
-    coefficient and of each product, added as independent errors."""
-    root = np.sqrt(np.maximum(K.diagonal, 0.0))
+    coefficient and of each product, added as independent errors.
+
+    diagonal : (n,) of K
+    """
+    root = np.sqrt(np.maximum(diagonal, 0.0))
     products = float(np.linalg.norm(coef * root)) * float(root.max(initial=0.0))
     return 16.0 * float(np.finfo(np.float64).eps) * products
 

@@ -15,6 +15,9 @@ e = c + epsilon above 0 and e = c - epsilon below.
       e <- e - K[:, moved] (change of b)
       if more points are free than fit into half of W: twice as many in W, or all
     until the violation is below tol, then e = z - Kb in float64, and on from there
+
+Steps on a stored matrix that take longer than the interior-point method begin again at its optimum:
+where C times the kernel values is large, they would take millions of times as many.
 """
 
 import math
@@ -29,6 +32,10 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.block_descent import largest
 from kbench.solvers.box_dual.iterate import MINUS_INFINITY, PATIENCE, Budget, free_points
 from kbench.solvers.box_dual.row_cache import RowCache, min_uses, product_of_rows
+from kbench.solvers.interior_point.counted_work import factorisation, steps_before
+from kbench.solvers.interior_point.duals import rounding, solve_interior, solve_sides
+from kbench.solvers.interior_point.factors import is_semidefinite
+from kbench.solvers.interior_point.problem import Gram
 from kbench.solvers.nu_dual.side_steps import side_steps
 from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
 from kbench.solvers.stopped import settle
@@ -48,6 +55,12 @@ _STEPS_PER_POINT = 20
 # Multiplications of the steps between two looks at the clock where the working set holds all
 # points: about 0.2 s.
 _WORK_OF_A_CALL = 2.0e8
+# Calls of steps on all points without a new minimum of the violation, after which rounding has the
+# last word: they are longer than those that `PATIENCE` counts. The second number is for those that
+# begin at the optimum of the interior-point method. Set by hand.
+_PATIENCE_OF_CALLS, _PATIENCE_AT_OPTIMUM = 20, 1
+# Sums of coefficients may differ from those asked for by this part of the 1-norm. Set by hand.
+_OFF = 1e-9
 # Steps aim at this part of the tolerance: the violation in float64 differs by rounding.
 _TARGET = 0.9
 # Limit on the float64 recomputations of all residuals; each halves the violation or lets the steps
@@ -226,6 +239,10 @@ class _Descent:
         diagonal = problem.kernel.diagonal()
         self._diagonal = np.maximum(diagonal, max(1e-12 * np.abs(diagonal).max(), 1e-30))
         self._use(problem.kernel)
+        # Steps before the interior-point method, which needs three matrices.
+        self._before_interior, self._patience = 2**62, _PATIENCE_OF_CALLS
+        if n <= FLOAT64_POINTS and 24.0 * n * n <= cache_mb * 1e6:
+            self._before_interior = steps_before(n, factorisation(n, math.inf))
 
     def _use(self, kernel: KernelMatrix) -> None:
         """Take steps with the values of this matrix."""
@@ -292,12 +309,16 @@ class _Descent:
                 return self._result(violation, "tol")
             if limit := self.budget.exhausted():
                 return self._settled(limit)
-            if violation > 0.5 * previous:
+            if violation > 0.5 * previous or violation <= self._rounding < previous < math.inf:
                 if self._kernel.dtype == np.float64:
                     break
                 self._use(kernel)
             previous = violation
-        return self._result(violation, "precision")
+        last = self._result(violation, "precision")
+        if self.problem.has_fixed_norm:
+            return last
+        # Coefficients of large bounds may be so inexact that a multiple of them is better.
+        return min(last, self._settled("precision"), key=lambda r: r.duality_gap - r.objective)
 
     def solve(self, target: float) -> None:
         """Lower the violation to `target`, or until a limit or rounding prevents it."""
@@ -313,7 +334,7 @@ class _Descent:
             if violation <= target or budget.exhausted():
                 return
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
-            if stalled > PATIENCE:
+            if stalled > (self._patience if len(self._matrix) == n else PATIENCE):
                 return
             n_free = int(np.count_nonzero(free_points(self.beta, lower, upper)))
             if 2 * n_free > size:
@@ -324,6 +345,11 @@ class _Descent:
             whole = len(W) == n
             stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
             if not self._descend(W, stop, sum(ends.middles) / 2.0, whole=whole):
+                return
+            if whole and self._before_interior <= 0:
+                self._before_interior = 2**62
+                self._by_interior_point(target)
+            elif whole and self._matrix.dtype == np.float64 and self.violation <= self._rounding:
                 return
 
     def _working_set(
@@ -354,7 +380,9 @@ class _Descent:
         resolution = float(np.finfo(np.float32).eps) * float(np.abs(e).max())
         if K.dtype == np.float32 and _ROUNDED * resolution > stop:
             K = K.astype(np.float64)
-        most = _WORK_OF_A_CALL / len(W) if whole else _STEPS_PER_POINT * len(W)
+        most = _STEPS_PER_POINT * len(W)
+        if whole:
+            most = min(int(_WORK_OF_A_CALL / len(W)), self._before_interior)
         beta = before.copy()
         steps, self.slack = side_steps(
             K,
@@ -368,6 +396,7 @@ class _Descent:
             int(min(most, budget.max_iter - budget.n_iter)),
         )
         budget.spend(steps)
+        self._before_interior -= steps if whole else 0
         moved = np.flatnonzero(beta != before)
         change = (beta - before)[moved]
         self.beta[W] = beta
@@ -376,6 +405,41 @@ class _Descent:
         elif len(moved):
             self.e -= self._row_cache().product(W[moved], change)
         return steps
+
+    @property
+    def _rounding(self) -> float:
+        """Violation that float64 sums of these coefficients cannot tell from 0."""
+        return rounding(self._diagonal, self.beta)
+
+    def _by_interior_point(self, tol: float) -> None:
+        """Move to the optimum of the interior-point method, if its violation is lower."""
+        problem, K = self.problem, self._matrix
+        z, lower, upper, norm = problem.z, problem.lower, problem.upper, problem.norm
+        if not is_semidefinite(K):
+            return
+        matrix = Gram(K, centred=True)
+        options: dict[str, Any] = {"tol": tol, "stopped": lambda: bool(self.budget.exhausted())}
+        result = None
+        if not problem.has_fixed_norm:
+            result = solve_interior(matrix, z, lower, upper, coupled=True, **options)
+            self.budget.spend(result.n_iter)
+        if result is None or np.abs(result.coef).sum() > norm:
+            result = solve_sides(matrix, z, lower, upper, 0.5 * norm, **options)
+            self.budget.spend(result.n_iter)
+        b = result.coef
+        sums = np.array([b[b > 0.0].sum(), -b[b < 0.0].sum()])
+        off = sums - (0.5 * norm if problem.has_fixed_norm else sums.mean())
+        if not max(np.abs(off).max(), sums.sum() - norm) <= _OFF * norm:
+            return
+        last = self.beta, self.e, self.slack, self.violation
+        self.beta, self.e = b, z - matmul(K, b)
+        if not problem.has_fixed_norm:
+            self.slack = max(norm - float(sums.sum()), 0.0)
+            self.slack = 0.0 if self.slack <= _OFF * norm else self.slack
+        if self.violation < last[-1]:
+            self._patience = _PATIENCE_AT_OPTIMUM
+        else:
+            self.beta, self.e, self.slack, _ = last
 
     def _gram(self, W: np.ndarray, *, whole: bool) -> np.ndarray:
         if len(self._matrix) == len(W) and whole:

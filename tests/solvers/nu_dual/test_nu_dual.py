@@ -74,6 +74,27 @@ def test_kkt_conditions_hold_and_multipliers_belong_to_the_solution(n, nu, kind,
     require_optimal(kernel.block(np.arange(n)), z, lower, upper, norm, result, 1e-6)
 
 
+@pytest.mark.parametrize("nu", [0.05, 0.5, 0.98])
+@pytest.mark.parametrize("kind", ["classes", "regression"])
+@pytest.mark.parametrize(("scale", "C"), [(1.0, 1e6), (1e3, 10.0), (1e3, 1e6)])
+def test_large_bounds_and_values_take_bounded_steps(kind, scale, C, nu):
+    """Steps of two coefficients alone would take billions; LIBSVM does not end either."""
+    X, z, lower, upper = problem(40, kind)
+    X *= np.array([1.0, scale, 1.0])
+    if kind == "regression":
+        lower, upper = C * lower, C * upper
+    norm = 2.0 * nu * min(upper.sum(), -lower.sum())
+    kernel = KernelMatrix(make_kernel("linear", X), X, np.float64)
+    result = solve_nu_dual(kernel, z, lower, upper, norm, tol=1e-3)
+    assert result.n_iter < 1e7
+    assert np.abs(result.coef).sum() <= norm * (1.0 + 1e-9)
+    assert abs(result.coef.sum()) <= 1e-9 * norm
+    if result.stop_reason == "precision":
+        assert result.violation <= 1e-13 * norm * (X**2).sum(axis=1).max()
+    else:
+        assert result.violation <= 1e-3
+
+
 @pytest.mark.parametrize("kind", ["classes", "regression"])
 @pytest.mark.parametrize("cache_mb", [0.0, 1.0, 1000.0])
 def test_working_sets_subsets_and_float32_reach_the_solution_of_one_set(
