@@ -353,7 +353,13 @@ def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options
         and not _like_a_number(text)
     ]
     if not numbers:
-        return "" if breaks or not sample else "as no field of it is a number"
+        if breaks or not sample:
+            return ""
+        known = sum(text in column for text, column in zip(fields, columns, strict=True))
+        # In a file of texts alone names hardly ever stand among the texts below them.
+        if 2 * known > len(fields) and not any(_like_a_number(f) for c in filled for f in c):
+            return None
+        return "as no field of it is a number"
     if len(set(fields)) < len(fields):
         return None
     if breaks:
@@ -431,18 +437,19 @@ def _holds_texts(names: list[str], options: Options) -> bool:
 
 
 def _require_no_title(first: str, rest: list[tuple[int, bytes]], where: str) -> None:
-    """Refuse a first line without a delimiter, where all others have equally many of one kind."""
-    if len(rest) < 3 or any(other in first for other in "\t;|,"):
+    """Refuse a first line without the delimiter of which all others have equally many."""
+    bare = [re.sub(rb'"[^"]*"', b"", raw) for raw in (first.encode(), *(raw for _, raw in rest))]
+    found = {d: [raw.count(d.encode()) for raw in bare] for d in "\t;|,"}
+    if len(rest) < 3 or any(counts[0] and len(set(counts)) == 1 for counts in found.values()):
         return
     words = len(first.split())
     if all(len(raw.split()) in (words, words + 1) for _, raw in rest):
         return  # white space is the delimiter
-    for other in "\t;|,":
-        counts = {raw.count(other.encode()) for _, raw in rest}
-        if len(counts) == 1 and counts != {0}:
+    for other, (of_first, *counts) in found.items():
+        if not of_first and counts[0] and len(set(counts)) == 1:
             raise DataError(
                 f"{where}: {printable(first, 40)!r} is not a row of the table, whose lines have "
-                f"{counts.pop() + 1} fields between {other!r}; `tail -n +{rest[0][0]} FILE` "
+                f"{counts[0] + 1} fields between {other!r}; `tail -n +{rest[0][0]} FILE` "
                 "leaves it out"
             )
 

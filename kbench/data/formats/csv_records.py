@@ -5,7 +5,8 @@ import io
 import re
 from collections.abc import Iterator
 
-from kbench.data.formats import DELIMITERS
+from kbench.data.formats import DELIMITERS, number
+from kbench.data.formats.number_text import is_missing
 
 _GUESSED = 20
 """Lines in which the delimiter has to occur equally often."""
@@ -53,7 +54,8 @@ def delimiter_of(content: bytes, named: str | None) -> str:
     """The delimiter that a config names, or the one that divides the first lines evenly.
 
     A tab, semicolon or bar that is equally frequent in all lines wins over a comma, which may be
-    that of decimals; white space is taken only if there is no other.
+    that of decimals; white space is taken only if there is no other, or if all lines begin with
+    equally many numbers, several of them before the first tab.
     """
     if named:
         return DELIMITERS[named]
@@ -63,8 +65,21 @@ def delimiter_of(content: bytes, named: str | None) -> str:
         lines = lines[:-1] or lines
     counts = {d: [line.count(d.encode()) for line in lines[:_GUESSED]] for d in "\t;|,"}
     even = [d for d, found in counts.items() if found and found[0] and len(set(found)) == 1]
-    if even:
+    if even and not (even[0] == "\t" and _numbers_before_a_tab(lines)):
         return even[0]
+    if even:
+        return " "
     first = {d: found[0] if found else 0 for d, found in counts.items()}
     most = max((",", ";", "\t", "|"), key=lambda d: first[d])
     return most if first[most] else " "
+
+
+def _numbers_before_a_tab(lines: list[bytes]) -> bool:
+    """Whether tabs stand among fields that blanks divide, as in a table of aligned columns."""
+    before = [line.partition(b"\t")[0].decode(errors="replace").split() for line in lines]
+    same = (
+        len({len(fields) for fields in before}) == 1 and len({len(x.split()) for x in lines}) == 1
+    )
+    texts = {text for row in before for text in row}
+    numbers = all(number(text) is not None or is_missing(text, numeric=True) for text in texts)
+    return same and len(before[0]) > 1 and numbers

@@ -1,5 +1,7 @@
 """Blank rows and columns, rows without a target, columns of one file alone: over all formats."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -165,10 +167,12 @@ def test_columns_without_names_and_a_title_are_named(folders):
         opened(user_file(path), folders)
 
 
-def test_a_title_above_a_table_is_named(folders):
+@pytest.mark.parametrize("title", ["Report of May", "|1x3 Cross validator", "May; June"])
+def test_a_title_above_a_table_is_named(folders, title):
     path = folders.read_only[0] / "t.csv"
-    path.write_text("Report of May\n\na,b,y\n" + "1,2,0\n2,3,1\n" * 20)
-    with pytest.raises(DataError, match=r"t\.csv:1: 'Report of May' is not a row .*tail -n \+3"):
+    path.write_text(f"{title}\n\na,b,y\n" + "1,2,0\n2,3,1\n" * 20)
+    said = rf"t\.csv:1: '{re.escape(title)}' is not a row .*tail -n \+3"
+    with pytest.raises(DataError, match=said):
         opened(user_file(path), folders)
     path.write_text(path.read_text().partition("\n\n")[2])
     assert opened(user_file(path), folders).n_features == 2

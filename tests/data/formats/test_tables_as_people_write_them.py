@@ -70,6 +70,7 @@ PLACES = {  # the header and the columns below it
     "wave numbers": ("4000,3998,3996,3994,3992", np.c_[X, X[:, 0], Y]),
     "years above counts": ("2015,2016,2017,2018,2019", np.c_[(9 * X).astype(int), Y, Y]),
     "a row of a rare class": ("0.5,0.1,0.4,kind", np.c_[X, np.array(["u", "v"])[Y]]),
+    "a row of texts alone": ("u,v,w,u", np.array([*"uvwx"])[np.arange(160).reshape(40, 4) % 3]),
     "a row among windows of a ramp": ("1,2,3,4,5", np.add.outer(np.arange(2, 42), np.arange(5))),
 }
 
@@ -78,7 +79,8 @@ PLACES = {  # the header and the columns below it
 def test_the_places_of_a_series_are_no_row(folders, case):
     header, body = PLACES[case]
     path = written(folders, header + "\n", body.tolist())
-    data = opened(path, folders, task=None, **FIRST)
+    source = {"columns": {"categorical": "auto"}}
+    data = opened(path, folders, task=None, source=source, **FIRST)
     said = any("in order, unlike those below" in note for note in data.notes)
     assert said == (not case.startswith("a row"))
     assert data.n_train + data.n_test == 41 - said
@@ -427,6 +429,8 @@ def test_records_are_those_of_the_csv_module(rows):
         (b'"a;b","c;d"\n"e;f",1\n', ","),
         (b"a\tb c\n1\t2 3\n", "\t"),
         (b"1 2\n3 4\n", " "),
+        (b'18.0  8 70\t"a car"\n15.0  8 70\t"b"\n', " "),
+        (b"1 234\tx y\n5 678\tz\n", "\t"),
     ],
 )
 def test_the_delimiter_divides_all_lines_alike(text, delimiter):
