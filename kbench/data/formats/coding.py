@@ -101,7 +101,7 @@ def read_tables(
             )
         if out is not None:
             maps[part] = mapped(features_file(folder, part))
-    if not source.get("some_files"):
+    if not source.get("some_files") and not known:
         require_dropped(options, paths[0])
     made = {part: coding.part(group, maps.get(part)) for part, group in tables_by_part.items()}
     notes = (*options.notes, *coding.notes)

@@ -245,6 +245,10 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
                 f"{path}:1: no column {lacking!r}, the training file had it"
                 + (nearest(lacking, map(printable, names)) or f"; there are {listed(names)}")
             )
+        if needed := sorted(dropped & set(known["columns"])):
+            raise DataError(
+                f"{path}:1: dataset.source.columns.drop names {needed[0]!r}, a feature of the model"
+            )
         target = known["target"] if known["target"] in names else None
         group = known.get("group") if known.get("group") in names else None
         left_out = set(index) - set(known["columns"])
@@ -274,7 +278,7 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
     if target is not None and target == group:
         raise DataError(f"{path}:1: column {target!r} is the target and the group, should be one")
     dropped = (dropped | left_out) - {target, group}
-    both = frozenset(texts) | (found if options.auto else frozenset())
+    both = frozenset(texts) | (found if options.auto or known is not None else frozenset())
     return Roles(target, group, frozenset(both) - dropped - {target, group}, frozenset(dropped))
 
 
@@ -282,7 +286,8 @@ def _dropped(names: list[str], options: Options, path: Path) -> set[str]:
     """The columns that the config leaves out, of those that this file has."""
     found = set()
     for wanted in options.columns.get("drop") or []:
-        if not options.several or isinstance(wanted, int) or matching(names, wanted) is not None:
+        whole = not options.several and options.known is None  # later rows may lack such a column
+        if whole or isinstance(wanted, int) or matching(names, wanted) is not None:
             found.add(choose(names, wanted, "drop", path))
             options.dropped.add(wanted)
     return found

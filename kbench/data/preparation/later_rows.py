@@ -23,6 +23,23 @@ _TRAINED_WITHOUT = (
 )
 
 
+def _told(trained: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+    """`columns` and `arrays` of the training with what a command says of later rows.
+
+    Columns that either leaves out are left out.
+    """
+    told: dict[str, Any] = {}
+    for group in ("columns", "arrays"):
+        before, now = trained.get(group) or {}, source.get(group) or {}
+        now = {key: value for key, value in now.items() if value not in (None, [], "error")}
+        told[group] = {**before, **now}
+    told["columns"]["drop"] = [
+        *((trained.get("columns") or {}).get("drop") or []),
+        *((source.get("columns") or {}).get("drop") or []),
+    ]
+    return told
+
+
 def read_rows(
     config: Mapping[str, Any],
     folders: Folders,
@@ -47,7 +64,8 @@ def read_rows(
         deletes it when the rows are no longer used.
     download : bool
     own_source : bool
-        Whether `config` says how to interpret a file; otherwise it is read like the training file.
+        Whether `config` says that a file is of another kind than the training file. What it says
+        of columns is added to what was said of those of the training file.
 
     Raises
     ------
@@ -59,14 +77,19 @@ def read_rows(
     merged = {**config, "task": task if config.get("task") is None else config["task"]}
     source = dict(config["source"])
     single = source["kind"] == "file"
-    if single and not own_source:
-        # Without a format, as of a bundled data set, the suffix of the new file decides.
-        name = preparation.source.get("format")
-        own = format_by_suffix(str(config["path"]))
-        if name is not None and own is not None and FORMATS[own].options == FORMATS[name].options:
-            name = own  # a table is read by the names of its columns, whatever file holds it
-        if name is None or not (FORMATS[name].pieces or FORMATS[name].splits):
-            source |= {**preparation.source, "format": name}
+    trained = preparation.source
+    name = trained.get("format")
+    own = source.get("format") or format_by_suffix(str(config.get("path")))
+    # Without a format, as of a bundled data set, the new file decides.
+    if single and name is not None and not (FORMATS[name].pieces or FORMATS[name].splits):
+        alike = own is None or FORMATS[own].options == FORMATS[name].options
+        if alike:  # a table is read by the names of its columns, whatever file holds it
+            source |= {**trained, **_told(trained, source), "format": own or name}
+        elif not own_source:
+            raise DataError(
+                f"dataset.path={config['path']} is a {own} file, the model was trained on {name}; "
+                "should be rows of the same kind, or dataset.source.format=... reads them"
+            )
     merged = complete({**merged, "source": source})
     source = dict(merged["source"])
     name = source.get("format") or "libsvm"

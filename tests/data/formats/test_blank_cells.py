@@ -114,16 +114,30 @@ def test_a_column_of_one_file_alone_is_dropped_if_the_command_says_so(folders, f
 
 @pytest.mark.parametrize("form", TABLES)
 def test_a_further_column_of_later_rows_is_dropped_if_the_command_says_so(folders, form):
-    frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
-    data = opened(user_file(saved(frame, folders.read_only[0] / f"t.{form}")), folders)
-    later = saved(frame.assign(z=1.0), folders.read_only[0] / f"later.{form}")
-    scratch = folders.read_only[0] / "s"
+    """What was said of the columns of the training file holds, too."""
+    words = np.where(X[:, 1] > 0, "up", "down")
+    frame = pd.DataFrame({"id": np.arange(N) * 7, "a": X[:, 0], "word": words, "y": Y})
+    columns = {"target": "y", "categorical": "auto", "drop": ["id"]}
+    path = saved(frame, folders.read_only[0] / f"t.{form}")
+    data = opened(user_file(path, source={"columns": columns}), folders)
+    later = saved(frame.drop(columns="id").assign(z=1.0), folders.read_only[0] / f"later.{form}")
+
+    def features(scratch, **columns):
+        config = user_file(later, source={"columns": columns})
+        own = {"own_source": bool(columns)}
+        rows = read_rows(config, folders, data.preparation, later.parent / scratch, **own)
+        return next(data.preparation.features(rows))
+
     with pytest.raises(DataError, match=r"columns\.drop=\['z'\] leaves it out"):
-        read_rows(user_file(later), folders, data.preparation, scratch)
-    config = user_file(later, source={"columns": {"drop": ["z"]}})
-    scratch = folders.read_only[0] / "again"
-    rows = read_rows(config, folders, data.preparation, scratch, own_source=True)
-    np.testing.assert_array_equal(next(data.preparation.features(rows)), X.astype(np.float32))
+        features("first")
+    with pytest.raises(DataError, match=r"columns\.drop names 'a', a feature of the model"):
+        features("second", drop=["z", "a"])
+    expected = np.c_[X[:, 0], words == "down", words == "up"].astype(np.float32)
+    np.testing.assert_array_equal(features("third", drop=["z"]), expected)
+    np.savez(later.with_suffix(".npz"), X=X, y=Y)
+    config = user_file(later.with_suffix(".npz"))
+    with pytest.raises(DataError, match=f"is a npz file, the model was trained on {form}"):
+        read_rows(config, folders, data.preparation, later.parent / "fourth")
 
 
 BLANKS = {
