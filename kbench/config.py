@@ -31,16 +31,20 @@ _SIMILAR, _FURTHER = 0.6, 0.2
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """' (nearest: a, b)' for a message; '' if no known word is similar."""
-    typed = word.casefold()
+    # Of dotted keys the last words are compared: the others are alike in most of them.
+    dotted = word.count(".") > 0
+    typed = word.casefold().rpartition(".")[2]
     matcher = difflib.SequenceMatcher(b=typed)
     ratios: dict[str, float] = {}
     for name in sorted(set(known)):
-        matcher.set_seq1(name.casefold())
+        matcher.set_seq1((name.rpartition(".")[2] if dotted else name).casefold())
         within = len(typed) > 2 and typed in name.casefold()
         if (matcher.quick_ratio() > _SIMILAR and matcher.ratio() > _SIMILAR) or within:
             ratios[name] = matcher.ratio()
     least = max(ratios.values(), default=0.0) - _FURTHER
-    close = sorted((name for name in ratios if ratios[name] >= least), key=lambda n: -ratios[n])
+    similar = {n: difflib.SequenceMatcher(None, n, word).ratio() for n in ratios}
+    close = [name for name in ratios if ratios[name] >= least]
+    close.sort(key=lambda name: (-ratios[name], -similar[name]))
     return f" (nearest: {', '.join(close[:3])})" if close else ""
 
 
@@ -128,6 +132,8 @@ def require_option(group: str, name: str) -> Path:
             hint = f": several are written -m '{group}={several}'"
         elif name.startswith("{"):
             hint = f": write one key at a time, as in '{group}.C=[1,10]'"
+        if group == "dataset" and (files := sorted(p.name for p in Path().glob(f"{name}.*"))):
+            hint = f": write dataset.path={files[0]}"
         if (Path("configs", group, f"{name}.yml")).is_file():
             hint = f": configs/{group}/{name}.yml is there, its name should end in .yaml"
         if group == "parallel" and name.isdigit():
@@ -438,6 +444,9 @@ class Composer:
                 )
         if plain.get("use") not in ("shipped", "none"):
             raise ConfigError(f"use is {plain.get('use')!r}, should be shipped or none")
+        if isinstance(plain.get("tuned"), dict):
+            file = f"configs/tuned/{choices.get('tuned')}.yaml"
+            raise ConfigError(f"{file}: the first line should be '# @package method'")
         for key in ("method", "dataset", "limits", "plan"):
             if not isinstance(plain.get(key) or {}, dict):
                 raise ConfigError(f"{key} is {plain[key]!r}, should be a mapping of keys")

@@ -136,6 +136,10 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
         if wrong and wrong[2] in ("Float", "Integer"):
             unit = next((u for end, u in _UNITS.items() if key.endswith(end)), "a number")
             raise ConfigError(f"{key} is {wrong[1]!r}, should be {unit}") from None
+        if unknown := re.match(r"Key '(\w+)' not in '(Limits|Parallel)'", str(error)):
+            kind = Limits if unknown[2] == "Limits" else Parallel
+            names = ", ".join(f.name for f in fields(kind))
+            raise ConfigError(f"no key is called {key!r}, should be one of {names}") from None
         if isinstance(getattr(Settings(), key, None), list):
             raise ConfigError(
                 f"{key} is {own[key]!r}, should be a list: {key}=[{own[key]}]"

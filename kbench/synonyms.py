@@ -11,6 +11,7 @@ _SYNONYMS = {
     **dict.fromkeys(("cv", "folds"), "tune.cv"),
     **dict.fromkeys(("random_state", "method.seed", "method.random_state"), "seed"),
     **dict.fromkeys(("test_size", "dataset.test_size"), "dataset.split.test_fraction"),
+    **dict.fromkeys(("dataset.rows", "dataset.subsample", "dataset.n"), "dataset.split.n_train"),
     **dict.fromkeys(("dataset.split.test_size", "dataset.test"), "dataset.split.test_fraction"),
     **dict.fromkeys(("target", "label", "dataset.label"), "dataset.source.columns.target"),
     **dict.fromkeys(("file", "path", "data", "dataset.file"), "dataset.path"),

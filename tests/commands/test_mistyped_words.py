@@ -83,6 +83,9 @@ RUN = ["method=svc", "dataset.path=train.csv"]
             ["-m", "experiment=demo", "method=svc,meka"],
             "demo has no method meka; it has",
         ),
+        (["plan", "method=svc", "dataset=train"], "write dataset.path=train.csv"),
+        ([*RUN, "dataset.rows=9"], "(nearest: dataset.split.n_train)"),
+        ([*RUN, "dataset.sclae=9"], "(nearest: dataset.scale, "),
         (["method=all"], "several are written -m 'method=glob(*)'"),
         (["report", "compare", "method=a,b", "results_dir=x"], "there is no such folder"),
         (["report", "papers", "results_dir=x"], "there is no such folder"),
@@ -162,6 +165,30 @@ def test_a_grid_s_file_is_read_to_the_letter(here, capsys, text, said):
     assert told.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "words", "said"),
+    [
+        ("tuned/svc-train.yaml", "C: 3", RUN, "the first line should be '# @package method'"),
+        ("limits/mine.yaml", "wall: 3", [*RUN, "limits=mine"], "'limits.wall', should be one of"),
+        ("grid/mine.yml", "C: [3]", [*RUN, "grid=mine"], "mine.yml is there, its name should end"),
+        (
+            "experiment/mine.yaml",
+            "# @package _global_\nplan: {methods: [svc: {c: [1]}], datasets: [iris]}",
+            ["experiment=mine"],
+            "experiment mine: method svc has no parameter 'c' (nearest: C)",
+        ),
+    ],
+)
+def test_what_a_file_of_the_user_s_lacks_is_said(here, capsys, file, text, words, said):
+    place = here / "configs" / file
+    place.parent.mkdir(parents=True)
+    place.write_text(text)
+    assert cli.main(["plan", *words]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+
+
 @pytest.mark.parametrize("group", ["method", "dataset", "grid", "limits", "experiment"])
 def test_a_file_in_the_place_of_one_of_ours_is_said(here, group):
     names = {"method": "svc", "dataset": "iris", "grid": "none", "limits": "quick"}
@@ -190,6 +217,8 @@ def test_a_file_in_the_place_of_one_of_ours_is_said(here, group):
         (GLOBAL + "plan: {methods: [svc], seeds: 3}", "plan.seeds is 3, should be a list, as in"),
         (GLOBAL + "plan: {methods: [svc], seed: 3}", "'plan.seed' (nearest: seeds)"),
         (GLOBAL + "plan: {methods: [svc], tune: 20}", "plan.tune is 20, should be a mapping"),
+        (GLOBAL + "plan: {methods: [svc], grid: {C: [1]}}", "'plan.grid', should be one of about"),
+        (GLOBAL + "plan: {methods: [svc], seeds: []}", "plan.seeds is [], should be a list, as in"),
     ],
 )
 @pytest.mark.parametrize("command", [[], ["plan"], ["tune"]])

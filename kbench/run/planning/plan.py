@@ -157,7 +157,14 @@ def make_plan(
             if own := tuned_of_own_file(method, path, here):
                 here = [*own, *here]
                 config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
-            config["grid"] = {**(config["grid"] or {}), **pair.grid_in(config.get("plan") or {})}
+            own_grid = pair.grid_in(config.get("plan") or {})
+            for name in own_grid:
+                if name not in config["method"]:
+                    hint = nearest(name, config["method"])
+                    raise ConfigError(
+                        f"experiment {experiment}: method {method} has no parameter {name!r}{hint}"
+                    )
+            config["grid"] = {**(config["grid"] or {}), **own_grid}
             if plan is None:
                 plan = Plan(settings(config, here))
             divisions = splits(_as_asked(config["dataset"], here))

@@ -165,12 +165,11 @@ def recipe_of(
     for prefix, keys, known in (("", config, KEYS), ("plan.", recipe, _RECIPE)):
         for key in keys:
             if key not in known:
-                raise ConfigError(
-                    f"{file}: no key is called '{prefix}{key}'{nearest(str(key), known)}"
-                )
+                hint = nearest(str(key), known) or f", should be one of {', '.join(sorted(known))}"
+                raise ConfigError(f"{file}: no key is called '{prefix}{key}'{hint}")
     for key, value in recipe.items():
         kind, right = _RECIPE[key]
-        if value is not None and not isinstance(value, kind):
+        if value is not None and (not isinstance(value, kind) or (kind is list and not value)):
             raise ConfigError(f"{file}: plan.{key} is {value!r}, should be {right}")
     return recipe
 
