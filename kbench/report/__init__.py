@@ -21,8 +21,10 @@ from kbench.report.comparisons.quantities import COSTS, Quantity, quantity
 from kbench.report.comparisons.reading import (
     REFERENCE_HINT,
     added_scores,
+    chosen,
     delivered,
     frame,
+    own_frame,
     read_content,
     read_rows,
     records,
@@ -322,7 +324,8 @@ def plot(
         abscissa of a curve (`seconds`, `samples`).
     y : str, optional
         A measured column or a curve (`objective`, `test_error`); by default the task's first score.
-    methods, datasets, tags, reference : as in `make_report`, of a folder.
+    methods, datasets, tags : as in `make_report`.
+    reference : as in `make_report`, of a folder.
     out : path, optional
         Also save it: .png, .svg or .pdf.
 
@@ -334,6 +337,9 @@ def plot(
     from kbench.run.results.folder import ResultsFolder
 
     curves = None
+    for name, axis in (("x", x), ("y", y)):
+        if not isinstance(axis, str) and not (name == "y" and axis is None):
+            raise ConfigError(f"{name} is {axis!r}, should be the name of a column or parameter")
     if isinstance(rows, ResultsFolder):
         found, skipped = frame(rows, methods, datasets, tags, reference=reference, trials=False)
         for line in skipped:
@@ -341,10 +347,12 @@ def plot(
         curves = rows.read_curves(reference=reference)
         if found.empty:
             raise ConfigError(f"no results in {rows.path}/ yet; to begin: {_FIRST_COMMAND}")
-        if y is not None and y in found:
-            require_measured(found, "y", y)
     else:
-        found = rows.assign(origin=rows.get("origin", "own"))
+        found = chosen(own_frame(rows), methods, datasets, tags)
+        if found.empty:
+            raise ConfigError("rows is a data frame without rows")
+    if y is not None and y in found:
+        require_measured(found, "y", y)
     if out is not None and Path(out).suffix.lower() not in PLOT_FORMATS:
         raise ConfigError(f"out={out}: a plot is a file {', '.join(PLOT_FORMATS)}")
     drawn = figure(run_records(found), x, y, curves)

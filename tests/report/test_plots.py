@@ -81,6 +81,30 @@ def test_rows_as_a_frame_are_drawn_as_the_folder_is(folder):
     assert len(bars.lines[0].get_xydata()) == 3
 
 
+def test_a_frame_is_chosen_from_as_a_folder_is(folder):
+    rows = kbench.read_rows("results")
+    assert len(panel(plot(rows, methods=["knn"])).containers) == 1
+    assert len(panel(plot(rows.drop(columns=["log", "preset", "roc_auc"]))).containers) == 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "said"),
+    [
+        (lambda rows: "results", {}, "rows is a str, should be a data frame of kbench.read_rows"),
+        (lambda rows: rows[["method"]], {}, "rows has no column 'key'; kbench.read_rows makes"),
+        (lambda rows: rows.iloc[:0], {}, "rows is a data frame without rows"),
+        (lambda rows: rows, {"methods": ["svm"]}, r"no row has method 'svm' .*knn, svc"),
+        (lambda rows: rows, {"methods": "svc"}, "methods is 'svc', should be a list"),
+        (lambda rows: rows, {"x": None}, "x is None, should be the name"),
+        (lambda rows: rows, {"y": 1}, "y is 1, should be the name"),
+        (lambda rows: rows, {"y": "rmse"}, "y=rmse: no row has it"),
+    ],
+)
+def test_rows_that_cannot_be_drawn_are_named(folder, rows, options, said):
+    with pytest.raises(ConfigError, match=said):
+        plot(rows(kbench.read_rows("results")), **options)
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_the_command_writes_a_file(folder, suffix, capsys):
     assert reporting.main(["plot", "x=C", f"out=chart.{suffix}"]) == 0

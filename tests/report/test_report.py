@@ -158,7 +158,7 @@ def test_a_seed_counts_once(report):
     new = make_row("svc", 0.9, started_at=START - datetime.timedelta(days=1))
     text = report(old, new)
     assert line(text, "svc").endswith(" 1")
-    assert "1 further runs of these seeds" in text
+    assert "Set aside: 1 further run of these seeds" in text
 
 
 def test_best_is_marked_by_its_direction_and_ties_read_alike(report):

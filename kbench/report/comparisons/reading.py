@@ -12,7 +12,7 @@ from kbench.errors import ConfigError
 from kbench.report.comparisons.attempts import combined
 from kbench.report.safe import printable
 from kbench.run.results.metrics import METRICS
-from kbench.run.results.rows import IDENTITY
+from kbench.run.results.rows import IDENTITY, schema
 from kbench.settings import SCORE
 
 if TYPE_CHECKING:
@@ -46,9 +46,47 @@ def frame(
     if not trials:
         rows = rows[~rows["variant"].fillna("").str.startswith("tune")]
     more = "" if reference or not folder.has_reference else f"; {REFERENCE_HINT}"
+    return chosen(rows, methods, datasets, tags, more).sort_values(list(IDENTITY)), skipped
+
+
+def chosen(
+    rows: "pd.DataFrame",
+    methods: Sequence[str] | None,
+    datasets: Sequence[str] | None,
+    tags: Sequence[str] | None,
+    more: str = "",
+) -> "pd.DataFrame":
+    """The rows of these; `more` : what the message on a name that none has says of other rows."""
     for column, names in (("method", methods), ("dataset", datasets), ("tag", tags)):
         rows = _only(rows, column, names, "" if column == "tag" else more)
-    return rows.sort_values(list(IDENTITY)), skipped
+    return rows
+
+
+# Columns without which rows are no runs; others are null where a frame lacks them.
+_NEEDED = (*IDENTITY, "status", "method", "dataset", "seed", "task", "params")
+
+
+def own_frame(rows: Any) -> "pd.DataFrame":
+    """The data frame of a caller, with every column of the rows.
+
+    Raises
+    ------
+    ConfigError
+        It is none, or lacks a column that every run has.
+    """
+    import pandas as pd
+
+    if not isinstance(rows, pd.DataFrame):
+        raise ConfigError(
+            f"rows is a {type(rows).__name__}, should be a data frame of kbench.read_rows or a "
+            "ResultsFolder"
+        )
+    if lacking := [name for name in _NEEDED if name not in rows]:
+        raise ConfigError(
+            f"rows has no column {lacking[0]!r}; kbench.read_rows makes frames with all of them"
+        )
+    others = [name for name in schema().names if name not in rows]
+    return rows.assign(origin=rows.get("origin", "own"), **dict.fromkeys(others))
 
 
 def require_measured(rows: "pd.DataFrame", option: str, column: str | None) -> None:

@@ -109,7 +109,7 @@ def data_view(
             items.append(Item(_cells(comparison), facets, anchor(problem), shown, title(problem)))
     head = [header(text, kind="word" if text in _WORDS else "") for text in _COLUMNS]
     text = (
-        f"{marks_of(comparisons, _COLUMNS, 'the best of a column is marked')}. Times of different"
+        f"{marks_of(comparisons, (), 'the best of a column is marked')}. Times of different"
         " environments or thread counts stand in different tables."
     )
     return View("data", "Data sets", head, items, about(text) + legend)
@@ -196,8 +196,7 @@ class _Details:
 
     def _symbols(self, comparison: Comparison) -> list[str]:
         """What the marks in the table's headers and lines mean."""
-        titles = [quantity.title for quantity in grid(comparison, self.columns).quantities]
-        return [f"{marks_of([comparison], titles, 'the best of a column is marked')}."]
+        return [f"{marks_of([comparison], self.columns, 'the best of a column is marked')}."]
 
     def _table(self, comparison: Comparison) -> str:
         shown = grid(comparison, self.columns)

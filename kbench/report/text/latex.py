@@ -75,7 +75,7 @@ def latex(
     settings: int,
 ) -> str:
     """One table for each comparison on a page of its own; the best of a column is bold."""
-    marks = legend(comparisons, [one.title for one in columns], "bold: best of its column")
+    marks = legend(comparisons, columns, "bold: best of its column")
     blocks = [_PREAMBLE + r"\noindent " + escaped(marks) + ".\n"]
     for comparison in comparisons:
         shown, cut = comparison.shortened(settings)

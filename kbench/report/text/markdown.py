@@ -21,8 +21,7 @@ def markdown(
     settings: int,
 ) -> str:
     """One section for each problem, one table for each machine; the best of a column is bold."""
-    titles = [one.title for one in columns]
-    blocks = ["# Results", f"{legend(comparisons, titles, '**best of its column**')}."]
+    blocks = ["# Results", f"{legend(comparisons, columns, '**best of its column**')}."]
     previous: Problem | None = None
     for comparison in comparisons:
         if comparison.problem != previous:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from kbench.report.comparisons.quantities import SECONDS
+from kbench.errors import counted
+from kbench.report.comparisons.quantities import SECONDS, Quantity
 from kbench.report.comparisons.tables import Comparison, Line, contended, unequal
 
 # Number of failures (pairs of method and status) explained below a table; others are only counted.
@@ -17,8 +18,8 @@ _REPEATED = 8
 COST = "× Xw: seconds of the predictions over those of the product of the rows with one vector"
 
 
-def legend(comparisons: Iterable[Comparison], titles: Iterable[str], best: str) -> str:
-    """What the marks and `titles` of the tables mean; `best` names the mark of the best."""
+def legend(comparisons: Iterable[Comparison], columns: Iterable[Quantity], best: str) -> str:
+    """What marks and `columns` of the tables mean; `best` names the mark of the best."""
     comparisons = list(comparisons)
     lines = [line for comparison in comparisons for line in comparison.lines]
     parts = [f"{best} (↑ more, ↓ less is better)"]
@@ -30,9 +31,9 @@ def legend(comparisons: Iterable[Comparison], titles: Iterable[str], best: str) 
         )
     if any(len(line.ok) > 1 and line.n_splits < 2 for line in lines):
         parts.insert(0, "mean ± standard deviation over seeds, on one split of the data")
-    shown = list(titles)
-    parts += [COST] if any("× Xw" in one for one in shown) else []
-    if {"fit s", "predict s"} & {*shown}:
+    measured = {c.title for c in columns if any(line.mean_sd(c.column) for line in lines)}
+    parts += [COST] if any("× Xw" in one for one in measured) else []
+    if {"fit s", "predict s"} & measured and any("CPU s" in one for one in measured):
         parts.append("seconds that are not CPU s are wall-clock")
     if any("†" in line.name for line in lines):
         parts.append("† with reference rows, which came with kbench")
@@ -71,7 +72,7 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
         )
     if aside := sum(line.set_aside for line in comparison.lines):
         remarks_below.append(
-            f"{aside} further runs of these seeds, under other limits, are set aside."
+            f"Set aside: {counted(aside, 'further run')} of these seeds, under other limits."
         )
     if repeated := [line for line in comparison.lines if line.attempts > len(line.ok)]:
         texts = [_repetitions(line, comparison) for line in repeated[:_REPEATED]]
@@ -97,7 +98,7 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
             if row["message"]:
                 warned.setdefault(row["message"], []).append(line.method)
     for text, methods in list(warned.items())[:_WARNINGS]:
-        runs = f"{len(methods)} run{'' if len(methods) == 1 else 's'}"
+        runs = counted(len(methods), "run")
         remarks_below.append(f"{', '.join(dict.fromkeys(methods))}, {runs}: {text}")
     if len(warned) > _WARNINGS:
         remarks_below.append(f"and {len(warned) - _WARNINGS} other warnings of runs")
@@ -124,6 +125,6 @@ def _repetitions(line: Line, comparison: Comparison) -> str:
     score = comparison.score
     if difference := line.spread(score.column):
         texts.append(f"{score.title} by up to {score.text(difference)}")
-    runs = f"{len(line.ok)} run" + ("" if len(line.ok) == 1 else "s")
+    runs = counted(len(line.ok), "run")
     varied = f", which differ in {' and '.join(texts)}" if texts else ""
     return f"{line.label} ({line.attempts} attempts of {runs}{varied})"

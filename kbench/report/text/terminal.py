@@ -29,6 +29,9 @@ _GAP = "  "
 # Minimum number of characters of a column of words in a table that is too wide. Set by hand.
 _LEAST = 12
 
+# Names of methods that take more than this part of a line are shortened before a column is dropped.
+_NAMES = 3
+
 # Select Graphic Rendition parameters of ECMA-48.
 _COLOURS = {"title": "1", "best": "1;32", "failed": "31", "dim": "2"}
 
@@ -85,8 +88,8 @@ def terminal(
         below = notes(comparison, cut, settings, "format=csv has all")
         lines += wrapped(below, width, "dim", paint)
         blocks.append("\n".join(lines))
-    titles = [one.title for one in columns if one.title not in dropped]
-    marks = legend(comparisons, titles, "* best of its column")
+    kept = [one for one in columns if one.title not in dropped]
+    marks = legend(comparisons, kept, "* best of its column")
     if dropped:
         marks += f"; not shown everywhere for want of width: {', '.join(dropped)}"
     blocks.append("\n".join(wrapped([marks], width, "dim", paint)))
@@ -162,14 +165,21 @@ def _fitted(
         elif not any(below) and any(line.setting for line in comparison.lines):
             below = [line.setting for line in comparison.lines]
             table = replace(table, names=[line.name for line in comparison.lines])
+        elif (cut := _cut(table.names, excess, width // _NAMES)) != table.names:
+            table = replace(table, names=cut)
         elif len(table.quantities) > 1:
             dropped.append(table.quantities[-1].title)
             table = table.without(len(table.quantities) - 1)
         else:
-            room = max(max(map(len, table.names)) - excess, 1)
-            names = [n if len(n) <= room else n[: room - 1] + "…" for n in table.names]
-            return replace(table, names=names), below, dropped
+            return replace(table, names=_cut(table.names, excess, 1)), below, dropped
     return table, below, dropped
+
+
+def _cut(names: list[str], excess: int, least: int) -> list[str]:
+    """The names, the longest shortened by `excess` characters, or to `least` if that is more."""
+    room = max(max(map(len, names)) - excess, least)
+    cut = [name if len(name) <= room else name[: room - 1] + "…" for name in names]
+    return cut if least == 1 or len({*cut}) == len({*names}) else names
 
 
 def _aligned(table: Grid, paint: Paint) -> list[str]:
