@@ -148,6 +148,11 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_picture_is_shown_by_a_page():
+    shown = {name for page in PAGES for name in re.findall(r"images/([\w.-]+)", page.read_text())}
+    assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == shown
+
+
 def test_every_page_stands_in_the_site():
     listed = set()
     for page in (ROOT / "docs").glob("*.md"):

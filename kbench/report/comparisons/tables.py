@@ -342,6 +342,7 @@ def _order(comparison: Comparison) -> tuple[Any, ...]:
         *sizes,
         problem.n_splits,
         problem.data_sha256 or "",
+        -len(comparison.lines),  # of several machines first the one that says most
         machine.environment,
         machine.threads,
         machine.jobs or 0,

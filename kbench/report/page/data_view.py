@@ -108,9 +108,10 @@ def data_view(
             shown = detail if i == 0 else ""
             items.append(Item(_cells(comparison), facets, anchor(problem), shown, title(problem)))
     head = [header(text, kind="word" if text in _WORDS else "") for text in _COLUMNS]
+    marks = marks_of(comparisons, (), "the best of a column is marked")
     text = (
-        f"{marks_of(comparisons, (), 'the best of a column is marked')}. Times of different"
-        " environments or thread counts stand in different tables."
+        f"{marks[:1].upper()}{marks[1:]}. Times of different environments or thread counts stand in"
+        " different tables."
     )
     return View("data", "Data sets", head, items, about(text) + legend)
 
@@ -276,11 +277,10 @@ def _whole(number: str) -> int:
 
 
 def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
-    """The comparisons of each problem, the one of the machine with the most methods first."""
     groups: dict[Problem, list[Comparison]] = {}
     for comparison in comparisons:
         groups.setdefault(comparison.problem, []).append(comparison)
-    return [sorted(group, key=lambda one: -len(one.lines)) for group in groups.values()]
+    return list(groups.values())
 
 
 def _count(value: int | None) -> str:

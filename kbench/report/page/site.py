@@ -227,6 +227,7 @@ def _colour_rules() -> str:
 
 def _environment(name: str, environments: Mapping[str, Mapping[str, Any]]) -> str:
     facts = {**environments.get(name, {})}
+    facts |= {"OS kernel": facts.pop("kernel", "")}
     packages = facts.pop("packages", None) or {}
     facts |= {"packages": ", ".join(f"{package} {v}" for package, v in sorted(packages.items()))}
     listed = "".join(
