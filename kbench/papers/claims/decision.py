@@ -172,8 +172,7 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     if held is not None:
         return (outcomes.HOLDS if held else outcomes.FAILS), ""
     if len(own) < len(answered):
-        terms = [term for case in answered for term in case.terms]
-        names = dict.fromkeys(term.data for term in terms if term.stand_in)
+        names = dict.fromkeys(one.data for case in answered for one in case.terms if one.stand_in)
         return outcomes.OTHER_DATA, f"{', '.join(names)} in place of the paper's data"
     if missing:
         return _unrun(any(term.absent for term in missing), missing)
@@ -189,10 +188,12 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
 
 def _unrun(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:
     """The outcome with the most telling of the terms without a value: one whose runs ended so."""
-    outcome = outcomes.NO_DATA if no_data else outcomes.NOT_RUN
+    if no_data:
+        names = dict.fromkeys(term.why for term in missing if term.absent)
+        return outcomes.NO_DATA, f"{', '.join(names)} not present"
     if not missing:
-        return outcome, "what it is divided by is zero"
-    return outcome, min(missing, key=lambda term: (term.absent != no_data, not term.keys)).why
+        return outcomes.NOT_RUN, "what it is divided by is zero"
+    return outcomes.NOT_RUN, min(missing, key=lambda term: (term.absent, not term.keys)).why
 
 
 def _case(claim: Claim, terms: Sequence[Term]) -> Case:

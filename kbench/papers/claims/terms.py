@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from kbench.papers.cells.entries import ABSENT, SECONDS_IN, entry, quantity_of
+from kbench.papers.cells.entries import SECONDS_IN, entry, quantity_of
 from kbench.papers.cells.runs import Runs
 from kbench.papers.claims.stated import Interval, Terms, combined
 from kbench.papers.printed.causes import MAX_RELATIVE
@@ -44,7 +44,7 @@ class Term:
         1 if more is better, else -1.
     unit : str
     why : str
-        Why there is no value.
+        Why there is no value; of absent data their name.
     absent : bool
         Whether there are no data to make the runs with.
     data : str
@@ -132,7 +132,7 @@ def _value(cell: Cell, runs: Runs, machine: Machine | None, choice: Choice) -> T
         term = replace(term, printed=_scaled(found.printed.interval, seconds or 1.0), unit=unit)
     if found.match is None:
         missing = f'no rows: "kbench -m {cell.table.run}"'
-        why = f"{ABSENT}: {cell.data}" if cell.absent else missing
+        why = (cell.data or "") if cell.absent else missing
         return replace(term, why=why, absent=cell.absent)
     line = found.match.line
     where = title(line.problem)
