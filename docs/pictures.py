@@ -39,6 +39,7 @@ def screenshots() -> None:
                 browser.js("document.querySelector('#runs details').open = true")
                 time.sleep(1)
             browser.screenshot(IMAGES / f"{name}.png")
+            shrink(IMAGES / f"{name}.png", IMAGES / f"{name}.png")
 
 
 def figures() -> None:
@@ -57,5 +58,3 @@ def shrink(path: Path, target: Path) -> None:
 if __name__ == "__main__":
     figures()
     screenshots()
-    for path in IMAGES.glob("*.png"):
-        shrink(path, path)

@@ -195,7 +195,7 @@ class Report:
         machines = {form.machine for form in self.filled if form.machine is not None}
         of_drawings = {name for drawing in self.drawings for name in drawing.environments}
         return Addition(
-            summary=str(coverage(self.filled)) if self.filled else "",
+            summary=f"the papers' tables have {coverage(self.filled)}" if self.filled else "",
             front=views.front(self.verdicts, self.studies.get("systems", ())),
             views=[
                 *views.claims_views(self.verdicts),
