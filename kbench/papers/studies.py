@@ -64,9 +64,9 @@ class Part:
 
     def __str__(self) -> str:
         if self.phases is None:
-            return f"{self.before} over {self.after}"
+            return f"{self.before} ÷ {self.after}"
         first, second = map(" and ".join, self.phases)
-        return f"{self.before}, {first}, over {self.after}, {second}"
+        return f"{first} of {self.before} ÷ {second} of {self.after}"
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,8 @@ def _with_machines(
 
 def _notes(system: System, met: Sequence[tuple[Comparison, list[Setting]]]) -> list[str]:
     """What the parts are, what steps do not have in common, which runs ended or were disturbed."""
-    words = "; ".join(f"{name}: {part}" for name, part in system.parts.items())
-    notes = [f"× is {system.cost.title} of one step over that of another, {words}."]
+    words = "; ".join(f"{name} = {part}" for name, part in system.parts.items())
+    notes = [f"× columns are quotients of {system.cost.title} of two steps: {words}."]
     notes += system.notes if met else []
     if phases := ", ".join(system.without):
         notes.append(f"Seconds are without those of phases that no step needs: {phases}.")

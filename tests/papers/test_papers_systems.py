@@ -41,7 +41,7 @@ def test_runs_of_another_tolerance_kernel_or_size_are_no_step():
         with_params(on_covtype("dcsvm_early", 71.0), n_clusters=16),
     ]
     values, _ = shown(exact, early, *others)
-    assert (values["exact, from zero, fit s"], values["× stopping early"]) == ("2.00", "4.0")
+    assert (values["exact from zero, fit s"], values["× stopping early"]) == ("2.00", "4.0")
     assert "LIBSVM, fit s" not in values
 
 
@@ -60,7 +60,7 @@ def test_a_part_of_phases_is_the_quotient_of_their_means():
     early = on_covtype("dcsvm_early", 0.5)
     values, notes = shown(exact, *starts, early)
     assert (values["× divide and conquer"], values["× the start alone"]) == ("1.2", "3.8")
-    assert "the start alone: exact, from zero, solve, over DC-SVM, refine and conquer" in notes[0]
+    assert "the start alone = solve of exact from zero ÷ refine and conquer of DC-SVM" in notes[0]
     without = {**starts[1], "phases_cpu": {"train": 1.0}}
     values, _ = shown(exact, starts[0], without, early)
     assert values["× the start alone"] == ""
