@@ -64,7 +64,7 @@ class Verdict:
     worst : str
         The data set with the worst answer if several cases are answered.
     kept : int
-        Number of cases of the paper's own data that keep the bound.
+        Number of cases of the paper's own data that keep the bound by more than equal runs differ.
     own, answered, asked : int
         Numbers of cases that rows of the paper's own data answer, that any rows answer, and of all.
     shares : mapping of str to (float or None)

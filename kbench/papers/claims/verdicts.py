@@ -60,9 +60,9 @@ def detail(verdict: Verdict) -> list[str]:
     if verdict.why:
         said.append(f"Open ({verdict.outcome.reason}): {verdict.why}.")
     if verdict.answered and verdict.asked > 1:
-        cases = f"Runs on the paper's own data answer {verdict.own} of {verdict.asked} cases"
-        kept = f", of which {verdict.kept} keep the bound" if verdict.own else ""
-        said.append(f"{cases}{kept}; runs on any data answer {verdict.answered}.")
+        own = f"Runs on the paper's own data answer {verdict.own} of {verdict.asked} cases"
+        own += f" and clearly keep the bound of {verdict.kept}" if verdict.own else ""
+        said.append(f"{own}; runs on any data answer {verdict.answered}.")
     if verdict.machine is not None and verdict.answered:
         said.append(f"The runs are of environment {verdict.machine.environment}.")
     if verdict.idea is not None:
