@@ -1,8 +1,5 @@
 """Trained landmarks on rows in chunks are those of the fit of the same rows in memory."""
 
-import os
-import signal
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,8 +9,6 @@ from sklearn.base import clone
 from kbench.chunked import ChunkedRows
 from kbench.errors import KbenchError
 from kbench.methods import DCPredTrainedClassifier, DCPredTrainedRegressor
-from kbench.prediction import load_model, save_model
-from kbench.trace import Trace
 
 
 def classifier(**parameters):
@@ -90,29 +85,6 @@ def test_leaves_too_large_for_the_memory_are_divided():
     assert "do not fit into memory_mb=0.2" in found.notes_[0]
     with pytest.raises(KbenchError, match="the tree divides no further with min_rows=300"):
         classifier(n_leaves=1, min_rows=300).fit(rows)
-
-
-def test_a_killed_fit_goes_on(tmp_path):
-    X, y = rows_of(targets="two")
-
-    def kill(_, state):
-        if state.get("clusters_done") == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    child = os.fork()
-    if not child:
-        classifier().fit(chunked(X, y, scratch=tmp_path), trace=Trace(kill))
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    found = classifier().fit(chunked(X, y, scratch=tmp_path))
-    assert "an interrupted fit had trained 3 of 5 clusters" in found.notes_[0]
-    wanted = classifier().fit(X, y)
-    np.testing.assert_array_equal(found.decision_function(X), wanted.decision_function(X))
-    assert found.kernel_entries_ == wanted.kernel_entries_
-    assert not list(tmp_path.iterdir())
-    save_model(tmp_path / "model.npz", found)
-    again = load_model(tmp_path / "model.npz").estimator
-    np.testing.assert_array_equal(again.decision_function(X), wanted.decision_function(X))
 
 
 @pytest.mark.parametrize(

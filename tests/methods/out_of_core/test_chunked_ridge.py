@@ -1,8 +1,5 @@
 """Ridge machines on rows in chunks are those of the same rows in memory."""
 
-import os
-import signal
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -28,7 +25,6 @@ from kbench.methods import (
     DCKernelRidgeClassifier,
 )
 from kbench.prediction import load_model, save_model
-from kbench.trace import Trace
 
 PARTS = {
     "fourier": RandomFourierFeatures(80, gamma=0.3),
@@ -125,49 +121,6 @@ def test_random_subsets_are_those_of_the_rows_in_memory(storage, targets):
     assert found.n_parameters_ == twin.n_parameters_
     sizes = [len(part) for part in model._parts(N)]
     assert found._machine.machines.n_centres.tolist() == sizes
-
-
-class _Kill(Trace):
-    def __init__(self, after):
-        def look(_, state):
-            if state.get("clusters_done") == after:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        super().__init__(look)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        ApproximateRidge(BKA(5, gamma=0.3), alpha=0.1, error_rows=0, random_state=0),
-        DCKernelRidge(5, alpha=0.1, gamma=0.3, random_state=0),
-    ],
-)
-def test_a_killed_fit_goes_on(model, tmp_path):
-    X, y = rows_of()
-    child = os.fork()
-    if not child:
-        clone(model).fit(chunked(X, y, scratch=tmp_path), trace=_Kill(3))
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    wanted = clone(model).fit(chunked(X, y)).predict(X)
-
-    def spilled():
-        files = [file.stat() for file in tmp_path.rglob("run-*/*")]
-        return sorted((file.st_ino, file.st_mtime_ns) for file in files)
-
-    written, done, rewritten = spilled(), [], []
-
-    def look(_, state):
-        done.append(state["clusters_done"])
-        rewritten.append(spilled() != written)
-
-    found = clone(model).fit(chunked(X, y, scratch=tmp_path), trace=Trace(look))
-    assert written
-    assert done == [4, 5]
-    assert not any(rewritten)
-    np.testing.assert_array_equal(found.predict(X), wanted)
-    assert not list(tmp_path.iterdir())
 
 
 def test_models_of_subsets_and_clusters_are_stored(tmp_path):
