@@ -101,12 +101,6 @@ def test_a_disturbed_run_is_left_out_of_seconds_without_phases_and_never_counts_
     assert "1 runs whose phases were not measured, or disturbed, are left out." in notes
 
 
-def test_rows_of_studies_are_no_steps():
-    assert shown(*OURS)[0]
-    studied = [{**row, "experiment": "defaults"} for row in OURS]
-    assert shown(*studied)[0] == {}
-
-
 def test_steps_whose_parameters_are_tuned_each_have_their_own():
     sizes = {"n_landmarks": 16, "pseudo": "monomials", "landmarks": "weighted", "error_rows": 0}
     rows = [

@@ -138,17 +138,6 @@ def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect)
     assert set(results.read_curves(reference=True)["key"]) == set(rows["key"])
 
 
-def test_rows_of_other_machines_do_not_stay(tmp_path, collect):
-    results = ResultsFolder(tmp_path / "results")
-    for name, cpu, method in (("old", "two", "svc"), ("new", "one", "kernel_svc")):
-        folder = ResultsFolder(tmp_path / name)
-        environment = folder.store_environment({"cpu": cpu})
-        row = make_row(method=method, environment=environment, dirty=False)
-        folder.write(row, [curve("objective", 3)])
-        collect(folder.path, results.path / "_reference")
-    assert results.read(reference=True)["method"].tolist() == ["kernel_svc"]
-
-
 def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collect, capsys):
     """Those of other machines too, with their curves and environments."""
     results = ResultsFolder(tmp_path / "results")
@@ -292,17 +281,11 @@ def test_the_description_counts_the_limits_that_held(tmp_path, collect):
     assert "- limit, seconds: 20 1\n" in (tmp_path / "target" / "README.md").read_text()
 
 
-def test_rows_of_unknown_code_are_refused_and_counted(tmp_path, collect):
+@pytest.mark.parametrize("dirty", [True, None])
+def test_rows_of_changed_and_of_unknown_code_are_refused_and_counted(tmp_path, collect, dirty):
     folder = folder_with(tmp_path)
-    folder.write(make_row(key="another", dirty=None))
+    folder.write(make_row(key="another", dirty=dirty))
     with pytest.raises(SystemExit, match="1 rows are of a work tree with changes, or of unknown"):
-        collect(folder.path, tmp_path / "target")
-
-
-def test_rows_of_changed_code_are_refused(tmp_path, collect):
-    folder = folder_with(tmp_path)
-    folder.write(make_row(key="another", dirty=True))
-    with pytest.raises(SystemExit, match="1 rows are of a work tree with changes"):
         collect(folder.path, tmp_path / "target")
     assert not (tmp_path / "target").exists()
 
