@@ -13,9 +13,11 @@ import numpy as np
 class Machine(Protocol):
     """A function of rows X : (b, d) -> (b, m) with a cost for each row."""
 
-    def flops(self, n_features: int) -> float: ...
+    def flops(self, n_features: int) -> float:
+        """Cost of a row, in products of `n_features` numbers."""
 
-    def __call__(self, X: Any) -> np.ndarray: ...
+    def __call__(self, X: Any) -> np.ndarray:
+        """Values at rows X : (b, d); (b, m) float64."""
 
 
 def group_rows(labels: np.ndarray) -> list[tuple[int, np.ndarray]]:

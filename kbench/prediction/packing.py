@@ -42,7 +42,7 @@ class LandmarkMachine:
 
     @property
     def total(self) -> float:
-        """The sum of constants, widths and coefficients, which is finite if these are."""
+        """The sum of constants, widths and coefficients; finite if and only if all of them are."""
         parts = (self.constant, self.gammas, self.coef)
         return float(sum(part.sum() for part in parts if part is not None))
 

@@ -83,13 +83,17 @@ class Problem(NamedTuple):
     upper: np.ndarray  # (n,) u >= 0
 
 
-def classify(kernel: KernelRows, signs: np.ndarray, factor: np.ndarray | float = 1.0) -> Problem:
+def class_problem(
+    kernel: KernelRows, signs: np.ndarray, factor: np.ndarray | float = 1.0
+) -> Problem:
     """The problem of a classifier with targets -1 and +1, with a factor of C for each row."""
     bound = factor * signs
     return Problem(kernel, signs, np.minimum(bound, 0.0), np.maximum(bound, 0.0))
 
 
-def regress(kernel: KernelRows, y: np.ndarray, factor: np.ndarray | float = 1.0) -> Problem:
+def regression_problem(
+    kernel: KernelRows, y: np.ndarray, factor: np.ndarray | float = 1.0
+) -> Problem:
     """The problem of a regression, with a factor of C for each row."""
     bound = factor * np.ones(len(y))
     return Problem(kernel, y, -bound, bound)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from kbench.intrinsics.products import matmul
 from kbench.trace import Deadline
 from kbench.width_search import constants
-from kbench.width_search.c_path import along_c, classify, in_time, regress, stored
+from kbench.width_search.c_path import along_c, class_problem, in_time, regression_problem, stored
 from kbench.width_search.gram import Gram, Rows
 
 # Limit on steps of a regression for each C on the way to its first one, as a fraction of the limit
@@ -284,7 +284,7 @@ class Classification:
             signs = np.repeat([1.0, -1.0], [n_a, n_b])
             options: dict = {"max_steps": max_steps, "deadline": deadline}
             of_pair = np.concatenate([factor[spans[a]], factor[spans[b]]])
-            problem = classify(kernel, signs, of_pair)
+            problem = class_problem(kernel, signs, of_pair)
             solutions = along_c(problem, Cs, tol=constants.TOL, **options)
             if k == 2:
                 solved_in_time = in_time(solutions)
@@ -453,7 +453,7 @@ class Regression:
     ) -> Losses:
         """As in `Task`; after all C, the last one also with each tube of `narrower`, decreasing."""
         factor = np.ones(len(training)) if self._factor is None else self._factor[training]
-        problem = regress(stored(gram.matrix(gamma)), self.z[training], factor)
+        problem = regression_problem(stored(gram.matrix(gamma)), self.z[training], factor)
         solutions = in_time(
             along_c(
                 problem,

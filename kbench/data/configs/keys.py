@@ -93,8 +93,8 @@ def _url(value: Any) -> str | None:
 
 
 def _labels(value: Any) -> str | None:
-    good = not _numbers(value) or not _texts(value)
-    return None if good else "a list of numbers, or of texts"
+    is_wrong = _numbers(value) and _texts(value)
+    return "a list of numbers, or of texts" if is_wrong else None
 
 
 def _range(value: Any) -> str | None:

@@ -22,7 +22,7 @@ from kbench.metric import LearnedMetric
 from kbench.solvers.small.steps import descend
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
-from kbench.width_search.c_path import along_c, classify, regress, stored
+from kbench.width_search.c_path import along_c, class_problem, regression_problem, stored
 from kbench.width_search.gram import Rows
 from kbench.width_search.leave_one_out import RidgeSearch, errors_by_ridge, errors_of_one_ridge
 from kbench.width_search.search import FirstRung, _plan
@@ -47,7 +47,9 @@ def test_a_machine_of_the_search_is_that_of_kernel_svc():
     signs = np.where(y == 1, 1.0, -1.0)
     _, values = gram(X)
     machines = list(
-        along_c(classify(values.kernel_rows(2.0), signs), [1.0, 8.0], tol=1e-4, max_steps=10**6)
+        along_c(
+            class_problem(values.kernel_rows(2.0), signs), [1.0, 8.0], tol=1e-4, max_steps=10**6
+        )
     )
     for C, machine in zip([1.0, 8.0], machines, strict=True):
         exact = KernelSVC(C=C, gamma=2.0, tol=1e-4).fit(X, y)
@@ -64,7 +66,7 @@ def test_a_machine_computes_only_the_rows_of_few_features_that_it_needs():
     K = values.matrix(0.5).copy()
     few = values.kernel_rows(0.5)
     machines = [
-        list(along_c(classify(kernel, signs), [1.0, 8.0], tol=1e-4, max_steps=10**6))
+        list(along_c(class_problem(kernel, signs), [1.0, 8.0], tol=1e-4, max_steps=10**6))
         for kernel in (few, stored(K))
     ]
     known = np.flatnonzero(few.slot >= 0)
@@ -80,7 +82,9 @@ def test_a_regression_of_the_search_is_that_of_kernel_svr():
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
     _, values = gram(X)
     K = values.matrix(0.5)
-    (machine,) = along_c(regress(stored(K), y), [4.0], tol=1e-4, max_steps=10**6, epsilon=0.1)
+    (machine,) = along_c(
+        regression_problem(stored(K), y), [4.0], tol=1e-4, max_steps=10**6, epsilon=0.1
+    )
     exact = KernelSVR(4.0, gamma=0.5, epsilon=0.1, tol=1e-4).fit(X, y)
     np.testing.assert_allclose(K @ machine.coef + machine.intercept, exact.predict(X), atol=2e-3)
 
@@ -98,8 +102,8 @@ def test_stopped_machines_on_the_way_to_the_first_c_change_no_solution(monkeypat
 
     monkeypatch.setattr("kbench.width_search.c_path.descend", counted)
     options = {"tol": 1e-4, "max_steps": 10**6, "epsilon": 0.1}
-    (machine,) = along_c(regress(stored(K), y), [16.0], **options)
-    (after_few,) = along_c(regress(stored(K), y), [16.0], climb_steps=2, **options)
+    (machine,) = along_c(regression_problem(stored(K), y), [16.0], **options)
+    (after_few,) = along_c(regression_problem(stored(K), y), [16.0], climb_steps=2, **options)
     assert limits[:4] == [10**6] * 4
     # Four values of C from 1/4 on; after a stop, the residual is summed without a step.
     assert [limit for limit in limits[4:] if limit] == [2, 2, 2, 10**6]
@@ -112,7 +116,7 @@ def test_narrower_tubes_that_start_from_wider_ones_have_the_same_solution():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
-    problem = regress(stored(gram(X)[1].matrix(0.5)), y)
+    problem = regression_problem(stored(gram(X)[1].matrix(0.5)), y)
     options = {"tol": 1e-4, "max_steps": 10**6}
     machines = list(along_c(problem, [1.0, 4.0], epsilon=0.2, narrower=[0.1, 0.02], **options))
     assert len(machines) == 4

@@ -105,8 +105,8 @@ class Runs:
         self._engine, self._tell, self._say_s = engine, tell, say_s
         self._runs: dict[int, _Run] = {}
         self._stopped = False
-        self._heard = time.monotonic()
-        self._peak = 1
+        self._heard = time.monotonic()  # of the last answer of the engine
+        self._peak = 1  # runs at the same time, at most so far
 
     def start(self, number: int, call: Call) -> None:
         """Submit a run; raises `ClusterLostError`."""
