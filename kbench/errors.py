@@ -14,8 +14,10 @@ NO_CACHE = (
 
 
 def one_line(text: object, max_chars: int | None = None) -> str:
-    """A message, or the text of an exception, without line ends, cut to `max_chars` characters."""
-    return " ".join(str(text).split())[:max_chars]
+    """A message, or the text of an exception, without line ends, of at most `max_chars`."""
+    whole = " ".join(str(text).split())
+    cut = max_chars is not None and len(whole) > max_chars
+    return f"{whole[: max_chars - 1]}…" if cut and max_chars else whole
 
 
 def counted(n: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -141,6 +142,18 @@ def test_rows_that_came_with_kbench_keep_the_splits_of_the_papers():
     own = [{**row, "origin": "own"} for row in rows]
     assert [one.problem.n_splits for one in comparisons(own, splits=True)] == [2]
     assert [one.problem.n_splits for one in comparisons(own)] == [1, 1], "the papers' cells"
+
+
+def test_a_data_set_counts_once_in_comparisons_over_data_sets(folder):
+    """Its own split is one of the several, also of a method with further settings there."""
+    rows = [*over_seeds("svc", [0.9, 0.8]), *over_seeds("knn", [0.8, 0.7])]
+    rows += [run(name, 0.95, None, params='{"C": 5}') for name in ("svc", "knn", "mlp")]
+    text = make_comparison(folder(*rows), methods=["svc", "knn"], width=200)
+    assert "Mean ranks over 1 data set that" in text
+    (row,) = re.findall(r"svc − knn .*\d/\d/\d", text)
+    assert row.split()[6] == "1"
+    with_one_split = make_comparison(folder(*rows), methods=["svc", "mlp"], format="csv")
+    assert len(list(csv.DictReader(io.StringIO(with_one_split)))) == 1
 
 
 def test_methods_are_paired_over_the_splits_that_both_have(folder):

@@ -128,20 +128,37 @@ class Versus:
     def pairs(self) -> list[Pair]:
         """Every pair of methods on every data set where both have runs."""
         made = []
-        for comparison, quantity in zip(self.comparisons, self.quantities, strict=True):
-            best = comparison.best_lines
-            for one, other in itertools.combinations(self.methods, 2):
-                if one in best and other in best:
-                    made.append(_pair(_where(comparison), best[one], best[other], quantity))
-        return made
+        for one, other in itertools.combinations(self.methods, 2):
+            for comparison, quantity in self._tables({one, other}):
+                best = comparison.best_lines
+                made.append(_pair(_where(comparison), best[one], best[other], quantity))
+        order = [_where(comparison) for comparison in self.comparisons]
+        return sorted(made, key=lambda pair: order.index(pair.where))
 
     def shared(self) -> list[tuple[Comparison, Quantity]]:
         """The data sets on which every method has runs."""
+        return self._tables({*self.methods})
+
+    def _tables(self, methods: set[str]) -> list[tuple[Comparison, Quantity]]:
+        """The data sets on which all of `methods` have runs, each once.
+
+        The table of one split is left out where one of several splits has these methods too.
+        """
+        every = zip(self.comparisons, self.quantities, strict=True)
+        found = [(one, quantity) for one, quantity in every if methods <= set(one.best_lines)]
+        several = {_data(one) for one, _ in found if one.problem.n_splits > 1}
         return [
-            (comparison, quantity)
-            for comparison, quantity in zip(self.comparisons, self.quantities, strict=True)
-            if set(self.methods) <= set(comparison.best_lines)
+            (one, quantity)
+            for one, quantity in found
+            if one.problem.n_splits > 1 or _data(one) not in several
         ]
+
+
+def _data(comparison: Comparison) -> tuple[str, str, str | None]:
+    """The data of a comparison, however they are divided."""
+    problem = comparison.problem
+    words = [word for word in (problem.variant or "").split(",") if "split.folds" not in word]
+    return problem.dataset, ",".join(words), problem.task
 
 
 def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None) -> Versus:

@@ -39,7 +39,7 @@ WARMUP_ROWS = 256
 MAX_CURVE_POINTS = 10_000
 # Warnings that the message of a row has, and the characters of each; the log has all.
 _SHOWN_WARNINGS = 3
-_WARNING_CHARS = 200
+_WARNING_CHARS = 300
 # Seconds between two reports of a fit in progress; the live line shows one a second.
 REPORT_EVERY_S = 0.5
 
