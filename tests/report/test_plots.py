@@ -54,6 +54,22 @@ def test_a_swept_parameter_is_a_line_with_its_deviations(folder):
     assert bars.has_yerr
 
 
+def test_splits_are_one_panel_as_in_the_tables(folder, caplog):
+    for seed, accuracy in ((1, 0.8), (2, 0.7)):
+        for run in (0, 1):
+            variant = f"split.seed={seed}"
+            params = json.dumps({"C": 1.0, "gamma": 0.5})
+            folder.write(make_row("svc", accuracy, run, variant=variant, params=params))
+    figure = plot(folder, x="C")
+    several = next(axes for axes in figure.axes if axes.get_title() == "digits, 3 splits")
+    ((_, mean),) = several.containers[0].lines[0].get_xydata().tolist()
+    assert mean == pytest.approx((91.0 + 80.0 + 70.0) / 3)
+    said = figure.legends[0].get_title().get_text()
+    assert said.startswith("means of settings that differ in C; ")
+    assert said.endswith("± standard deviation over seeds; ± standard error over splits")
+    assert "not drawn, without numbers on both axes: knn" in caplog.text
+
+
 def test_a_curve_is_drawn_for_each_run_that_has_it(folder):
     axes = panel(plot(folder, x="seconds", y="violation"))
     assert points(axes, "knn, seed 0") == ([0.1, 0.2], [3.0, 1.0])

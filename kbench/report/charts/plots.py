@@ -6,6 +6,7 @@ papers and slides: a figure of matplotlib, which its user can change and save.
 
 import itertools
 import json
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_LOG = logging.getLogger(__name__)
+
 _MARKERS = "osD^vP*X<>"
 _COLUMNS, _WIDTH, _HEIGHT = 3, 4.2, 3.3  # panels side by side; inches of one
 _SYMBOL, _LETTER = 0.6, 0.1  # inches of an entry of the legend, and of a letter
 # Values over more than this factor get a logarithmic axis: less is readable on a linear one.
-_LOG = 20.0
+_WIDE = 20.0
 
 Styles = Mapping[str, dict[str, Any]]
 
@@ -82,22 +85,28 @@ def figure(
     _check_axes(x, y, known, params, added)
     scores = {*QUANTITIES, *added}
     score = None if y is None or of_curves or y not in scores else quantity(y, "y", added)
-    tables = comparisons(rows, score)
+    tables = comparisons(rows, score, splits=not of_curves)
     drawn = [(table, _lines(table, x, y, score, curves, of_curves)) for table in tables]
     drawn = [(comparison, series) for comparison, series in drawn if series]
     if not drawn:
         raise ConfigError(f"no run has numbers for both x={x} and y={y or 'a score'}")
     methods = sorted({method for _, series in drawn for method, *_ in series})
+    if absent := sorted({row["method"] for row in rows} - {*methods}):
+        _LOG.warning("not drawn, without numbers on both axes: %s", ", ".join(absent))
     colours = [f"C{i}" for i in range(10)]
     styles: Styles = {
-        method: {"color": colours[i % 10], "marker": _MARKERS[i % len(_MARKERS)]}
+        method: {
+            "color": colours[i % 10],
+            "marker": _MARKERS[i % len(_MARKERS)],
+            "fillstyle": "none",  # a mark below another is seen
+        }
         for i, method in enumerate(methods)
     }
     width = min(_COLUMNS, len(drawn))
     height = math.ceil(len(drawn) / width)
     made = Figure(figsize=(_WIDTH * width, _HEIGHT * height + 0.5), layout="constrained")
     panels = list(itertools.chain(*made.subplots(height, width, squeeze=False)))
-    titles = [title(comparison.problem) for comparison, _ in drawn]
+    titles = [_title(comparison) for comparison, _ in drawn]
     for axes, (comparison, series), name in zip(panels, drawn, titles, strict=False):
         _panel(axes, comparison, series, styles, x, y, score, of_curves=of_curves)
         machine = comparison.machine
@@ -111,8 +120,14 @@ def figure(
         method: panels[0].plot([], [], linestyle="", **styles[method])[0] for method in methods
     }
     columns = int(_WIDTH * width / (_SYMBOL + _LETTER * max(map(len, handles))))
-    columns = max(1, min(columns, len(handles)))
-    made.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
+    made.legend(
+        handles.values(),
+        handles,
+        loc="outside lower center",
+        ncols=max(1, min(columns, len(handles))),
+        title=_meaning(drawn, x),
+        title_fontsize="small",
+    )
     return made
 
 
@@ -162,7 +177,7 @@ def _lines(
     if x in QUANTITIES:
         return [
             (point.line.method, "", [point.cost * _factor(x)], [_shown(comparison, point.score)],
-             [point.sd * comparison.score.factor])
+             [_spread(point.line, comparison)])
             for point in points(comparison, Cost(x, x, ""))
         ]  # fmt: skip
     return _swept(comparison, x)
@@ -214,13 +229,13 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
     for (method, own), lines in groups.items():
         words = _where_they_differ(own, [others for m, others in groups if m == method])
         measured = sorted(
-            (line.params[name], *mean)
+            (line.params[name], mean[0], _spread(line, comparison))
             for line in lines
             if (mean := line.mean_sd(comparison.score.column)) is not None
         )
         if measured:
             means = [_shown(comparison, mean) for _, mean, _ in measured]
-            spread = [(sd or 0.0) * comparison.score.factor for *_, sd in measured]
+            spread = [spread for *_, spread in measured]
             found.append((method, words, [float(v) for v, *_ in measured], means, spread))
     return found
 
@@ -233,6 +248,33 @@ def _where_they_differ(own: _Others, settings: Sequence[_Others]) -> str:
         for name in OF_THE_PROBLEM
         if name in values and any(other.get(name) != values[name] for other in every)
     )
+
+
+def _spread(line: Line, comparison: Comparison) -> float:
+    """The deviation of a score over seeds, or its standard error over splits; 0 of one run."""
+    column, factor = comparison.score.column, comparison.score.factor
+    if line.n_splits > 1:
+        return (line.error(column) or 0.0) * factor
+    mean = line.mean_sd(column)
+    return 0.0 if mean is None else (mean[1] or 0.0) * factor
+
+
+def _title(comparison: Comparison) -> str:
+    several = comparison.problem.n_splits
+    return title(comparison.problem) + (f", {several} splits" if several > 1 else "")
+
+
+def _meaning(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str) -> str:
+    """What marks, bars and dashes of a figure are."""
+    series = [one for _, several in drawn for one in several]
+    if all(spread is None for *_, spread in series):
+        return "a line for each run"
+    words = ["means of a setting" if x in QUANTITIES else f"means of settings that differ in {x}"]
+    bars = any(spread and any(spread) for *_, spread in series)
+    over = {one.problem.n_splits > 1 for one, _ in drawn}
+    kinds = {False: "± standard deviation over seeds", True: "± standard error over splits"}
+    words += [kinds[several] for several in sorted(over)] if bars else []
+    return "; ".join([*words, *(["dashed: Pareto front"] if x in QUANTITIES else [])])
 
 
 def _shown(comparison: Comparison, value: float) -> float:
@@ -267,9 +309,12 @@ def _panel(
             near: dict[str, Any] = {"xytext": (-4, 5), "textcoords": "offset points", "ha": "right"}
             axes.annotate(label, (xs[-1], ys[-1]), fontsize="x-small", color=style["color"], **near)
     every = [value for _, _, xs, _, _ in series for value in xs]
-    if min(every) > 0.0 and max(every) > _LOG * min(every):
+    if min(every) > 0.0 and max(every) > _WIDE * min(every):
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.locator_params(axis="x", nbins=5)
+        axes.ticklabel_format(axis="x", scilimits=(-3, 5), useMathText=True)
     if of_quantities:
         _front(axes, comparison, x)
     axes.set_xlabel(QUANTITIES[x].title if of_quantities else x)

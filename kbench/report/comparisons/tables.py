@@ -150,7 +150,7 @@ class Line:
         """
         if self.cut_short(column):
             return None
-        return mean_sd([value for row in self.ok if (value := measured(row, column)) is not None])
+        return mean_sd(self._of_splits(column))
 
     @property
     def n_splits(self) -> int:
@@ -165,12 +165,18 @@ class Line:
         """
         if self.cut_short(column):
             return None
+        means = self._of_splits(column) if self.n_splits > 1 else []
+        return corrected_error(means, mean_test_per_train(self.ok))
+
+    def _of_splits(self, column: str) -> list[float]:
+        """The values of a column: of several splits, each one's mean over seeds."""
         by_split: defaultdict[Any, list[float]] = defaultdict(list)
         for row in self.ok:
             if (value := measured(row, column)) is not None:
                 by_split[row.get(SPLIT)].append(value)
-        means = [math.fsum(values) / len(values) for values in by_split.values()]
-        return corrected_error(means, mean_test_per_train(self.ok))
+        if self.n_splits < 2:
+            return [value for values in by_split.values() for value in values]
+        return [math.fsum(values) / len(values) for values in by_split.values()]
 
     def spread(self, column: str, *, relative: bool = False) -> float | None:
         """Largest difference between attempts of one run, or that divided by the run's median.
