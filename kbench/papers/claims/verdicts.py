@@ -92,8 +92,8 @@ def counted(verdicts: Collection[Verdict]) -> str:
     why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
     text = f"{counts[HOLDS.word]} hold, {counts[FAILS.word]} do not hold"
     text += f", {sum(reasons.values())} are open" + (f" ({why})" if why else "")
-    sides = Counter(verdict.kept_by_rows for verdict in verdicts)
-    return f"{text}; the runs keep the bounds of {sides[True]} open ones and miss {sides[False]}"
+    n = Counter(verdict.kept_by_rows for verdict in verdicts)
+    return f"{text}; the runs keep the bounds of {n[True]} open ones and miss those of {n[False]}"
 
 
 def on_own_data(verdicts: Sequence[Verdict]) -> str:
