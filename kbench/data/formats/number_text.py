@@ -96,7 +96,8 @@ def alike(texts: Iterable[str]) -> list[str]:
         key = repr(value)
         if value is None or not abs(value) < 2.0**53:  # from where on float64 merges whole numbers
             plain = unicodedata.normalize("NFKC", text).casefold()
-            key = "".join(c for c in plain if c.isprintable() and c != " ")
+            shown = plain if plain.isprintable() else "".join(filter(str.isprintable, plain))
+            key = shown.replace(" ", "")
         other = first.setdefault(key, text)
         if other != text:
             return [other, text]
