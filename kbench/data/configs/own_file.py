@@ -147,20 +147,20 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
         Most rows have a text of their own: dates, quantities with units, names; or all rows have
         the same target.
     """
-    seen: set[float | str] = set()
+    found: set[float | str] = set()
+    seen = found
     n = 0
     for values in _targets(name, parts, source):
-        seen.update(values.tolist())
+        found.update(values.tolist())
         n += values.size
+        seen = _as_labels(found)
         numbers = [value for value in seen if isinstance(value, float)]
         if len(seen) > 2 and (len(numbers) > MAX_CLASSES or any(v % 1 for v in numbers)):
             return "regression"
-        if n >= _ROWS:
+        if n >= _ROWS and len(seen) > 1:  # the rows may be sorted by their targets
             break
     texts = [value for value in seen if isinstance(value, str)]
-    if texts and len(texts) == len(seen):
-        seen = {*one_spelling(set(texts))}
-    if len(seen) == 1 and n < _ROWS:
+    if len(seen) == 1:
         first = next(path for paths in parts.values() for path in paths)
         (value,) = seen
         shown = f"{value:.17g}" if isinstance(value, float) else formats.printable(value, 40)
@@ -207,9 +207,7 @@ def _targets(
             for table in tables(path, options):
                 assert table.target is not None
                 column = table.columns[table.target]
-                texts = np.array(column.categories, dtype=object)[column.values]
-                there = labels_of(column.categories or ())
-                yield _as_numbers(texts[[text in there for text in texts]])
+                yield np.array(column.categories, dtype=object)[column.values]
         return
     with tempfile.TemporaryDirectory() as folder:
         request = (name, parts, {**source, "format": name}, "multiclass", None)
@@ -221,9 +219,11 @@ def _targets(
             yield y if labels is None else np.array(labels, dtype=object)[y.astype(np.intp)]
 
 
-def _as_numbers(texts: np.ndarray) -> np.ndarray:
-    """float64 if every text is a number, else the texts."""
-    values = {text: formats.number(text) for text in set(texts.tolist())}
-    if any(value is None for value in values.values()):
-        return texts
-    return np.array([values[text] for text in texts], dtype=np.float64)
+def _as_labels(found: set[float | str]) -> set[float | str]:
+    """The labels among all targets so far, as numbers if all are."""
+    texts = {value for value in found if isinstance(value, str)}
+    labels = one_spelling(labels_of(texts))
+    values = {text: formats.number(text) for text in labels}
+    numbers = {value for value in values.values() if value is not None}
+    whole = numbers if None not in values.values() else labels
+    return {*whole, *(found - texts)}

@@ -290,6 +290,9 @@ class Coding:
             yield f"the target {padded!r} is read as the number {number(padded):g}"
         if len(one := one_spelling(labels_of(targets))) < len(labels_of(targets)):
             yield f"different spellings of the targets {listed(sorted(one))} are one class each"
+        if layout["target"] in labels:
+            name = printable(layout["target"])
+            yield f"the class {name!r} has the name of its column: a repeated header is no row"
         columns: list[tuple[str, str, Iterable[str]]] = [(layout["target"], "classes", labels)]
         columns += [(name, "categories", counts) for name, counts in texts.items()]
         columns += [(str(layout.get("group")), "groups", self._groups)]

@@ -237,7 +237,7 @@ def _require_positive(rule: Mapping[str, Any], labels: Any, shown: str) -> None:
     if not rule.get("positive") and len(labels) != 2:
         raise ConfigError(
             f"dataset.task is binary, but the labels are {shown}: name the positive ones by "
-            "dataset.target.positive=[...]"
+            "dataset.target.positive=[...], or set dataset.task=multiclass"
         )
 
 

@@ -12,6 +12,7 @@ from support import named, user_file
 
 from kbench.data import check_config, open_prepared, prepare
 from kbench.data.configs.own_file import complete
+from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import DataError, DataNotFoundError
 
 
@@ -154,3 +155,19 @@ def test_a_target_of_one_value_is_no_task(tmp_path, form, value):
     )
     with pytest.raises(DataError, match=said):
         complete({"source": {"kind": "file"}, "path": str(path)})
+
+
+@pytest.mark.parametrize("text", ["None", "-", "x"])
+def test_the_task_does_not_depend_on_pieces(folders, text):
+    """A piece may hold one kind of target alone, and the first 100,000 rows one class."""
+    lines = [f"{k},{k % 2}" for k in range(100)] + [f"{k},{text}" for k in range(100)]
+    path = folders.read_only[0] / "my.csv"
+    path.write_text("\n".join(["a,y", *lines]))
+    for size in (50, 1 << 20):
+        with changed_piece_sizes(text=size):
+            assert check_config(config_of(path))["task"] == (
+                "multiclass" if text == "x" else "binary"
+            )
+    path.write_text("a,y\n" + "1,0\n" * 100_000 + "1,1\n" * 9)
+    with changed_piece_sizes(text=1 << 16):
+        assert check_config(config_of(path))["task"] == "binary"
