@@ -118,7 +118,7 @@ def _is_table(path: Path) -> bool:
     if b"\0" in head[:_SNIFFED_BYTES]:
         return False
     rows = [line for line in lines if line.strip() and not line.startswith(b"#")]
-    pairs = any(re.search(rb"[ \t][0-9]+:[ \t]*[-+.0-9]|[ \t]qid:", line) for line in rows)
+    pairs = any(re.search(rb"[ \t]\+?[0-9]+:[ \t]*[-+.0-9]|[ \t]qid:", line) for line in rows)
     fields = re.compile(rb"[^\s,;|][ \t]*[,;|\t ][ \t]*[^\s]")
     several = [line for line in rows if fields.search(line.strip())]
     return bool(rows) and not pairs and len(several) > len(rows) // 2

@@ -444,10 +444,10 @@ def test_a_table_under_another_suffix(folders):
     np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
     assert any("read as csv" in note and "dataset.source.format" in note for note in data.notes)
     assert any("task is binary, as the target has 2" in note for note in data.notes)
-    lines = [f"{y} 1:{x}" for x, y in zip(X[:, 0], Y, strict=True)]
-    path.write_text("\n".join(lines))
-    data = open_prepared(prepare(shipped("file", path=str(path), **FIRST), folders))
-    assert data.n_features == 1
+    for index in ("1", "+1"):
+        path.write_text("\n".join(f"{y} {index}:{x}" for x, y in zip(X[:, 0], Y, strict=True)))
+        data = open_prepared(prepare(shipped("file", path=str(path), **FIRST), folders))
+        assert data.n_features == 1
 
 
 @pytest.mark.parametrize(
