@@ -163,12 +163,12 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
         )
     if names and len(names) != len(fields):
         raise DataError(f"{path}:{place}: {shown}, dataset.source.columns.names has {len(names)}")
-    no_numbers = not any(number(text) is not None for text in fields)
+    named = any(number(text) is None for text in fields)  # a line of counts is no header
     row_names = [row[0] if row else "" for row in sample]
     wider = bool(sample) and all(len(row) == len(fields) + 1 for row in sample)
     if wider and not any(row[-1] for row in sample):
         fields = [*fields, ""]  # the rows end in a delimiter, the header does not
-    elif no_numbers and wider and len(set(row_names)) == len(row_names):
+    elif named and wider and len(set(row_names)) == len(row_names):
         fields = ["", *fields]  # the header of R's write.table lacks the column of the rows' names
     sample = [row for row in sample if len(row) == len(fields)]
     header = _header(fields, sample, options)

@@ -122,12 +122,14 @@ def test_a_name_wins_over_a_position(folders, form, name, wanted):
     np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
 
 
-@pytest.mark.parametrize("header", ["2019,2020,2021,2022", "0.1,0.5,0.9,1.3", "10,20,30,40"])
+@pytest.mark.parametrize(
+    "header", [",2019,2020,2021,2022", ",0.1,0.5,0.9,1.3", ",10,20,30,40", "2019,2020,2021,y"]
+)
 def test_a_header_of_numbers_above_an_index_is_no_row(folders, header):
     body = np.c_[np.arange(40)[::-1], X, Y]
     path = folders.read_only[0] / "t.csv"
     lines = [",".join([str(int(row[0])), *map(str, row[1:])]) for row in body]
-    path.write_text("\n".join(["," + header, *lines]))
+    path.write_text("\n".join([header, *lines]))
     data = opened(path, folders, **FIRST)
     np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
     assert data.n_classes == 2
