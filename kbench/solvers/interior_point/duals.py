@@ -226,7 +226,7 @@ def _optimum(
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             point = minimise(problem, gap, stop, point)
             if best is not None and point.n_iter == before:
-                break
+                continue  # it has this gap already
             optimum = finish(problem, point)
         if best is None or _is_better(optimum, best):
             best = optimum

@@ -200,7 +200,7 @@ def test_what_is_said_to_be_solved_is_solved(data):
     if result.stop_reason == "failed":
         return
     assert not coupled or abs(coef.sum()) <= 1e-9 * np.abs(coef).sum()
-    unseen = 4.0 * rounding(matrix, coef)
+    unseen = 4.0 * rounding(matrix.diagonal, coef)
     violation = naive(K, z, coef, lower, upper, epsilon or 0.0, coupled)
     assert violation <= (result.violation if result.stop_reason == "rounding" else 1e-3) + unseen
 
