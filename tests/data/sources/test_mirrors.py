@@ -116,7 +116,7 @@ def test_without_a_network_one_line_says_what_is_missing(folders, cache, offline
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("sklearn:covtyp", r"sklearn:covtyp: scikit-learn has no fetcher .* \(nearest: covtype"),
+        ("sklearn:covtyp", r"sklearn:covtyp: kbench knows no fetcher .* \(nearest: covtype"),
         ("openml:mnist", r"openml:mnist: should be openml:NUMBER"),
     ],
 )
