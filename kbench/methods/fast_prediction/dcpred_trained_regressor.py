@@ -143,8 +143,8 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
             targets = (y - mean) / scale
         with trace.phase("cluster"):
             n_leaves = number_of_groups(self.n_leaves, len(rows), max_rows=LEAF_ROWS)
-            one = np.ones(len(rows))
-            tree = self._tree(rows, targets[:, None], one, n_leaves, self.min_rows, rng)
+            weights = np.ones(len(rows))
+            tree = self._tree(rows, targets[:, None], weights, n_leaves, self.min_rows, rng)
             labels = tree.assign(rows)
         with trace.phase("train"):
             groups = group_rows(labels)
