@@ -12,7 +12,6 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from all_machines import build, machines
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
@@ -98,13 +97,12 @@ def test_rows_moved_and_scaled(machine, scale, shift):
     require_same(machine, predicted)
 
 
-# Lists are in scikit-learn's checks, other sparse forms and frames in test_containers.py.
+# Lists are in scikit-learn's checks, sparse rows and frames in test_containers.py.
 CONTAINERS = {
     "float32": lambda rows: rows.astype(np.float32),
     "big-endian, columns of a Fortran array": lambda rows: np.asfortranarray(
         np.repeat(rows, 2, axis=1).astype(">f8")
     )[:, ::2],
-    "CSR": sp.csr_array,
 }
 
 

@@ -69,18 +69,6 @@ def test_early_prediction_comes_close(ijcnn1, partition):
     assert model.kernel_entries_ < 0.1 * len(y) ** 2
 
 
-def test_sparse_rows_give_the_same_machine():
-    X, y = load("ijcnn1")
-    dense = KernelSVC(C=32, gamma=2, fit_intercept=False).fit(X[:5000].toarray(), y[:5000])
-    sparse = KernelSVC(C=32, gamma=2, fit_intercept=False).fit(X[:5000], y[:5000])
-    assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-5)
-    np.testing.assert_allclose(
-        sparse.decision_function(X[5000:6000]),
-        dense.decision_function(X[5000:6000].toarray()),
-        atol=0.01,
-    )
-
-
 def test_hss_matrices_take_what_the_papers_do(ijcnn1):
     """MB of Table 4 of Cipolla and Gondzio (2022), 8 bytes a number, at its best bandwidths."""
     rna, _ = load("cod-rna", 8)

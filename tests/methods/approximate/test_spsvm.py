@@ -1,7 +1,6 @@
 """SparsePrimalSVC: the estimator around the sparse primal solver, whose facts have tests there."""
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -34,12 +33,3 @@ def test_several_classes_have_a_basis_each():
     assert model.score(X, y) > 0.95
     np.testing.assert_array_equal((model.dual_coef_ != 0).sum(axis=1), 10)
     assert model.dual_coef_.shape == (3, len(model.support_))
-
-
-def test_sparse_rows():
-    X, y = binary()
-    options = {"C": 2.0, "gamma": 0.5, "random_state": 0, "dtype": "float64"}
-    dense = SparsePrimalSVC(20, **options).fit(X, y)
-    sparse = SparsePrimalSVC(20, **options).fit(sp.csr_array(X), y)
-    np.testing.assert_array_equal(dense.support_, sparse.support_)
-    np.testing.assert_allclose(dense.dual_coef_, sparse.dual_coef_, atol=1e-5)

@@ -237,14 +237,6 @@ def test_the_search_results_are_columns_of_equal_length_with_the_final_parameter
     assert "exact" in machine.reason_
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
-def test_sparse_rows_give_nearly_the_machine_of_dense_rows(kernel):
-    X, y = moons(300)
-    dense = TunedKernelSVC(kernel, random_state=0).fit(X, y)
-    sparse = TunedKernelSVC(kernel, random_state=0).fit(sp.csr_array(X), y)
-    assert np.mean(dense.predict(X) == sparse.predict(sp.csr_array(X))) > 0.95
-
-
 def test_hostile_rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(10, 3))

@@ -147,19 +147,14 @@ def test_several_classes_share_the_tree():
     assert model.score(X, y) > 0.95
 
 
-def test_sparse_rows_parallel_leaves_and_precisions_give_the_same_labels():
+def test_sparse_and_float32_rows_have_the_same_values():
     X, y = binary(1000)
     X[np.abs(X) < 0.4] = 0.0
     options = {"n_landmarks": 8, "C": 1.0, "gamma": 0.5, "random_state": 0}
     model = DCPredClassifier(4, **options).fit(X, y)
     values = model.decision_function(X)
-    np.testing.assert_array_equal(
-        DCPredClassifier(4, n_jobs=2, **options).fit(X, y).decision_function(X), values
-    )
     np.testing.assert_array_equal(model.decision_function(sp.csr_array(X)), values)
     np.testing.assert_array_equal(model.decision_function(X.astype(np.float32)), values)
-    sparse = DCPredClassifier(4, **options).fit(sp.csr_array(X), y)
-    assert np.mean(sparse.predict(X) == model.predict(X)) > 0.95
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e4])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
 from kbench.methods import LDKLClassifier
@@ -47,15 +46,12 @@ def test_neither_scale_nor_offset_of_the_rows_matters():
     np.testing.assert_allclose(plain, moved, rtol=0.01, atol=0.01 * np.abs(plain).max())
 
 
-def test_several_classes_and_sparse_rows():
+def test_several_classes():
     X, y = load_iris(return_X_y=True)
     options = {"depth": 2, "max_iter": 800, "random_state": 0}
     model = LDKLClassifier(**options).fit(X, y)
     assert model.score(X, y) > 0.94
     assert model.trees_.shape == (3, 7, 3, 5)
-    sparse = LDKLClassifier(**options).fit(sp.csr_array(X), y)
-    np.testing.assert_array_equal(sparse.predict(sp.csr_array(X)), sparse.predict(X))
-    assert sparse.score(X, y) > 0.94
 
 
 @pytest.mark.parametrize("d", [1, 15, 16, 33])

@@ -127,15 +127,6 @@ def test_warm_starts_recompute_only_what_has_changed():
     assert other_rows.matrix.tree_ is not first.matrix.tree_
 
 
-def test_sparse_rows():
-    X, y = binary()
-    options = {"C": 0.1, "gamma": 0.5, "leaf_size": 64, "dtype": "float64", "random_state": 0}
-    dense = machine(**options).fit(X, y)
-    sparse = machine(**options).fit(sp.csr_array(X), y)
-    agree = np.mean(dense.predict(X) == sparse.predict(X))
-    assert agree > 0.99
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -138,15 +138,6 @@ def test_more_shards_than_rows_and_a_stream_of_shards():
     )
 
 
-def test_csr_rows_are_dense_rows():
-    X, y = digits()
-    dense = DoublySGDClassifier(**SMALL).fit(X, y)
-    sparse = DoublySGDClassifier(**SMALL).fit(sp.csr_array(X), y)
-    np.testing.assert_allclose(
-        sparse.decision_function(sp.csr_array(X)), dense.decision_function(X), atol=1e-3
-    )
-
-
 def test_a_stream_learns_by_chunks_as_by_one():
     X, y = digits()
     whole = DoublySGDClassifier(gamma=0.02, **SMALL)
