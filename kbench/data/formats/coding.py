@@ -290,6 +290,11 @@ class Coding:
             yield f"the target {padded!r} is read as the number {number(padded):g}"
         if len(one := one_spelling(labels_of(targets))) < len(labels_of(targets)):
             yield f"different spellings of the targets {listed(sorted(one))} are one class each"
+        if labels and (words := sorted(filter(str.isalpha, self._options.absent))):
+            yield (
+                f"the target {listed(map(repr, words))} stands for a missing one; a class, such as "
+                "Namibia, should have another name"
+            )
         if layout["target"] in labels:
             name = printable(layout["target"])
             yield f"the class {name!r} has the name of its column: a repeated header is no row"

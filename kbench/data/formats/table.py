@@ -104,6 +104,8 @@ class Options:
         Columns of texts that were found by their content (`categorical: auto`).
     several : bool
         Whether there are several files, of which only one needs to have a column that is dropped.
+    absent : set of str
+        Texts that have stood for a missing target.
     marks : dict of str to set of str
         The currency and percent signs beside the numbers of each column, "" for none; of later rows
         also those of the training files.
@@ -119,6 +121,7 @@ class Options:
     notes: list[str] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
     several: bool = False
+    absent: set[str] = field(default_factory=set)
     marks: dict[str, set[str]] = field(default_factory=dict)
     dropped: set[str | float] = field(default_factory=set)
 
@@ -330,8 +333,11 @@ def checked_table(
     """
     left_out, target = 0, arrays.get(str(roles.target))
     if target is not None and options.known is None and options.leaves_out_rows:
-        there = np.flatnonzero(~_missing(target))
+        missing = _missing(target)
+        there = np.flatnonzero(~missing)
         if there.size < n:
+            texts = target.categories or ()
+            options.absent |= {texts[k] for k in np.unique(target.values[missing]) if texts}
             arrays = {
                 name: column._replace(values=column.values[there])
                 for name, column in arrays.items()

@@ -332,6 +332,8 @@ def test_a_missing_label_is_spelt_in_many_ways(folders, text, labels):
     path.write_text("a,y\n" + "\n".join(rows))
     data = opened(user_file(path, task=None), folders)
     assert (data.task, data.n_classes, data.n_train + data.n_test) == ("binary", 2, N - 1)
+    said = any(f"the target {text!r} stands for a missing one" in note for note in data.notes)
+    assert said == (text.isalpha() and labels == ("x", "y"))  # NA may be Namibia
     path.write_text("a,b,y\n" + "\n".join([f"{text},{row}" for row in rows]))
     with pytest.raises(DataError, match=r"t\.csv:2: column 'a' is missing, should be a number"):
         prepare(user_file(path, task="binary"), folders)
