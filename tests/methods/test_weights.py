@@ -146,6 +146,31 @@ def test_weights_of_classes_leave_separated_classes_apart(machine, weights):
         assert build(machine).set_params(class_weight=weights).fit(rows, y).score(rows, y) >= 0.9
 
 
+# Their models see some of the rows, among which weights that balance all rows balance nothing.
+OF_PARTS = {"DCPredClassifier", "DCPredTrainedClassifier", "DCSVC", "SubsampleSVC"}
+
+
+@pytest.mark.parametrize("C", [1e-3, 1e-5, 1e-9])
+@pytest.mark.parametrize("sizes", [(7, 53), (11, 19), (30, 30), (49, 50)], ids=str)
+@pytest.mark.parametrize(
+    "machine",
+    [m for m in OF_CLASSES if "C" in m.names and m.cls.__name__ not in OF_PARTS],
+    ids=str,
+)
+def test_balanced_classes_whose_rows_are_all_at_the_bound_have_the_middle_as_intercept(
+    machine, sizes, C
+):
+    """Sums of bounds that differ by 1e-16 leave one row free, from which `SVC` takes the intercept:
+    it puts every row into one class."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], sizes)
+    rows = rng.normal(size=(len(y), 3)) + 5.0 * y[:, None] * [1, 0, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = build(machine).set_params(C=C, class_weight="balanced").fit(rows, y)
+    assert model.score(rows, y) >= 0.9 or not hasattr(model, "intercept_")
+
+
 @pytest.mark.parametrize(
     "machine",
     [m for m in OF_ROWS if "time_budget" in m.names or m.cls is KernelNuSVC],

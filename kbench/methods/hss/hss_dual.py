@@ -132,7 +132,7 @@ def solve_dual(
     with trace.phase("admm"):
         coef = columns * admm.z
         products = np.asarray(matmul(compressed.matrix, coef), np.float64)
-        intercept = intercepts(lambda _: products, columns, admm.z, bounds, admm.multiplier)
+        intercept = intercepts(lambda _: products, columns, admm.z, bounds)
         objective = 0.5 * np.sum(coef * products, axis=0) - admm.z.sum(axis=0)
     return DualSolution(
         coef=coef.reshape(n, p, m),

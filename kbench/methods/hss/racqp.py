@@ -59,7 +59,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         "auto" is a tenth of the number of blocks.
     max_iter : int, default=50
     tol : float, default=0.01
-        Primal residual at which iterations stop.
+        Primal residual at which iterations stop, of the largest C times weight where that is below
+        1.
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between blocks.
     halved : bool, default=True
@@ -192,7 +193,6 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
                 targets.Y,
                 w,
                 np.broadcast_to(targets.C[:, None], w.shape),
-                np.array([result.multiplier for result in results]),
             )
             for j in np.flatnonzero([not result.converged for result in results]):
                 signs = targets.Y[:, j]

@@ -72,7 +72,8 @@ def solve_racqp(
     max_time: float | None = None,
     trace: Trace | None = None,
 ) -> RACQPResult:
-    """Run the iteration until the primal residual is at most `tol`.
+    """Run the iteration until the primal residual is at most `tol`, and where all bounds are below
+    1 at most this part of the largest one.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def solve_racqp(
         eta -= beta * sum_yx
         zeta -= beta * (x - w)
         primal = max(abs(sum_yx), float(np.abs(x - w).max()))
-        converged = primal <= tol and not stopped
+        converged = primal <= tol * min(1.0, float(C.max())) and not stopped
         trace(n_iter=n_iter, primal_residual=primal)
     reason = "tol" if converged else "max_time" if stopped else "max_iter"
     return RACQPResult(w, x, -eta, primal, n_iter, converged, reason)

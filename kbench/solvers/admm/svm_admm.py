@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kbench.solvers.stopped import least_loss_intercept
 from kbench.trace import Deadline, Trace
 
 # Boyd, Parikh, Chu, Peleato and Eckstein, "Distributed Optimization and Statistical Learning via
@@ -38,7 +39,8 @@ _BALANCE = 10.0
 _RELAXATION = 1.6
 # Iterations between changes of beta, each of which costs a factorisation. Set by hand.
 _PATIENCE = 40
-# A variable within this distance of a bound does not count as free (the authors' program).
+# A variable within this distance of a bound does not count as free (the authors' program), of a
+# bound below 1 within this part of it.
 _AT_BOUND = 1e-5
 
 Solve = Callable[[np.ndarray], np.ndarray]
@@ -223,25 +225,26 @@ def intercepts(
     Y: np.ndarray,
     z: np.ndarray,
     C: np.ndarray,
-    multiplier: np.ndarray,
 ) -> np.ndarray:
-    """Intercept of each problem: the mean of y_j - f(x_j) over free variables.
+    """Intercept of each problem: the mean of y_j - f(x_j) over free variables, and without any that
+    of least loss.
 
     Parameters
     ----------
     product : callable
         V : (n, m) -> K V, without beta.
     Y, z, C : (n, m)
-    multiplier : (m,)
-        Used for problems without free variables.
 
     Returns
     -------
     (m,)
     """
-    free = (z > _AT_BOUND) & (z < C - _AT_BOUND)
-    counts = free.sum(axis=0)
-    if not counts.any():
-        return multiplier
-    sums = np.where(free, Y - product(Y * z), 0.0).sum(axis=0)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), multiplier)
+    near = _AT_BOUND * np.minimum(C, 1.0)
+    free = (z > near) & (z < C - near)
+    counts, e = free.sum(axis=0), Y - product(Y * z)
+    means = np.where(free, e, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    for j in np.flatnonzero(counts == 0):
+        bounds = Y[:, j] * C[:, j]
+        lower, upper = np.minimum(bounds, 0.0), np.maximum(bounds, 0.0)
+        means[j] = least_loss_intercept(e[:, j], lower, upper)
+    return means

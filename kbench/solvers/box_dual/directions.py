@@ -15,6 +15,12 @@ classifier 0 is a bound of every coefficient and epsilon = 0, so this never matt
 import numpy as np
 from numba import njit
 
+from kbench.solvers.stopped import least_loss_intercept
+
+# A coefficient this near to its end, as a fraction of the coefficient, is there but for the
+# rounding of sums over up to a million points. Set by hand.
+_AT_END = 1e-10
+
 
 @njit(inline="always")
 def distances(x, lower, upper):
@@ -28,3 +34,26 @@ def lift_and_drop(x, up, down, epsilon):
     lift = -np.inf if up <= 0.0 else (-epsilon if x >= 0.0 else epsilon)
     drop = np.inf if down <= 0.0 else (epsilon if x <= 0.0 else -epsilon)
     return lift, drop
+
+
+def intercept_at_ends(
+    beta: np.ndarray,
+    e: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    epsilon: float,
+    intercept: float,
+) -> float:
+    """The middle of the intercepts that an optimum allows if all coefficients are at their ends,
+    but for rounding; `intercept`, that of free points, if any is not. O(n log n).
+
+    Where the bounds of two classes have equal sums (weights "balanced", and a small C), one point
+    is free by 1e-15 of its bound, and alone would have the intercept at one end of the interval:
+    every row is then of one class.
+    """
+    near = _AT_END * np.abs(beta)
+    can_grow, can_fall = beta < upper - near, beta > lower + near
+    moved = (beta != 0.0) & (beta > lower) & (beta < upper)
+    if not moved.any() or (moved & can_grow & can_fall).any():
+        return intercept
+    return least_loss_intercept(e, lower, upper, epsilon, total=float(beta.sum()))

@@ -143,17 +143,19 @@ def move_pair(beta, i, j, way, h, limit, lower, upper):
 
     Where a coefficient meets its end, it is exactly the bound or 0, not a rounded sum: whether a
     point is there is tested by equality. Where one of the two is moved onto its end, the other
-    moves as far.
+    moves as far, unless that is its own end but for rounding: the last point of two classes with
+    equal sums of bounds (weights "balanced") would be free by 1e-16, and the intercept its own.
     """
     x_i, x_j = beta[i], beta[j]
     up, down = distances(x_i, lower[i], upper[i])[0], distances(x_j, lower[j], upper[j])[1]
     move = min(min(min(way / h, up), down), limit)
-    if up - move <= _ROUNDING * max(abs(x_i), move):
+    ends_i = up - move <= _ROUNDING * max(abs(x_i), move)
+    if ends_i:
         move = up
     ends_j = down - move <= _ROUNDING * max(abs(x_j), move)
     if ends_j and down <= up:
         move = down
-    beta[i] = (0.0 if x_i < 0.0 else upper[i]) if move == up else x_i + move
+    beta[i] = (0.0 if x_i < 0.0 else upper[i]) if ends_i else x_i + move
     beta[j] = (0.0 if x_j > 0.0 else lower[j]) if ends_j else x_j - move
     return move
 

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.kernels import KernelMatrix
+from kbench.solvers.box_dual.directions import intercept_at_ends
 from kbench.solvers.box_dual.duplicates import Duplicates
 from kbench.solvers.box_dual.iterate import Budget, Iterate
 from kbench.solvers.box_dual.options import ALL_ON, SolverOptions
@@ -351,6 +352,9 @@ def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) 
         iterate.residual, iterate.intercept = problem.residual[copies.kind], problem.intercept
         iterate.residual_error = problem.residual_error
         kernel.count(problem.kernel.n_entries)
+    if iterate.coupled and not stop_reason:
+        state = iterate.beta, iterate.residual, iterate.lower, iterate.upper, iterate.epsilon
+        iterate.intercept = intercept_at_ends(*state, iterate.intercept)
     iterate.objective = iterate.true_objective()
     iterate.report(violation / factor, n)
     return _Minimum(violation, stop_reason or "tol", max(1, len(groups)))

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from kbench.intrinsics.products import matmul
+from kbench.solvers.box_dual.directions import intercept_at_ends
 from kbench.solvers.interior_point.counted_work import steps_before
 from kbench.solvers.interior_point.duals import solve_interior
 from kbench.solvers.interior_point.problem import Matrix
@@ -194,6 +195,7 @@ def solve_pairs(
         values = (*parts[a], *parts[b], cross)
         reasons.append(search.run(0.0, values, report[p], (spans[a], spans[b]), warm=warm))
         interior.append(search.iterations)
+        search.place_intercept(0.0, report[p], reasons[p])
         coef[b - 1, spans[a]], coef[a, spans[b]] = beta[:n_a], beta[n_a:]
     within = 0
     if rows.points is not None:
@@ -252,6 +254,7 @@ def solve_each(
         values, warm = (*a, *b, _NO_VALUES), coef0 is not None
         reasons.append(search.run(epsilon, values, report[j], (all_points,), warm=warm))
         interior.append(search.iterations)
+        search.place_intercept(epsilon, report[j], reasons[j])
         coef[j] = problem[BETA]
     return _result(coef, report, reasons, rows.n_entries, interior)
 
@@ -400,6 +403,12 @@ class _Search:
             problem[EXACT_BETA] = problem[BETA]
         self._show(report)
         return reason
+
+    def place_intercept(self, epsilon: float, report: np.ndarray, reason: str) -> None:
+        """Correct the intercept of a solved problem, see `intercept_at_ends`."""
+        if reason == "tol":
+            beta, e, *bounds = (self.problem[row] for row in (BETA, RESIDUAL, LOWER, UPPER))
+            report[INTERCEPT] = intercept_at_ends(beta, e, *bounds, epsilon, report[INTERCEPT])
 
     def _places(self, spans: tuple[slice, ...]) -> np.ndarray:
         """The n points among those of the source."""

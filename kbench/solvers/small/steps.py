@@ -452,13 +452,14 @@ def descend(
         end_i, end_j = (0.0 if x_i < 0.0 else upper[i]), (0.0 if x_j > 0.0 else lower[j])
         up, down = end_i - x_i, x_j - end_j
         move = smaller(smaller(np.float64(highest - (v[j] + drop[j])) / h_ij, up), down)
-        # Where one of the two is moved onto its end, the other moves as far.
-        if up - move <= _AT_BOUND * larger(abs(x_i), move):
+        # As in `pair_descent.move_pair`.
+        ends_i = up - move <= _AT_BOUND * larger(abs(x_i), move)
+        if ends_i:
             move = up
         ends_j = down - move <= _AT_BOUND * larger(abs(x_j), move)
         if ends_j and down <= up:
             move = down
-        x_i = end_i if move == up else x_i + move
+        x_i = end_i if ends_i else x_i + move
         x_j = end_j if ends_j else x_j - move
         beta[i], beta[j] = x_i, x_j
         for turn in range(2):
