@@ -42,6 +42,12 @@ from kbench.validated import validate_data
 # proposals are rejected.
 _BLOCKS = 10
 _MIN_BLOCK = 64
+# Rows up to which a matrix that is singular in float64 is solved by least squares: their singular
+# values take 20 n^3 operations, ten seconds at this number. Set by hand.
+_LEAST_SQUARES_ROWS = 2000
+# Part of alpha which the rounding errors of the matrix may reach before it counts as singular: at
+# 0.1 iterations still reach the error of a factorisation (polynomials of columns with a mean).
+_SINGULAR = 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -325,7 +331,8 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         self._weight = weight
         kernel = self._kernel(X)
         is_definite = kernel.is_definite or self.kernel == "cosine"
-        if is_definite and np.min(self.alpha_) > 0.0:
+        solvable = is_definite and np.min(self.alpha_) > 0.0
+        if solvable and not self._is_singular(kernel, X, weight):
             machine = self._solve_each_alpha(X, Y, trace, weight)
         else:
             if self.solver == "pcg":
@@ -337,6 +344,16 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         if self._one_target:
             self.dual_coef_ = self.dual_coef_[:, 0]
         return machine
+
+    def _is_singular(self, kernel: Kernel, X: Any, weight: np.ndarray | None) -> bool:
+        """Whether alpha is nearly a rounding error of float64 values of few rows: iterations would
+        end far from the solution, where least squares, as in scikit-learn, do not."""
+        n = X.shape[0]
+        if self.solver == "pcg" or n > _LEAST_SQUARES_ROWS:
+            return False
+        diagonal = KernelMatrix(kernel, X, np.float64).diagonal()
+        trace = float((diagonal if weight is None else weight * diagonal).sum())
+        return np.finfo(np.float64).eps * trace > _SINGULAR * float(np.min(self.alpha_))
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
         self.X_fit_ = X

@@ -79,3 +79,23 @@ def test_random_fourier_features_are_those_of_rbf_sampler():
     np.testing.assert_allclose(ours.random_weights_, theirs.random_weights_)
     np.testing.assert_allclose(ours.random_offset_, theirs.random_offset_)
     np.testing.assert_allclose(ours.transform(X), theirs.transform(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_beside_which_alpha_is_a_rounding_error_are_solved_by_least_squares(alpha, weighted):
+    """A cubic of a column with a mean of 50, whose values are 1e10: predictions were zero."""
+    rng = np.random.default_rng(0)
+    X = 50.0 + rng.normal(size=(40, 1))
+    y = X[:, 0] - 50.0 + rng.normal(size=40)
+    weight = rng.integers(1, 4, 40) if weighted else None
+    model = KernelRidge(alpha=alpha, kernel="poly", degree=3, coef0=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
+        predicted = model.fit(X, y, weight).predict(X)
+    # The map of (x z + 1)^3, whose condition is the root of the matrix's.
+    map_ = X ** np.arange(4) * np.sqrt([1.0, 3.0, 3.0, 1.0])
+    root = np.ones((40, 1)) if weight is None else np.sqrt(weight)[:, None]
+    augmented = np.vstack([root * map_, np.sqrt(alpha) * np.eye(4)])
+    coef = np.linalg.lstsq(augmented, np.append(root[:, 0] * y, np.zeros(4)))[0]
+    np.testing.assert_allclose(predicted, map_ @ coef, atol=0.05)
