@@ -340,7 +340,17 @@ def float32_rows(X: Any, offset: np.ndarray | None) -> np.ndarray:
 
     Not a copy if X is such an array. Read-only, so that compiled code sees one type of array and
     is compiled once, for memory maps as for arrays.
+
+    Raises
+    ------
+    ValueError
+        A value leaves the range of float32.
     """
-    if sp.issparse(X):
-        X = (X if offset is not None else X.astype(np.float32)).toarray()
-    return read_only(np.ascontiguousarray(X if offset is None else X - offset, np.float32))
+    try:
+        with np.errstate(over="raise"):
+            if sp.issparse(X):
+                X = (X if offset is not None else X.astype(np.float32)).toarray()
+            rows = np.ascontiguousarray(X if offset is None else X - offset, np.float32)
+    except FloatingPointError:
+        raise ValueError("Input X contains a value too large for dtype('float32')") from None
+    return read_only(rows)

@@ -210,6 +210,19 @@ def test_random_labels_with_a_large_C_end(machine):
             assert np.isfinite(model.decision_function(X)).all()
 
 
+@pytest.mark.parametrize("machine", list(machines()), ids=str)
+def test_rows_far_beyond_float32_are_predicted_or_refused(machine):
+    X, y = blobs()
+    model = fitted(machine, X, y)
+    for rows in (1e150 * X[:4], sp.csr_array(1e150 * X[:4])):
+        try:
+            predicted = model.predict(rows)
+        except ValueError as error:
+            assert "should be at most" in str(error) or "too large for" in str(error)  # noqa: PT017
+        else:
+            assert not is_regressor(model) or np.isfinite(predicted).all()
+
+
 # One machine of each engine: the exact solvers large and small, linear dual, low rank, compressed,
 # divided, stochastic and leaves.
 ENGINES = (

@@ -1,6 +1,7 @@
 """Weights of rows and classes that make no machine are refused by every estimator, in one way."""
 
 import inspect
+import re
 import warnings
 
 import numpy as np
@@ -11,7 +12,13 @@ from sklearn.datasets import load_iris
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.class_weight import compute_sample_weight
 
-from kbench.methods import KernelNuSVC, KernelNuSVR, KernelOneClassSVM, KernelSVC, KernelSVR
+from kbench.methods import (
+    KernelNuSVC,
+    KernelNuSVR,
+    KernelOneClassSVM,
+    KernelSVC,
+    KernelSVR,
+)
 
 X, Y = load_iris(return_X_y=True)
 MACHINES = list(machines())
@@ -182,3 +189,31 @@ def test_weights_of_rows_are_relative_where_no_C_is_given(machine):
     a = build(machine).fit(rows, y, weight).predict(rows)
     b = build(machine).fit(rows, y, 2.0**60 * weight).predict(rows)
     np.testing.assert_array_equal(a, b)
+
+
+# A C of 1e25 takes more passes than there are, and what is left of 1e-25 after them is float32.
+NOT_ANY_SIZE = {"LinearizedSVC", "PegasosClassifier", "SparsePrimalSVC"}
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-25, 1e25, 1e308])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        m
+        for m in OF_ROWS
+        if is_classifier(build(m)) and m.cls.__name__ not in NOT_ANY_SIZE | OF_PARTS
+    ],
+    ids=str,
+)
+def test_weights_of_any_size_are_followed_or_refused(machine, size):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    rows = rng.normal(size=(60, 3)) + 5.0 * y[:, None] * [1, 0, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model = build(machine).fit(rows, y, np.full(60, size))
+        except ValueError as error:
+            assert re.search("scale|no sample_weight", str(error))  # noqa: PT017
+            return
+    assert model.score(rows, y) >= 0.9

@@ -71,10 +71,14 @@ def reduced_set(
     Notes
     -----
     O(r t (s + r) d) time for r points and t evaluations of <r, phi(z)> for each; s^2 kernel values
-    once for ||w||^2. An expansion without a coefficient is one point with coefficient 0.
+    once for ||w||^2. An expansion without a coefficient, or of values that are 0 but for rounding,
+    is one point with coefficient 0.
     """
     if not coef.any():
         return ReducedSet(X[:1], np.zeros(1), np.zeros(2))
+    # By a power of two, so that squares of small coefficients do not vanish.
+    size = 2.0 ** np.frexp(np.abs(coef).max())[1]
+    coef = coef / size
     # Centring leaves distances as they are and reduces their rounding errors.
     mean = X.mean(axis=0)
     X = X - mean
@@ -94,7 +98,9 @@ def reduced_set(
         factor = scipy.linalg.cho_factor(gram + _RIDGE * np.eye(len(gram)))
         best = scipy.linalg.cho_solve(factor, products)
         residuals.append(total + matmul(matmul(best, gram), best) - matmul(2.0 * best, products))
-    return ReducedSet(points + mean, best, np.array(residuals))
+    if not len(points):
+        return ReducedSet(X[:1] + mean, np.zeros(1), size**2 * np.array([total, total]))
+    return ReducedSet(points + mean, size * best, size**2 * np.array(residuals))
 
 
 def _weighted(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kbench.clustering.copies import without_copies
 from kbench.kernels.constraints import KernelName
 from kbench.methods.base.standardised import standardised_rows
-from kbench.methods.base.weights import checked_weights
+from kbench.methods.base.weights import checked_weights, relative_weights
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
 from kbench.validated import TakesSparseRows, validate_data
@@ -90,9 +90,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         if sample_weight is not None:
             weight = checked_weights(sample_weight, len(y))
             rows = np.flatnonzero(weight > 0.0)
-            X, y, weight = X[rows], y[rows], weight[rows]
-            weight /= weight.max()  # the sum of large weights may overflow
-            weight /= weight.mean()
+            X, y, weight = X[rows], y[rows], relative_weights(weight[rows])
         distinct = without_copies(X, y)
         if distinct is None:
             return X, y, weight

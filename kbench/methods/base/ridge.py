@@ -34,7 +34,11 @@ from kbench.methods.base.penalty import ALPHA, chosen_alpha
 from kbench.methods.base.probability import PROBABILITY, Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.training_kernel import training_kernel
-from kbench.methods.base.weights import checked_weights, require_weighted_classes
+from kbench.methods.base.weights import (
+    checked_weights,
+    require_weight_range,
+    require_weighted_classes,
+)
 from kbench.methods.base.widths import (
     Gamma,
     require_one_width,
@@ -102,6 +106,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         weights = {}
         if sample_weight is not None:
             weights["weight"] = checked_weights(sample_weight, len(Y))
+            require_weight_range(weights["weight"])
         self.__dict__.pop("_stream", None)  # of an earlier `partial_fit`
         self._machine = self._solve(X, Y, trace, **weights)
         self.model_bytes_ = self._machine.nbytes

@@ -16,6 +16,7 @@ from kbench.intrinsics.products import matmul
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.probability import PROBABILITY
+from kbench.methods.base.weights import relative_weights
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import float32_offset
 from kbench.solvers.stochastic.local_tree import train_tree, tree_sizes
@@ -157,7 +158,7 @@ class LDKLClassifier(OneVsRest):
         n = len(targets.C)
         batch_size = self.batch_size or max(1, int(np.sqrt(n)))
         max_iter = min(self.max_iter, _MAX_PASSES * -(-n // batch_size))
-        weights = (targets.C / targets.C.mean()).astype(np.float32)
+        weights = relative_weights(targets.C).astype(np.float32)
         with trace.phase("train"):
             trained = [
                 train_tree(

@@ -162,6 +162,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
     ) -> Self:
+        self._validate_params()
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
         if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:

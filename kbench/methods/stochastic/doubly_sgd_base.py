@@ -29,7 +29,7 @@ from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.new_rows import first_non_finite
 from kbench.methods.base.survey import Survey
-from kbench.methods.base.weights import checked_weights
+from kbench.methods.base.weights import checked_weights, relative_weights
 from kbench.methods.out_of_core.checkpoint import Checkpoint, fingerprint
 from kbench.methods.out_of_core.workers import in_order
 from kbench.methods.stochastic.mean_loss import PASSES
@@ -195,10 +195,10 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         with trace.phase("prepare"):
             X, y = self._checked(X, y, reset=True)
             weight = self._weights(X, sample_weight)
+            weight = None if weight is None else relative_weights(weight)
             self._learn_targets(y, weight)
             weight = self._with_class_weights(y, weight)
-            if weight is not None:
-                weight /= weight.mean()
+            weight = None if weight is None else relative_weights(weight)
             self._begin(X)
             n_rows = X.shape[0]
             n = n_rows * self.n_copies
