@@ -52,6 +52,10 @@ _STEPS_PER_POINT = 20
 # Limit on the steps where S is at most two working sets and leaving it early gains nothing.
 # `max_time` is checked only between working sets, after about two seconds at most.
 _STEPS_WHOLE = 2_000_000
+# Sets of all active points that take all of these steps without a new minimum of the violation, in
+# the place of `PATIENCE`: rounding has the last word there, or steps whose curvature is nothing
+# beside the kernel values. Set by hand.
+_PATIENCE_WHOLE = 5
 # Inner steps without intercept are made in float64 if float32 would round e by more than this
 # fraction of the target in one step.
 _VISIBLE = 0.02
@@ -184,7 +188,7 @@ class BlockDescent:
                     continue
                 since_face = -since_face  # The next attempt comes after twice as many.
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
-            if stalled > PATIENCE:
+            if stalled > (_PATIENCE_WHOLE if few and exhausted >= stalled else PATIENCE):
                 break
             if size < 2 * WORKING_SET and n_free > WORKING_SET:
                 size *= 2

@@ -2,6 +2,7 @@
 
 import functools
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -206,3 +207,15 @@ def test_a_given_matrix_is_square():
     X, y = binary()
     with pytest.raises(ValueError, match="kernel='precomputed' needs a square matrix"):
         KernelSVC(kernel="precomputed").fit(X, y)
+
+
+@pytest.mark.parametrize("size", [1e2, 1e3, 1e4])
+@pytest.mark.parametrize("coef0", [0.0, -1.0])
+def test_equal_rows_of_two_classes_end_whatever_the_size_of_kernel_values(coef0, size, monkeypatch):
+    """Their curvature is nothing, and steps of the least one move coefficients by 1e-19 of C."""
+    monkeypatch.setattr("kbench.solvers.box_dual.block_descent._STEPS_WHOLE", 1000)
+    model = KernelSVC(kernel="poly", degree=5, gamma=0.1, coef0=coef0, C=10.0)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        model.fit(np.full((2, 1), size), [0, 1])
+    assert model.n_iter_.sum() <= 150_000
+    np.testing.assert_allclose(model.dual_coef_.sum(), 0.0, atol=1e-12)
