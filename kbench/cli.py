@@ -91,7 +91,8 @@ _COMMANDS_ELSEWHERE = {
 def _instead(word: str, others: Sequence[str]) -> str:
     """What the user may have meant by a first word that is not a command."""
     from kbench.commands.reporting import WORDS
-    from kbench.config import KEYS, nearest, options
+    from kbench.config import options
+    from kbench.mistyped import KEYS, nearest
 
     if others[:1] and others[0].startswith("="):
         value = others[0].removeprefix("=") or "".join(others[1:2])

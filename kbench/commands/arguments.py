@@ -5,8 +5,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.config import KEYS, nearest, unquoted
+from kbench.config import unquoted
 from kbench.errors import ConfigError
+from kbench.mistyped import KEYS, nearest
 from kbench.synonyms import synonym
 
 if TYPE_CHECKING:

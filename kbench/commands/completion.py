@@ -15,8 +15,9 @@ from importlib import import_module
 
 from kbench.commands import COMMANDS
 from kbench.commands.arguments import one_of
-from kbench.config import GROUPS, flatten, options, read_yaml, shipped_root
+from kbench.config import flatten, options, read_yaml, shipped_root
 from kbench.errors import ConfigError
+from kbench.mistyped import GROUPS
 from kbench.settings import Settings
 
 # COMP_LINE is divided here, because bash breaks words at "=" and replaces only the part after it.

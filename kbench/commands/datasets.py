@@ -33,6 +33,15 @@ def main(argv: Sequence[str]) -> int:
     """Carry out the first word's action for each named data set."""
     from kbench.data import Folders, with_variant
 
+    for word in argv:
+        if word.startswith("dataset.path="):
+            raise ConfigError(
+                f"kbench data takes names; `kbench plan method=svc {word}` checks a file"
+            )
+        if word.startswith("dataset="):
+            raise ConfigError(
+                f"kbench data takes bare names: write {word.removeprefix('dataset=')}"
+            )
     bare, values = read(argv, KEYS)
     if not bare:
         raise ConfigError("kbench data takes where, check or prepare, and names of data sets")
@@ -42,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
             "kbench data prepare takes names of data sets, which `kbench list datasets` shows, or "
             "all, which downloads several GB"
         )
-    asked = bare[1:] or ["all"]
+    asked = [name for word in bare[1:] for name in word.split(",") if name] or ["all"]
     for name in asked:
         if name != "all" and not name.startswith("openml:"):
             require_option("dataset", name)

@@ -28,6 +28,9 @@ def main(argv: Sequence[str]) -> int:
 
     if "--compile" in argv:
         return _compile([word for word in argv if word != "--compile"])
+    for word in argv:
+        if word.lstrip("-").startswith("compil"):
+            raise ConfigError(f"kbench doctor takes no {word}: write --compile")
     bare, values = read(argv, ["results_dir", "datasets_dir"])
     if bare:
         raise ConfigError(f"kbench doctor takes no {bare[0]!r}")

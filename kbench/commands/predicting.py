@@ -47,6 +47,9 @@ def main(argv: Sequence[str]) -> int:
     bare, values = read([word for word in argv if word not in overrides], KEYS)
     for needed in ("model", "out"):
         if bare or needed not in values:
+            if bare and Path(bare[0]).suffix in (".npz", ".csv"):
+                key = "model" if bare[0].endswith(".npz") else "dataset.path"
+                raise ConfigError(f"kbench predict takes no {bare[0]!r}: write {key}={bare[0]}")
             raise ConfigError(
                 "kbench predict takes model=KEY out=FILE.csv dataset.path=ROWS"
                 + (f", not {bare[0]!r}" if bare else f"; {needed}= is missing")

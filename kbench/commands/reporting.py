@@ -49,8 +49,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.commands.arguments import names, one_of, read, results_folder, truth, whole
-from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 
 if TYPE_CHECKING:
     from kbench.report.plugins import Plugin

@@ -7,8 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 from kbench.papers import views
 from kbench.papers.cells import sheets
 from kbench.papers.cells.entries import Filled, filled

@@ -14,10 +14,10 @@ import pytest
 import kbench
 from kbench import cli, synonyms
 from kbench.commands import reporting, tuning
-from kbench.config import KEYS as KEYS_OF_RUNS
 from kbench.config import composer, flatten, options
 from kbench.data.configs.keys import KEYS
 from kbench.errors import KbenchError
+from kbench.mistyped import KEYS as KEYS_OF_RUNS
 from kbench.run.planning.plan import make_plan
 
 ROWS = "a,b,y\n" + "".join(f"{k},{-k},{k % 2}\n" for k in range(20))
@@ -86,6 +86,12 @@ RUN = ["method=svc", "dataset.path=train.csv"]
         (["plan", "method=svc", "dataset=train"], "write dataset.path=train.csv"),
         ([*RUN, "dataset.rows=9"], "(nearest: dataset.split.n_train)"),
         ([*RUN, "dataset.sclae=9"], "(nearest: dataset.scale, "),
+        (["plan", *RUN, "method.kernel=RBF"], "Got 'RBF' instead. (nearest: rbf)"),
+        ([*RUN, "method.C=10^3"], "write the number out, as in method.C=1000"),
+        (["data", "check", "dataset.path=train.csv"], "`kbench plan method=svc dataset.path=train"),
+        (["data", "check", "dataset=iris"], "write iris"),
+        (["doctor", "--compil"], "write --compile"),
+        (["predict", "train.csv"], "write dataset.path=train.csv"),
         (["method=all"], "several are written -m 'method=glob(*)'"),
         (["report", "compare", "method=a,b", "results_dir=x"], "there is no such folder"),
         (["report", "papers", "results_dir=x"], "there is no such folder"),

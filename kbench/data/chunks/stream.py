@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from kbench.config import nearest
 from kbench.data.configs.keys import KEYS
 from kbench.data.formats import require_present, row_of
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 
 Chunks = Iterator[tuple[Any, np.ndarray]]
 Pieces = Iterator[tuple[Any, np.ndarray, str]]

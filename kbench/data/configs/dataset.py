@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kbench.config import nearest
 from kbench.data.configs.keys import KEYS, USES
 from kbench.data.configs.own_file import complete
 from kbench.data.formats import FORMATS
 from kbench.data.sources.folders import part_of
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 
 _KNOWN = frozenset(KEYS)
 _WITHOUT_INFLUENCE = frozenset(

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kbench.config import nearest
 from kbench.data.formats import (
     FLOAT32_OVERFLOW,
     INFINITE_REMEDY,
@@ -25,6 +24,7 @@ from kbench.data.formats import (
 )
 from kbench.data.formats.number_text import is_missing
 from kbench.errors import DataError
+from kbench.mistyped import nearest
 
 
 class Column(NamedTuple):

@@ -16,8 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 
 BLOCK = 4096  # rows per random stream; another value would change all generated data
 _PURPOSES = {"function": 0, "train": 1, "test": 2, "middle": 3}

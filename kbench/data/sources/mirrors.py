@@ -12,8 +12,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from kbench.config import nearest
 from kbench.errors import ConfigError, DataError, one_line
+from kbench.mistyped import nearest
 
 FETCHERS = ("california_housing", "covtype")
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, quantity
 from kbench.report.comparisons.tables import (

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 from kbench.run.results.added_scores import NAMED, added_score
 from kbench.run.results.metrics import METRICS
 from kbench.run.results.rows import schema

@@ -7,8 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 from kbench.report.comparisons.attempts import combined
 from kbench.report.safe import printable
 from kbench.run.results.metrics import METRICS

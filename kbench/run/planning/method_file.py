@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench import presets
-from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 from kbench.run.planning import registry
 from kbench.run.results.metrics import METRICS
 

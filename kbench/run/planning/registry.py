@@ -34,8 +34,8 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
-from kbench.config import nearest
 from kbench.errors import NO_CACHE, ConfigError, UnavailableError, one_line, with_type
+from kbench.mistyped import nearest
 
 RESERVED = ("name", "estimator", "parts", "meta")
 # Parameters that any method takes beside its own; a run has them only if they are not null.
@@ -272,8 +272,21 @@ def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
         try:
             built._validate_params()
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"method: {one_line(error)}") from None
+            hint = _nearest_option(str(error), arguments, built._parameter_constraints)
+            raise ConfigError(f"method: {one_line(error)}{hint}") from None
     return built
+
+
+def _nearest_option(line: str, arguments: Mapping[str, Any], constraints: Any) -> str:
+    """The text that is meant, of the parameter whose text scikit-learn refuses."""
+    from sklearn.utils._param_validation import Options
+
+    for name, value in arguments.items():
+        if isinstance(value, str) and f"'{name}' parameter" in line:
+            known = [one for one in constraints.get(name, ()) if isinstance(one, Options)]
+            texts = {text for one in known for text in one.options if isinstance(text, str)}
+            return nearest(value, texts)
+    return ""
 
 
 def _refuse_boolean(name: str, value: Any, constraints: Any) -> None:

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kbench.config import nearest
 from kbench.errors import ConfigError, with_type
+from kbench.mistyped import nearest
 from kbench.run.results.metrics import (
     METRICS,
     RELIABILITY,

@@ -32,8 +32,9 @@ from typing import Any, Literal
 import numpy as np
 
 from kbench import __version__
-from kbench.config import Composer, nearest, options, read_yaml
+from kbench.config import Composer, options, read_yaml
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 from kbench.run.execution.preload import worker_sandbox
 from kbench.run.execution.preparing import obtain_in
 from kbench.run.execution.runner import check_methods

@@ -2,8 +2,9 @@
 
 import pytest
 
-from kbench.config import composer, flatten, nearest, options, roots, shipped_root
+from kbench.config import composer, flatten, options, roots, shipped_root
 from kbench.errors import ConfigError
+from kbench.mistyped import nearest
 from kbench.settings import settings
 
 

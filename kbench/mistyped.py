@@ -1,0 +1,146 @@
+"""What a mistyped word of a command is answered with: the nearest name, or what to write."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+
+from kbench.errors import ConfigError, one_line
+from kbench.settings import Settings
+from kbench.synonyms import NAMES, synonym
+
+# Folders of configs/ that a command chooses from, and the keys of a command and its configs.
+GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
+KEYS = frozenset({*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned", "use"})
+
+
+# Similarity to a misspelt word (difflib's ratio) above which a name is offered, and how far below
+# that of the most similar one further names may be.
+_SIMILAR, _FURTHER = 0.6, 0.2
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """' (nearest: a, b)' for a message; '' if no known word is similar."""
+    # Of dotted keys the last words are compared: the others are alike in most of them.
+    dotted = word.count(".") > 0
+    typed = word.casefold().rpartition(".")[2]
+    matcher = difflib.SequenceMatcher(b=typed)
+    ratios: dict[str, float] = {}
+    for name in sorted(set(known)):
+        matcher.set_seq1((name.rpartition(".")[2] if dotted else name).casefold())
+        within = len(typed) > 2 and typed in name.casefold()
+        if (matcher.quick_ratio() > _SIMILAR and matcher.ratio() > _SIMILAR) or within:
+            ratios[name] = matcher.ratio()
+    least = max(ratios.values(), default=0.0) - _FURTHER
+    similar = {n: difflib.SequenceMatcher(None, n, word).ratio() for n in ratios}
+    close = [name for name in ratios if ratios[name] >= least]
+    close.sort(key=lambda name: (-ratios[name], -similar[name]))
+    return f" (nearest: {', '.join(close[:3])})" if close else ""
+
+
+def instead_of(group: str, name: str, known: Iterable[str]) -> str:
+    """What a message adds on a name that is none of the `known` ones of a group of configs."""
+    known = list(known)
+    names = f", there are {', '.join(sorted(known)) or 'none'}"
+    if len(known) > 8:
+        lists = f"`kbench list {group}s` names" if group in GROUPS else f"configs/{group} holds"
+        names = f"; {lists} them"
+    hint = nearest(name, known) or names
+    if name == "null":
+        hint = f": write {group}=NAME{names}"
+    elif meant := [one for one in NAMES.get(name.casefold(), ()) if one in known]:
+        hint = f" (nearest: {', '.join(meant)})"
+    elif name.startswith("[") or name in ("all", "*"):
+        several = name.strip("[]") if name.startswith("[") else "glob(*)"
+        hint = f": several are written -m '{group}={several}'"
+    elif name.startswith("{"):
+        hint = f": write one key at a time, as in '{group}.C=[1,10]'"
+    if group == "dataset" and re.fullmatch(r"[\w-]+", name):
+        files = sorted(path.name for path in Path().glob(f"{name}.*"))
+        hint = f": write dataset.path={files[0]}" if files else hint
+    if (Path("configs", group, f"{name}.yml")).is_file():
+        hint = f": configs/{group}/{name}.yml is there, its name should end in .yaml"
+    if group == "parallel" and name.isdigit():
+        hint = f": parallel.jobs={name} sets how many runs are made at a time"
+    return hint
+
+
+# Keys of Hydra that kbench replaces -> what to write instead.
+_HYDRA_KEYS = {
+    "hydra/sweeper": "-m with values, grid=NAME, or, for Optuna's search, `kbench tune method=M "
+    "dataset=D 'method.C=interval(1e-3,1e3)' tune.runs=40`",
+    "hydra/launcher": "parallel=loky|dask|ray|slurm",
+    "hydra.run.dir": "results_dir=FOLDER",
+    "hydra.sweep.dir": "results_dir=FOLDER",
+}
+
+
+def check_word(text: str, before: str, after: str) -> None:
+    """Refuse a word of a command that Hydra would misread, or answer with its own help.
+
+    Parameters
+    ----------
+    text : the word.
+    before, after : the words beside it, or "".
+    """
+    if text.endswith(",") and (not after or "=" in after):
+        raise ConfigError(f"{text}: a value is missing after the last comma")
+    key, equals, value = text.partition("=")
+    name = key.lstrip("+~")
+    if not equals and not text.startswith("~"):
+        if (split := before.endswith((",", "="))) or after.startswith("="):
+            one, two = (before, text) if split else (text, after)
+            raise ConfigError(f"{one} {two}: write it without spaces, as in {one}{two}")
+        instead = "; `kbench help` shows both"
+        if _is_key(text):
+            instead = f": write {text}={'VALUE' if '=' in after else after or 'VALUE'}"
+        elif (typed := re.fullmatch(r"([\w.]+):(.+)", text)) and _is_key(typed[1]):
+            instead = f": write {typed[1]}={typed[2]}"
+        raise ConfigError(f"{text!r} is neither a command nor key=value{instead}")
+    if re.match(r"hydra[./]", name):
+        instead = f"write {_HYDRA_KEYS[name]}" if name in _HYDRA_KEYS else "leave it out"
+        raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
+    if not re.search(r"[./@]", name) and name not in KEYS:
+        hint = synonym(name) or nearest(name, KEYS - {"use"})
+        keys = "" if hint else f", and the keys of a command are {', '.join(sorted(KEYS))}"
+        raise ConfigError(f"no key is called {name!r}{hint}; a method's is method.{name}=...{keys}")
+    if re.match(r"~(/|$)", value):
+        raise ConfigError(
+            f"{text}: the shell expands ~ only where a word begins; write {key}=$HOME{value[1:]}"
+        )
+
+
+def _is_key(name: str) -> bool:
+    return name.partition(".")[0] in KEYS
+
+
+def unread(typed: str, said: str, *, intervals: bool) -> ConfigError:
+    """The error on a word that Hydra's grammar does not read.
+
+    Parameters
+    ----------
+    typed : the word. said : the text of Hydra's error. intervals : whether intervals are searched.
+    """
+    text = one_line(typed)
+    key, _, value = text.partition("=")
+    plain = re.fullmatch(r"[\w./@+~]+", key) is not None
+    if plain and re.match(r"(tag\(.*)?interval\(", value):
+        return ConfigError(
+            f"{text}: should be {key}=interval(LOW,HIGH) of two numbers, or "
+            f"{key}=tag(log,interval(LOW,HIGH))"
+        )
+    if unknown := re.search(r"Unknown function '(\w+)'", said):
+        one = f"'{key}=interval(0.1,10)' for kbench tune, or "
+        return ConfigError(
+            f"{text}: Hydra has no function {unknown[1]}: write {one * intervals}the values, as in "
+            f"-m {key}=0.1,1,10"
+        )
+    if value and re.fullmatch(r"[-+\d.e^*/()]+", value):
+        return ConfigError(f"{text}: write the number out, as in {key}=1000")
+    reason = one_line(said.split("\n")[0])
+    if "NoViableAlt" in reason:
+        reason = "a character that Hydra does not read outside quotes"
+    shown = plain and text == typed and not set(value) & set("'\"\\$`!")
+    example = f""", as in "{key}='{value}'\"""" * shown
+    return ConfigError(f"{text}: {reason}; quote a value with special characters{example}")
