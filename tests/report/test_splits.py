@@ -16,6 +16,7 @@ from kbench.report import make_comparison, make_report
 from kbench.report.comparisons.splits import corrected_error, split_of
 from kbench.report.comparisons.tables import comparisons
 from kbench.report.statistics.compare import corrected_t
+from kbench.report.statistics.fronts import points
 from kbench.run.results.folder import schema
 
 # Columns that a row of a folder has and that are read here.
@@ -97,6 +98,8 @@ def test_seeds_of_a_split_count_once(folder):
     assert (line.n_splits, len(line.ok)) == (2, 3)
     assert line.mean_sd("accuracy")[0] == pytest.approx(0.7)
     assert line.error("accuracy") == pytest.approx(corrected_error([0.8, 0.6], 0.5))
+    (point,) = points(comparison)
+    assert (point.score, point.sd) == (line.mean_sd("accuracy")[0], line.error("accuracy"))
 
 
 def test_a_method_on_its_own_split_alone_is_compared_there(folder):

@@ -16,7 +16,7 @@ import numpy as np
 
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
-from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.cells import title_with_splits
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, quantity
 from kbench.report.comparisons.tables import (
     OF_THE_PROBLEM,
@@ -106,7 +106,7 @@ def figure(
     height = math.ceil(len(drawn) / width)
     made = Figure(figsize=(_WIDTH * width, _HEIGHT * height + 0.5), layout="constrained")
     panels = list(itertools.chain(*made.subplots(height, width, squeeze=False)))
-    titles = [_title(comparison) for comparison, _ in drawn]
+    titles = [title_with_splits(comparison.problem) for comparison, _ in drawn]
     for axes, (comparison, series), name in zip(panels, drawn, titles, strict=False):
         _panel(axes, comparison, series, styles, x, y, score, of_curves=of_curves)
         machine = comparison.machine
@@ -177,7 +177,7 @@ def _lines(
     if x in QUANTITIES:
         return [
             (point.line.method, "", [point.cost * _factor(x)], [_shown(comparison, point.score)],
-             [_spread(point.line, comparison)])
+             [point.sd * comparison.score.factor])
             for point in points(comparison, Cost(x, x, ""))
         ]  # fmt: skip
     return _swept(comparison, x)
@@ -229,13 +229,13 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
     for (method, own), lines in groups.items():
         words = _where_they_differ(own, [others for m, others in groups if m == method])
         measured = sorted(
-            (line.params[name], mean[0], _spread(line, comparison))
+            (line.params[name], mean[0], line.deviation(comparison.score.column) or 0.0)
             for line in lines
             if (mean := line.mean_sd(comparison.score.column)) is not None
         )
         if measured:
             means = [_shown(comparison, mean) for _, mean, _ in measured]
-            spread = [spread for *_, spread in measured]
+            spread = [_shown(comparison, bar) for *_, bar in measured]
             found.append((method, words, [float(v) for v, *_ in measured], means, spread))
     return found
 
@@ -248,20 +248,6 @@ def _where_they_differ(own: _Others, settings: Sequence[_Others]) -> str:
         for name in OF_THE_PROBLEM
         if name in values and any(other.get(name) != values[name] for other in every)
     )
-
-
-def _spread(line: Line, comparison: Comparison) -> float:
-    """The deviation of a score over seeds, or its standard error over splits; 0 of one run."""
-    column, factor = comparison.score.column, comparison.score.factor
-    if line.n_splits > 1:
-        return (line.error(column) or 0.0) * factor
-    mean = line.mean_sd(column)
-    return 0.0 if mean is None else (mean[1] or 0.0) * factor
-
-
-def _title(comparison: Comparison) -> str:
-    several = comparison.problem.n_splits
-    return title(comparison.problem) + (f", {several} splits" if several > 1 else "")
 
 
 def _meaning(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str) -> str:

@@ -100,6 +100,11 @@ def in_parallel(machine: Machine) -> str:
     return f"{machine.threads} thread{'s' if machine.threads != 1 else ''}{several}"
 
 
+def title_with_splits(problem: Problem) -> str:
+    """The title, and of how many splits the means are where there are several."""
+    return title(problem) + (f", {problem.n_splits} splits" if problem.n_splits > 1 else "")
+
+
 def describe_machine(machine: Machine, environments: Mapping[str, Mapping[str, Any]]) -> str:
     """`AMD EPYC, 2 cores, 24 GiB, Debian 12; 1 thread; environment 0a1b2c3d`."""
     env = environments.get(machine.environment, {})

@@ -168,6 +168,13 @@ class Line:
         means = self._of_splits(column) if self.n_splits > 1 else []
         return corrected_error(means, mean_test_per_train(self.ok))
 
+    def deviation(self, column: str) -> float | None:
+        """What stands behind a ±: the standard error over splits, or the deviation over seeds."""
+        if self.n_splits > 1:
+            return self.error(column)
+        mean = self.mean_sd(column)
+        return None if mean is None else mean[1]
+
     def _of_splits(self, column: str) -> list[float]:
         """The values of a column: of several splits, each one's mean over seeds."""
         by_split: defaultdict[Any, list[float]] = defaultdict(list)

@@ -20,6 +20,7 @@ from kbench.report.comparisons.cells import (
     grid,
     in_parallel,
     title,
+    title_with_splits,
 )
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, Line, Problem
@@ -52,8 +53,8 @@ _COLUMNS += ["methods", "runs", "failed", "environment"]
 _WORDS = ("best method", "measure", "task", "environment")
 
 _CHARTS = (
-    "A mark is a method with one setting; the dashed line joins the settings that no other one"
-    " beats in both score and cost (Pareto front)."
+    "A mark is a method with one setting, its bar the ± of the table; the dashed line joins the"
+    " settings that no other one beats in both score and cost (Pareto front)."
 )
 
 
@@ -107,13 +108,16 @@ def data_view(
             }
             shown = detail if i == 0 else ""
             items.append(Item(_cells(comparison), facets, anchor(problem), shown, title(problem)))
-    head = [header(text, kind="word" if text in _WORDS else "") for text in _COLUMNS]
     marks = marks_of(comparisons, (), "the best of a column is marked")
     text = (
         f"{marks[:1].upper()}{marks[1:]}. Times of different environments or thread counts stand in"
         " different tables."
     )
-    return View("data", "Data sets", head, items, about(text) + legend)
+    return View("data", "Data sets", _head(), items, about(text) + legend)
+
+
+def _head() -> list[str]:
+    return [header(text, kind="word" if text in _WORDS else "") for text in _COLUMNS]
 
 
 def own_results(comparisons: Sequence[Comparison]) -> str:
@@ -121,7 +125,7 @@ def own_results(comparisons: Sequence[Comparison]) -> str:
     if not comparisons:
         return ""
     lines = [element("tr", _cells(comparison)) for comparison in comparisons]
-    shown = table("My results", [[header(text) for text in _COLUMNS]], lines)
+    shown = table("My results", [_head()], lines)
     return element("h3", "My results") + shown
 
 
@@ -234,7 +238,7 @@ def _cells(comparison: Comparison) -> str:
     threads, _, several = in_parallel(comparison.machine).partition(", ")
     where = words(f"{comparison.machine.environment}, {threads}")
     return (
-        row_header(link(title(problem), anchor(problem)))
+        row_header(link(title_with_splits(problem), anchor(problem)))
         + cell(best.label if best else "", "long")
         + cell(comparison.score.text(measured[0]) if measured else "")
         + cell(comparison.score.title, "word")

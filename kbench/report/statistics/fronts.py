@@ -26,7 +26,7 @@ COSTS = (FIT, PREDICTION)
 
 @dataclass(frozen=True)
 class Point:
-    """A line's mean cost and score, and the score's deviation (0 for one seed)."""
+    """A line's mean cost and score, and what the score's bar is, as `Line.deviation` says."""
 
     line: Line
     cost: float
@@ -40,7 +40,8 @@ def points(comparison: Comparison, cost: Cost = FIT) -> list[Point]:
     for line in comparison.lines:
         paid, score = line.mean_sd(cost.column), line.mean_sd(comparison.score.column)
         if paid and score and paid[0] > 0.0 and math.isfinite(score[0]):
-            made.append(Point(line, paid[0], score[0], score[1] or 0.0))
+            bar = line.deviation(comparison.score.column) or 0.0
+            made.append(Point(line, paid[0], score[0], bar))
     return made
 
 
