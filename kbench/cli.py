@@ -102,6 +102,10 @@ def _instead(word: str, others: Sequence[str]) -> str:
     for group in ("method", "dataset", "experiment"):
         if word in options(group):
             return f": write {group}={word}"
+    if word[:1] in "–—−":  # dashes of typography, as word processors and web pages have them
+        return f": write {'-' * (1 + (word[0] == '—'))}{word.lstrip('–—−')}"
+    if word in KEYS:
+        return f": write {word}=VALUE"
     if ":" in word and (key := word.partition(":")[0]) in KEYS:
         return f": write {key}={word.partition(':')[2]}"
     if word in _COMMANDS_ELSEWHERE:
@@ -117,8 +121,8 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if words[:1] in (["-m"], ["--multirun"]) and words[1:] and words[1] in COMMANDS:
         words[:2] = words[1::-1]
-    if words[:1] == ["help"] and len(words) == 2 and words[1] in COMMANDS:
-        words = [words[1], "--help"]
+    if len(words) == 2 and "help" in words and {*words} & {*COMMANDS}:
+        words = [*({*words} & {*COMMANDS}), "--help"]
     word = words[0] if words else "help"
     asks = any(flag in words for flag in ("-h", "--help"))
     if word == "help" or (asks and word not in COMMANDS):

@@ -115,6 +115,22 @@ def _is_key(name: str) -> bool:
     return name.partition(".")[0] in KEYS
 
 
+def _slip(key: str, value: str) -> str:
+    """What is wrong with a value that Hydra does not read and quotes would not mend, or ''."""
+    straight = value.translate(dict.fromkeys(map(ord, "“”„‘’‚«»"), "'"))
+    if straight != value:
+        return f"quotes should be ' or \", as in {key}={straight}"
+    if value.startswith("="):
+        return f"write {key}{value}"
+    if ",," in value or value.startswith(","):
+        return "a value is missing at a comma"
+    if re.search(r"[\s;]+[\w.]+=", value):
+        return "words are separated by blanks outside quotes"
+    if value.startswith("{"):
+        return f"several values are written -m {key}={value.strip('{}')}, a mapping '{{name: 1}}'"
+    return ""
+
+
 def unread(typed: str, said: str, *, intervals: bool) -> ConfigError:
     """The error on a word that Hydra's grammar does not read.
 
@@ -141,6 +157,8 @@ def unread(typed: str, said: str, *, intervals: bool) -> ConfigError:
     reason = one_line(said.split("\n")[0])
     if "NoViableAlt" in reason:
         reason = "a character that Hydra does not read outside quotes"
+    if instead := _slip(key, value):
+        return ConfigError(f"{text}: {instead}")
     shown = plain and text == typed and not set(value) & set("'\"\\$`!")
     example = f""", as in "{key}='{value}'\"""" * shown
     return ConfigError(f"{text}: {reason}; quote a value with special characters{example}")

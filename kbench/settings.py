@@ -140,6 +140,8 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
             kind = Limits if unknown[2] == "Limits" else Parallel
             names = ", ".join(f.name for f in fields(kind))
             raise ConfigError(f"no key is called {key!r}, should be one of {names}") from None
+        if said := re.match(r"Value '(.*)' is not a valid bool", str(error)):
+            raise ConfigError(f"{key} is {said[1]!r}, should be true or false") from None
         if isinstance(getattr(Settings(), key, None), list):
             raise ConfigError(
                 f"{key} is {own[key]!r}, should be a list: {key}=[{own[key]}]"

@@ -51,5 +51,7 @@ def synonym(key: str, known: Collection[str] | None = None) -> str:
         more = "; metrics=[NAME] adds a score to a run" if meant == "metric" else ""
         called = "" if meant == key else f" (nearest: {meant})"
         return f"{called}, which is a key of `kbench report`{more}"
+    if known is None and key == "show":
+        return ", which is a key of `kbench plan`"
     there = meant != key and (known is None or meant in known)
     return f" (nearest: {meant})" if there else ""
