@@ -25,6 +25,10 @@ KINDS = {
 }
 WORDS = (*KINDS, "--json")
 KEYS = ("datasets_dir",)
+_ROLES = (
+    "mission: a method of the papers, or kbench's own; baseline: another that they are compared "
+    "with; diagnostic: it measures something and stands in no ranking; plugin: of another package"
+)
 # Characters that a description needs beside the other columns.
 _MIN_WIDTH = 30
 
@@ -48,6 +52,8 @@ def main(argv: Sequence[str]) -> int:
         for row in rows:
             line = "  ".join(cell.ljust(columns[i]) for i, cell in enumerate(row[:3]))
             print("\n".join(_wrapped(f"  {line}", row[3], width)))
+        if kind == "methods":
+            print(textwrap.fill(_ROLES, width))
         print()
     return 0
 
