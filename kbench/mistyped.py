@@ -55,7 +55,7 @@ def instead_of(group: str, name: str, known: Iterable[str]) -> str:
         several = name.strip("[]") if name.startswith("[") else "glob(*)"
         hint = f": several are written -m '{group}={several}'"
     elif name.startswith("{"):
-        hint = f": write one key at a time, as in '{group}.C=[1,10]'"
+        hint = f": write one key at a time, as in {group}.{name.strip('{}').replace(':', '=', 1)}"
     if group == "dataset" and re.fullmatch(r"[\w-]+", name):
         files = sorted(path.name for path in Path().glob(f"{name}.*"))
         hint = f": write dataset.path={files[0]}" if files else hint
@@ -105,6 +105,13 @@ def check_word(text: str, before: str, after: str) -> None:
         hint = synonym(name) or nearest(name, KEYS - {"use"})
         keys = "" if hint else f", and the keys of a command are {', '.join(sorted(KEYS))}"
         raise ConfigError(f"no key is called {name!r}{hint}; a method's is method.{name}=...{keys}")
+    head = re.split(r"[./@]", name)[0]
+    if text.startswith("+") and head not in KEYS:
+        raise ConfigError(f"no key is called {name!r}{nearest(head, KEYS)}")
+    if text.startswith("~") and head not in ("method", "tuned", "experiment"):
+        raise ConfigError(f"{text}: this key has a value always; write {name}=VALUE")
+    if text == "tuned=null":
+        raise ConfigError("tuned=null: write tuned=none, which uses no tuned file")
     if re.match(r"~(/|$)", value):
         raise ConfigError(
             f"{text}: the shell expands ~ only where a word begins; write {key}=$HOME{value[1:]}"

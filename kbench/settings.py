@@ -140,12 +140,14 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
             kind = Limits if unknown[2] == "Limits" else Parallel
             names = ", ".join(f.name for f in fields(kind))
             raise ConfigError(f"no key is called {key!r}, should be one of {names}") from None
+        if re.match("Incompatible value 'None'", str(error)):
+            raise ConfigError(f"{key} is null, should have a value; leave it out") from None
         if said := re.match(r"Value '(.*)' is not a valid bool", str(error)):
             raise ConfigError(f"{key} is {said[1]!r}, should be true or false") from None
         if isinstance(getattr(Settings(), key, None), list):
-            raise ConfigError(
-                f"{key} is {own[key]!r}, should be a list: {key}=[{own[key]}]"
-            ) from None
+            given = own[key]
+            names = given if isinstance(given, str) else "NAME"
+            raise ConfigError(f"{key} is {given!r}, should be a list: {key}=[{names}]") from None
         raise ConfigError(f"{key}: {one_line(str(error).split(chr(10))[0])}") from None
     assert isinstance(typed, Settings)
     for name in ("wall_s", "cpu_s", "memory_mb", "setup_s", "threads"):

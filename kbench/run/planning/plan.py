@@ -20,6 +20,7 @@ from kbench.mistyped import GROUPS, nearest
 from kbench.run.planning.command import KEPT_LIMITS, Command, canonical, hydra_value
 from kbench.run.planning.grids import combinations, names_in
 from kbench.run.planning.method_file import MethodFile
+from kbench.run.planning.registry import RESERVED
 from kbench.run.planning.request import (
     Request,
     checked_seed,
@@ -168,6 +169,9 @@ def make_plan(
             config["grid"] = {**(config["grid"] or {}), **own_grid}
             if plan is None:
                 plan = Plan(settings(config, here))
+            if not isinstance(config["dataset"].get("split"), dict):
+                found = config["dataset"].get("split")
+                raise ConfigError(f"dataset.split is {found!r}, should be set key by key")
             divisions = splits(_as_asked(config["dataset"], here))
             if len(divisions) > 1 and (recipe.get("tune") or config["dataset"].get("holdout")):
                 raise ConfigError(
@@ -182,7 +186,7 @@ def make_plan(
                     plan.hidden.append(line)
             if recipe.get("tune") and experiment not in plan.searches:
                 plan.searches.append(str(experiment))
-            unused -= set(config["method"])
+            unused -= {*config["method"]} - {*RESERVED}
             if not experiment:
                 gridded |= names_in(config["grid"])
                 used |= set(config["method"])

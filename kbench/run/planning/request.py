@@ -115,6 +115,9 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             dimensions.append([f"{prefix}={value}" for value in values])
             if key == "dataset.path":
                 path_named = True
+    of_plan = [text for key, text in places.items() if key.partition(".")[0] == "plan"]
+    if of_plan and "experiment" not in named:
+        raise ConfigError(f"{of_plan[0]}: plan is of an experiment; write method=, dataset=, seed=")
     if path_named and not named.keys() & {"dataset", "experiment"}:
         named["dataset"] = ["file"]
     return Request(
