@@ -103,8 +103,10 @@ def check_word(text: str, before: str, after: str) -> None:
         raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
     if not re.search(r"[./@]", name) and name not in KEYS:
         hint = synonym(name) or nearest(name, KEYS - {"use"})
-        keys = "" if hint else f", and the keys of a command are {', '.join(sorted(KEYS))}"
-        raise ConfigError(f"no key is called {name!r}{hint}; a method's is method.{name}=...{keys}")
+        if not hint:
+            keys = ", ".join(sorted(KEYS))
+            hint = f"; a method's is method.{name}=..., and the keys of a command are {keys}"
+        raise ConfigError(f"no key is called {name!r}{hint}")
     head = re.split(r"[./@]", name)[0]
     if text.startswith("+") and head not in KEYS:
         raise ConfigError(f"no key is called {name!r}{nearest(head, KEYS)}")

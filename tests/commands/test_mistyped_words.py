@@ -36,7 +36,7 @@ RUN = ["method=svc", "dataset.path=train.csv"]
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
-        (["metod=svc", "dataset=digits"], "'metod' (nearest: method);"),
+        (["metod=svc", "dataset=digits"], "'metod' (nearest: method)"),
         (["method", "=", "svc"], "write method=svc without blanks"),
         (["method", "=svc", "dataset=iris"], "write method=svc without blanks"),
         (["method=", "svc"], "as in method=svc"),
