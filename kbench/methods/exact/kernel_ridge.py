@@ -353,7 +353,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
             return False
         diagonal = KernelMatrix(kernel, X, np.float64).diagonal()
         trace = float((diagonal if weight is None else weight * diagonal).sum())
-        return np.finfo(np.float64).eps * trace > _SINGULAR * float(np.min(self.alpha_))
+        return bool(np.finfo(np.float64).eps * trace > _SINGULAR * float(np.min(self.alpha_)))
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
         self.X_fit_ = X

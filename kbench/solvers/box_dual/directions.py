@@ -12,6 +12,8 @@ A step ends at b_k = 0 at the latest, because the slope of epsilon |b| changes t
 classifier 0 is a bound of every coefficient and epsilon = 0, so this never matters.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -36,6 +38,22 @@ def lift_and_drop(x, up, down, epsilon):
     return lift, drop
 
 
+@njit(cache=True, nogil=True)
+def _are_at_ends(beta, lower, upper):
+    """Whether all coefficients are at their ends but for rounding, and at least one is not quite."""
+    moved = False
+    for i in range(beta.shape[0]):
+        x, near = beta[i], _AT_END * abs(beta[i])
+        if x != 0.0 and lower[i] < x < upper[i]:
+            moved = True
+            if lower[i] + near < x < upper[i] - near:
+                return False
+    return moved
+
+
+_at_ends: Any = _are_at_ends  # mypy takes compiled functions for ones without arguments
+
+
 def intercept_at_ends(
     beta: np.ndarray,
     e: np.ndarray,
@@ -51,9 +69,6 @@ def intercept_at_ends(
     is free by 1e-15 of its bound, and alone would have the intercept at one end of the interval:
     every row is then of one class.
     """
-    near = _AT_END * np.abs(beta)
-    can_grow, can_fall = beta < upper - near, beta > lower + near
-    moved = (beta != 0.0) & (beta > lower) & (beta < upper)
-    if not moved.any() or (moved & can_grow & can_fall).any():
+    if not _at_ends(beta, lower, upper):
         return intercept
     return least_loss_intercept(e, lower, upper, epsilon, total=float(beta.sum()))

@@ -407,8 +407,9 @@ class _Search:
     def place_intercept(self, epsilon: float, report: np.ndarray, reason: str) -> None:
         """Correct the intercept of a solved problem, see `intercept_at_ends`."""
         if reason == "tol":
-            beta, e, *bounds = (self.problem[row] for row in (BETA, RESIDUAL, LOWER, UPPER))
-            report[INTERCEPT] = intercept_at_ends(beta, e, *bounds, epsilon, report[INTERCEPT])
+            beta, e, lower, upper = (self.problem[row] for row in (BETA, RESIDUAL, LOWER, UPPER))
+            found = intercept_at_ends(beta, e, lower, upper, epsilon, report[INTERCEPT])
+            report[INTERCEPT] = found
 
     def _places(self, spans: tuple[slice, ...]) -> np.ndarray:
         """The n points among those of the source."""

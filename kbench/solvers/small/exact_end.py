@@ -81,7 +81,9 @@ class ExactEnd:
         self, source: Rows, n: int, m: int, tol: float, memory_mb: float, *, centred: bool
     ) -> None:
         self._source, self._tol, self._centred = source, tol, centred
-        self._memory_mb, self._allowed = memory_mb, _ALLOWED_TOGETHER / m
+        # At an optimum the free points of a one-class problem are on its boundary, where rounding
+        # decides on which side a row is.
+        self._memory_mb, self._allowed = memory_mb, _ALLOWED_TOGETHER / m if centred else 0.0
         self._near, self._part = np.empty(n, np.int64), np.empty((face.N_PART, n))
         self._largest = float(np.abs(source.diagonal).max(initial=0.0))
 
