@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ from kbench.data.formats.number_text import (
     labels_of,
     one_spelling,
 )
-from kbench.data.formats.table import Column, Options, Table, require_dropped
+from kbench.data.formats.table import Column, Options, Table, place_of_row, require_dropped
 from kbench.data.sources.array_file import ArrayWriter, mapped
 from kbench.errors import DataError
 
@@ -332,7 +331,7 @@ class Coding:
                 )
             X = _stack([_features(t, layout, unknown, self._unknown) for t in tables])
         y = np.concatenate([_target(t, labels) for t in tables])
-        where = _where(tables)
+        where = place_of_row(tables)
         if self.known is None:
             require_present(y, where, self._options.source, str(tables[0].target))
         return Part(X, y, labels, where, layout, self._group_numbers(tables))
@@ -492,15 +491,3 @@ def _stack(pieces: list[Any]) -> Any:
     from scipy.sparse import vstack
 
     return vstack(pieces, format="csr")
-
-
-def _where(tables: list[Table]) -> Callable[[int], str]:
-    return partial(_locate, [(t.n, t.where) for t in tables])
-
-
-def _locate(pieces: list[tuple[int, Callable[[int], str]]], row: int) -> str:
-    for n, where in pieces:
-        if row < n:
-            return where(row)
-        row -= n
-    raise IndexError(row)

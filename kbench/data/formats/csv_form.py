@@ -4,22 +4,18 @@ Every decision that the file does not force is recorded in `Options.notes`.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from kbench.data.formats import DELIMITERS, listed, number, printable
+from kbench.data.formats.csv_header import has_header, like_a_number
 from kbench.data.formats.csv_records import delimiter_of, fields_of, quoted_pattern, records
 from kbench.data.formats.number_text import (
     PADDED,
     TRUTHS,
     decimal_of,
-    decorated,
     is_missing,
     plain_or_decorated,
 )
@@ -171,7 +167,7 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     elif named and wider and len(set(row_names)) == len(row_names):
         fields = ["", *fields]  # the header of R's write.table lacks the column of the rows' names
     sample = [row for row in sample if len(row) == len(fields)]
-    header = _header(fields, sample, options)
+    header = has_header(fields, sample, options)
     n_filled = len(fields) if names else _n_filled([fields, *sample])
     if not names and header:
         # The second of the first columns without a name is called as pandas calls it, and so are
@@ -233,7 +229,7 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
     odd = {
         name: [f for f in texts if number(f) is None]
         for name, texts in filled.items()
-        if all(map(_like_a_number, texts))
+        if all(map(like_a_number, texts))
     }
     if not form.decimal_shown:
         form.decimal_shown = any(odd.values())
@@ -303,112 +299,6 @@ def note_decorated(form: Form, name: str, example: str, options: Options) -> Non
     )
 
 
-def _header(fields: list[str], sample: Sequence[list[str]], options: Options) -> bool:
-    """Whether the first record names the columns."""
-    told = options.columns.get("header")
-    if told is not None:
-        return bool(told)
-    if options.columns.get("names"):
-        return False
-    if options.known is not None and set(options.known["columns"]) <= set(fields):
-        return True
-    why = _why_header(fields, sample, options)
-    if why:
-        options.note(
-            f"the first line is taken as the header, {why}; dataset.source.columns.header=false "
-            "makes it a row"
-        )
-    if why is None:
-        options.note(
-            "the file has no header, its first line is a row; dataset.source.columns.header=true "
-            "makes it the header"
-        )
-    return why is not None
-
-
-def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options) -> str | None:
-    """Why the first record is a header: empty if it is plain, None if it is a row."""
-    numbers = [text for text in fields if number(text) is not None]
-    for wanted in _named(options):
-        name = matching(fields, wanted)
-        by_place = isinstance(wanted, int) and 0 < abs(wanted) <= len(fields)
-        if name is not None and not by_place:
-            return f"as it has the column {printable(name)!r}" if numbers else ""
-    counted = fields[1:] if fields[0] == "" else fields
-    if len(counted) > 1 and [number(text) for text in counted] == list(range(len(counted))):
-        return f"as it counts from 0 to {len(counted) - 1}"
-    columns = list(zip(*sample, strict=True)) if sample else [()] * len(fields)
-    first = columns[0] if columns else ()
-    numbered = len(set(first)) == len(first) > 1 and all(map(str.isdigit, first))
-    if numbered and fields[0] == "" and len(set(fields)) == len(fields) > 2:
-        return "as its first field is empty above numbers of the rows"
-    filled = [[f for f in column if not is_missing(f, numeric=True)] for column in columns]
-    breaks = [
-        text
-        for text, column in zip(fields, filled, strict=True)
-        if column
-        and number(text) is None
-        and not is_missing(text, numeric=True)
-        and all(_like_a_number(f) for f in column)
-        and not _like_a_number(text)
-    ]
-    if not numbers:
-        if breaks or not sample:
-            return ""
-        known = sum(text in column for text, column in zip(fields, columns, strict=True))
-        # In a file of texts alone names hardly ever stand among the texts below them.
-        if 2 * known > len(fields) and not any(_like_a_number(f) for c in filled for f in c):
-            return None
-        return "as no field of it is a number"
-    if len(set(fields)) < len(fields):
-        return None
-    if breaks:
-        return f"as {printable(breaks[0])!r} is not a number and all below it are"
-    if _names_of_places(fields, sample):
-        return f"as its numbers go from {numbers[0]} to {numbers[-1]} in order, unlike those below"
-    decimals = sum(all(re.search(r"\d\.\d|\de", f) for f in column) for column in filled if column)
-    whole = all(text.isascii() and text.isdigit() for text in fields)
-    if whole and len(sample) > 2 and decimals >= max(2, len(fields) - 1):
-        return "as it has whole numbers above decimals"
-    return None
-
-
-def _names_of_places(fields: list[str], sample: Sequence[list[str]]) -> bool:
-    """Whether a record has the places of a spectrum or of a series for names.
-
-    These are five numbers at least in equal steps, which no row has; or three that rise or fall, as
-    in less than half the rows, beside a text that no row has, where each text of a row is in two.
-    """
-    if len(sample) < 3:
-        return False
-    there = [k for k, text in enumerate(fields) if number(text) is not None]
-    texts = [(text, [row[k] for row in sample]) for k, text in enumerate(fields) if k not in there]
-    values = np.array([[number(row[k]) for k in there] for row in [fields, *sample]], dtype=float)
-    steps = np.diff(values, axis=1)
-    if len(there) >= 5 and steps[0, 0]:
-        equal: np.ndarray = np.abs(steps / steps[0, 0] - 1.0).max(axis=1) < 1e-6
-        return bool(equal[0] and not equal[1:].any())
-    fresh = [
-        text not in below and min(Counter(below).values()) > 1 for text, below in texts if text
-    ]
-    ordered: np.ndarray = np.abs(np.sign(steps).sum(axis=1)) == steps.shape[1]
-    return len(there) >= 3 and any(fresh) and all(fresh) and ordered[0] > 2 * ordered[1:].mean()
-
-
-def _named(options: Options) -> Iterator[Any]:
-    """What the config calls columns: names, numbers, truth values."""
-    for key in ("target", "group"):
-        if options.columns.get(key) is not None:
-            yield options.columns[key]
-    for key in ("categorical", "drop"):
-        if isinstance(options.columns.get(key), list):
-            yield from options.columns[key]
-
-
-def _like_a_number(text: str) -> bool:
-    return number(text) is not None or any(decorated(text, d) is not None for d in ".,")
-
-
 def comment_mark(record: str) -> str | None:
     """The characters that make a line look like a comment; None if it begins with others."""
     match = _COMMENT.match(record)
@@ -462,7 +352,7 @@ def _require_no_comment(found: list[tuple[int, bytes]], delimiter: str, path: Pa
         return
     fields = (fields_of(record, delimiter) for _, record in texts if not comment_mark(record))
     first = [row[0] for row in fields if row and not is_missing(row[0], numeric=True)]
-    if first and all(map(_like_a_number, first)):
+    if first and all(map(like_a_number, first)):
         place, record = marked[0]
         raise not_a_row(record, f"{path}:{place}")
 
@@ -480,12 +370,10 @@ def _require_one_header(
         [f for f in c if not is_missing(f, numeric=True)] for c in zip(*sample[1:], strict=True)
     ]
     above = [
-        text
-        for text, c in zip(sample[0], columns, strict=True)
-        if c and all(map(_like_a_number, c))
+        text for text, c in zip(sample[0], columns, strict=True) if c and all(map(like_a_number, c))
     ]
     told = [
-        text for text in above if not is_missing(text, numeric=True) and not _like_a_number(text)
+        text for text in above if not is_missing(text, numeric=True) and not like_a_number(text)
     ]
     if len(told) < min(2, len(names) - 1):
         return

@@ -386,3 +386,16 @@ def _require_numbers(
     else:
         reason = f"is {value:g}, should be a finite number below 3.4e38; {INFINITE_REMEDY}"
     raise DataError(f"{where(row)}: column {name!r} {reason}")
+
+
+def place_of_row(tables: list[Table]) -> Callable[[int], str]:
+    """File and line of a row of several tables, by its number in all of them."""
+    return partial(_locate, [(t.n, t.where) for t in tables])
+
+
+def _locate(pieces: list[tuple[int, Callable[[int], str]]], row: int) -> str:
+    for n, where in pieces:
+        if row < n:
+            return where(row)
+        row -= n
+    raise IndexError(row)

@@ -40,7 +40,7 @@ def lift_and_drop(x, up, down, epsilon):
 
 @njit(cache=True, nogil=True)
 def _are_at_ends(beta, lower, upper):
-    """Whether all coefficients are at their ends but for rounding, and at least one is not quite."""
+    """Whether all coefficients are at their ends but for rounding, which moved at least one."""
     moved = False
     for i in range(beta.shape[0]):
         x, near = beta[i], _AT_END * abs(beta[i])

@@ -1,0 +1,118 @@
+"""Whether the first line of a CSV file is its header, where the config does not say it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.data.formats import number, printable
+from kbench.data.formats.number_text import decorated, is_missing
+from kbench.data.formats.table import Options, matching
+
+
+def has_header(fields: list[str], sample: Sequence[list[str]], options: Options) -> bool:
+    """Whether the first record names the columns."""
+    told = options.columns.get("header")
+    if told is not None:
+        return bool(told)
+    if options.columns.get("names"):
+        return False
+    if options.known is not None and set(options.known["columns"]) <= set(fields):
+        return True
+    why = _why_header(fields, sample, options)
+    if why:
+        options.note(
+            f"the first line is taken as the header, {why}; dataset.source.columns.header=false "
+            "makes it a row"
+        )
+    if why is None:
+        options.note(
+            "the file has no header, its first line is a row; dataset.source.columns.header=true "
+            "makes it the header"
+        )
+    return why is not None
+
+
+def _why_header(fields: list[str], sample: Sequence[list[str]], options: Options) -> str | None:
+    """Why the first record is a header: empty if it is plain, None if it is a row."""
+    numbers = [text for text in fields if number(text) is not None]
+    for wanted in _named(options):
+        name = matching(fields, wanted)
+        by_place = isinstance(wanted, int) and 0 < abs(wanted) <= len(fields)
+        if name is not None and not by_place:
+            return f"as it has the column {printable(name)!r}" if numbers else ""
+    counted = fields[1:] if fields[0] == "" else fields
+    if len(counted) > 1 and [number(text) for text in counted] == list(range(len(counted))):
+        return f"as it counts from 0 to {len(counted) - 1}"
+    columns = list(zip(*sample, strict=True)) if sample else [()] * len(fields)
+    first = columns[0] if columns else ()
+    numbered = len(set(first)) == len(first) > 1 and all(map(str.isdigit, first))
+    if numbered and fields[0] == "" and len(set(fields)) == len(fields) > 2:
+        return "as its first field is empty above numbers of the rows"
+    filled = [[f for f in column if not is_missing(f, numeric=True)] for column in columns]
+    breaks = [
+        text
+        for text, column in zip(fields, filled, strict=True)
+        if column
+        and number(text) is None
+        and not is_missing(text, numeric=True)
+        and all(like_a_number(f) for f in column)
+        and not like_a_number(text)
+    ]
+    if not numbers:
+        if breaks or not sample:
+            return ""
+        known = sum(text in column for text, column in zip(fields, columns, strict=True))
+        # In a file of texts alone names hardly ever stand among the texts below them.
+        if 2 * known > len(fields) and not any(like_a_number(f) for c in filled for f in c):
+            return None
+        return "as no field of it is a number"
+    if len(set(fields)) < len(fields):
+        return None
+    if breaks:
+        return f"as {printable(breaks[0])!r} is not a number and all below it are"
+    if _names_of_places(fields, sample):
+        return f"as its numbers go from {numbers[0]} to {numbers[-1]} in order, unlike those below"
+    decimals = sum(all(re.search(r"\d\.\d|\de", f) for f in column) for column in filled if column)
+    whole = all(text.isascii() and text.isdigit() for text in fields)
+    if whole and len(sample) > 2 and decimals >= max(2, len(fields) - 1):
+        return "as it has whole numbers above decimals"
+    return None
+
+
+def _names_of_places(fields: list[str], sample: Sequence[list[str]]) -> bool:
+    """Whether a record has the places of a spectrum or of a series for names.
+
+    These are five numbers at least in equal steps, which no row has; or three that rise or fall, as
+    in less than half the rows, beside a text that no row has, where each text of a row is in two.
+    """
+    if len(sample) < 3:
+        return False
+    there = [k for k, text in enumerate(fields) if number(text) is not None]
+    texts = [(text, [row[k] for row in sample]) for k, text in enumerate(fields) if k not in there]
+    values = np.array([[number(row[k]) for k in there] for row in [fields, *sample]], dtype=float)
+    steps = np.diff(values, axis=1)
+    if len(there) >= 5 and steps[0, 0]:
+        equal: np.ndarray = np.abs(steps / steps[0, 0] - 1.0).max(axis=1) < 1e-6
+        return bool(equal[0] and not equal[1:].any())
+    fresh = [
+        text not in below and min(Counter(below).values()) > 1 for text, below in texts if text
+    ]
+    ordered: np.ndarray = np.abs(np.sign(steps).sum(axis=1)) == steps.shape[1]
+    return len(there) >= 3 and any(fresh) and all(fresh) and ordered[0] > 2 * ordered[1:].mean()
+
+
+def _named(options: Options) -> Iterator[Any]:
+    """What the config calls columns: names, numbers, truth values."""
+    for key in ("target", "group"):
+        if options.columns.get(key) is not None:
+            yield options.columns[key]
+    for key in ("categorical", "drop"):
+        if isinstance(options.columns.get(key), list):
+            yield from options.columns[key]
+
+
+def like_a_number(text: str) -> bool:
+    return number(text) is not None or any(decorated(text, d) is not None for d in ".,")
