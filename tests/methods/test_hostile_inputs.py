@@ -210,6 +210,16 @@ def test_random_labels_with_a_large_C_end(machine):
             assert np.isfinite(model.decision_function(X)).all()
 
 
+@pytest.mark.parametrize("name", ["FalkonRegressor", "FalkonClassifier"])
+def test_falkon_says_that_columns_are_lost_beside_one_of_a_million(name):
+    X, y = blobs()
+    X[:, 2] += 1e6
+    machine = build(Machine(getattr(kbench.methods, name)))
+    for alpha in (1.0, 1e-10):
+        with pytest.warns(UserWarning, match="scale the columns"):
+            machine.set_params(kernel="linear", alpha=alpha).fit(X, y)
+
+
 @pytest.mark.parametrize("machine", list(machines()), ids=str)
 def test_rows_far_beyond_float32_are_predicted_or_refused(machine):
     X, y = blobs()

@@ -23,19 +23,21 @@ embedding Phi of 2 m rows, each column of which has 8 entries of +-1 / sqrt(8):
     A'A = T^-T (Phi K_nm)' (Phi K_nm) T^-1 + alpha I.
 """
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.linalg.blas import dsyrk
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import Machine, kernel_error
 from kbench.approximation.clipped import clipped
+from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.limits import MAX_TIME
@@ -59,6 +61,9 @@ _BATCH = 512
 # paper. More of either give a better preconditioner at more cost.
 _EMBEDDING_ROWS = 2
 _ENTRIES_PER_COLUMN = 8
+# Multiple of alpha above which the ridge that damps rounding errors is said. Kernel values of 1
+# reach it at alpha=1e-10, values of 1e12 of columns as they are at 100. Set by hand.
+_LOST = 1e3
 
 
 @dataclass(eq=False, repr=False)
@@ -210,7 +215,16 @@ class FalkonRidge(KernelRidgeEstimator):
         gram = exact.block(chosen, landmarks)
         # K_nm is float32, so the directions of K_mm below its rounding error carry no information.
         # A ridge of that size on the diagonal damps them.
-        gram[np.diag_indices(m)] += np.finfo(np.float32).eps * gram.diagonal().max()
+        damping = float(np.finfo(np.float32).eps * gram.diagonal().max())
+        gram[np.diag_indices(m)] += damping
+        if damping > _LOST * self.alpha_:
+            warnings.warn(
+                f"rounding errors of float32 kernel values of up to {gram.diagonal().max():.3g} "
+                f"act as a ridge of {damping:.3g} beside alpha={self.alpha_:.3g}, so that columns "
+                "of small scale are lost: scale the columns, or raise alpha",
+                UserWarning,
+                stacklevel=level_of_caller(),
+            )
         T = cholesky(gram, overwrite_a=True)
         if self.preconditioner == "krill":
             embedded = columns.embedded(_sign_embedding(_EMBEDDING_ROWS * m, n, rng))
@@ -218,8 +232,15 @@ class FalkonRidge(KernelRidgeEstimator):
             square = matmul(whitened, whitened.T)
         else:
             square = self._square_of_rows(exact, chosen, landmarks, T, rng)
-        square[np.diag_indices(m)] += self.alpha_
-        return T, cholesky(square, overwrite_a=True)
+        rounding, shift = np.finfo(np.float64).eps * float(square.trace()), float(self.alpha_)
+        while True:
+            # A ridge of the preconditioner changes the number of iterations only.
+            shifted = square.copy()
+            shifted[np.diag_indices(m)] += shift
+            try:
+                return T, cholesky(shifted, overwrite_a=True)
+            except LinAlgError:
+                shift = max(10.0 * shift, rounding)
 
     def _square_of_rows(
         self,
