@@ -1,19 +1,16 @@
 """Exact kernel ridge regression: (K + alpha I) c = y (`kbench.solvers.ridge.kernel_ridge`)."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.linalg
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FactoredKernel, LowRankKernel, Machine, Nystrom
 from kbench.approximation.landmarks.pivots import randomly_pivoted_cholesky
-from kbench.errors import level_of_caller
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
@@ -33,7 +30,7 @@ from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.widths import Gamma, one_width, rescaled
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
-from kbench.solvers.ridge.kernel_ridge import low_rank_inverse
+from kbench.solvers.ridge.kernel_ridge import least_squares, low_rank_inverse
 from kbench.trace import Deadline, Trace
 from kbench.validated import validate_data
 
@@ -401,7 +398,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
             for alpha in np.unique(alphas):
                 shifted = gram.copy()
                 shifted[np.diag_indices_from(shifted)] += alpha
-                coef[:, alphas == alpha] = _solution(shifted, targets[:, alphas == alpha])
+                coef[:, alphas == alpha] = least_squares(shifted, targets[:, alphas == alpha])
         self.dual_coef_ = coef if scale is None else scale[:, None] * coef
         self.n_iter_, self.converged_ = 1, True
         self.kernel_entries_, self.n_parameters_ = matrix.n_entries, len(Y) ** 2
@@ -463,28 +460,6 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
-
-
-def _solution(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Solution of gram C = Y for a symmetric matrix; of least squares, with a warning, if that is
-    singular.
-    """
-    try:
-        with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):
-            return scipy.linalg.solve(gram, Y, assume_a="pos", check_finite=True)
-    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-        pass
-    try:
-        with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):
-            return scipy.linalg.solve(gram, Y, assume_a="sym")
-    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-        warnings.warn(
-            "the kernel matrix plus alpha is singular; the solution is that of least squares",
-            scipy.linalg.LinAlgWarning,
-            stacklevel=level_of_caller(),
-        )
-    # Rounding gives the singular values that should be zero up to about n eps of the largest one.
-    return scipy.linalg.lstsq(gram, Y, cond=len(gram) * np.finfo(np.float64).eps)[0]
 
 
 @dataclass(eq=False, repr=False)

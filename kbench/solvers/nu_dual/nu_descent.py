@@ -33,9 +33,9 @@ from kbench.solvers.box_dual.block_descent import largest
 from kbench.solvers.box_dual.iterate import MINUS_INFINITY, PATIENCE, Budget, free_points
 from kbench.solvers.box_dual.row_cache import RowCache, min_uses, product_of_rows
 from kbench.solvers.interior_point.counted_work import factorisation, steps_before
-from kbench.solvers.interior_point.duals import rounding, solve_interior, solve_sides
-from kbench.solvers.interior_point.factors import is_semidefinite
-from kbench.solvers.interior_point.problem import Gram
+from kbench.solvers.interior_point.duals import rounding
+from kbench.solvers.nu_dual.ends import Ends, middle
+from kbench.solvers.nu_dual.interior_optimum import OFF, optimum
 from kbench.solvers.nu_dual.side_steps import side_steps
 from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
 from kbench.solvers.stopped import settle
@@ -59,8 +59,6 @@ _WORK_OF_A_CALL = 2.0e8
 # last word: they are longer than those that `PATIENCE` counts. The second number is for those that
 # begin at the optimum of the interior-point method. Set by hand.
 _PATIENCE_OF_CALLS, _PATIENCE_AT_OPTIMUM = 20, 1
-# Sums of coefficients may differ from those asked for by this part of the 1-norm. Set by hand.
-_OFF = 1e-9
 # Steps aim at this part of the tolerance: the violation in float64 differs by rounding.
 _TARGET = 0.9
 # Limit on the float64 recomputations of all residuals; each halves the violation or lets the steps
@@ -207,25 +205,6 @@ class _Problem(NamedTuple):
         return _Problem(self.kernel.take(rows), self.z[rows], lower, upper, float(norm))
 
 
-class _Ends(NamedTuple):
-    """The four maxima of `side_steps`, and the points that they are over."""
-
-    points: tuple[np.ndarray, ...]  # which can go up, down above 0, and up, down below 0
-    values: tuple[float, ...]  # max e, min e, max e, min e; infinite where there is no such point
-
-    @property
-    def middles(self) -> tuple[float, float]:
-        """The middle of max e and min e above 0, and that below 0."""
-        high_above, low_above, high_below, low_below = self.values
-        return _middle(low_above, high_above), _middle(low_below, high_below)
-
-
-def _middle(low: float, high: float) -> float:
-    """The mean of the extremes that are finite; 0 if neither is."""
-    ends = [value for value in (low, high) if math.isfinite(value)]
-    return sum(ends) / len(ends) if ends else 0.0
-
-
 class _Descent:
     """A feasible point of a problem, its residual, and how it gets better."""
 
@@ -272,7 +251,7 @@ class _Descent:
         moved = np.flatnonzero(self.beta)
         self.e -= self._kernel.product(moved, self.beta[moved])
 
-    def ends(self) -> _Ends:
+    def ends(self) -> Ends:
         b, e, lower, upper = self.beta, self.e, self.problem.lower, self.problem.upper
         can_grow, can_fall = b < upper, b > lower
         points = (can_grow & (b >= 0.0), b > 0.0, b < 0.0, can_fall & (b <= 0.0))
@@ -282,9 +261,9 @@ class _Descent:
             e[points[2]].max(initial=-np.inf),
             e[points[3]].min(initial=np.inf),
         )
-        return _Ends(points, tuple(float(value) for value in values))
+        return Ends(points, tuple(float(value) for value in values))
 
-    def violation_of(self, ends: _Ends) -> float:
+    def violation_of(self, ends: Ends) -> float:
         high_above, low_above, high_below, low_below = ends.values
         kinds = [0.0, high_above - low_above, high_below - low_below]
         if self.slack >= 0.0:
@@ -353,7 +332,7 @@ class _Descent:
                 return
 
     def _working_set(
-        self, ends: _Ends, recent: np.ndarray, size: int
+        self, ends: Ends, recent: np.ndarray, size: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """The next working set, and its points that were not in the last one."""
         n = len(self.beta)
@@ -413,29 +392,15 @@ class _Descent:
 
     def _by_interior_point(self, tol: float) -> None:
         """Move to the optimum of the interior-point method, if its violation is lower."""
-        problem, K = self.problem, self._matrix
-        z, lower, upper, norm = problem.z, problem.lower, problem.upper, problem.norm
-        if not is_semidefinite(K):
-            return
-        matrix = Gram(K, centred=True)
-        options: dict[str, Any] = {"tol": tol, "stopped": lambda: bool(self.budget.exhausted())}
-        result = None
-        if not problem.has_fixed_norm:
-            result = solve_interior(matrix, z, lower, upper, coupled=True, **options)
-            self.budget.spend(result.n_iter)
-        if result is None or np.abs(result.coef).sum() > norm:
-            result = solve_sides(matrix, z, lower, upper, 0.5 * norm, **options)
-            self.budget.spend(result.n_iter)
-        b = result.coef
-        sums = np.array([b[b > 0.0].sum(), -b[b < 0.0].sum()])
-        off = sums - (0.5 * norm if problem.has_fixed_norm else sums.mean())
-        if not max(np.abs(off).max(), sums.sum() - norm) <= _OFF * norm:
+        z, lower, upper, norm = self.problem[1:]
+        b = optimum(self._matrix, z, lower, upper, norm, tol=tol, budget=self.budget)
+        if b is None:
             return
         last = self.beta, self.e, self.slack, self.violation
-        self.beta, self.e = b, z - matmul(K, b)
-        if not problem.has_fixed_norm:
-            self.slack = max(norm - float(sums.sum()), 0.0)
-            self.slack = 0.0 if self.slack <= _OFF * norm else self.slack
+        self.beta, self.e = b, z - matmul(self._matrix, b)
+        if not self.problem.has_fixed_norm:
+            left = norm - float(np.abs(b).sum())
+            self.slack = left if left > OFF * norm else 0.0
         if self.violation < last[-1]:
             self._patience = _PATIENCE_AT_OPTIMUM
         else:
@@ -498,8 +463,8 @@ class _Descent:
         if self.slack > 0.0 or (self.slack == 0.0 and above < below):
             # epsilon is 0, so that the points above and below 0 share one multiplier.
             high_above, low_above, high_below, low_below = ends.values
-            middle = _middle(min(low_above, low_below), max(high_above, high_below))
-            return (float(self.e[free].mean()) if free.any() else middle), 0.0
+            centre = middle(min(low_above, low_below), max(high_above, high_below))
+            return (float(self.e[free].mean()) if free.any() else centre), 0.0
         return 0.5 * (above + below), 0.5 * (above - below)
 
     def _result(self, violation: float, reason: str) -> NuDualResult:

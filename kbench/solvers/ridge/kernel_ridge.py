@@ -11,11 +11,13 @@ Kernel values are float64 and computed as they are needed. The preconditioner is
       (F F' + alpha I)^-1 V = (V - F (F'F + alpha I)^-1 F'V) / alpha.
 """
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
 
+from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import CGResult, solve_cg
@@ -142,3 +144,25 @@ def shifted_cholesky(
             return scipy.linalg.cho_factor(gram.T, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgError:
             shift = max(10.0 * shift, rounding)
+
+
+def least_squares(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Solution of gram C = Y for a symmetric matrix; of least squares, with a warning, if that is
+    singular.
+    """
+    try:
+        with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):
+            return scipy.linalg.solve(gram, Y, assume_a="pos", check_finite=True)
+    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
+        pass
+    try:
+        with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):
+            return scipy.linalg.solve(gram, Y, assume_a="sym")
+    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
+        warnings.warn(
+            "the kernel matrix plus alpha is singular; the solution is that of least squares",
+            scipy.linalg.LinAlgWarning,
+            stacklevel=level_of_caller(),
+        )
+    # Rounding gives the singular values that should be zero up to about n eps of the largest one.
+    return scipy.linalg.lstsq(gram, Y, cond=len(gram) * np.finfo(np.float64).eps)[0]

@@ -195,7 +195,6 @@ def solve_pairs(
         values = (*parts[a], *parts[b], cross)
         reasons.append(search.run(0.0, values, report[p], (spans[a], spans[b]), warm=warm))
         interior.append(search.iterations)
-        search.place_intercept(0.0, report[p], reasons[p])
         coef[b - 1, spans[a]], coef[a, spans[b]] = beta[:n_a], beta[n_a:]
     within = 0
     if rows.points is not None:
@@ -254,7 +253,6 @@ def solve_each(
         values, warm = (*a, *b, _NO_VALUES), coef0 is not None
         reasons.append(search.run(epsilon, values, report[j], (all_points,), warm=warm))
         interior.append(search.iterations)
-        search.place_intercept(epsilon, report[j], reasons[j])
         coef[j] = problem[BETA]
     return _result(coef, report, reasons, rows.n_entries, interior)
 
@@ -401,15 +399,11 @@ class _Search:
             self._exact_residual(np.flatnonzero(~near), spans)
             problem[EXACT_RESIDUAL] = problem[RESIDUAL]
             problem[EXACT_BETA] = problem[BETA]
+        if reason == "tol":
+            point = problem[[BETA, RESIDUAL, LOWER, UPPER]]
+            report[INTERCEPT] = intercept_at_ends(*point, epsilon, report[INTERCEPT])
         self._show(report)
         return reason
-
-    def place_intercept(self, epsilon: float, report: np.ndarray, reason: str) -> None:
-        """Correct the intercept of a solved problem, see `intercept_at_ends`."""
-        if reason == "tol":
-            beta, e, lower, upper = (self.problem[row] for row in (BETA, RESIDUAL, LOWER, UPPER))
-            found = intercept_at_ends(beta, e, lower, upper, epsilon, report[INTERCEPT])
-            report[INTERCEPT] = found
 
     def _places(self, spans: tuple[slice, ...]) -> np.ndarray:
         """The n points among those of the source."""
@@ -491,11 +485,7 @@ class _Search:
 
 
 def _result(
-    coef: np.ndarray,
-    report: np.ndarray,
-    reasons: list[str],
-    n_entries: int,
-    interior: list[int],
+    coef: np.ndarray, report: np.ndarray, reasons: list[str], n_entries: int, interior: list[int]
 ) -> SmallDualResult:
     return SmallDualResult(
         coef=coef,

@@ -1,0 +1,46 @@
+"""The optimum of a dual with the parameter nu, by the interior-point method on a stored matrix."""
+
+from typing import Any
+
+import numpy as np
+
+from kbench.solvers.box_dual.iterate import Budget
+from kbench.solvers.interior_point.duals import solve_interior, solve_sides
+from kbench.solvers.interior_point.factors import is_semidefinite
+from kbench.solvers.interior_point.problem import Gram
+
+# Sums of coefficients may differ from those asked for by this part of the 1-norm. Set by hand.
+OFF = 1e-9
+
+
+def optimum(
+    K: np.ndarray,
+    z: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    norm: float,
+    *,
+    tol: float,
+    budget: Budget,
+) -> np.ndarray | None:
+    """Coefficients (n,) within the bounds whose sums are those of the problem of `nu_descent`, and
+    mostly an optimum; None if K : (n, n) is not semidefinite, or the sums are missed.
+
+    A regression is solved without a tube first, which is its optimum if |b|_1 is within `norm`.
+    """
+    if not is_semidefinite(K):
+        return None
+    matrix = Gram(K, centred=True)
+    options: dict[str, Any] = {"tol": tol, "stopped": lambda: bool(budget.exhausted())}
+    has_fixed_norm = not ((lower < 0.0) & (upper > 0.0)).any()
+    result = None
+    if not has_fixed_norm:
+        result = solve_interior(matrix, z, lower, upper, coupled=True, **options)
+        budget.spend(result.n_iter)
+    if result is None or np.abs(result.coef).sum() > norm:
+        result = solve_sides(matrix, z, lower, upper, 0.5 * norm, **options)
+        budget.spend(result.n_iter)
+    b = result.coef
+    sums = np.array([b[b > 0.0].sum(), -b[b < 0.0].sum()])
+    off = np.abs(sums - (0.5 * norm if has_fixed_norm else sums.mean())).max()
+    return b if max(off, sums.sum() - norm) <= OFF * norm else None
