@@ -400,8 +400,8 @@ class _Search:
             problem[EXACT_RESIDUAL] = problem[RESIDUAL]
             problem[EXACT_BETA] = problem[BETA]
         if reason == "tol":
-            point = problem[[BETA, RESIDUAL, LOWER, UPPER]]
-            report[INTERCEPT] = intercept_at_ends(*point, epsilon, report[INTERCEPT])
+            beta, e, low, up = problem[[BETA, RESIDUAL, LOWER, UPPER]]
+            report[INTERCEPT] = intercept_at_ends(beta, e, low, up, epsilon, report[INTERCEPT])
         self._show(report)
         return reason
 
