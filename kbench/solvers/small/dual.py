@@ -399,7 +399,7 @@ class _Search:
             self._exact_residual(np.flatnonzero(~near), spans)
             problem[EXACT_RESIDUAL] = problem[RESIDUAL]
             problem[EXACT_BETA] = problem[BETA]
-        if reason == "tol":
+        if reason == "tol" and not self.iterations:  # whose intercept is that of its optimum
             beta, e, low, up = problem[[BETA, RESIDUAL, LOWER, UPPER]]
             report[INTERCEPT] = intercept_at_ends(beta, e, low, up, epsilon, report[INTERCEPT])
         self._show(report)
