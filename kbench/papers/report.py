@@ -149,9 +149,7 @@ class Report:
     @cached_property
     def _counted(self) -> list[Filled]:
         """The tables whose cells are counted: the selected ones, or all if none is."""
-        return self.filled or [
-            sheet for table in all_tables() for sheet in filled(table, self.runs)
-        ]
+        return self.filled or [form for table in all_tables() for form in filled(table, self.runs)]
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
         """Everything that is selected, as plain tables; claims of at most `width` characters."""

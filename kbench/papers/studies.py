@@ -142,9 +142,7 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
         rows.append((comparison.machine, [data, words, *texts, *ratios]))
         if others:
             known = [[_quotient(steps, part, system) for _, steps in others] for part in parts]
-            medians = [
-                _median([ratio for ratio in several if ratio is not None]) for several in known
-            ]
+            medians = [_median([r for r in ratios if r is not None]) for ratios in known]
             blank = [""] * len(texts)
             if any(medians):
                 rows.append((None, ["… median of others", str(len(others)), *blank, *medians]))

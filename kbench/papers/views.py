@@ -43,9 +43,7 @@ from kbench.report.sheet import Sheet, pieces
 from kbench.report.statistics.rankings import Ranking
 from kbench.report.statistics.rankings import sheet as ranking_sheet
 
-_MEANINGS = "".join(
-    f"<dt>{words(outcome)}</dt><dd>{words(outcome.means)}</dd>" for outcome in OUTCOMES
-)
+_MEANINGS = "".join(f"<dt>{words(of)}</dt><dd>{words(of.means)}</dd>" for of in OUTCOMES)
 
 # Characters of the value columns that fit beside the row names in a window of 1,280 pixels, and
 # those of a column's padding.
@@ -306,9 +304,7 @@ def _head(groups: Sequence[Group]) -> tuple[str, list[list[str]]]:
             leaves += [header(side, name=f"{group.header}, {side}") for side in sides]
             width += len(sides)
         entries = [entry for group in members for entry in group.entries]
-        on = {
-            title(entry.match.line.problem) for entry in entries if entry.match and entry.stand_in
-        }
+        on = {title(cell.match.line.problem) for cell in entries if cell.match and cell.stand_in}
         where = f"measured on {', '.join(sorted(on))}" if on else ""
         if any(entry.absent == ABSENT for entry in entries) and not any(map(_measured, members)):
             where = ABSENT

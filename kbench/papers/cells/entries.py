@@ -258,10 +258,8 @@ def _read(cell: Cell, runs: Runs, machine: Machine) -> Entry:
     mean = mean_sd(runs.values(line, measure, wanted.at))
     ended = not line.ok or any(map(line.cut_short, measure.of))
     if mean is None and ended:
-        lower_bound = least_seconds(line) if measure.trains else None
-        return replace(
-            entry, status=ended_as(line), lower_bound=lower_bound, notes=limits(line, lower_bound)
-        )
+        bound = least_seconds(line) if measure.trains else None
+        return replace(entry, status=ended_as(line), lower_bound=bound, notes=limits(line, bound))
     time_notes = limits(line) if ended else clocks(line, measure)
     if mean is None:
         # A cell that the paper does not print stays empty: the method may not have the quantity.
@@ -343,12 +341,9 @@ def _ratio(cell: Cell, runs: Runs, machine: Machine | None) -> Entry:
     if not _same(above.match.line.problem, below.match.line.problem):
         return replace(made, status=OTHER_DATA)
     if above.value is None:
-        lower_bound = (
-            above.lower_bound / below.value
-            if above.lower_bound is not None and below.value
-            else None
-        )
-        return replace(made, status=above.status, lower_bound=lower_bound)
+        bound = above.lower_bound
+        bound = bound / below.value if bound is not None and below.value else None
+        return replace(made, status=above.status, lower_bound=bound)
     if not below.value:
         status = f"{below.match.line.method}: {below.status}" if below.status else ""
         return replace(made, status=status, notes=below.notes if status else ())

@@ -100,9 +100,7 @@ class Runs:
         rows = asked_first(wanted.experiments, self.matching(machine, wanted, choice))
         same = tuple(map(id, rows))
         if same not in self._lines:
-            self._lines[same] = [
-                line for comparison in comparisons(rows) for line in comparison.lines
-            ]
+            self._lines[same] = [line for table in comparisons(rows) for line in table.lines]
         return self._lines[same]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:

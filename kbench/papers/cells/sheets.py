@@ -149,9 +149,7 @@ def printed_notes(entry: Entry) -> list[str]:
 
 def cell_records(tables: Iterable[Filled]) -> list[dict[str, Any]]:
     """One record for each cell, its printed and measured value in the row's unit, not rounded."""
-    return [
-        _record(table.machine, *place, cell) for table in tables for place, _, cell in table.cells()
-    ]
+    return [_record(form.machine, *at, cell) for form in tables for at, _, cell in form.cells()]
 
 
 def _record(
@@ -220,9 +218,7 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     if absent:
         notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
     lacking = dict.fromkeys(  # a table stands there once for each machine
-        f"{table.table.id}: {', '.join(table.table.lacking)}"
-        for table in tables
-        if table.table.lacking
+        f"{of.id}: {', '.join(of.lacking)}" for of in (form.table for form in tables) if of.lacking
     )
     if lacking:
         notes.append(f"Rows of methods that kbench does not have: {'; '.join(lacking)}.")

@@ -158,9 +158,7 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     missing = [term for case in cases for term in case.terms if term.measured is None]
     if not answered:
         return _unrun(bool(missing) and all(term.absent for term in missing), missing)
-    of_rows = dict.fromkeys(
-        term.unknown for case in answered for term in case.terms if term.unknown
-    )
+    of_rows = dict.fromkeys(t.unknown for case in answered for t in case.terms if t.unknown)
     if unknown := claim.unknown or ("" if claim.ours else "; ".join(of_rows)):
         return outcomes.UNKNOWN_SETTINGS, unknown
     assert claim.holds is not None

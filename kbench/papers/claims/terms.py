@@ -1,8 +1,7 @@
 """The terms of a claim: printed and measured values of cells, and the runs behind them.
 
-Every value is an interval; its ends are equal where the value was measured. The seconds of a
-stopped run are at least the CPU seconds that its fit had taken; a failed run might have reached any
-value.
+Every value is an interval; its ends are equal where the value was measured. A stopped run takes at
+least the CPU seconds that its fit had taken; a failed run might have reached any value.
 """
 
 import math

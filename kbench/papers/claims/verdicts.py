@@ -14,8 +14,8 @@ from kbench.report.sheet import Sheet
 
 _MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcome in OUTCOMES)
 
-# Lines and columns of a paper's screen, characters of a verdict on it and in a narrower window,
-# where sentences are not cut because nothing would be left of them, and between two columns.
+# Lines and columns of a paper's screen, characters of a verdict on it and in a narrower window
+# (where sentences are not cut), and between two columns.
 _LINES, _SCREEN, _OUTCOME, _NARROW, _GAP = 44, 100, 22, 13, 2
 
 
@@ -60,8 +60,8 @@ def detail(verdict: Verdict) -> list[str]:
     if verdict.why:
         said.append(f"Open ({verdict.outcome.reason}): {verdict.why}.")
     if verdict.answered and verdict.asked > 1:
-        own = f"Runs on the paper's own data answer {verdict.own} of {verdict.asked} cases"
-        own += f" and clearly keep the bound of {verdict.kept}" if verdict.own else ""
+        clearly = f" and clearly keep the bound of {verdict.kept}" if verdict.own else ""
+        own = f"Runs on the paper's own data answer {verdict.own} of {verdict.asked} cases{clearly}"
         said.append(f"{own}; runs on any data answer {verdict.answered}.")
     if verdict.machine is not None and verdict.answered:
         said.append(f"The runs are of environment {verdict.machine.environment}.")
@@ -206,9 +206,7 @@ def _record(verdict: Verdict) -> dict[str, Any]:
         "quantity": claim.quantity,
         "bound": claimed_bound(verdict),
         "data": "; ".join(shares),
-        "shares": "; ".join(
-            f"{name}={share}" for name, share in shares.items() if share is not None
-        ),
+        "shares": "; ".join(f"{name}={part}" for name, part in shares.items() if part is not None),
         "environment": machine and machine.environment,
         "threads": machine and machine.threads,
         "keys": " ".join(verdict.keys),

@@ -63,14 +63,9 @@ def drawings(
     """
     made = []
     for figure in (known for known in figures() if known.paper in papers):
-        on_machines = [panel for machine in runs.machines for panel in drawn(figure, runs, machine)]
-        by_panel = (
-            [drawing for drawing in on_machines if drawing.panel is panel]
-            for panel in figure.panels
-        )
-        best = [
-            max(of, key=lambda panel: (len(panel.shown), panel.n_runs)) for of in by_panel if of
-        ]
+        every = [one for machine in runs.machines for one in drawn(figure, runs, machine)]
+        by_panel = [[one for one in every if one.panel is panel] for panel in figure.panels]
+        best = [max(of, key=lambda one: (len(one.shown), one.n_runs)) for of in by_panel if of]
         made.append(_drawing(figure, best, environments))
     return made
 

@@ -92,9 +92,7 @@ class Drawn:
     @property
     def n_contended(self) -> int:
         """Number of ok runs that other processes disturbed, of lines with seconds on an axis."""
-        timed = [
-            label for label, line in self.panel.lines.items() if line.x.seconds or line.y.seconds
-        ]
+        timed = [name for name, of in self.panel.lines.items() if of.x.seconds or of.y.seconds]
         return sum(contended(row) for label in timed for row in _ok(self.chosen[label]))
 
 

@@ -24,12 +24,7 @@ UNEXPLAINED = "open"
 KINDS: Mapping[str, str] = load("legend.yaml")["causes"]
 
 # Columns and curves that are scores and are compared by their relative difference.
-_RELATIVE = {quantity.column for quantity in SCORES} | {
-    "kernel_error",
-    "rank",
-    "precision",
-    "recall",
-}
+_RELATIVE = {score.column for score in SCORES} | {"kernel_error", "rank", "precision", "recall"}
 # A cell of a table and its data: row, column, quantity, data set, and variant or "".
 Names = tuple[str, str, str, str, str]
 

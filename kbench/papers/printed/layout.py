@@ -266,9 +266,7 @@ def paper(name: str) -> Paper:
     """
     read = load(f"{name}.yaml")
     data = {
-        label: tuple(
-            Choice(**choice | {"params": _numbers(choice.get("params", {}))}) for choice in choices
-        )
+        label: tuple(Choice(**c | {"params": _numbers(c.get("params", {}))}) for c in choices)
         for label, choices in read["data"].items()
     }
     tables = {table: _table(name, table, read, data) for table in read["tables"]}
@@ -355,10 +353,8 @@ def _rows(given: Any, data: Iterable[str], known: Container[str]) -> dict[str, S
         return {label: Selector(data=label) for label in data if label in known}
     if set(given) == {"grid"}:
         return {
-            " ".join(f"{name}={value}" for name, value in repetition.items()): selector(
-                params=repetition
-            )
-            for repetition in repetitions(given["grid"])
+            " ".join(f"{name}={value}" for name, value in each.items()): selector(params=each)
+            for each in repetitions(given["grid"])
         }
     return {label: selector(**spec) for label, spec in given.items()}
 
