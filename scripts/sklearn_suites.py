@@ -48,9 +48,6 @@ SUITES += ("sklearn.tests.test_kernel_ridge",)
 
 # Test function (all its parameters) -> why kbench is deliberately otherwise. At most 12.
 DELIBERATE: dict[str, str] = {
-    "test_libsvm_parameters": "coefficients differ from LIBSVM's by 6e-9, where the test asks for "
-    "equality: steps of problems of few rows are float32, their residuals float64",
-    "test_precomputed": "the same coefficients are asked for equality",
     "test_tweak_params": "sets the private `_dual_coef_` of a fitted estimator; prediction keeps "
     "the coefficients in a layout of its own",
     "test_svc_raises_error_internal_representation": "sets the private `_n_support`, of which no "

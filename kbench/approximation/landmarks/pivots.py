@@ -20,7 +20,7 @@ _BLOCK = 64
 # rounding.
 _NEGLIGIBLE = 1e-7
 # Added to the pivots' residual block, relative to its largest diagonal entry, so that its Cholesky
-# factorisation exists in spite of rounding.
+# factorisation exists in spite of rounding; ten times as much where that is too little.
 _JITTER = 1e-6
 
 
@@ -53,15 +53,27 @@ def randomly_pivoted_cholesky(
         step = kernel.block(pivots).T - matmul(
             factor[:, : len(chosen)], factor[pivots, : len(chosen)].T
         )
-        inner = step[pivots].astype(np.float64)
-        inner[np.diag_indices_from(inner)] += _JITTER * inner.diagonal().max()
-        root = scipy.linalg.cholesky(inner, lower=True)
+        root = _root(step[pivots].astype(np.float64))
         columns = slice(len(chosen), len(chosen) + len(pivots))
         factor[:, columns] = scipy.linalg.solve_triangular(root, step.T, lower=True).T
         left = np.maximum(left - np.square(factor[:, columns]).sum(axis=1), 0.0)
         left[pivots] = 0.0
         chosen.extend(pivots.tolist())
     return np.array(chosen), factor[:, : len(chosen)]
+
+
+def _root(inner: np.ndarray) -> np.ndarray:
+    """The lower Cholesky factor of a block and the least shift of its diagonal that has one."""
+    shift = _JITTER * max(float(inner.diagonal().max()), 1e-30)
+    while True:
+        try:
+            factor: np.ndarray = scipy.linalg.cholesky(
+                inner + shift * np.eye(len(inner)), lower=True
+            )
+        except scipy.linalg.LinAlgError:
+            shift *= 10.0  # ends: rounding of float32 residuals is below the kernel's values
+        else:
+            return factor
 
 
 def _thinned(

@@ -31,6 +31,14 @@ def test_the_factor_is_the_nystrom_approximation_at_its_pivots(kernel, block):
     np.testing.assert_allclose(F @ F.T, nystrom, atol=2e-4)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_pivots_that_rounding_makes_dependent_have_a_factor(seed):
+    X = np.random.default_rng(seed).normal(size=(300, 3)).astype(np.float32)
+    K = KernelMatrix(make_kernel("rbf", X, gamma=0.17, degree=3, coef0=0.0), X)
+    F = randomly_pivoted_cholesky(K, 300, np.random.RandomState(seed))[1]
+    assert np.abs(F @ F.T - K.block(np.arange(300))).max() <= 1e-2
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 0.05), (np.float64, 1e-8)])
 def test_the_low_rank_inverse(dtype, tolerance):
     F = np.random.RandomState(0).normal(size=(5000, 7)).astype(dtype)

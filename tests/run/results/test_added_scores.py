@@ -295,7 +295,7 @@ def test_the_way_from_the_command_to_the_report(here):
     assert float(found["knn"]["log_loss"]) == pytest.approx(scores["knn"]["log_loss"])
     assert found["svc"]["log_loss"] == ""
     _, err = kbench(here, "report", "metric=brier_score", check=2)
-    assert "metrics=[NAME] adds other scores" in err
+    assert "metrics=[brier_score] on the command line of the runs adds it" in err
 
 
 def test_no_code_of_the_working_directory_is_imported(here):
