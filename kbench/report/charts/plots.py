@@ -38,7 +38,8 @@ _LOG = logging.getLogger(__name__)
 
 _MARKERS = "osD^vP*X<>"
 _COLUMNS, _WIDTH, _HEIGHT = 3, 4.2, 3.3  # panels side by side; inches of one
-_SYMBOL, _LETTER = 0.6, 0.1  # inches of an entry of the legend, and of a letter
+# Inches of an entry of the legend, beside its letters, of a letter and of a line.
+_SYMBOL, _LETTER, _LINE = 0.6, 0.08, 0.22
 # Values over more than this factor get a logarithmic axis: less is readable on a linear one.
 _WIDE = 20.0
 
@@ -104,7 +105,10 @@ def figure(
     }
     width = min(_COLUMNS, len(drawn))
     height = math.ceil(len(drawn) / width)
-    made = Figure(figsize=(_WIDTH * width, _HEIGHT * height + 0.5), layout="constrained")
+    columns = int(_WIDTH * width / (_SYMBOL + _LETTER * max(map(len, methods))))
+    columns = max(1, min(columns, len(methods)))
+    of_legend = 0.3 + _LINE * math.ceil(len(methods) / columns)
+    made = Figure(figsize=(_WIDTH * width, _HEIGHT * height + of_legend), layout="constrained")
     panels = list(itertools.chain(*made.subplots(height, width, squeeze=False)))
     titles = [title_with_splits(comparison.problem) for comparison, _ in drawn]
     for axes, (comparison, series), name in zip(panels, drawn, titles, strict=False):
@@ -119,12 +123,11 @@ def figure(
     handles = {
         method: panels[0].plot([], [], linestyle="", **styles[method])[0] for method in methods
     }
-    columns = int(_WIDTH * width / (_SYMBOL + _LETTER * max(map(len, handles))))
     made.legend(
         handles.values(),
         handles,
         loc="outside lower center",
-        ncols=max(1, min(columns, len(handles))),
+        ncols=columns,
         title=_meaning(drawn, x),
         title_fontsize="small",
     )
