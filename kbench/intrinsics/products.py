@@ -9,22 +9,40 @@ elsewhere: rows by the estimators, kernel values by `kbench.kernels.value_range`
 `kbench.methods.base.ends`.
 
 BLAS and LAPACK round differently with another number of threads, and a model must not:
-`one_blas_thread` is for solvers whose results depend on the last bit.
+`one_blas_thread` is for solvers whose results depend on the last bit. Rounding also makes matrices
+indefinite that are semidefinite: `at_least_shift` raises their diagonal by as little as it takes.
 """
 
 import contextlib
 import functools
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
+
+_T = TypeVar("_T")
 
 
 def matmul(A: Any, B: Any, out: np.ndarray | None = None) -> Any:
     """Return A @ B of dense or sparse operands, in `out` if given (dense ones only)."""
     with np.errstate(all="ignore"):
         return A @ B if out is None else np.matmul(A, B, out=out)
+
+
+def at_least_shift(factorise: Callable[[float], _T], first: float, second: float) -> _T:
+    """Return factorise(shift) for the least shift of the diagonal at which it has a factor.
+
+    factorise : raises a LinAlgError where it has none
+    first, second : the first two shifts that are tried; each further one is ten times the last
+    """
+    shift, following = first, second
+    while True:
+        try:
+            return factorise(shift)
+        except np.linalg.LinAlgError:
+            shift, following = following, 10.0 * following
 
 
 class _OneBlasThread(contextlib.ContextDecorator):

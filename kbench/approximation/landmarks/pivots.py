@@ -10,7 +10,7 @@ thinned by rejection, so that they have the distribution of pivots drawn one aft
 import numpy as np
 import scipy.linalg
 
-from kbench.intrinsics.products import matmul
+from kbench.intrinsics.products import at_least_shift, matmul
 from kbench.kernels import KernelMatrix
 
 # Pivots proposed at a time. Larger blocks make matrix products faster, but a larger fraction of the
@@ -64,16 +64,13 @@ def randomly_pivoted_cholesky(
 
 def _root(inner: np.ndarray) -> np.ndarray:
     """The lower Cholesky factor of a block and the least shift of its diagonal that has one."""
-    shift = _JITTER * max(float(inner.diagonal().max()), 1e-30)
-    while True:
-        try:
-            factor: np.ndarray = scipy.linalg.cholesky(
-                inner + shift * np.eye(len(inner)), lower=True
-            )
-        except scipy.linalg.LinAlgError:
-            shift *= 10.0  # ends: rounding of float32 residuals is below the kernel's values
-        else:
-            return factor
+    jitter, identity = _JITTER * max(float(inner.diagonal().max()), 1e-30), np.eye(len(inner))
+
+    def factorise(shift: float) -> np.ndarray:
+        factor: np.ndarray = scipy.linalg.cholesky(inner + shift * identity, lower=True)
+        return factor
+
+    return at_least_shift(factorise, jitter, 10.0 * jitter)
 
 
 def _thinned(

@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.blas import dsyrk
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -38,7 +38,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.approximation import Machine, kernel_error
 from kbench.approximation.clipped import clipped
 from kbench.errors import level_of_caller
-from kbench.intrinsics.products import matmul
+from kbench.intrinsics.products import at_least_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.ridge import (
@@ -232,15 +232,15 @@ class FalkonRidge(KernelRidgeEstimator):
             square = matmul(whitened, whitened.T)
         else:
             square = self._square_of_rows(exact, chosen, landmarks, T, rng)
-        rounding, shift = np.finfo(np.float64).eps * float(square.trace()), float(self.alpha_)
-        while True:
-            # A ridge of the preconditioner changes the number of iterations only.
+
+        def factorise(shift: float) -> np.ndarray:
             shifted = square.copy()
             shifted[np.diag_indices(m)] += shift
-            try:
-                return T, cholesky(shifted, overwrite_a=True)
-            except LinAlgError:
-                shift = max(10.0 * shift, rounding)
+            return cholesky(shifted, overwrite_a=True)
+
+        # A ridge of the preconditioner changes the number of iterations only.
+        alpha, rounding = float(self.alpha_), np.finfo(np.float64).eps * float(square.trace())
+        return T, at_least_shift(factorise, alpha, max(10.0 * alpha, rounding))
 
     def _square_of_rows(
         self,

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from kbench.intrinsics.products import matmul
+from kbench.intrinsics.products import at_least_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.trace import Deadline, Trace
 
@@ -279,9 +279,9 @@ def _cholesky(matrix: np.ndarray) -> tuple[np.ndarray, bool]:
     Nearly equal basis points cause eigenvalues below the rounding of float32 kernel values.
     """
     ridge = _RIDGE * matrix.trace() / len(matrix)
-    while True:
+
+    def factorise(ridge: float) -> tuple[np.ndarray, bool]:
         matrix[np.diag_indices_from(matrix)] += ridge
-        try:
-            return scipy.linalg.cho_factor(matrix, lower=True)
-        except scipy.linalg.LinAlgError:
-            ridge *= 10.0
+        return scipy.linalg.cho_factor(matrix, lower=True)
+
+    return at_least_shift(factorise, ridge, 10.0 * ridge)

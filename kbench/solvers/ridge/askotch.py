@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from kbench.intrinsics.products import matmul
+from kbench.intrinsics.products import at_least_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.descent import Descent
 from kbench.solvers.ridge.limited_steps import DescentResult
@@ -142,15 +142,14 @@ def block_inverse(
     Q = np.linalg.qr(rng.normal(size=(b, min(rank, b))))[0]
     image = matmul(gram, Q)
     eps = float(np.finfo(dtype).eps)
-    shift = eps * max(float(np.trace(gram)), eps)
-    while True:
+    first = eps * max(float(np.trace(gram)), eps)
+
+    def factorise(shift: float) -> tuple[np.ndarray, np.ndarray, float]:
         Y = image + shift * Q
         inner = matmul(Q.T, Y)
-        try:
-            C = scipy.linalg.cholesky(0.5 * (inner + inner.T), check_finite=False)
-            break
-        except scipy.linalg.LinAlgError:
-            shift *= 10.0
+        return scipy.linalg.cholesky(0.5 * (inner + inner.T), check_finite=False), Y, shift
+
+    C, Y, shift = at_least_shift(factorise, first, 10.0 * first)
     F = scipy.linalg.solve_triangular(C, Y.T, trans=1, check_finite=False).T
     core = matmul(F.T, F)
     rho = alpha

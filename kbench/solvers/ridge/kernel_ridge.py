@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from kbench.errors import level_of_caller
-from kbench.intrinsics.products import matmul
+from kbench.intrinsics.products import at_least_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import CGResult, solve_cg
 from kbench.trace import Trace
@@ -131,19 +131,18 @@ def shifted_cholesky(
     eps = float(np.finfo(kernel.dtype).eps)
     largest = 1.0 if scale is None else float(scale.max(initial=0.0)) ** 2
     rounding = eps * largest * float(kernel.diagonal().sum())
-    shift = 0.0
-    while True:
+
+    def factorise(shift: float) -> tuple[np.ndarray, bool]:
         gram = kernel.block(np.arange(len(kernel))) if values is None else values.copy()
         if scale is not None:
             s = scale.astype(gram.dtype)
             gram *= s[:, None]
             gram *= s
         gram[np.diag_indices_from(gram)] += alpha + shift
-        try:
-            # LAPACK overwrites column-major arrays, so the transpose saves a copy.
-            return scipy.linalg.cho_factor(gram.T, overwrite_a=True, check_finite=False)
-        except scipy.linalg.LinAlgError:
-            shift = max(10.0 * shift, rounding)
+        # LAPACK overwrites column-major arrays, so the transpose saves a copy.
+        return scipy.linalg.cho_factor(gram.T, overwrite_a=True, check_finite=False)
+
+    return at_least_shift(factorise, 0.0, rounding)
 
 
 def least_squares(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
