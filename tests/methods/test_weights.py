@@ -141,13 +141,18 @@ def test_a_number_is_the_weight_of_every_row(machine):
     np.testing.assert_array_equal(a, b)
 
 
+def separated(y):
+    """Rows (n, 3) of two classes y : (n,) whose means are five deviations apart."""
+    rows = np.random.default_rng(0).normal(size=(len(y), 3))
+    return rows + 5.0 * y[:, None] * [1, 0, 0]
+
+
 @pytest.mark.parametrize("weights", [{0: 2.0, 1: 1.0}, {0: 1.0, 1: 2.5}], ids=str)
 @pytest.mark.parametrize("machine", OF_CLASSES, ids=str)
 def test_weights_of_classes_leave_separated_classes_apart(machine, weights):
     """A search without the weights had chosen a C with which the final model has one class."""
-    rng = np.random.default_rng(0)
     y = np.arange(60) % 2
-    rows = rng.normal(size=(60, 3)) + 5.0 * y[:, None] * [1, 0, 0]
+    rows = separated(y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert build(machine).set_params(class_weight=weights).fit(rows, y).score(rows, y) >= 0.9
@@ -169,9 +174,8 @@ def test_balanced_classes_whose_rows_are_all_at_the_bound_have_the_middle_as_int
 ):
     """Sums of bounds that differ by 1e-16 leave one row free, from which `SVC` takes the intercept:
     it puts every row into one class."""
-    rng = np.random.default_rng(0)
     y = np.repeat([0, 1], sizes)
-    rows = rng.normal(size=(len(y), 3)) + 5.0 * y[:, None] * [1, 0, 0]
+    rows = separated(y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = build(machine).set_params(C=C, class_weight="balanced").fit(rows, y)
@@ -206,9 +210,8 @@ NOT_ANY_SIZE = {"LinearizedSVC", "PegasosClassifier", "SparsePrimalSVC"}
     ids=str,
 )
 def test_weights_of_any_size_are_followed_or_refused(machine, size):
-    rng = np.random.default_rng(0)
     y = np.arange(60) % 2
-    rows = rng.normal(size=(60, 3)) + 5.0 * y[:, None] * [1, 0, 0]
+    rows = separated(y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -159,7 +159,7 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
         )
     if names and len(names) != len(fields):
         raise DataError(f"{path}:{place}: {shown}, dataset.source.columns.names has {len(names)}")
-    named = any(number(text) is None for text in fields)  # a line of counts is no header
+    named = any(number(text) is None for text in fields)  # numbers alone are counts, not names
     row_names = [row[0] if row else "" for row in sample]
     wider = bool(sample) and all(len(row) == len(fields) + 1 for row in sample)
     if wider and not any(row[-1] for row in sample):

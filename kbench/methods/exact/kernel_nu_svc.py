@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix
+from kbench.methods.base.weights import relative_weights
 from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
@@ -138,8 +139,8 @@ class KernelNuSVC(ExactSVC):
     ) -> tuple[Solution, KernelMatrix | None]:
         k, n, matrix = len(self.classes_), len(data.labels), data.matrix(self.dtype)
         # The function is that of weights of mean 1, in whose units `tol` is.
-        mean = float((data.C / data.C.max()).mean()) * float(data.C.max())
-        bounds = data.C / mean
+        bounds = relative_weights(data.C)
+        mean = float(data.C.max() / bounds.max())
         pairs = self._pairs if self._takes_pairs else [(1, 0)]
         norms = [self._norm(bounds, data.labels, *pair) for pair in pairs]
         part_of = self._parts(data, matrix)

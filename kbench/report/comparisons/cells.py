@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kbench.errors import counted
 from kbench.report.comparisons.quantities import COSTS, Quantity
 from kbench.report.comparisons.tables import Comparison, Line, Machine, Problem, contended
 
@@ -97,7 +98,7 @@ def title(problem: Problem) -> str:
 def in_parallel(machine: Machine) -> str:
     """`1 thread`, and how many runs there were at a time if there were several."""
     several = f", {machine.jobs} runs at a time" if machine.jobs and machine.jobs > 1 else ""
-    return f"{machine.threads} thread{'s' if machine.threads != 1 else ''}{several}"
+    return f"{counted(machine.threads, 'thread')}{several}"
 
 
 def title_with_splits(problem: Problem) -> str:

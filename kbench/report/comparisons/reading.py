@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-# Names that a message lists at most, if one of them is similar to the misspelt one.
+# Beside a similar name, a message lists all names of rows only if these are at most as many.
 _LISTED = 12
 
 # What a report says where it leaves out the rows that came with kbench.
@@ -62,7 +62,7 @@ def chosen(
     return rows
 
 
-# Columns without which rows are no runs; others are null where a frame lacks them.
+# Columns that every run has; other columns are null where a frame lacks them.
 _NEEDED = (*IDENTITY, "status", "method", "dataset", "seed", "task", "params")
 
 
@@ -72,7 +72,7 @@ def own_frame(rows: Any) -> "pd.DataFrame":
     Raises
     ------
     ConfigError
-        It is none, or lacks a column that every run has.
+        `rows` is not a data frame, or lacks a column that every run has.
     """
     import pandas as pd
 
