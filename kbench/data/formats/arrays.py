@@ -249,7 +249,7 @@ def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
     ):
         warnings.simplefilter("error", UserWarning)  # of values that SciPy may read wrongly
         content = read_bytes(path)
-        arrays = loadmat(io.BytesIO(content), variable_names=names)
+        arrays = loadmat(io.BytesIO(content), variable_names=names, spmatrix=False)
         chosen = {name: array for name, array in arrays.items() if name in names}
         if len(chosen) < len(names):
             for name, *_ in whosmat(io.BytesIO(content)):
