@@ -137,6 +137,10 @@ RUNS = {
     "compare_chunks": (["compared", "9000", "rbf_300"], {}),
     "fuzz_formats": (["3", "0", "csv", "npz", "arff"], {}),
     "fuzz_libsvm": (["500"], {}),
+    "mutants": (
+        ["--out", "out.json", "--count", "1", "--jobs", "1", "--only", "kbench/cost.py"],
+        {},
+    ),
 }
 # These choose the number of threads of the libraries and the cores before they import anything.
 OWN_PROCESS = (
