@@ -36,19 +36,11 @@ _MIN_FRACTION = 32
 
 @dataclass(frozen=True)
 class Split:
-    """Rule of a node: rows whose value is at or above the threshold go right.
+    """Rule of a node: rows whose value is at or above the threshold go right."""
 
-    Attributes
-    ----------
-    vector : (d,)
-    threshold : float
-    by_distance : bool
-        The value is ||x - vector||^2, otherwise <x, vector>.
-    """
-
-    vector: np.ndarray
+    vector: np.ndarray  # (d,)
     threshold: float
-    by_distance: bool = False
+    by_distance: bool = False  # The value is ||x - vector||^2, otherwise <x, vector>
 
     def values(self, X: Any) -> np.ndarray:
         """Values of rows X : (m, d); (m,)."""

@@ -73,23 +73,17 @@ def check_spread(gamma: float, scale: float, widest: float) -> None:
 
 @dataclass(frozen=True)
 class DensePoints:
-    """Prepared points for `tiles`.
+    """Prepared points for `tiles`."""
 
-    Attributes
-    ----------
-    features : (p, n), padded with zeros to a multiple of four
-        Centred, and scaled so that differences give exponents to base 2.
-    words : (w, n) uint32 or None
-        Bits of the two-valued columns. None: at least one of the rows has a third value, so these
-        columns are among the features.
-    factor : (n,) float64 or None
-        Factor of all kernel values with training rows: the contribution of columns that are
-        constant in the training rows, but not in these, to a kernel that is a product. For other
-        kernels it is a last feature, which is 0 for training rows.
-    """
-
+    # (p, n), padded with zeros to a multiple of four: centred, and scaled so that differences give
+    # exponents to base 2.
     features: np.ndarray
+    # (w, n) uint32: bits of the two-valued columns. None: at least one of the rows has a third
+    # value, so these columns are among the features.
     words: np.ndarray | None
+    # (n,) float64: factor of all kernel values with training rows: the contribution of columns that
+    # are constant in the training rows, but not in these, to a kernel that is a product. For other
+    # kernels it is a last feature, which is 0 for training rows.
     factor: np.ndarray | None
 
     @property
@@ -141,19 +135,12 @@ class SparsePoints:
 
 @dataclass(frozen=True)
 class DistanceKernel(Kernel):
-    """A function of a distance; a subclass states `_rate`, `_tiles` and `_shape_products`.
-
-    Attributes
-    ----------
-    gamma : float
-    layout : Layout or None
-        None before `bind` and for wide CSR rows.
-    packing : Packing
-        Switches for ablations and tests.
-    """
+    """A function of a distance; a subclass states `_rate`, `_tiles` and `_shape_products`."""
 
     gamma: float = parameter(GAMMA)
+    # None before `bind` and for wide CSR rows.
     layout: Layout | None = field(default=None, repr=False, compare=False)
+    # Switches for ablations and tests.
     packing: Packing = field(default=Packing(), repr=False, compare=False)
 
     # Power of the differences of features that are summed.

@@ -35,23 +35,12 @@ _LARGEST_WHOLE = 1 << 20
 
 @dataclass(frozen=True)
 class Range:
-    """Values that a parameter may have.
+    """Values that a parameter may have."""
 
-    Attributes
-    ----------
-    low : float or None
-        Bound from below; None if there is none.
-    open : bool
-        Whether `low` itself is excluded.
-    whole : bool
-        Whether only whole numbers are allowed.
-    automatic : bool
-        Whether estimators also take "scale" and "auto", which `Kernel.default_gamma` resolves.
-    """
-
-    low: float | None = None
-    open: bool = False
-    whole: bool = False
+    low: float | None = None  # Bound from below; None if there is none
+    open: bool = False  # Whether `low` itself is excluded
+    whole: bool = False  # Whether only whole numbers are allowed
+    # Whether estimators also take "scale" and "auto", which `Kernel.default_gamma` resolves.
     automatic: bool = False
 
 

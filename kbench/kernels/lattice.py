@@ -31,22 +31,14 @@ _BLURRED = 0.02
 
 @dataclass(frozen=True)
 class BytePoints:
-    """Prepared points with quantised features.
+    """Prepared points with quantised features."""
 
-    Attributes
-    ----------
-    words : (w, n) uint32
-        Four integers k_j each, the first in the lowest byte; padded with zeros.
-    totals, squares : (n,) int32
-        sum_j k_j and sum_j k_j^2.
-    factor : (n,) float64 or None
-        As in `DensePoints`.
-    """
-
+    # (w, n) uint32: four integers k_j each, the first in the lowest byte; padded with zeros.
     words: np.ndarray
+    # (n,) int32: sum_j k_j and sum_j k_j^2.
     totals: np.ndarray
     squares: np.ndarray
-    factor: np.ndarray | None
+    factor: np.ndarray | None  # (n,) float64: as in `DensePoints`
 
     @property
     def shape(self) -> tuple[int]:
@@ -71,22 +63,12 @@ class BytePoints:
 
 @dataclass(frozen=True)
 class Lattice:
-    """Offsets and the common step of quantised columns.
+    """Offsets and the common step of quantised columns."""
 
-    Attributes
-    ----------
-    columns : (p,) indices
-    offset : (p,) float64
-        Value of the integer 0.
-    step : float
-    largest : float
-        max |x| over these columns.
-    """
-
-    columns: np.ndarray
-    offset: np.ndarray
+    columns: np.ndarray  # (p,) indices
+    offset: np.ndarray  # (p,) float64: value of the integer 0
     step: float
-    largest: float
+    largest: float  # max |x| over these columns
 
     @staticmethod
     def of(X: Any, columns: np.ndarray, low: np.ndarray, high: np.ndarray) -> "Lattice | None":

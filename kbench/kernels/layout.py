@@ -35,49 +35,28 @@ _BITS_AS_BYTES = 3
 
 @dataclass(frozen=True)
 class Packing:
-    """Switches of the packed layouts, for ablations and tests; not part of the public API.
+    """Switches of the packed layouts, for ablations and tests; not part of the public API."""
 
-    Attributes
-    ----------
-    bits, bytes : bool
-        Whether two-valued columns are packed into bits, and quantised features into bytes.
-    """
-
+    # Whether two-valued columns are packed into bits, and quantised features into bytes.
     bits: bool = True
     bytes: bool = True
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows of d columns are laid out as features and bits.
+    """How rows of d columns are laid out as features and bits."""
 
-    Attributes
-    ----------
-    features : (p,) indices of the columns that are real features
-    origin : (p,) float64
-        Their means.
-    spread : float
-        max |x - origin| over them and the training rows.
-    bits : (q,) indices of the two-valued columns of equal gap
-    low, high : (q,) float64
-        Values that become bits 0 and 1.
-    gap : float
-        high - low
-    constants : (r,) indices of the columns with one value
-    values : (r,) float64
-    lattice : Lattice or None
-        Lattice of the features, then the bits, if they are better multiplied as bytes.
-    """
-
-    features: np.ndarray
-    origin: np.ndarray
-    spread: float
-    bits: np.ndarray
+    features: np.ndarray  # (p,) indices of the columns that are real features
+    origin: np.ndarray  # (p,) float64: their means
+    spread: float  # max |x - origin| over them and the training rows
+    bits: np.ndarray  # (q,) indices of the two-valued columns of equal gap
+    # (q,) float64: values that become bits 0 and 1.
     low: np.ndarray
     high: np.ndarray
-    gap: float
-    constants: np.ndarray
-    values: np.ndarray
+    gap: float  # high - low
+    constants: np.ndarray  # (r,) indices of the columns with one value
+    values: np.ndarray  # (r,) float64
+    # Lattice of the features, then the bits, if they are better multiplied as bytes.
     lattice: Lattice | None = None
 
     @property

@@ -21,14 +21,9 @@ from scipy.special import chdtri, ndtri
 
 @dataclass(frozen=True)
 class Spectrum(ABC):
-    """Distribution of the frequencies of a kernel, whose width gamma only multiplies them.
+    """Distribution of the frequencies of a kernel, whose width gamma only multiplies them."""
 
-    Attributes
-    ----------
-    unit : callable
-        gamma -> factor of the frequencies that `draw` and `quantiles` return.
-    """
-
+    # gamma -> factor of the frequencies that `draw` and `quantiles` return.
     unit: Callable[[float], float]
 
     # Whether the distribution is invariant under rotations.
@@ -49,14 +44,9 @@ class Spectrum(ABC):
 
 @dataclass(frozen=True)
 class IsotropicSpectrum(Spectrum):
-    """Frequencies radius z with z ~ N(0, I) and a radius that is independent of z.
+    """Frequencies radius z with z ~ N(0, I) and a radius that is independent of z."""
 
-    Attributes
-    ----------
-    radius : callable or None
-        Uniform levels : (D,) in [0, 1) -> radii : (D,). None: all are 1, the kernel is Gaussian.
-    """
-
+    # Uniform levels : (D,) in [0, 1) -> radii : (D,). None: all are 1, the kernel is Gaussian.
     radius: Callable[[np.ndarray], np.ndarray] | None = None
 
     isotropic: ClassVar[bool] = True
@@ -81,18 +71,11 @@ class IsotropicSpectrum(Spectrum):
 
 @dataclass(frozen=True)
 class ProductSpectrum(Spectrum):
-    """Frequencies with independent, identically distributed entries.
+    """Frequencies with independent, identically distributed entries."""
 
-    Attributes
-    ----------
-    sample : callable
-        (rng, shape) -> independent entries
-    quantile : callable
-        Uniform levels -> entries
-    """
-
+    # (rng, shape) -> independent entries
     sample: Callable[[np.random.RandomState, tuple[int, int]], np.ndarray]
-    quantile: Callable[[np.ndarray], np.ndarray]
+    quantile: Callable[[np.ndarray], np.ndarray]  # Uniform levels -> entries
 
     isotropic: ClassVar[bool] = False
 

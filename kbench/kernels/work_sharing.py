@@ -54,16 +54,11 @@ _POLLS_BEFORE_SLEEP = 1 << 16
 
 @dataclass(frozen=True)
 class Loop:
-    """A compiled loop in two forms, of which a process usually compiles one.
+    """A compiled loop in two forms, of which a process usually compiles one."""
 
-    Attributes
-    ----------
-    plain : compiled function of (*arguments, start, stop)
-    shared : compiled function of (arguments : tuple, n, block, mailboxes : (h,) int64 addresses)
-        Divides the n iterations into blocks of `block`, and these among the caller and h helpers.
-    """
-
-    plain: Callable[..., None]
+    plain: Callable[..., None]  # compiled function of (*arguments, start, stop)
+    # compiled function of (arguments : tuple, n, block, mailboxes : (h,) int64 addresses): divides
+    # the n iterations into blocks of `block`, and these among the caller and h helpers.
     shared: Callable[..., None]
 
 

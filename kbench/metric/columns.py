@@ -32,19 +32,15 @@ _MAX_VALUES, _MAX_INDICATORS = 40, 500
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """A map of dense rows (n, d) to rows (n, d + indicators).
+    """A map of dense rows (n, d) to rows (n, d + indicators)."""
 
-    Attributes
-    ----------
-    knots, values : (q, d) float64
-        Column k is interpolated linearly from `knots[:, k]` to `values[:, k]`; q = 0 leaves the
-        columns as they are, q = 1 clips them: then `knots` is the centre and `values` the unit.
-    codes : tuple of (column, values)
-        Integer columns that get an indicator for each of their values, behind all others.
-    """
-
+    # (q, d) float64: column k is interpolated linearly from `knots[:, k]` to `values[:, k]`; q = 0
+    # leaves the columns as they are, q = 1 clips them: then `knots` is the centre and `values` the
+    # unit.
     knots: np.ndarray
     values: np.ndarray
+    # tuple of (column, values): integer columns that get an indicator for each of their values,
+    # behind all others.
     codes: tuple[tuple[int, np.ndarray], ...] = ()
 
     @staticmethod

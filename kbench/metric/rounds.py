@@ -58,18 +58,10 @@ class _Running:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Learns metrics from the gradients of ridge regressions.
-
-    Attributes
-    ----------
-    n_rounds : int
-    gradient_rows : int
-        Rows at which gradients are taken.
-    rng : RandomState
-    """
+    """Learns metrics from the gradients of ridge regressions."""
 
     n_rounds: int
-    gradient_rows: int
+    gradient_rows: int  # Rows at which gradients are taken
     rng: np.random.RandomState
 
     def steepest(self, data: Problem, ridges: Sequence[float]) -> np.ndarray:

@@ -13,31 +13,17 @@ from kbench.kernels.tiles import LOG2_E
 
 @dataclass(frozen=True)
 class LandmarkMachine:
-    """The functions of one leaf.
+    """The functions of one leaf."""
 
-    Attributes
-    ----------
-    constant : (m,)
-    landmarks : (l, f) array or None
-        None if the functions are constant.
-    gammas : (l,)
-        Widths g_j in exp(-g_j ||x - u_j||^2).
-    coef : (l + c, m)
-        Coefficients of the columns, in the order of `PseudoLandmarks`.
-    features : (f,) ints or None
-        Features that the landmarks have; None for all.
-    pairs : (p, 2) ints
-        Monomials, as in `PseudoLandmarks`.
-    spans : (l, p)
-        Distances from landmarks to pseudo landmarks, as in `PseudoLandmarks`.
-    """
-
-    constant: np.ndarray
-    landmarks: np.ndarray | None = None
-    gammas: np.ndarray | None = None
+    constant: np.ndarray  # (m,)
+    landmarks: np.ndarray | None = None  # (l, f) array: None if the functions are constant
+    gammas: np.ndarray | None = None  # (l,): widths g_j in exp(-g_j ||x - u_j||^2)
+    # (l + c, m): coefficients of the columns, in the order of `PseudoLandmarks`.
     coef: np.ndarray | None = None
-    features: np.ndarray | None = None
+    features: np.ndarray | None = None  # (f,) ints: features that the landmarks have; None for all
+    # (p, 2) ints: monomials, as in `PseudoLandmarks`.
     pairs: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.intp))
+    # (l, p): distances from landmarks to pseudo landmarks, as in `PseudoLandmarks`.
     spans: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     @property

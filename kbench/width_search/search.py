@@ -49,36 +49,10 @@ _PILOT = 64
 
 @dataclass
 class Search:
-    """Results of the search.
+    """Results of the search."""
 
-    Attributes
-    ----------
-    columns : dict of str to list
-        An entry for each point of each rung: rung, rows, n_rows, gamma, C, error, n_validation,
-        solved.
-    gamma, C : float
-    error : float
-        Held-out error of the last rung at the point nearest to the answer; nan if the deadline
-        passed before any model was measured.
-    n_validation : int
-        Rows that it was measured on.
-    relative_deviation : float
-        Sampling error of `error` as a fraction of it.
-    support_fraction : float
-        Fraction of training rows that were support vectors there.
-    flat_cells : bool
-        Whether the errors of cells did not depend on the parameters.
-    solved : bool
-        Whether the model there reached its tolerance within the limit on steps.
-    ends_with_cells : bool
-        Whether other cells came last in place of the caller's comparison of larger models.
-    training, validation : arrays of ints
-        A pair of rows of that model, from which it can be fitted again.
-    seconds_per_square : float
-        Wall seconds of that model, divided by the square of its training rows: what larger
-        models are expected to take. 0 if nothing was measured.
-    """
-
+    # An entry for each point of each rung: rung, rows, n_rows, gamma, C, error, n_validation,
+    # solved.
     columns: dict[str, list] = field(
         default_factory=lambda: {
             name: []
@@ -87,15 +61,21 @@ class Search:
     )
     gamma: float = 1.0
     C: float = 1.0
+    # Held-out error of the last rung at the point nearest to the answer; nan if the deadline passed
+    # before any model was measured.
     error: float = np.nan
-    n_validation: int = 0
-    relative_deviation: float = 1.0
-    support_fraction: float = 1.0
-    flat_cells: bool = False
-    solved: bool = True
+    n_validation: int = 0  # Rows that it was measured on
+    relative_deviation: float = 1.0  # Sampling error of `error` as a fraction of it
+    support_fraction: float = 1.0  # Fraction of training rows that were support vectors there
+    flat_cells: bool = False  # Whether the errors of cells did not depend on the parameters
+    solved: bool = True  # Whether the model there reached its tolerance within the limit on steps
+    # Whether other cells came last in place of the caller's comparison of larger models.
     ends_with_cells: bool = False
+    # Ints: a pair of rows of that model, from which it can be fitted again.
     training: np.ndarray | None = None
     validation: np.ndarray | None = None
+    # Wall seconds of that model, divided by the square of its training rows: what larger models are
+    # expected to take. 0 if nothing was measured.
     seconds_per_square: float = 0.0
 
     def note(self, number: int, kind: str, measured: Measured, gamma: float, C: float) -> None:

@@ -33,24 +33,12 @@ class Losses(NamedTuple):
 
 
 class Task(Protocol):
-    """Targets of all rows.
+    """Targets of all rows."""
 
-    Attributes
-    ----------
-    worst : float
-        Error of the best constant.
-    scale_of_c : float
-        C of the final model for 1 in the search.
-    last_values : int
-        Kernel values for one width between the training rows of the last rung.
-    steps : int
-        Limit on steps of a model after the first rung for each training row.
-    """
-
-    worst: float
-    scale_of_c: float
-    last_values: int
-    steps: int
+    worst: float  # Error of the best constant
+    scale_of_c: float  # C of the final model for 1 in the search
+    last_values: int  # Kernel values for one width between the training rows of the last rung
+    steps: int  # Limit on steps of a model after the first rung for each training row
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
         """A random order of the rows in which every range represents the data."""

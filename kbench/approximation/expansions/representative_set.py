@@ -149,20 +149,12 @@ def _extreme_points(gram, eps):
 
 @dataclass(frozen=True)
 class RepresentativeSet:
-    """The representative rows of a data set.
+    """The representative rows of a data set."""
 
-    Attributes
-    ----------
-    members : (M,) ints
-        Row numbers, ascending.
-    weights : (M,)
-        Weight that each member represents; their sum is the total weight of the rows.
-    residuals : (n,)
-        ||phi(x) - its combination||^2; 0 for members and for rows without weight.
-    """
-
-    members: np.ndarray
+    members: np.ndarray  # (M,) ints: row numbers, ascending
+    # (M,): weight that each member represents; their sum is the total weight of the rows.
     weights: np.ndarray
+    # (n,): ||phi(x) - its combination||^2; 0 for members and for rows without weight.
     residuals: np.ndarray
 
 

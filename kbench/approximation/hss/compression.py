@@ -55,29 +55,17 @@ _OVERSAMPLING = 10
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Tolerances of the basis of a node, and the columns from which it is computed.
+    """Tolerances of the basis of a node, and the columns from which it is computed."""
 
-    Attributes
-    ----------
-    rel_tol, abs_tol : float
-        Smallest accepted pivot of a node; both are divided by its level.
-    trace_tol : float
-        Bound on the relative Frobenius norm of the residual of a basis; 0 means no bound.
-    max_rank : int
-    max_near : int or None
-        Maximal number of near columns of a node; None means no limit.
-    n_far : int
-        Far columns of a node.
-    sketch : int or None
-        Number of columns of the sketch; a quarter of it if the rank is low. None: no sketch.
-    """
-
+    # Smallest accepted pivot of a node; both are divided by its level.
     rel_tol: float
     abs_tol: float
+    # Bound on the relative Frobenius norm of the residual of a basis; 0 means no bound.
     trace_tol: float
     max_rank: int
-    max_near: int | None
-    n_far: int
+    max_near: int | None  # Maximal number of near columns of a node; None means no limit
+    n_far: int  # Far columns of a node
+    # Number of columns of the sketch; a quarter of it if the rank is low. None: no sketch.
     sketch: int | None
 
     @classmethod
@@ -88,20 +76,14 @@ class Tolerances:
 
 @dataclass
 class Node:
-    """Matrices stored at a node of the tree.
+    """Matrices stored at a node of the tree."""
 
-    Attributes
-    ----------
-    block : (m, m) kernel values of a leaf's points, or (rank_left, rank_right) between the
-        children's skeletons
-    basis : Interpolation or None
-        Basis of the m rows of a leaf, or of the children's skeletons; None for the root.
-    skeleton : (rank,) ints
-        Positions in the order of the tree.
-    """
-
+    # (m, m) kernel values of a leaf's points, or (rank_left, rank_right) between the children's
+    # skeletons
     block: np.ndarray
+    # Basis of the m rows of a leaf, or of the children's skeletons; None for the root.
     basis: Interpolation | None = None
+    # (rank,) ints: positions in the order of the tree.
     skeleton: np.ndarray = field(default_factory=lambda: np.empty(0, np.intp))
 
     @property

@@ -15,18 +15,10 @@ from scipy.linalg import blas, lapack
 
 @dataclass(frozen=True)
 class Interpolation:
-    """Rows as linear combinations of a subset of the rows.
+    """Rows as linear combinations of a subset of the rows."""
 
-    Attributes
-    ----------
-    order : (m,) ints
-        The kept rows by decreasing pivot, then the others.
-    coef : (m - rank, rank)
-        E: coefficients of the other rows in the kept ones.
-    """
-
-    order: np.ndarray
-    coef: np.ndarray
+    order: np.ndarray  # (m,) ints: the kept rows by decreasing pivot, then the others
+    coef: np.ndarray  # (m - rank, rank): E, coefficients of the other rows in the kept ones
 
     @property
     def rank(self) -> int:

@@ -26,14 +26,9 @@ from kbench.stored import check_arrays, require
 class CentredPoints:
     """Prepared points: centred rows x with two more columns, so that one product of matrices gives
     squared distances.
-
-    Attributes
-    ----------
-    rows : (n, d + 2) float64
-        x, 1 and ||x||^2.
     """
 
-    rows: np.ndarray
+    rows: np.ndarray  # (n, d + 2) float64: x, 1 and ||x||^2
 
     @property
     def shape(self) -> tuple[int]:

@@ -37,27 +37,16 @@ _VANISHING_C = 2.0**-40
 
 @dataclass
 class FinalFit:
-    """What the last fit needs to know.
+    """What the last fit needs to know."""
 
-    Parameters
-    ----------
-    unfitted : function of a number of rows and the seconds that are left
-        An unfitted estimator for as many rows, and why it was chosen.
-    exact : function of limits, as keyword parameters
-        An unfitted exact estimator.
-    losses : function of a fitted estimator and some rows
-        Losses of its predictions at these rows.
-    X, y, weight : all rows, their targets, and their weights or None
-    result : Search
-    task : Task
-    deadline : Deadline
-    rng : numpy Generator
-    trace : Trace
-    """
-
+    # function of a number of rows and the seconds that are left: an unfitted estimator for as many
+    # rows, and why it was chosen.
     unfitted: Callable[[int, float | None], tuple[Any, str]]
+    # function of limits, as keyword parameters: an unfitted exact estimator.
     exact: Callable[..., Any]
+    # function of a fitted estimator and some rows: losses of its predictions at these rows.
     losses: Callable[[Any, np.ndarray], np.ndarray]
+    # all rows, their targets, and their weights
     X: Any
     y: np.ndarray
     weight: np.ndarray | None

@@ -41,20 +41,11 @@ class ClusterRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class EarlyTrainer:
-    """Trains the model of a cluster: that of a DCSVC with one cluster, fitted to its rows.
+    """Trains the model of a cluster: that of a DCSVC with one cluster, fitted to its rows."""
 
-    Attributes
-    ----------
-    model : DualSVC
-        Unfitted; a DCSVC with n_clusters=1.
-    kernel : Kernel
-    weights : (q,) upper bound of the dual variables of each class
-    seed : int
-    """
-
-    model: DualSVC
+    model: DualSVC  # Unfitted; a DCSVC with n_clusters=1
     kernel: Kernel
-    weights: np.ndarray
+    weights: np.ndarray  # (q,) upper bound of the dual variables of each class
     seed: int
 
     record: ClassVar[type] = ClusterRecord

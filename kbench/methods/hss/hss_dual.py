@@ -30,34 +30,17 @@ _RAISES = 5
 
 @dataclass(frozen=True)
 class DualSolution:
-    """Solutions of m problems for each of p values of C.
+    """Solutions of m problems for each of p values of C."""
 
-    Attributes
-    ----------
-    coef : (n, p, m)
-        y_i z_i
-    intercept, objective : (p, m)
-        The objective is 1/2 z'YKYz - e'z after polishing, otherwise with K~ in place of K.
-    admm : ADMMResult
-        Its p m columns are the m problems of the first C, then those of the next.
-    kernel_entries : int
-        Kernel values that polishing computed.
-    violation : float
-        Largest KKT violation after polishing; nan without polishing.
-    converged : bool
-        Whether polishing converged; without polishing, whether ADMM did.
-    stop_reason : str
-        Of polishing, or of ADMM.
-    """
-
-    coef: np.ndarray
+    coef: np.ndarray  # (n, p, m): y_i z_i
+    # (p, m): the objective is 1/2 z'YKYz - e'z after polishing, otherwise with K~ in place of K.
     intercept: np.ndarray
     objective: np.ndarray
-    admm: ADMMResult
-    kernel_entries: int
-    violation: float
-    converged: bool
-    stop_reason: str
+    admm: ADMMResult  # Its p m columns are the m problems of the first C, then those of the next
+    kernel_entries: int  # Kernel values that polishing computed
+    violation: float  # Largest KKT violation after polishing; nan without polishing
+    converged: bool  # Whether polishing converged; without polishing, whether ADMM did
+    stop_reason: str  # Of polishing, or of ADMM
 
     @property
     def diverges(self) -> bool:

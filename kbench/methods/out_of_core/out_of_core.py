@@ -62,15 +62,10 @@ _KEPT_S = 7 * 24 * 3600.0
 
 
 class Trainer(Protocol):
-    """Trains the model of a cluster; it is sent to other processes.
+    """Trains the model of a cluster; it is sent to other processes."""
 
-    Attributes
-    ----------
-    record : type
-        The class of what it returns: a NamedTuple whose field `machine` is a KernelExpansion or
-        another model that a model file may hold. The other fields say how the training ended.
-    """
-
+    # The class of what it returns: a NamedTuple whose field `machine` is a KernelExpansion or
+    # another model that a model file may hold. The other fields say how the training ended.
     record: ClassVar[type]
 
     def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> Any:
@@ -90,17 +85,11 @@ class Place(NamedTuple):
 
 @dataclass
 class Divided:
-    """Rows on disk by the leaves of a tree.
-
-    Attributes
-    ----------
-    notes : list of str
-        Lines on clusters that were divided further than asked for.
-    """
+    """Rows on disk by the leaves of a tree."""
 
     tree: KMeansTree
     places: list[Place]
-    notes: list[str]
+    notes: list[str]  # Lines on clusters that were divided further than asked for
 
 
 @contextmanager

@@ -69,18 +69,10 @@ def face_minimum(
 
 @dataclass(frozen=True)
 class FaceStep:
-    """What a move to the minimum over the free points changed.
+    """What a move to the minimum over the free points changed."""
 
-    Attributes
-    ----------
-    change : (f,)
-        Of the free coefficients.
-    decrease : float
-        Of the objective.
-    """
-
-    change: np.ndarray
-    decrease: float
+    change: np.ndarray  # (f,): of the free coefficients
+    decrease: float  # Of the objective
 
 
 def descend_to_minimum(

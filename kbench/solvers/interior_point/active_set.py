@@ -40,31 +40,19 @@ MAX_OFF = 1e-9
 
 @dataclass(frozen=True)
 class Optimum:
-    """Coefficients and how far they are from an optimum, by a gradient that was summed afresh.
+    """Coefficients and how far they are from an optimum, by a gradient that was summed afresh."""
 
-    Attributes
-    ----------
-    x : (m,)
-        Within the bounds.
-    b : (k,)
-        Multipliers. Of one equality with entries of -1 and 1 the mean of what free variables say,
-        or the middle of the two extremes.
-    objective : float
-    violation : float
-        Of one such equality max -A g {A x can grow} - min -A g {A x can fall}, g = Q x + p; without
-        one the largest entry of the projected gradient of the Lagrangian.
-    gap : float
-        sum_i max {-r_i (x' - x_i): l <= x' <= u}, r = g + A'b: the primal minus the dual objective.
-    off : float
-        max |A x - d|, relative to sum |x|.
-    """
-
-    x: np.ndarray
+    x: np.ndarray  # (m,): within the bounds
+    # (k,): multipliers. Of one equality with entries of -1 and 1 the mean of what free variables
+    # say, or the middle of the two extremes.
     b: np.ndarray
     objective: float
+    # Of one such equality max -A g {A x can grow} - min -A g {A x can fall}, g = Q x + p; without
+    # one the largest entry of the projected gradient of the Lagrangian.
     violation: float
+    # sum_i max {-r_i (x' - x_i): l <= x' <= u}, r = g + A'b: the primal minus the dual objective.
     gap: float
-    off: float
+    off: float  # max |A x - d|, relative to sum |x|
 
     @property
     def relative_gap(self) -> float:

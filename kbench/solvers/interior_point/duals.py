@@ -36,29 +36,18 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True)
 class InteriorResult:
-    """Solution of a dual and how far it is from an optimum.
+    """Solution of a dual and how far it is from an optimum."""
 
-    Attributes
-    ----------
-    coef : (n,)
-        b, exactly at its bounds or 0 where it is not free.
-    intercept : float
-        0 without one.
-    objective, violation, duality_gap : float
-        As in `BoxDualResult`, from residuals that were summed afresh.
-    n_iter : int
-        Iterations.
-    stop_reason : {"tol", "rounding", "max_iter", "max_time", "failed"}
-        "rounding": the violation is above `tol` and below what float64 sums of these coefficients
-        can tell from zero; "failed": the method found no optimum.
-    """
-
-    coef: np.ndarray
-    intercept: float
+    coef: np.ndarray  # (n,): b, exactly at its bounds or 0 where it is not free
+    intercept: float  # 0 without one
+    # As in `BoxDualResult`, from residuals that were summed afresh.
     objective: float
     violation: float
     duality_gap: float
-    n_iter: int
+    n_iter: int  # Iterations
+    # {"tol", "rounding", "max_iter", "max_time", "failed"}. "rounding": the violation is above
+    # `tol` and below what float64 sums of these coefficients can tell from zero; "failed": the
+    # method found no optimum.
     stop_reason: str
 
 

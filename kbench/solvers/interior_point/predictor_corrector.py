@@ -42,33 +42,19 @@ _TO_BOUND = 0.995
 
 @dataclass
 class PrimalDualPoint:
-    """Primal and dual variables after an iteration.
+    """Primal and dual variables after an iteration."""
 
-    Attributes
-    ----------
-    x : (m,)
-        Between the bounds, not at them.
-    w : weights of the coefficients, see `Matrix`
-    b : (k,)
-        Multipliers of the equalities.
-    above, below : (m,)
-        The slacks x - l and u - x, stored because differences would lose digits near a bound.
-    y, z : (m,)
-        Multipliers of the slacks.
-    n_iter : int
-    gap : float
-        The complementarity above'y + below'z, relative to the objective.
-    """
-
-    x: np.ndarray
-    w: np.ndarray
-    b: np.ndarray
+    x: np.ndarray  # (m,): between the bounds, not at them
+    w: np.ndarray  # weights of the coefficients, see `Matrix`
+    b: np.ndarray  # (k,): multipliers of the equalities
+    # (m,): the slacks x - l and u - x, stored because differences would lose digits near a bound.
     above: np.ndarray
     below: np.ndarray
+    # (m,): multipliers of the slacks.
     y: np.ndarray
     z: np.ndarray
     n_iter: int = 0
-    gap: float = np.inf
+    gap: float = np.inf  # The complementarity above'y + below'z, relative to the objective
 
 
 def minimise(

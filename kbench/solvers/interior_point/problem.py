@@ -56,16 +56,10 @@ class Matrix(Protocol):
 
     The method keeps weights w, from which values K beta are computed, apart from the coefficients
     beta: sums over coefficients of a large C lose digits that the weights, which are small, keep.
-
-    Attributes
-    ----------
-    diagonal : (n,)
-    work : float
-        Multiplications of one factorisation.
     """
 
-    diagonal: np.ndarray
-    work: float
+    diagonal: np.ndarray  # (n,)
+    work: float  # Multiplications of one factorisation
 
     def __len__(self) -> int: ...
 
@@ -101,26 +95,17 @@ class Matrix(Protocol):
 
 @dataclass(frozen=True)
 class BoxQP:
-    """min 1/2 x'Qx + p'x, l <= x <= u, A x = d.
+    """min 1/2 x'Qx + p'x, l <= x <= u, A x = d."""
 
-    Attributes
-    ----------
-    K : Matrix of n points
-    p, lower, upper : (c n,) float64
-        lower <= upper, both finite; equal ones fix a variable.
-    A : (k, c n)
-        Of full rank over the variables that are not fixed; k = 0 for no equality.
-    d : (k,)
-    signs : (c,) of -1 and +1
-    """
-
-    K: Matrix
+    K: Matrix  # Matrix of n points
+    # (c n,) float64: lower <= upper, both finite; equal ones fix a variable.
     p: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    # (k, c n): of full rank over the variables that are not fixed; k = 0 for no equality.
     A: np.ndarray
-    d: np.ndarray
-    signs: np.ndarray
+    d: np.ndarray  # (k,)
+    signs: np.ndarray  # (c,) of -1 and +1
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -76,35 +76,21 @@ _ROUNDED = 64.0
 
 @dataclass(frozen=True)
 class NuDualResult:
-    """Solution of the dual and how it was reached.
+    """Solution of the dual and how it was reached."""
 
-    Attributes
-    ----------
-    coef : (n,) float64
-        b.
-    intercept, epsilon : float
-        c and epsilon, means over free points where there are any.
-    objective : float
-        1/2 b'Kb - z'b.
-    violation : float
-        The largest violation of the four kinds of steps of `side_steps`, from float64 kernel
-        values: LIBSVM's criterion.
-    duality_gap : float
-        Primal minus dual objective, at least 0.
-    n_iter : int
-        Steps of two coordinates.
-    stop_reason : {"tol", "max_iter", "max_time", "precision", "margin"}
-        "margin": that of a classifier, -epsilon, is not above half of the violation, even after as
-        many steps again, or at a tolerance of tol / 100.
-    """
-
-    coef: np.ndarray
+    coef: np.ndarray  # (n,) float64: b
+    # c and epsilon, means over free points where there are any.
     intercept: float
     epsilon: float
-    objective: float
+    objective: float  # 1/2 b'Kb - z'b
+    # The largest violation of the four kinds of steps of `side_steps`, from float64 kernel values:
+    # LIBSVM's criterion.
     violation: float
-    duality_gap: float
-    n_iter: int
+    duality_gap: float  # Primal minus dual objective, at least 0
+    n_iter: int  # Steps of two coordinates
+    # {"tol", "max_iter", "max_time", "precision", "margin"}. "margin": that of a classifier,
+    # -epsilon, is not above half of the violation, even after as many steps again, or at a
+    # tolerance of tol / 100.
     stop_reason: str
 
 

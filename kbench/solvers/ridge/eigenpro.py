@@ -108,20 +108,11 @@ def solve_eigenpro(
 
 @dataclass(frozen=True)
 class LoweredEigenvalues:
-    """The preconditioner of the module's docstring, from s rows.
+    """The preconditioner of the module's docstring, from s rows."""
 
-    Attributes
-    ----------
-    vectors : (s, q - 1) float64
-        Eigenvectors e_i.
-    weights : (q - 1,) float64
-        (1 - l_q / l_i) / (s l_i)
-    bottom, beta : float
-        l_q and beta(k_P).
-    """
-
-    vectors: np.ndarray
-    weights: np.ndarray
+    vectors: np.ndarray  # (s, q - 1) float64: eigenvectors e_i
+    weights: np.ndarray  # (q - 1,) float64: (1 - l_q / l_i) / (s l_i)
+    # l_q and beta(k_P).
     bottom: float
     beta: float
 

@@ -34,29 +34,16 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class DescentResult:
-    """Outcome of a randomised solver.
+    """Outcome of a randomised solver."""
 
-    Attributes
-    ----------
-    x : (k, m) float64
-    n_iter : int
-        Steps; passes of solvers whose `max_iter` is a number of passes.
-    residual : (m,) float64
-        Relative residual before x was shrunk; the solver says of which system, and at which rows if
-        it did not converge.
-    converged : bool
-        Whether all residuals are at most `tol`.
-    stop_reason : {"tol", "max_iter", "max_time"}
-    chosen : dict of str to float
-        Parameters that the solver chose itself.
-    """
-
-    x: np.ndarray
-    n_iter: int
+    x: np.ndarray  # (k, m) float64
+    n_iter: int  # Steps; passes of solvers whose `max_iter` is a number of passes
+    # (m,) float64: relative residual before x was shrunk; the solver says of which system, and at
+    # which rows if it did not converge.
     residual: np.ndarray
-    converged: bool
-    stop_reason: str
-    chosen: dict[str, float]
+    converged: bool  # Whether all residuals are at most `tol`
+    stop_reason: str  # {"tol", "max_iter", "max_time"}
+    chosen: dict[str, float]  # Parameters that the solver chose itself
 
 
 class Steps(ABC):

@@ -71,71 +71,42 @@ _EXACT_ENTRIES = 2**20
 
 @dataclass(frozen=True)
 class SmallDualResult:
-    """Solutions of m problems and how they were reached.
+    """Solutions of m problems and how they were reached."""
 
-    Attributes
-    ----------
-    coef : float64
-        Of `solve_pairs` (k - 1, n), as in `sklearn.svm.SVC`: for a point of class c, rows
-        0 ... c - 1 are its coefficients against the earlier classes, the others against the later.
-        Of `solve_each` (m, n).
-    intercept : (m,)
-        The mean of z - Kb (regression: beside the tube) over free points, as in LIBSVM.
-    objective : (m,)
-        To be minimised.
-    violation : (m,)
-        max {e_k + lift_k} - min {e_k + drop_k}, LIBSVM's criterion (see `steps`). After a limit
-        and with "precision" from float64 kernel values. With "tol" from the stored float32 rows
-        or from float64 values; in both cases the one from float64 values is at most `tol`.
-    duality_gap : (m,)
-        Primal minus dual objective, at least 0.
-    n_iter : (m,) ints
-        Steps.
-    stop_reason : tuple of m str
-        "tol", "max_iter", "max_time", "precision": float32 rows do not allow to reach `tol`, or
-        "rounding": float64 sums of these coefficients do not allow it.
-    kernel_entries : int
-        Kernel values computed.
-    interior : tuple of m ints
-        Iterations of the interior-point method that are among `n_iter`; 0 where it was not needed.
-    """
-
+    # float64: of `solve_pairs` (k - 1, n), as in `sklearn.svm.SVC`: for a point of class c, rows 0
+    # ... c - 1 are its coefficients against the earlier classes, the others against the later. Of
+    # `solve_each` (m, n).
     coef: np.ndarray
+    # (m,): the mean of z - Kb (regression: beside the tube) over free points, as in LIBSVM.
     intercept: np.ndarray
-    objective: np.ndarray
+    objective: np.ndarray  # (m,): to be minimised
+    # (m,): max {e_k + lift_k} - min {e_k + drop_k}, LIBSVM's criterion (see `steps`). After a limit
+    # and with "precision" from float64 kernel values. With "tol" from the stored float32 rows or
+    # from float64 values; in both cases the one from float64 values is at most `tol`.
     violation: np.ndarray
-    duality_gap: np.ndarray
-    n_iter: np.ndarray
+    duality_gap: np.ndarray  # (m,): primal minus dual objective, at least 0
+    n_iter: np.ndarray  # (m,) ints: steps
+    # "tol", "max_iter", "max_time", "precision": float32 rows do not allow to reach `tol`, or
+    # "rounding": float64 sums of these coefficients do not allow it.
     stop_reason: tuple[str, ...]
-    kernel_entries: int
+    kernel_entries: int  # Kernel values computed
+    # tuple of m ints: iterations of the interior-point method that are among `n_iter`; 0 where it
+    # was not needed.
     interior: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When the steps of a problem end.
-
-    Attributes
-    ----------
-    tol : float
-    max_iter : int
-        Steps of each problem; -1 means no limit.
-    deadline : Deadline
-        Of all problems together.
-    trace : Trace
-        Receives objective, violation and n_support of the problem at hand.
-    steps_per_call : int
-        Steps between two checks of the deadline, and between two calls of the trace; 20,000 take
-        about 10 ms. Set by hand.
-    memory_mb : float
-        MB that float64 values may take, of the interior-point method 3 n^2, of an exact end 2 n^2.
-    """
+    """When the steps of a problem end."""
 
     tol: float
-    max_iter: int
-    deadline: Deadline
-    trace: Trace
+    max_iter: int  # Steps of each problem; -1 means no limit
+    deadline: Deadline  # Of all problems together
+    trace: Trace  # Receives objective, violation and n_support of the problem at hand
+    # Steps between two checks of the deadline, and between two calls of the trace; 20,000 take
+    # about 10 ms. Set by hand.
     steps_per_call: int = 20_000
+    # MB that float64 values may take, of the interior-point method 3 n^2, of an exact end 2 n^2.
     memory_mb: float = 1000.0
 
 

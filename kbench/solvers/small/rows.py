@@ -51,24 +51,19 @@ class Rows(Protocol):
 
     Attributes
     ----------
-    points : (n, d) float32 or None
-        Prepared points for rows on demand, or None if `block` is to be asked.
-    halves : (n,) float32 or None
-        Half the squared norms of `points` where values come from products, see `_half_row`.
-    factor : float
-        Of squared distances between `points`, if `halves` is None.
-    diagonal : (n,) float32
-    entry_errors : tuple of two floats
-        A float32 value k has an error of at most entry_errors[0] |k| + entry_errors[1] c(k), see
-        `steps._part_of_largest_error`.
     n_entries : int
         Values that `block` and `exact` have computed.
     """
 
+    # (n, d) float32: prepared points for rows on demand, or None if `block` is to be asked.
     points: np.ndarray | None
+    # (n,) float32: half the squared norms of `points` where values come from products, see
+    # `_half_row`.
     halves: np.ndarray | None
-    factor: float
-    diagonal: np.ndarray
+    factor: float  # Of squared distances between `points`, if `halves` is None
+    diagonal: np.ndarray  # (n,) float32
+    # A float32 value k has an error of at most entry_errors[0] |k| + entry_errors[1] c(k), see
+    # `steps._part_of_largest_error`.
     entry_errors: tuple[float, float]
 
     @property

@@ -77,47 +77,26 @@ class Memory:
 
 @dataclass
 class DoublyStochastic:
-    """A function, and the steps that minimise its loss.
-
-    Attributes
-    ----------
-    features : SeededFeatures
-    loss : str
-        Key of `kbench.solvers.stochastic.losses.LOSSES`.
-    n_outputs : int
-        q
-    nu, step_size, step_decay, ridge : float
-    preconditioned : bool
-    max_blocks : int or None
-    newton_from : int or None
-        First step of Newton's method, for a loss with `curvature` and nu > 0.
-    average_from : int or None
-        First step whose function is included in `averaged`.
-    coef : list of (D, q) float32
-        A_j / scale.
-    scale : float
-    n_steps, n_rows : int
-        Number of steps t, and of rows of their batches.
-    memories : list of Memory
-        One for each batch that comes again.
-    """
+    """A function, and the steps that minimise its loss."""
 
     features: SeededFeatures
-    loss: str
-    n_outputs: int
+    loss: str  # Key of `kbench.solvers.stochastic.losses.LOSSES`
+    n_outputs: int  # q
     nu: float
     step_size: float
     step_decay: float
     ridge: float
     preconditioned: bool
     max_blocks: int | None
+    # First step of Newton's method, for a loss with `curvature` and nu > 0.
     newton_from: int | None = None
-    average_from: int | None = None
-    coef: list[np.ndarray] = field(default_factory=list)
+    average_from: int | None = None  # First step whose function is included in `averaged`
+    coef: list[np.ndarray] = field(default_factory=list)  # list of (D, q) float32: A_j / scale
     scale: float = 1.0
+    # Number of steps t, and of rows of their batches.
     n_steps: int = 0
     n_rows: int = 0
-    memories: list[Memory] = field(default_factory=list)
+    memories: list[Memory] = field(default_factory=list)  # One for each batch that comes again
     # The sum of f over steps is sum_j Phi_j (scale_sum A_j + total_j): total_j corrects for the
     # steps before the changes of A_j.
     scale_sum: float = 0.0
