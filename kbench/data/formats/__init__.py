@@ -25,29 +25,19 @@ FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 
 
 class Format(NamedTuple):
-    """How files of a format form a part of a data set.
+    """How files of a format form a part of a data set."""
 
-    Attributes
-    ----------
-    module : str or None
-        Module of this package. LIBSVM text has none: `kbench.data.formats.libsvm` reads it.
-    pieces : tuple of str
-        The files of a part if it needs several of different content, for example `train_images`
-        and `train_labels`. A part of any other format is one file, or several files of the same
-        form that are concatenated: `train_1`, `train_2`.
-    splits : bool
-        Whether a single file, `all`, may hold training and test rows.
-    guarded : bool
-        Whether files are read by a child process (`kbench.data.formats.guarded`), because a damaged
-        file may crash the parser or make it allocate without bound.
-    table : bool
-        Whether the module's `read` takes a folder for the features, see `features_file`.
-    """
-
+    # Module of this package. LIBSVM text has none: `kbench.data.formats.libsvm` reads it.
     module: str | None
+    # The files of a part if it needs several of different content, for example `train_images` and
+    # `train_labels`. A part of any other format is one file, or several files of the same form that
+    # are concatenated: `train_1`, `train_2`.
     pieces: tuple[str, ...] = ()
-    splits: bool = False
+    splits: bool = False  # Whether a single file, `all`, may hold training and test rows
+    # Whether files are read by a child process (`kbench.data.formats.guarded`), because a damaged
+    # file may crash the parser or make it allocate without bound.
     guarded: bool = True
+    # Whether the module's `read` takes a folder for the features, see `features_file`.
     table: bool = False
 
     @property
@@ -88,37 +78,24 @@ DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space":
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one part, as its files hold them.
+    """Rows of one part, as its files hold them."""
 
-    Attributes
-    ----------
-    X : ndarray or csr_matrix, shape (n, d)
-        Numbers in float64, or in the type of the file's arrays; a missing one is NaN.
-    y : ndarray of float64, shape (n,)
-        Targets. If the file's targets are texts: indices into `labels`. A missing one is NaN.
-    labels : tuple of str or None
-        The texts, sorted, the same for all parts.
-    where : callable or None
-        Maps a row number from 0 to `file:line` or `file, row k`. None for rows that a child process
-        has read and checked.
-    layout : Layout or None
-        Of a table.
-    groups : ndarray of int64 or None, shape (n,)
-        Rows with equal numbers stay on one side of a random split.
-    notes : tuple of str
-        What the reader assumed or left out, one sentence each, the same for all parts.
-    n_without_target : int
-        Rows that the reader has left out because they lack a target.
-    """
-
+    # ndarray or csr_matrix, shape (n, d): numbers in float64, or in the type of the file's arrays;
+    # a missing one is NaN.
     X: Any
+    # (n,) float64: targets. If the file's targets are texts: indices into `labels`. A missing one
+    # is NaN.
     y: np.ndarray
-    labels: tuple[str, ...] | None
+    labels: tuple[str, ...] | None  # The texts, sorted, the same for all parts
+    # Maps a row number from 0 to `file:line` or `file, row k`. None for rows that a child process
+    # has read and checked.
     where: Callable[[int], str] | None
-    layout: "Layout | None" = None
+    layout: "Layout | None" = None  # Of a table
+    # (n,) int64: rows with equal numbers stay on one side of a random split.
     groups: np.ndarray | None = None
+    # What the reader assumed or left out, one sentence each, the same for all parts.
     notes: tuple[str, ...] = ()
-    n_without_target: int = 0
+    n_without_target: int = 0  # Rows that the reader has left out because they lack a target
 
 
 class Layout(TypedDict):

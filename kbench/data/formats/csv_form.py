@@ -40,38 +40,20 @@ _SEPARATOR_LINE = re.compile(rb"sep=(.)\s*", re.IGNORECASE)
 
 @dataclass
 class Form:
-    """Layout of a file.
-
-    Attributes
-    ----------
-    delimiter : str
-    names : list of str
-    begin : int
-        Number of the line of the first row.
-    roles : Roles
-    decimal : {".", ","}
-        Character before the decimals in decorated numbers.
-    decorated : set of str
-        Columns of numbers that are not all as Python writes them.
-    truths : set of str
-        Those of them that hold True and False alone, in any case.
-    text_target : bool
-        Whether the target is read as text.
-    empty : tuple of str
-        The last columns, which have neither names nor values.
-    decimal_shown : bool
-        Whether `decimal` is what the config or a decorated number says; else numbers are plain.
-    """
+    """Layout of a file."""
 
     delimiter: str
     names: list[str]
-    begin: int
+    begin: int  # Number of the line of the first row
     roles: Roles
-    decimal: str
-    text_target: bool
+    decimal: str  # {".", ","}: character before the decimals in decorated numbers
+    text_target: bool  # Whether the target is read as text
+    # Columns of numbers that are not all as Python writes them.
     decorated: set[str] = field(default_factory=set)
+    # Those of them that hold True and False alone, in any case.
     truths: set[str] = field(default_factory=set)
-    empty: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()  # The last columns, which have neither names nor values
+    # Whether `decimal` is what the config or a decorated number says; else numbers are plain.
     decimal_shown: bool = False
 
     def value(self, name: str, text: str) -> float | None:

@@ -21,15 +21,9 @@ positive number of nines is more often a value (a price, a maximum) than a negat
 
 @dataclass
 class GapMarkers:
-    """What the columns of a table hold beside numbers that look like gaps.
+    """What the columns of a table hold beside numbers that look like gaps."""
 
-    Attributes
-    ----------
-    columns : dict of str to _Column
-        By the name of the column.
-    """
-
-    columns: dict[str, "_Column"] = field(default_factory=dict)
+    columns: dict[str, "_Column"] = field(default_factory=dict)  # By the name of the column
 
     def learn(self, name: str, values: np.ndarray) -> None:
         """Record a piece of a column; values : (n,). Two passes over the piece."""

@@ -37,31 +37,16 @@ _AFTER_A_NUMBER = b"\n\r\t #"
 
 @dataclass(frozen=True)
 class LibsvmRows:
-    """Rows of one file.
+    """Rows of one file."""
 
-    Attributes
-    ----------
-    labels : ndarray of float64, shape (n,)
-    indptr : ndarray of int64, shape (n + 1,)
-    indices : ndarray of int32, shape (nnz,)
-        Columns from 0, increasing within a row.
-    values : ndarray of float64, shape (nnz,)
-        Zeros that the file states are kept.
-    groups : ndarray of int64, shape (n,)
-        The `qid` of each row, NO_GROUP where there is none.
-    n_features : int
-        Number of columns: those up to the largest index in the file, or the caller's `n_features`.
-    largest_index : int
-        Of the columns in the file, counted from 1; 0 if no row has a value.
-    """
-
-    labels: np.ndarray
-    indptr: np.ndarray
-    indices: np.ndarray
-    values: np.ndarray
-    groups: np.ndarray
+    labels: np.ndarray  # (n,) float64
+    indptr: np.ndarray  # (n + 1,) int64
+    indices: np.ndarray  # (nnz,) int32: columns from 0, increasing within a row
+    values: np.ndarray  # (nnz,) float64: zeros that the file states are kept
+    groups: np.ndarray  # (n,) int64: the `qid` of each row, NO_GROUP where there is none
+    # Number of columns: those up to the largest index in the file, or the caller's `n_features`.
     n_features: int
-    largest_index: int
+    largest_index: int  # Of the columns in the file, counted from 1; 0 if no row has a value
 
     def to_csr(self) -> Any:
         """The rows as `scipy.sparse.csr_matrix`, sharing the arrays, shape (n, n_features)."""

@@ -44,32 +44,15 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of one file.
-
-    Attributes
-    ----------
-    path : Path
-    columns : dict of str to Column
-        In the order of the file, without the dropped ones.
-    target : str or None
-        Name of the target column; None if a table of later rows has no target.
-    group : str or None
-        Name of the column of the groups of rows.
-    n : int
-        Rows.
-    where : callable
-        Maps a row number from 0 to `file:line` or `file, row k`.
-    n_without_target : int
-        Rows that are not in the table because they lack a target.
-    """
+    """The columns of one file."""
 
     path: Path
-    columns: dict[str, Column]
-    target: str | None
-    group: str | None
-    n: int
-    where: Callable[[int], str]
-    n_without_target: int = 0
+    columns: dict[str, Column]  # In the order of the file, without the dropped ones
+    target: str | None  # Name of the target column; None if a table of later rows has no target
+    group: str | None  # Name of the column of the groups of rows
+    n: int  # Rows
+    where: Callable[[int], str]  # Maps a row number from 0 to `file:line` or `file, row k`
+    n_without_target: int = 0  # Rows that are not in the table because they lack a target
 
     @property
     def features(self) -> list[str]:
@@ -84,45 +67,26 @@ class Table:
 
 @dataclass
 class Options:
-    """How tables are read; one object for all files of a data set.
+    """How tables are read; one object for all files of a data set."""
 
-    Attributes
-    ----------
-    columns : mapping
-        `source.columns` of a config.
-    known : Layout or None
-        Layout of the tables that a model was trained on.
-    source : mapping
-        `missing` and `missing_target`, see `kbench.data.formats.read`.
-    text_target : bool
-        Whether the target may be texts.
-    target : str or None
-        The target of the first file, where the config names none: that of all files.
-    notes : list of str
-        What readers assumed or left out, each sentence once.
-    texts : set of str
-        Columns of texts that were found by their content (`categorical: auto`).
-    several : bool
-        Whether there are several files, of which only one needs to have a column that is dropped.
-    absent : set of str
-        Texts that have stood for a missing target.
-    marks : dict of str to set of str
-        The currency and percent signs beside the numbers of each column, "" for none; of later rows
-        also those of the training files.
-    dropped : set
-        What `columns.drop` names and a file has had.
-    """
-
-    columns: Mapping[str, Any]
-    known: Layout | None = None
+    columns: Mapping[str, Any]  # `source.columns` of a config
+    known: Layout | None = None  # Layout of the tables that a model was trained on
+    # `missing` and `missing_target`, see `kbench.data.formats.read`.
     source: Mapping[str, Any] = field(default_factory=dict)
-    text_target: bool = True
+    text_target: bool = True  # Whether the target may be texts
+    # The target of the first file, where the config names none: that of all files.
     target: str | None = None
+    # What readers assumed or left out, each sentence once.
     notes: list[str] = field(default_factory=list)
+    # Columns of texts that were found by their content (`categorical: auto`).
     texts: set[str] = field(default_factory=set)
+    # Whether there are several files, of which only one needs to have a column that is dropped.
     several: bool = False
-    absent: set[str] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)  # Texts that have stood for a missing target
+    # The currency and percent signs beside the numbers of each column, "" for none; of later rows
+    # also those of the training files.
     marks: dict[str, set[str]] = field(default_factory=dict)
+    # What `columns.drop` names and a file has had.
     dropped: set[str | float] = field(default_factory=set)
 
     def __post_init__(self) -> None:

@@ -16,17 +16,11 @@ STRATEGIES = {"mean": "mean", "median": "median", "indicator": "mean"}
 
 @dataclass(frozen=True)
 class Imputation:
-    """What replaces missing numbers.
+    """What replaces missing numbers."""
 
-    Attributes
-    ----------
-    fill : ndarray of float64, shape (d,)
-        The value for each column.
-    indicated : ndarray of int64, shape (k,)
-        Columns with a further feature, 1 where the number is missing and else 0, after all others.
-    """
-
-    fill: np.ndarray
+    fill: np.ndarray  # (d,) float64: the value for each column
+    # (k,) int64: columns with a further feature, 1 where the number is missing and else 0, after
+    # all others.
     indicated: np.ndarray
 
     def of(self, rows: Rows) -> Rows:

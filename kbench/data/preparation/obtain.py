@@ -33,34 +33,18 @@ def generator(config: Mapping[str, Any]) -> generators.Generator:
 
 
 class Loaded(NamedTuple):
-    """Rows of a data set, unscaled, with raw targets.
+    """Rows of a data set, unscaled, with raw targets."""
 
-    Attributes
-    ----------
-    train, test : Rows
-        No number of theirs is missing.
-    rule : dict
-        `target` of the config, labels that are texts replaced by numbers.
-    labels : tuple of str or None
-        The texts of the numbers.
-    layout : Layout or None
-        Columns and categories, if the files are tables.
-    imputation : Imputation or None
-        What has replaced missing numbers.
-    zero_based : bool or None
-        Whether indices of LIBSVM text start at 0; None for other formats.
-    notes : tuple of str
-        What was assumed, left out or filled, one sentence each.
-    """
-
+    # No number of theirs is missing.
     train: Rows
     test: Rows
-    rule: dict[str, Any]
-    labels: tuple[str, ...] | None = None
-    layout: formats.Layout | None = None
-    imputation: Imputation | None = None
+    rule: dict[str, Any]  # `target` of the config, labels that are texts replaced by numbers
+    labels: tuple[str, ...] | None = None  # The texts of the numbers
+    layout: formats.Layout | None = None  # Columns and categories, if the files are tables
+    imputation: Imputation | None = None  # What has replaced missing numbers
+    # Whether indices of LIBSVM text start at 0; None for other formats.
     zero_based: bool | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What was assumed, left out or filled, one sentence each
 
 
 class RawParts(NamedTuple):

@@ -50,30 +50,19 @@ _OF_TWO = ("binary", "outlier")
 
 @dataclass(frozen=True)
 class TargetMap:
-    """Maps the labels of the files to the targets of a task, and back.
+    """Maps the labels of the files to the targets of a task, and back."""
 
-    Attributes
-    ----------
-    task : {"binary", "multiclass", "regression", "outlier"}
-    labels : tuple of float
-        Labels in the files, sorted; empty if any number may be a target.
-    positive : tuple of float
-        Labels of class +1, for outlier the normal ones; for regression those that become 1, the
-        others 0.
-    shift, unit : float
-        A regression's target is (label - shift) / unit.
-    texts : tuple of str or None
-        If the files have texts: label k is texts[k].
-    own_unit : bool
-        Whether a regression is scored in the unit of the files rather than in that of the targets.
-    """
-
-    task: str
+    task: str  # {"binary", "multiclass", "regression", "outlier"}
+    # Labels in the files, sorted; empty if any number may be a target.
     labels: tuple[float, ...] = ()
+    # Labels of class +1, for outlier the normal ones; for regression those that become 1, the
+    # others 0.
     positive: tuple[float, ...] = ()
+    # A regression's target is (label - shift) / unit.
     shift: float = 0.0
     unit: float = 1.0
-    texts: tuple[str, ...] | None = None
+    texts: tuple[str, ...] | None = None  # If the files have texts: label k is texts[k]
+    # Whether a regression is scored in the unit of the files rather than in that of the targets.
     own_unit: bool = False
 
     def encode(self, labels: np.ndarray) -> np.ndarray:

@@ -42,17 +42,9 @@ class _Uniform:
 
 @dataclass(frozen=True)
 class Generator(ABC):
-    """A distribution of rows (x, y).
+    """A distribution of rows (x, y)."""
 
-    Attributes
-    ----------
-    d : int
-        Features.
-    seed : int
-    noise : float
-    """
-
-    d: int
+    d: int  # Features
     seed: int
     noise: float
 

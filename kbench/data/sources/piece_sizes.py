@@ -8,18 +8,12 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class PieceSizes:
-    """Sizes of the pieces in which files are read and rows are prepared.
+    """Sizes of the pieces in which files are read and rows are prepared."""
 
-    Attributes
-    ----------
-    text : int
-        Bytes that are decompressed, hashed or parsed at a time (1 MiB). More bytes need more
-        memory, fewer bytes more calls; `scripts/bench_data_chunks.py` shows both.
-    block : int
-        Bytes of a block of rows in float64 (32 MiB): bounds the memory of a preparation.
-    """
-
+    # Bytes that are decompressed, hashed or parsed at a time (1 MiB). More bytes need more memory,
+    # fewer bytes more calls; `scripts/bench_data_chunks.py` shows both.
     text: int = 1 << 20
+    # Bytes of a block of rows in float64 (32 MiB): bounds the memory of a preparation.
     block: int = 32 << 20
 
 
