@@ -56,44 +56,26 @@ Work = Callable[[Any, Send], None]
 
 @dataclass
 class Outcome:
-    """How a guarded run ended.
+    """How a guarded run ended."""
 
-    Attributes
-    ----------
-    status : str
-        ok, error or unavailable as the worker reported; timeout, memory, crashed or interrupted as
-        the guard found.
-    message : str
-    result : dict
-        What the worker reported.
-    peak_bytes : int or None
-        Largest memory of all processes of the run beyond the worker's at its start.
-    children_peak_bytes : int
-        Largest memory of the worker's descendants.
-    log : str
-        First and last part of what was printed.
-    provenance : Provenance or None
-        Machine and code of the run; None if they are the runner's own.
-    model : bytes or None
-        The fitted model, from a machine that does not share the results folder.
-    began : datetime or None
-        When a machine of a cluster began the run; None if the runner knows.
-    at_once : int or None
-        Largest number of runs that the cluster had at the same time; None on this machine.
-    earlier : list of Outcome
-        If the worker does several runs (a regularisation path): those reported before this one.
-    """
-
+    # ok, error or unavailable as the worker reported; timeout, memory, crashed or interrupted as
+    # the guard found.
     status: str
     message: str = ""
-    result: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)  # What the worker reported
+    # Largest memory of all processes of the run beyond the worker's at its start.
     peak_bytes: int | None = None
-    children_peak_bytes: int = 0
-    log: str = ""
+    children_peak_bytes: int = 0  # Largest memory of the worker's descendants
+    log: str = ""  # First and last part of what was printed
+    # Machine and code of the run; None if they are the runner's own.
     provenance: Provenance | None = None
+    # The fitted model, from a machine that does not share the results folder.
     model: bytes | None = None
+    # When a machine of a cluster began the run; None if the runner knows.
     began: datetime | None = None
+    # Largest number of runs that the cluster had at the same time; None on this machine.
     at_once: int | None = None
+    # If the worker does several runs (a regularisation path): those reported before this one.
     earlier: list["Outcome"] = field(default_factory=list)
 
     @property

@@ -53,13 +53,7 @@ def _entry_points() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Composition:
-    """An estimator's class and the classes of its parts.
-
-    Attributes
-    ----------
-    estimator : type
-    parts : mapping from a parameter of the estimator to the class of the part
-    """
+    """An estimator's class and the classes of its parts."""
 
     estimator: type
     parts: Mapping[str, type]

@@ -22,23 +22,12 @@ MERGED = "merged-"
 
 @dataclass(frozen=True)
 class ParquetFile:
-    """The content of a file at one moment.
-
-    Attributes
-    ----------
-    path : Path
-    digest : bytes
-        SHA-256 of the bytes read.
-    table : pyarrow.Table
-        The requested columns that the file has.
-    columns : tuple of str
-        All columns of the file.
-    """
+    """The content of a file at one moment."""
 
     path: Path
-    digest: bytes
-    table: "pa.Table"
-    columns: tuple[str, ...]
+    digest: bytes  # SHA-256 of the bytes read
+    table: "pa.Table"  # The requested columns that the file has
+    columns: tuple[str, ...]  # All columns of the file
 
 
 @dataclass(frozen=True)

@@ -29,30 +29,19 @@ _NAME = re.compile(r"[A-Za-z0-9]+")
 
 @dataclass
 class Gathered:
-    """What came from another folder.
-
-    Attributes
-    ----------
-    source : Path
-    brought, here : int
-        Rows that were written, and that were in the folder before.
-    renumbered : list of str
-        Runs that both folders have, with different rows under one number of attempt.
-    environments : Counter
-        Environment -> rows that were written.
-    unknown : list of str
-        Environments whose description differs from the one here, or is in neither folder.
-    skipped : list of str
-        Files and rows that were left, one line each.
-    """
+    """What came from another folder."""
 
     source: Path
+    # Rows that were written, and that were in the folder before.
     brought: int = 0
     here: int = 0
+    # Runs that both folders have, with different rows under one number of attempt.
     renumbered: list[str] = field(default_factory=list)
+    # Environment -> rows that were written.
     environments: Counter[str] = field(default_factory=Counter)
+    # Environments whose description differs from the one here, or is in neither folder.
     unknown: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  # Files and rows that were left, one line each
 
     def __str__(self) -> str:
         machines = ", ".join(f"{n} of {name}" for name, n in sorted(self.environments.items()))

@@ -31,27 +31,13 @@ from kbench.run.results.files import CLAIMED, MERGED, ParquetFile, read_parquet_
 
 @dataclass(frozen=True)
 class MergeReport:
-    """What a merge did.
+    """What a merge did."""
 
-    Attributes
-    ----------
-    path : Path or None
-        The merged file; None when there are no rows.
-    rows : int
-        Rows in it.
-    files : int
-        Files that went into it.
-    replaced : int
-        Rows that were dropped because the same run has a newer one.
-    skipped : list of str
-        Files that were not merged, one line each: `file: reason`.
-    """
-
-    path: Path | None
-    rows: int
-    files: int
-    replaced: int
-    skipped: list[str]
+    path: Path | None  # The merged file; None when there are no rows
+    rows: int  # Rows in it
+    files: int  # Files that went into it
+    replaced: int  # Rows that were dropped because the same run has a newer one
+    skipped: list[str]  # Files that were not merged, one line each: `file: reason`
 
     def __str__(self) -> str:
         if self.path is None:

@@ -15,20 +15,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A named score.
+    """A named score."""
 
-    Attributes
-    ----------
-    name : str
-        The row's column.
-    direction : {"max", "min"}
-        Whether higher or lower values are better.
-    function : callable
-        `function(y_true, y_pred) -> float` on two arrays of shape (n,).
-    """
-
-    name: str
-    direction: Literal["max", "min"]
+    name: str  # The row's column
+    direction: Literal["max", "min"]  # Whether higher or lower values are better
+    # `function(y_true, y_pred) -> float` on two arrays of shape (n,).
     function: Callable[[Array, Array], float]
 
 

@@ -16,41 +16,23 @@ from kbench.run.results.metrics import MetricSpec
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of a search.
+    """Settings of a search."""
 
-    Attributes
-    ----------
-    folds : int
-        Number of folds of cross-validation.
-    validation : float or None
-        Use one validation split instead of folds: the fraction of training rows in it.
-    halving : bool
-        Whether candidates are compared on few training rows first, and only the best on more.
-    factor : int
-        From one rung to the next, rows are multiplied and candidates are divided by this.
-    min_rows : int
-        Fewest training rows of a rung.
-    rows : int or None
-        Most training rows of a trial; None means no limit.
-    runs : int or None
-        Total number of trials, including those of earlier commands.
-    seconds : float or None
-        No trial starts later than this many seconds after the start of the search.
-    metric : str or None
-        Column that ranks the candidates; None is the first metric of the task.
-    of_several : tuple of str
-        Keys of the command that only a search among several settings obeys.
-    """
-
-    folds: int = 5
+    folds: int = 5  # Number of folds of cross-validation
+    # Use one validation split instead of folds: the fraction of training rows in it.
     validation: float | None = None
+    # Whether candidates are compared on few training rows first, and only the best on more.
     halving: bool = False
+    # From one rung to the next, rows are multiplied and candidates are divided by this.
     factor: int = 3
-    min_rows: int = 200
-    rows: int | None = None
-    runs: int | None = None
+    min_rows: int = 200  # Fewest training rows of a rung
+    rows: int | None = None  # Most training rows of a trial; None means no limit
+    runs: int | None = None  # Total number of trials, including those of earlier commands
+    # No trial starts later than this many seconds after the start of the search.
     seconds: float | None = None
+    # Column that ranks the candidates; None is the first metric of the task.
     metric: str | None = None
+    # Keys of the command that only a search among several settings obeys.
     of_several: tuple[str, ...] = ()
 
     @property

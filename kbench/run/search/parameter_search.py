@@ -62,27 +62,13 @@ _REPEATED = 100
 
 @dataclass
 class Searches:
-    """The searches of a command.
+    """The searches of a command."""
 
-    Attributes
-    ----------
-    each : list of list of str
-        The overrides of each search.
-    sandbox : Sandbox
-        Starts the workers of all trials.
-    of : str or None
-        The set of tuned files that the experiment names.
-    budget : mapping
-        `plan.tune` of the experiment.
-    absent : dict
-        Data set -> message.
-    """
-
-    each: list[list[str]]
-    sandbox: Sandbox
-    of: str | None = None
-    budget: Mapping[str, Any] = field(default_factory=dict)
-    absent: dict[str, str] = field(default_factory=dict)
+    each: list[list[str]]  # The overrides of each search
+    sandbox: Sandbox  # Starts the workers of all trials
+    of: str | None = None  # The set of tuned files that the experiment names
+    budget: Mapping[str, Any] = field(default_factory=dict)  # `plan.tune` of the experiment
+    absent: dict[str, str] = field(default_factory=dict)  # Data set -> message
 
 
 def searches(composer: Composer, overrides: Sequence[str]) -> Searches:

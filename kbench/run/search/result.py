@@ -13,63 +13,31 @@ from kbench.run.search.halving import Candidate, Search
 
 @dataclass
 class SearchResult:
-    """The result of a search.
+    """The result of a search."""
 
-    Attributes
-    ----------
-    method, dataset : str
-        Names in the command.
-    of : str or None
-        Name of the set of tuned files in the experiment's plan.
-    metric : MetricSpec or AddedScore
-    about : dict
-        Entries of the tuned file about the data set and the method.
-    dropped : list of str
-        Parts of the command that had no effect, with the reason.
-    varied : list of str
-        Parameters that the search chooses or the command line sets.
-    ranked : list of Candidate
-        Candidates with a score, best first.
-    failed : list of (Run, status, message)
-        Trials that are not ok.
-    counts : Counter
-        Status -> trials.
-    rungs : list of (training rows, candidates)
-        Rungs that were started.
-    cpu_s : float
-        CPU seconds of all fits and predictions.
-    newest : datetime or None
-        Start of the last trial.
-    budget_spent : bool
-        Whether the budget ended the search.
-    stopped_by : int or None
-        The signal that ended the search.
-    tuner : str or None
-        The method that chose the parameters by itself.
-    sampler : str or None
-        What proposed the settings of a search over intervals: tpe or random.
-    split : Search or None
-        Its validation split, where the search would have had folds.
-    """
-
+    # Names in the command.
     method: str
     dataset: str
-    of: str | None
+    of: str | None  # Name of the set of tuned files in the experiment's plan
     metric: MetricSpec | AddedScore
-    about: dict[str, Any]
-    dropped: list[str]
+    about: dict[str, Any]  # Entries of the tuned file about the data set and the method
+    dropped: list[str]  # Parts of the command that had no effect, with the reason
+    # Parameters that the search chooses or the command line sets.
     varied: list[str] = field(default_factory=list)
-    ranked: list[Candidate] = field(default_factory=list)
+    ranked: list[Candidate] = field(default_factory=list)  # Candidates with a score, best first
+    # list of (Run, status, message): trials that are not ok.
     failed: list[tuple[Run, str, str]] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)  # Status -> trials
+    # list of (training rows, candidates): rungs that were started.
     rungs: list[tuple[int, int]] = field(default_factory=list)
-    cpu_s: float = 0.0
-    newest: datetime | None = None
-    budget_spent: bool = False
-    stopped_by: int | None = None
-    tuner: str | None = None
+    cpu_s: float = 0.0  # CPU seconds of all fits and predictions
+    newest: datetime | None = None  # Start of the last trial
+    budget_spent: bool = False  # Whether the budget ended the search
+    stopped_by: int | None = None  # The signal that ended the search
+    tuner: str | None = None  # The method that chose the parameters by itself
+    # What proposed the settings of a search over intervals: tpe or random.
     sampler: str | None = None
-    split: Search | None = None
+    split: Search | None = None  # Its validation split, where the search would have had folds
 
     @property
     def exit_code(self) -> int:
