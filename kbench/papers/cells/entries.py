@@ -37,49 +37,28 @@ SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """The values of one cell.
+    """The values of one cell."""
 
-    Attributes
-    ----------
-    printed : Printed, optional
-        The paper's value.
-    match : Match, optional
-        The runs behind the measured value; the first ones if it is computed from other cells.
-    value, sd : float, optional
-        Mean and standard deviation over seeds, in the row's unit.
-    status : str
-        If there is no value: how the runs ended, or what is missing.
-    lower_bound : float, optional
-        Lower bound of training seconds that have no value because runs were stopped.
-    notes : tuple of str
-    rows : tuple of rows
-        All runs behind the value or the status; of a computed value those of all its cells.
-    stand_in : bool
-        Whether the runs are of other data than the paper's, such as a part of its rows.
-    share : float, optional
-        Our rows over the paper's, where both numbers are known and differ.
-    absent : str
-        Why a printed cell has no runs: the data are not available, kbench lacks the method, or
-        nobody has made the runs.
-    compared : bool
-        Whether it is a score of which the paper prints a number.
-    cause : Cause, optional
-        Why such a score differs from the printed one, if it does.
-    """
-
-    printed: Printed | None = None
+    printed: Printed | None = None  # The paper's value
+    # The runs behind the measured value; the first ones if it is computed from other cells.
     match: Match | None = None
+    # Mean and standard deviation over seeds, in the row's unit.
     value: float | None = None
     sd: float | None = None
-    status: str = ""
+    status: str = ""  # If there is no value: how the runs ended, or what is missing
+    # Lower bound of training seconds that have no value because runs were stopped.
     lower_bound: float | None = None
     notes: tuple[str, ...] = ()
+    # All runs behind the value or the status; of a computed value those of all its cells.
     rows: tuple[Row, ...] = ()
+    # Whether the runs are of other data than the paper's, such as a part of its rows.
     stand_in: bool = False
-    share: float | None = None
+    share: float | None = None  # Our rows over the paper's, where both numbers are known and differ
+    # Why a printed cell has no runs: the data are not available, kbench lacks the method, or nobody
+    # has made the runs.
     absent: str = ""
-    compared: bool = False
-    cause: Cause | None = None
+    compared: bool = False  # Whether it is a score of which the paper prints a number
+    cause: Cause | None = None  # Why such a score differs from the printed one, if it does
 
     @property
     def measured(self) -> bool:

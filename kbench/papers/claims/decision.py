@@ -48,50 +48,30 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The answer to a claim.
-
-    Attributes
-    ----------
-    claim : Claim
-    outcome : Outcome
-    why : str
-        More on the reason of an open one.
-    figures, printed : Interval, optional
-        The figure that decides, or that rows have, and the paper's: the worst of the cases, or
-        their share.
-    unit : str
-        The unit of both: `×` of ratios, `points` of differences in per cent, or that of the values.
-    worst : str
-        The data set with the worst answer if several cases are answered.
-    kept : int
-        Number of cases of the paper's own data that keep the bound by more than equal runs differ.
-    own, answered, asked : int
-        Numbers of cases that rows of the paper's own data answer, that any rows answer, and of all.
-    shares : mapping of str to (float or None)
-        The data sets that took part -> our rows over the paper's, None where they are not known or
-        the same.
-    keys : tuple of str
-        The runs behind the figure.
-    machine : Machine, optional
-        The machine of all these runs.
-    idea : Verdict, optional
-        The same question with the paper's idea alone against the same code.
-    """
+    """The answer to a claim."""
 
     claim: Claim
     outcome: Outcome
-    why: str = ""
+    why: str = ""  # More on the reason of an open one
+    # The figure that decides, or that rows have, and the paper's: the worst of the cases, or their
+    # share.
     figures: Interval | None = None
     printed: Interval | None = None
+    # The unit of both: `×` of ratios, `points` of differences in per cent, or that of the values.
     unit: str = ""
-    worst: str = ""
+    worst: str = ""  # The data set with the worst answer if several cases are answered
+    # Number of cases of the paper's own data that keep the bound by more than equal runs differ.
     kept: int = 0
+    # Numbers of cases that rows of the paper's own data answer, that any rows answer, and of all.
     own: int = 0
     answered: int = 0
     asked: int = 0
+    # The data sets that took part -> our rows over the paper's,
+    # None where they are not known or the same.
     shares: dict[str, float | None] = field(default_factory=dict)
-    keys: tuple[str, ...] = ()
-    machine: Machine | None = None
+    keys: tuple[str, ...] = ()  # The runs behind the figure
+    machine: Machine | None = None  # The machine of all these runs
+    # The same question with the paper's idea alone against the same code.
     idea: "Verdict | None" = None
 
     @property

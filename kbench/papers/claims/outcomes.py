@@ -11,26 +11,13 @@ from kbench.report.charts.style import Style
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the rows say of a claim.
+    """What the rows say of a claim."""
 
-    Attributes
-    ----------
-    word : {"holds", "does not hold", "open"}
-    means : str
-        When a claim has it, for the legend and the docs.
-    style : Style
-        Its mark in pictures.
-    badge : {"good", "bad", ""}
-        Its class in the style sheet of the pages.
-    reason : str
-        Why it is open.
-    """
-
-    word: str
-    means: str
-    style: Style
-    badge: str = ""
-    reason: str = ""
+    word: str  # {"holds", "does not hold", "open"}
+    means: str  # When a claim has it, for the legend and the docs
+    style: Style  # Its mark in pictures
+    badge: str = ""  # {"good", "bad", ""}: its class in the style sheet of the pages
+    reason: str = ""  # Why it is open
 
     def __str__(self) -> str:
         return f"{self.word}: {self.reason}" if self.reason else self.word

@@ -63,21 +63,16 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One sentence of a paper, by the keys of `claims.yaml`, and its query.
-
-    Attributes
-    ----------
-    kind : {"ratio", "difference", "range", "value", ""}
-        What the query asks for; empty of a claim that no query can answer.
-    cases : sequence
-        The query, once for each repetition, as its terms. A term is a list of rivals, of which the
-        best counts, and a rival a list of cells, whose values are added.
-    """
+    """One sentence of a paper, by the keys of `claims.yaml`, and its query."""
 
     paper: str
     where: str
     says: str
+    # {"ratio", "difference", "range", "value", ""}: what the query asks for; empty of a claim that
+    # no query can answer.
     kind: str = ""
+    # The query, once for each repetition, as its terms. A term is a list of rivals, of which the
+    # best counts, and a rival a list of cells, whose values are added.
     cases: Sequence[Terms] = ()
     holds: Bound | None = None
     case: Bound | None = None

@@ -34,44 +34,21 @@ _ERRORS = ("rmse", "mae", "kernel_error")
 
 @dataclass(frozen=True, kw_only=True)
 class Term:
-    """The printed and measured value of one term in the paper's unit, and the runs behind it.
-
-    Attributes
-    ----------
-    printed, measured : Interval, optional
-    sign : int
-        1 if more is better, else -1.
-    unit : str
-    why : str
-        Why there is no value; of absent data their name.
-    absent : bool
-        Whether there are no data to make the runs with.
-    data : str
-        The data set of the runs.
-    keys : tuple of str
-        The runs; empty if there are none.
-    share : float, optional
-        Our rows over the paper's, where both are known and differ.
-    stand_in : bool
-        Whether the runs are of other data than the paper's.
-    unknown : str
-        Settings of the runs that the paper does not state.
-    factor, chance : float
-        Noise of equal runs: the factor by which seconds and errors may differ, and the share of
-        the test rows that `CHANCE_ROWS` rows are, by which accuracies may differ.
-    """
+    """The printed and measured value of one term in the paper's unit, and the runs behind it."""
 
     printed: Interval | None
     measured: Interval | None = None
-    sign: int
+    sign: int  # 1 if more is better, else -1
     unit: str = ""
-    why: str = ""
-    absent: bool = False
-    data: str = ""
-    keys: tuple[str, ...] = ()
-    share: float | None = None
-    stand_in: bool = False
-    unknown: str = ""
+    why: str = ""  # Why there is no value; of absent data their name
+    absent: bool = False  # Whether there are no data to make the runs with
+    data: str = ""  # The data set of the runs
+    keys: tuple[str, ...] = ()  # The runs; empty if there are none
+    share: float | None = None  # Our rows over the paper's, where both are known and differ
+    stand_in: bool = False  # Whether the runs are of other data than the paper's
+    unknown: str = ""  # Settings of the runs that the paper does not state
+    # Noise of equal runs: the factor by which seconds and errors may differ, and the share of the
+    # test rows that `CHANCE_ROWS` rows are, by which accuracies may differ.
     factor: float = 1.0
     chance: float = 0.0
 

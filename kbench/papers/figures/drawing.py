@@ -33,25 +33,13 @@ _REGRESSOR = "_regressor"
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as charts.
-
-    Attributes
-    ----------
-    figure : Figure
-    charts : tuple of Chart
-        Empty if no panel has points.
-    legend : tuple
-    remarks : tuple of str
-        The machines that measured it, and why lines and panels are missing.
-    environments : tuple of str
-        Those of the machines that the remarks name.
-    """
+    """A figure as charts."""
 
     figure: Figure
-    charts: tuple[Chart, ...]
+    charts: tuple[Chart, ...]  # Empty if no panel has points
     legend: tuple[tuple[str, Style], ...]
-    remarks: tuple[str, ...]
-    environments: tuple[str, ...] = ()
+    remarks: tuple[str, ...]  # The machines that measured it, and why lines and panels are missing
+    environments: tuple[str, ...] = ()  # Those of the machines that the remarks name
 
 
 def drawings(

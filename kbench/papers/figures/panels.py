@@ -33,27 +33,15 @@ DISTURBED = "other processes disturbed these wall seconds"
 
 @dataclass(frozen=True)
 class Drawn:
-    """A panel with its points on one machine.
-
-    Attributes
-    ----------
-    panel : Panel
-    machine : Machine
-    data : str
-        The data set of kbench that the points are of.
-    chosen : mapping
-        Label of a line -> its runs, a `Line` of rows for each setting.
-    points : mapping
-        Label of a line -> its points.
-    stopped : mapping
-        Label -> points of runs that were stopped at their limit, at the least seconds they take.
-    """
+    """A panel with its points on one machine."""
 
     panel: Panel
     machine: Machine
-    data: str = ""
+    data: str = ""  # The data set of kbench that the points are of
+    # Label of a line -> its runs, a `Line` of rows for each setting.
     chosen: Mapping[str, Sequence[Line]] = field(default_factory=dict)
-    points: Points = field(default_factory=dict)
+    points: Points = field(default_factory=dict)  # Label of a line -> its points
+    # Label -> points of runs that were stopped at their limit, at the least seconds they take.
     stopped: Points = field(default_factory=dict)
 
     @cached_property

@@ -34,36 +34,21 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Selector:
-    """Which runs fill a cell; `Runs` holds what each matches, by its identity.
+    """Which runs fill a cell; `Runs` holds what each matches, by its identity."""
 
-    Attributes
-    ----------
-    methods : tuple of str
-        Any of these; empty for all.
-    data : str, optional
-        The paper's name of the data set.
-    params : mapping
-        Parameter -> value, or a list of accepted values.
-    at : mapping
-        Curve -> its value at the place where another curve is read.
-    table : str, optional
-        The table over which a total is taken.
-    by_data : mapping
-        The paper's name of a data set -> parameters of the runs on it, as in `params`.
-    kernel : str
-        The kernel of the runs of methods that have a choice of kernels; any if it is empty, or if
-        `params` names one.
-    experiments : set of str
-        The experiments whose rows come before those of other commands.
-    """
-
-    methods: tuple[str, ...] = ()
-    data: str | None = None
+    methods: tuple[str, ...] = ()  # Any of these; empty for all
+    data: str | None = None  # The paper's name of the data set
+    # Parameter -> value, or a list of accepted values.
     params: Mapping[str, Any] = field(default_factory=dict)
+    # Curve -> its value at the place where another curve is read.
     at: Mapping[str, float] = field(default_factory=dict)
-    table: str | None = None
+    table: str | None = None  # The table over which a total is taken
+    # The paper's name of a data set -> parameters of the runs on it, as in `params`.
     by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # The kernel of the runs of methods that have a choice of kernels; any if it is empty, or if
+    # `params` names one.
     kernel: str = ""
+    # The experiments whose rows come before those of other commands.
     experiments: frozenset[str] = frozenset()
 
     @property
@@ -82,43 +67,29 @@ class Selector:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A quantity of a table's cells, as layouts spell it; a label alone is printed, never measured.
+    """A quantity of a table's cells, as layouts spell it; a label alone is printed only."""
 
-    Attributes
-    ----------
-    label : str
-        The printed quantity.
-    of : tuple of str
-        Columns of the row that are added up, divided by the column `per` and multiplied by
-        `factor`. A name `phases.x` reads the seconds of a phase.
-    over : str
-        The measure is the exponent with which the columns `of` grow with this one: the slope of a
-        straight line through the logarithms, over all data sets that stand for the paper's.
-    curve : str
-        A curve, read at the places that the cell's selector names (`Selector.at`).
-    pick : {"last place", "sum", "end"}
-        Which value of the curve counts: that of the last place, the sum over all places, or the end
-        of the curve whatever the places are. `whole` values are printed without decimals.
-    sum : tuple of str
-        Other measures of the same cell that are added up.
-    ratio, to : str
-        Another measure of the cell, over its value in the row `to` on the same problem and machine,
-        or over a measure of another table in the same row (`to` is `table: measure`).
-    total : str
-        A measure that is added up over all rows of the table that the cell's selector names.
-    """
-
-    label: str
+    label: str  # The printed quantity
+    # Columns of the row that are added up, divided by the column `per` and multiplied by `factor`.
+    # A name `phases.x` reads the seconds of a phase.
     of: tuple[str, ...] = ()
     per: str | None = None
     factor: float = 1.0
+    # The measure is the exponent with which the columns `of` grow with this one: the slope of a
+    # straight line through the logarithms, over all data sets that stand for the paper's.
     over: str = ""
-    curve: str = ""
+    curve: str = ""  # A curve, read at the places that the cell's selector names (`Selector.at`)
+    # {"last place", "sum", "end"}: which value of the curve counts: that of the last place, the sum
+    # over all places, or the end of the curve whatever the places are. `whole` values are printed
+    # without decimals.
     pick: Literal["last place", "sum", "end"] = "last place"
     whole: bool = False
-    sum: tuple[str, ...] = ()
+    sum: tuple[str, ...] = ()  # Other measures of the same cell that are added up
+    # Another measure of the cell, over its value in the row `to` on the same problem and machine,
+    # or over a measure of another table in the same row (`to` is `table: measure`).
     ratio: str = ""
     to: str = ""
+    # A measure that is added up over all rows of the table that the cell's selector names.
     total: str = ""
 
     @property

@@ -17,22 +17,12 @@ Place = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class Printed:
-    """One printed value.
+    """One printed value."""
 
-    Attributes
-    ----------
-    text : str
-        As printed; `-` where the paper has a dash.
-    unit : str
-    status : {"printed", "read off"}
-    note : str
-        Further information, such as the edition.
-    """
-
-    text: str
+    text: str  # As printed; `-` where the paper has a dash
     unit: str = ""
-    status: str = "printed"
-    note: str = ""
+    status: str = "printed"  # {"printed", "read off"}
+    note: str = ""  # Further information, such as the edition
 
     @property
     def number(self) -> float | None:
