@@ -17,33 +17,18 @@ _ARROWS = {"max": "↑", "min": "↓", "": ""}
 
 @dataclass(frozen=True)
 class Quantity:
-    """A column of measured values.
+    """A column of measured values."""
 
-    Attributes
-    ----------
-    column : str
-        The row's column.
-    title : str
-        Name and unit, as printed in the header.
-    direction : {"max", "min", ""}
-        Which of two values is better; "" for neither.
-    factor : float
-        Multiplies the row's unit to get the header's unit.
-    digits : int
-        Significant digits.
-    decimals : int, optional
-        Digits after the point, the same for all values; replaces `digits`.
-    ratio : bool
-        Whether two values are compared by their ratio: positive, with a unit or a scale that
-        depends on the data. Others are compared by their difference.
-    """
-
-    column: str
-    title: str
+    column: str  # The row's column
+    title: str  # Name and unit, as printed in the header
+    # {"max", "min", ""}: which of two values is better; "" for neither.
     direction: Literal["max", "min", ""] = "min"
-    factor: float = 1.0
-    digits: int = 3
+    factor: float = 1.0  # Multiplies the row's unit to get the header's unit
+    digits: int = 3  # Significant digits
+    # Digits after the point, the same for all values; replaces `digits`.
     decimals: int | None = None
+    # Whether two values are compared by their ratio: positive, with a unit or a scale that depends
+    # on the data. Others are compared by their difference.
     ratio: bool = False
 
     @property

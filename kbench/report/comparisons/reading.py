@@ -110,24 +110,13 @@ def added_scores(rows: "pd.DataFrame") -> list[str]:
 
 @dataclass(frozen=True)
 class Content:
-    """What a report takes from a results folder.
+    """What a report takes from a results folder."""
 
-    Attributes
-    ----------
-    rows : list of dict
-        One for each run, made of its attempts (`combined`); trials of tunings are left out.
-    curves : data frame
-        As `ResultsFolder.read_curves` returns them.
-    environments : mapping
-        Description by identifier.
-    skipped : list of str
-        A message for each file that could not be read.
-    """
-
+    # One for each run, made of its attempts (`combined`); trials of tunings are left out.
     rows: list[dict[str, Any]]
-    curves: "pd.DataFrame"
-    environments: Mapping[str, Any]
-    skipped: list[str]
+    curves: "pd.DataFrame"  # As `ResultsFolder.read_curves` returns them
+    environments: Mapping[str, Any]  # Description by identifier
+    skipped: list[str]  # A message for each file that could not be read
 
 
 def read_content(folder: "ResultsFolder", *, reference: bool = True) -> Content:

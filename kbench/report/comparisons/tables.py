@@ -74,29 +74,17 @@ class Machine:
 
 @dataclass(frozen=True)
 class Line:
-    """One method with one setting.
-
-    Attributes
-    ----------
-    method : str
-    params : dict
-        All its parameters.
-    problem : Problem
-        The one that it was measured on.
-    setting : str
-        The parameters in which the method's settings differ in this comparison, as `C=1 gamma=2`.
-    rows : list of mapping
-        One row for each seed and split: the newest ok row; if none is ok, the one with the longest
-        time limit, the newest of several.
-    set_aside : int
-        Number of further rows of the same seeds, run under other limits or options.
-    """
+    """One method with one setting."""
 
     method: str
-    params: dict[str, Any]
-    problem: Problem
+    params: dict[str, Any]  # All its parameters
+    problem: Problem  # The one that it was measured on
+    # One row for each seed and split: the newest ok row; if none is ok, the one with the longest
+    # time limit, the newest of several.
     rows: list[Row]
+    # The parameters in which the method's settings differ in this comparison, as `C=1 gamma=2`.
     setting: str = ""
+    # Number of further rows of the same seeds, run under other limits or options.
     set_aside: int = 0
 
     @property

@@ -10,27 +10,16 @@ from kbench.report.page.site import RowStore, View
 
 @dataclass(frozen=True)
 class Addition:
-    """What a plug-in adds to a page.
+    """What a plug-in adds to a page."""
 
-    Attributes
-    ----------
-    summary : str
-        Words of the line at the top of the page; may be empty.
-    front : str
-        HTML for the overview; may be empty.
-    views, studies : sequence of View
-        Lists before the list of data sets, and behind it.
-    titles : mapping
-        Data set -> titles by which the filter `paper` finds it.
-    environments : set of str
-        Identifiers of the environments that the page has to describe.
-    """
-
-    summary: str = ""
-    front: str = ""
+    summary: str = ""  # Words of the line at the top of the page; may be empty
+    front: str = ""  # HTML for the overview; may be empty
+    # Lists before the list of data sets, and behind it.
     views: Sequence[View] = ()
     studies: Sequence[View] = ()
+    # Data set -> titles by which the filter `paper` finds it.
     titles: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Identifiers of the environments that the page has to describe.
     environments: frozenset[str] = frozenset()
 
 

@@ -49,25 +49,15 @@ class RowStore:
 
 @dataclass(frozen=True)
 class Item:
-    """A line of a list, and the detail that it opens.
+    """A line of a list, and the detail that it opens."""
 
-    Attributes
-    ----------
-    cells : str
-        The cells of the line, HTML, the first of them a row header.
-    facets : mapping
-        Facet -> the values by which filters find the item.
-    id, detail : str
-        The address of the detail and its HTML; empty where there is none.
-    title : str
-        Of the detail.
-    """
-
-    cells: str
+    cells: str  # The cells of the line, HTML, the first of them a row header
+    # Facet -> the values by which filters find the item.
     facets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # The address of the detail and its HTML; empty where there is none.
     id: str = ""
     detail: str = ""
-    title: str = ""
+    title: str = ""  # Of the detail
 
     @property
     def line(self) -> str:
@@ -93,18 +83,10 @@ class View:
 
 @dataclass(frozen=True)
 class Site:
-    """A page, and the bundle of its details and rows.
+    """A page, and the bundle of its details and rows."""
 
-    Attributes
-    ----------
-    parts : mapping
-        Name of a place in the template -> its text, but for the bundle.
-    bundle : str
-        Base64.
-    """
-
-    parts: Mapping[str, str]
-    bundle: str
+    parts: Mapping[str, str]  # Name of a place in the template -> its text, but for the bundle
+    bundle: str  # Base64
 
     def one_file(self) -> str:
         """The page with its bundle."""

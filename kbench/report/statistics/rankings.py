@@ -38,29 +38,17 @@ _MIN_SETS = 6
 
 @dataclass(frozen=True)
 class Standing:
-    """One method over the data sets of a ranking, in their order.
-
-    Attributes
-    ----------
-    method : str
-    rank : Interval
-    best : int
-        Data sets on which none is better.
-    gaps : tuple of float
-        Relative differences to the best score, infinite where it has none.
-    ratios : tuple of float
-        Seconds to within `CLOSE` of the best score as multiples of the fastest method's, infinite
-        where no setting came so close.
-    to_train, to_predict : int
-        Data sets on which one of its settings is on the Pareto front of score and fit time, and on
-        that of score and prediction cost.
-    """
+    """One method over the data sets of a ranking, in their order."""
 
     method: str
     rank: Interval
-    best: int
-    gaps: tuple[float, ...]
+    best: int  # Data sets on which none is better
+    gaps: tuple[float, ...]  # Relative differences to the best score, infinite where it has none
+    # Seconds to within `CLOSE` of the best score as multiples of the fastest method's, infinite
+    # where no setting came so close.
     ratios: tuple[float, ...]
+    # Data sets on which one of its settings is on the Pareto front of score and fit time, and on
+    # that of score and prediction cost.
     to_train: int
     to_predict: int
 

@@ -107,22 +107,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Versus:
-    """The compared methods with their comparisons and quantities.
-
-    Attributes
-    ----------
-    methods : list of str
-    comparisons : list of Comparison
-        One for each data set.
-    quantities : list of Quantity
-        The compared quantity of each data set.
-    chosen : dict
-        Method -> number of its settings, for methods with several, of which the best takes part.
-    """
+    """The compared methods with their comparisons and quantities."""
 
     methods: list[str]
-    comparisons: list[Comparison]
-    quantities: list[Quantity]
+    comparisons: list[Comparison]  # One for each data set
+    quantities: list[Quantity]  # The compared quantity of each data set
+    # Method -> number of its settings, for methods with several, of which the best takes part.
     chosen: dict[str, int]
 
     def pairs(self) -> list[Pair]:
