@@ -143,8 +143,7 @@ def coupled_probabilities(values: np.ndarray, sigmoids: np.ndarray, q: int) -> n
     Parameters
     ----------
     values : (u, q (q - 1) / 2), pairs in the order (0, 1), (0, 2), ..., (q - 2, q - 1)
-    sigmoids : (q (q - 1) / 2, 2)
-        Platt's A and B of each pair.
+    sigmoids : (q (q - 1) / 2, 2). Platt's A and B of each pair.
     """
     P = np.empty((len(values), q))
     first, second = np.triu_indices(q, 1)

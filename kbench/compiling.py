@@ -28,8 +28,7 @@ class CompileClock:
 
     Parameters
     ----------
-    report : callable
-        Called with True when numba begins to compile and with False when it has finished.
+    report : Called with True when numba begins to compile and with False when it has finished
 
     Attributes
     ----------

@@ -37,8 +37,7 @@ def unit_rows(X: Any) -> Any:
 
     Parameters
     ----------
-    X : (n, d) dense or CSR
-        Dense rows are converted to C-contiguous float32.
+    X : (n, d) dense or CSR. Dense rows are converted to C-contiguous float32.
     """
     rows = X[np.arange(_most_rows(X)) % X.shape[0]]
     return np.ascontiguousarray(rows, np.float32) if isinstance(rows, np.ndarray) else rows
@@ -54,10 +53,8 @@ def prediction_s(predict: Callable[[Any], Any], X: Any, seconds: float) -> float
 
     Parameters
     ----------
-    X : (n, d) dense or CSR
-        The test rows.
-    seconds : float
-        Measured time of one call predict(X).
+    X : (n, d) dense or CSR. The test rows.
+    seconds : Measured time of one call predict(X)
     """
     n = X.shape[0]
     if seconds >= _LONGEST_S:
@@ -94,8 +91,7 @@ def linear_prediction_s(X: Any, n_outputs: int) -> float:
     Parameters
     ----------
     X : (n, d) dense or CSR
-    n_outputs : int
-        1, or the number of classes if there are more than two.
+    n_outputs : 1, or the number of classes if there are more than two
     """
     rows = unit_rows(X)
     weights = np.ones(X.shape[1] if n_outputs == 1 else (X.shape[1], n_outputs), rows.dtype)

@@ -178,8 +178,7 @@ def resolve(preset: str | None, table: Table, given: Mapping[str, Any]) -> dict[
 
     Returns
     -------
-    dict
-        The user's value where it is not None, otherwise the preset's.
+    The user's value where it is not None, otherwise the preset's
 
     Raises
     ------

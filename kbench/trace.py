@@ -19,9 +19,8 @@ class Trace:
 
     Parameters
     ----------
-    callback : callable, optional
-        Called as `callback(seconds, state)` with the wall seconds of the fit so far and the keyword
-        arguments that the method passed. The time spent in the callback is not counted.
+    callback : Called as `callback(seconds, state)` with the wall seconds of the fit so far and the
+        keyword arguments that the method passed. The time spent in the callback is not counted.
 
     Attributes
     ----------
@@ -115,10 +114,8 @@ class Deadline:
 
     Parameters
     ----------
-    max_time : float or None
-        Seconds, >= 0; None or infinity means no limit.
-    trace : Trace
-        Its paused time does not count.
+    max_time : Seconds, >= 0; None or infinity means no limit
+    trace : Its paused time does not count
 
     Examples
     --------

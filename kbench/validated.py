@@ -52,8 +52,7 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
 
     Returns
     -------
-    X, or X and y
-        X is the caller's where nothing had to be converted.
+    X, or X and y. X is the caller's where nothing had to be converted.
 
     Raises
     ------

@@ -41,20 +41,16 @@ class AxisTree(Router):
     Parameters
     ----------
     feature : (n_nodes,) ints
-    threshold : (n_nodes,) floats
-        Rows with x[feature] <= threshold go left.
-    left, right : (n_nodes,) ints
-        Children; those of a leaf are negative.
+    threshold : (n_nodes,) floats. Rows with x[feature] <= threshold go left.
+    left, right : (n_nodes,) ints. Children; those of a leaf are negative.
 
     Attributes
     ----------
     nodes : (3, n_nodes) uint32
         Breadth first: feature, threshold (the bits of a float32), left child.
-    leaf : (n_nodes,) int64
-        Index of the leaf, -1 for inner nodes.
+    leaf : (n_nodes,) int64. Index of the leaf, -1 for inner nodes.
     n_leaves : int
-    depth : int
-        Largest number of comparisons on the way to a leaf, at least 1.
+    depth : int. Largest number of comparisons on the way to a leaf, at least 1.
     """
 
     def __init__(
@@ -138,12 +134,9 @@ def class_tree(
     Parameters
     ----------
     X : (n, d) float32
-    n_leaves : int
-        Largest number of leaves.
-    min_rows : int
-        Least number of rows in a leaf.
-    weights : (n,)
-        Weights of the rows in the entropy.
+    n_leaves : Largest number of leaves
+    min_rows : Least number of rows in a leaf
+    weights : (n,). Weights of the rows in the entropy.
     """
     if n_leaves == 1:
         return single_leaf()

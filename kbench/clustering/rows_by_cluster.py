@@ -57,17 +57,13 @@ class RowsByCluster:
 
     Parameters
     ----------
-    folder : Path
-        Of runs that `spill` wrote.
-    n_runs, n_features : int
+    folder : Of runs that `spill` wrote
     dtype : dtype of the features
 
     Attributes
     ----------
-    sizes : (k,) int64
-        Rows of each cluster.
-    nbytes : int
-        Bytes on disk.
+    sizes : (k,) int64. Rows of each cluster.
+    nbytes : int. Bytes on disk.
     """
 
     def __init__(self, folder: Path, n_runs: int, n_features: int, dtype: Any) -> None:
@@ -138,17 +134,11 @@ def spill(
 
     Parameters
     ----------
-    rows : ChunkedRows
-    assign : callable
-        X : (b, d) and the number of its first row -> (b,) cluster numbers below `n_clusters`.
-    n_clusters : int
-    folder : Path
-        Created. Complete runs that an interrupted call left there are kept, so the folder has to
-        belong to these rows and this `assign`.
-    encode : callable
-        Block -> (b,) targets as they are to be kept.
-    nbytes : int
-        Expected bytes of all rows, which the disk must have free.
+    assign : X : (b, d) and the number of its first row -> (b,) cluster numbers below `n_clusters`
+    folder : Created. Complete runs that an interrupted call left there are kept, so the folder has
+        to belong to these rows and this `assign`.
+    encode : Block -> (b,) targets as they are to be kept
+    nbytes : Expected bytes of all rows, which the disk must have free
 
     Raises
     ------

@@ -109,8 +109,7 @@ def divided(function: Any) -> Any:
 
     Parameters
     ----------
-    function : compiled function of (*arguments, start, stop)
-        It raises nothing.
+    function : compiled function of (*arguments, start, stop). It raises nothing.
 
     Returns
     -------

@@ -39,11 +39,9 @@ def dot_products(left, row, panels, first, dots):
 
     Parameters
     ----------
-    left : (b, w) uint32
-        Four unsigned bytes each.
+    left : (b, w) uint32. Four unsigned bytes each.
     row : int64
-    panels : flat uint32
-        Four signed bytes each; a panel (w, 64) begins at the position `first`.
+    panels : flat uint32. Four signed bytes each; a panel (w, 64) begins at the position `first`.
     first : int64
     dots : (6 * 64,) int32, overwritten
     """

@@ -37,10 +37,9 @@ def kernel_constraints(*capabilities: str, function: bool = False) -> dict[str, 
 
     Parameters
     ----------
-    capabilities : str
-        Attributes of `Kernel` that must be true, such as "of_rows" and "positive_semidefinite".
-    function : bool
-        Whether `kernel` may also be a callable of two blocks of rows.
+    capabilities : Attributes of `Kernel` that must be true, such as "of_rows" and
+        "positive_semidefinite".
+    function : Whether `kernel` may also be a callable of two blocks of rows
     """
     name = KernelName(capabilities)
     constraints: dict[str, list[Any]] = {"kernel": [name, *([callable] if function else [])]}

@@ -96,8 +96,7 @@ def shaped_products(shape: Any) -> Any:
 
     Parameters
     ----------
-    shape : compiled function
-        It replaces t : (m,), t <= 0, by f(t) in place.
+    shape : compiled function. It replaces t : (m,), t <= 0, by f(t) in place.
     """
 
     @njit(nogil=True, fastmath={"contract", "nsz"})

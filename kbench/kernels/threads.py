@@ -115,14 +115,10 @@ def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) 
 
     Parameters
     ----------
-    loop : Loop
     *arguments : without start and stop
-    n : int
-        Number of iterations.
-    nanoseconds : float
-        Estimated time of all of them on one thread.
-    multiple : int
-        Blocks begin at multiples of this number.
+    n : Number of iterations
+    nanoseconds : Estimated time of all of them on one thread
+    multiple : Blocks begin at multiples of this number
     """
     if _state.spare is None and allowed_threads() == 1:
         loop.plain(*arguments, 0, n)

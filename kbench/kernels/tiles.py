@@ -274,8 +274,7 @@ def shaped_tiles(shape: Any) -> Any:
 
     Parameters
     ----------
-    shape : compiled function
-        It replaces t : (m,) float32 or float64, t <= 0, by f(t) in place.
+    shape : compiled function. It replaces t : (m,) float32 or float64, t <= 0, by f(t) in place.
 
     Returns
     -------
@@ -326,13 +325,10 @@ def fill(loop: Loop, operands: Operands, unit: float, *, squared: bool, out: np.
 
     Parameters
     ----------
-    loop : Loop
-        The tiles of the kernel, such as `POWERS_OF_TWO`.
+    loop : The tiles of the kernel, such as `POWERS_OF_TWO`
     operands : (left, left_words, right, right_words)
-    unit : float
-        Contribution of one differing bit to the exponent.
-    squared : bool
-        True for the sum of squared differences of features, False for that of absolute ones.
+    unit : Contribution of one differing bit to the exponent
+    squared : True for the sum of squared differences of features, False for that of absolute ones
     """
     dtype = operands[0].dtype
     no_coef, no_sums = np.empty(0, dtype), np.empty(0)

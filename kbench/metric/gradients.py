@@ -49,8 +49,7 @@ def gradient_outer_product(
     Z : (n, d) the same rows, dense
     coef : (n, m) expansion coefficients of m outputs, whose outer products are added
     rows : (a,) indices of the rows at which gradients are taken
-    diagonal : bool
-        Whether only the diagonal is wanted, in O(d) memory.
+    diagonal : Whether only the diagonal is wanted, in O(d) memory
 
     Returns
     -------

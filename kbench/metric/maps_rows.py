@@ -20,8 +20,7 @@ class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     Attributes
     ----------
     kernel_, structure_, scaling_, gamma_, column_map_, mean_ : see `LearnedMetric`
-    _columns : ints or None
-        The features of a diagonal metric that count; None if the metric mixes features.
+    _columns : The features of a diagonal metric that count; None if the metric mixes features
     _weights : (r,) of a diagonal metric, or (d, r)
         What (mapped) rows less `mean_` are multiplied by.
     """

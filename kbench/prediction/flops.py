@@ -22,8 +22,7 @@ class CountedPrediction:
 
     Attributes
     ----------
-    prediction_flops_ : float
-        Cost of predicting one row, in units of a linear model's prediction.
+    prediction_flops_ : float. Cost of predicting one row, in units of a linear model's prediction.
     """
 
     _machine: Any

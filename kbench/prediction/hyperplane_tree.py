@@ -74,10 +74,8 @@ class HyperplaneTrees:
     trees : (m, M, 3, d + 1) array
         For m functions, the vectors w, p and q of each node with the constant last. The vector q
         of leaves is not used. M = 2^(depth + 1) - 1.
-    sigma : float
-        Sharpness of the gates.
-    offset : (d,) array or None
-        Subtracted from rows before they are rounded to float32.
+    sigma : Sharpness of the gates
+    offset : (d,) array or None. Subtracted from rows before they are rounded to float32.
     """
 
     def __init__(self, trees: np.ndarray, sigma: float, offset: np.ndarray | None) -> None:

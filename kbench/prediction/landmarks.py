@@ -89,20 +89,15 @@ class LocalLandmarks:
 
     Parameters
     ----------
-    router : Router
-    machines : list of LandmarkMachine, by leaf
-        All read the same number of features, or all read every feature.
-    n_features : int
-        d
+    machines : All read the same number of features, or all read every feature
+    n_features : d
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}
         Kind of columns beside the kernel values.
-    offset : (d,) array or None
-        Subtracted from rows before they are rounded to float32.
+    offset : (d,) array or None. Subtracted from rows before they are rounded to float32.
 
     Attributes
     ----------
-    n_parameters : int
-        Numbers of the models, without padding.
+    n_parameters : int. Numbers of the models, without padding.
     """
 
     def __init__(
@@ -302,8 +297,7 @@ def float32_offset(X: Any) -> np.ndarray | None:
 
     Parameters
     ----------
-    X : (n, d) array or CSR
-        Training rows. CSR rows get no offset.
+    X : (n, d) array or CSR. Training rows. CSR rows get no offset.
     """
     if sp.issparse(X):
         return None

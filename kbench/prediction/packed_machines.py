@@ -49,13 +49,11 @@ class MachineWriter:
 
     Parameters
     ----------
-    path : Path
-        Created if it does not exist; an incomplete last record is cut off.
+    path : Created if it does not exist; an incomplete last record is cut off
 
     Attributes
     ----------
-    offsets : dict of int to int
-        Cluster -> place of its record in the file.
+    offsets : dict of int to int. Cluster -> place of its record in the file.
 
     Raises
     ------
@@ -134,8 +132,7 @@ class PackedRecords:
     Parameters
     ----------
     data : (bytes,) uint8
-    offsets : (k,) int64
-        Place of the record of each cluster in `data`.
+    offsets : (k,) int64. Place of the record of each cluster in `data`.
     """
 
     def __init__(self, data: np.ndarray, offsets: np.ndarray) -> None:
@@ -203,10 +200,8 @@ class PackedMachines(Mapping[int, KernelExpansion]):
 
     Parameters
     ----------
-    records : PackedRecords
-        Each a mapping with the entry "machine".
-    n_centres : (k,) int64
-        Centres of each machine.
+    records : Each a mapping with the entry "machine"
+    n_centres : (k,) int64. Centres of each machine.
     """
 
     def __init__(self, records: PackedRecords, n_centres: np.ndarray) -> None:
@@ -247,13 +242,7 @@ class PackedMachines(Mapping[int, KernelExpansion]):
 
 
 class PackedSum:
-    """The sum of all models, at every row.
-
-    Parameters
-    ----------
-    machines : PackedMachines
-    n_outputs : int
-    """
+    """The sum of all models, at every row."""
 
     def __init__(self, machines: PackedMachines, n_outputs: int) -> None:
         self.machines, self.n_outputs = machines, n_outputs

@@ -48,14 +48,10 @@ class GaussianCentres:
 
     Parameters
     ----------
-    Z : (s, d) array or CSR
-        The centres.
-    gamma : float
-    error : float
-        If float32 values would change an expansion by about more than this, they are computed in
-        float64.
-    norm : float
-        Largest Euclidean norm of the coefficients of an expansion. Rounding exponents in float32
+    Z : (s, d) array or CSR. The centres.
+    error : If float32 values would change an expansion by about more than this, they are computed
+        in float64.
+    norm : Largest Euclidean norm of the coefficients of an expansion. Rounding exponents in float32
         changes each value by about eps (1 + max h), up or down at random, and so an expansion by
         about this times `norm`.
     """
@@ -93,14 +89,12 @@ class MatrixCentres:
 
     Parameters
     ----------
-    kernel : KernelMatrix
     indices : (s,) ints
     dtype : float32 or float64
 
     Attributes
     ----------
-    n_features : int or None
-        d; None for precomputed kernel values.
+    n_features : int or None. d; None for precomputed kernel values.
     """
 
     def __init__(self, kernel: KernelMatrix, indices: np.ndarray, dtype: np.dtype) -> None:
@@ -136,8 +130,7 @@ class _Expansion:
 
     Attributes
     ----------
-    nbytes : int
-        Bytes of the centres and the coefficients.
+    nbytes : int. Bytes of the centres and the coefficients.
     """
 
     centres: Centres
@@ -179,13 +172,11 @@ class PairExpansion(_Expansion):
 
     Parameters
     ----------
-    centres : Centres
-        s of them, sorted by class.
+    centres : s of them, sorted by class
     coef : (k - 1, s)
         Of a centre of class c, rows 0 ... c - 1 are its coefficients against the earlier classes,
         the others against the later ones.
-    n_centres : (k,) ints
-        Centres of each class.
+    n_centres : (k,) ints. Centres of each class.
     """
 
     def __init__(self, centres: Centres, coef: np.ndarray, n_centres: np.ndarray) -> None:

@@ -45,14 +45,9 @@ def settle(
 
     Parameters
     ----------
-    beta, e : (n,) float64
-        Coefficients within the bounds and their residual z - K beta.
-    z, lower, upper : (n,) float64
-        Linear term and bounds of the problem; lower <= 0 <= upper.
-    epsilon : float
-    coupled : bool
-        Whether the intercept is free; otherwise it is `intercept`.
-    intercept : float
+    beta, e : (n,) float64. Coefficients within the bounds and their residual z - K beta.
+    z, lower, upper : (n,) float64. Linear term and bounds of the problem; lower <= 0 <= upper.
+    coupled : Whether the intercept is free; otherwise it is `intercept`
 
     Notes
     -----

@@ -114,19 +114,13 @@ def along_c(
 
     Parameters
     ----------
-    problem : Problem
     Cs : increasing values of C
-    tol : float
-        Violation of the dual's optimality at which to stop, see `kbench.solvers.small.dual`.
-    max_steps : int
-        Limit on steps for each C.
-    climb_steps : int, optional
-        Limit on steps for each value on the way to the first C; default `max_steps`.
-    epsilon : float
-        Half the width of the tube for all values of C.
+    tol : Violation of the dual's optimality at which to stop, see `kbench.solvers.small.dual`
+    max_steps : Limit on steps for each C
+    climb_steps : Limit on steps for each value on the way to the first C; default `max_steps`
+    epsilon : Half the width of the tube for all values of C
     narrower : decreasing values of epsilon
         The last C is solved for these, too, each started from the solution before.
-    deadline : Deadline, optional
 
     Raises
     ------

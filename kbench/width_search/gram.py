@@ -62,9 +62,7 @@ class Rows:
     Parameters
     ----------
     X : (n, d) array or CSR
-    kernel : str
-        Name of a kernel that is exponential in a distance.
-    rng : numpy Generator
+    kernel : Name of a kernel that is exponential in a distance
 
     Attributes
     ----------

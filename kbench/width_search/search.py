@@ -101,8 +101,7 @@ class FirstRung:
     ----------
     error : float
         Lowest error of the grid; infinite if the deadline passed before any was measured.
-    deviation : float
-        Its sampling error as a fraction of it.
+    deviation : float. Its sampling error as a fraction of it.
     """
 
     def __init__(
@@ -177,19 +176,12 @@ def search(
 
     Parameters
     ----------
-    rows : Rows
-    task : Task
-        Targets, and the error to be minimised.
-    rng : numpy Generator
-    deadline : Deadline
-        When it passes, what has been measured decides.
-    trace : Trace
-        Receives the validation error of every point.
-    first : FirstRung, optional
-        The first rung of these rows, if it has been measured.
-    compared_entries : float, default=inf
-        Kernel values of the exact fit, n^2 times the fraction of support vectors, up to which the
-        caller compares larger models. Beyond, the search ends with other cells.
+    task : Targets, and the error to be minimised
+    deadline : When it passes, what has been measured decides
+    trace : Receives the validation error of every point
+    first : The first rung of these rows, if it has been measured
+    compared_entries : Kernel values of the exact fit, n^2 times the fraction of support vectors, up
+        to which the caller compares larger models. Beyond, the search ends with other cells.
     """
     if first is None:
         first = FirstRung(rows, task, task.order(rng), deadline, trace)

@@ -46,10 +46,8 @@ class Surface:
     ----------
     points : (m, 4) of (u, v, t, local)
     log_errors : (m,)
-    rungs : (m,) ints
-        Points of one rung share their rows.
-    deviations : (m,)
-        Sampling errors of `log_errors`.
+    rungs : (m,) ints. Points of one rung share their rows.
+    deviations : (m,). Sampling errors of `log_errors`.
 
     Attributes
     ----------
@@ -108,11 +106,8 @@ class Surface:
         ----------
         candidates : (q, 2) of (u, v)
         rung : (t, local) of the next models
-        goal : (t, local)
-            Where the parameters are to be best.
-        count : int
-        known : (q,) bool
-            Candidates that have been tried on the rows of the rung already.
+        goal : (t, local). Where the parameters are to be best.
+        known : (q,) bool. Candidates that have been tried on the rows of the rung already.
 
         Returns
         -------

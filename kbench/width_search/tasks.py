@@ -97,9 +97,7 @@ class Classification:
     Parameters
     ----------
     index : (n,) class numbers
-    n_classes : int
-    balanced : bool
-        Whether every class has the same weight in the error, as in balanced accuracy.
+    balanced : Whether every class has the same weight in the error, as in balanced accuracy
     factor : (n,), optional
         Positive factors of C, the weights of classes and rows. The search's C is for factors of
         mean 1.
@@ -350,17 +348,13 @@ class Regression:
     Parameters
     ----------
     y : (n,) targets
-    epsilon : float
-        See below.
-    factor : (n,), optional
-        Positive factors of C, the weights of the rows, of mean 1.
+    epsilon : See below
+    factor : (n,), optional. Positive factors of C, the weights of the rows, of mean 1.
 
     Attributes
     ----------
-    epsilon : float
-        Half the width of the tube, in deviations of y.
-    z : (n,)
-        The targets with mean 0 and deviation 1.
+    epsilon : Half the width of the tube, in deviations of y
+    z : (n,). The targets with mean 0 and deviation 1.
     mean, scale_of_c : float
         Mean and deviation of y: C and epsilon in its units are those of the search times this.
     largest_error : float

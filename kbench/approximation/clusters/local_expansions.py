@@ -7,16 +7,9 @@ from kbench.prediction import KernelExpansion, LocalMachines
 class LocalExpansions(LocalMachines):
     """Kernel expansions by cluster; each row is evaluated by the expansion of its nearest centre.
 
-    Parameters
-    ----------
-    centres : Centroids or KernelCentres
-    machines : list of KernelExpansion, by cluster
-    n_outputs : int
-
     Attributes
     ----------
-    nbytes : int
-        Bytes of the centres and of all expansions.
+    nbytes : int. Bytes of the centres and of all expansions.
     """
 
     def __init__(

@@ -43,8 +43,6 @@ class MEKABasis:
 
     Parameters
     ----------
-    centroids : Centroids
-    local : list of LocalBasis, by cluster
     link : (r, r) array
     """
 

@@ -59,14 +59,11 @@ def reduced_set(
     ----------
     X : (s, d) float64
     coef : (s,)
-    gamma : float
-    n_points : int
-        Largest number of points; the method stops early if the residual is negligible.
+    n_points : Largest number of points; the method stops early if the residual is negligible
     preimage : {"gradient", "fixed_point"}
         How a pre-image is computed: by L-BFGS along the gradient, or by the fixed-point iteration.
-    n_restarts : int
-        Starting points, drawn from the points of the residual in proportion to the absolute values
-        of its coefficients; the best result is kept.
+    n_restarts : Starting points, drawn from the points of the residual in proportion to the
+        absolute values of its coefficients; the best result is kept.
 
     Notes
     -----

@@ -35,17 +35,12 @@ def nearest_combination(gram, size, products, square, mu, limit, tol):
 
     Parameters
     ----------
-    gram : (>= size, >= size)
-        K in its first rows and columns.
-    products : (>= size,)
-        k
+    gram : (>= size, >= size). K in its first rows and columns.
+    products : (>= size,). k
     square : float
-    mu : (>= size,)
-        The convex combination to start from; overwritten by the solution.
-    limit : float
-        Stop as soon as the lower bound exceeds this.
-    tol : float
-        Stop when the value is at most this far above the lower bound.
+    mu : (>= size,). The convex combination to start from; overwritten by the solution.
+    limit : float. Stop as soon as the lower bound exceeds this.
+    tol : float. Stop when the value is at most this far above the lower bound.
 
     Returns
     -------
@@ -174,18 +169,13 @@ def representative_set(
     Parameters
     ----------
     kernel : KernelMatrix of n points
-    norms : (n,)
-        ||x||^2 of the rows.
-    labels : (n,) ints
-        Classes; a row represents rows of its own class only.
-    weights : (n,)
-        Rows with weight 0 are left out.
-    eps : float
-        Bound on the residuals; if negative, every row represents itself.
+    norms : (n,). ||x||^2 of the rows.
+    labels : (n,) ints. Classes; a row represents rows of its own class only.
+    weights : (n,). Rows with weight 0 are left out.
+    eps : Bound on the residuals; if negative, every row represents itself
     first_level : {"fls2", "fls1"}
         Recursive bisection at the median kernel distance from a row, or the order of the rows.
-    first_size, second_size : int
-        P and V, the largest sets of the two levels.
+    first_size, second_size : P and V, the largest sets of the two levels
 
     Notes
     -----

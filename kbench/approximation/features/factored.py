@@ -39,12 +39,9 @@ class RowBasis(Protocol):
 
     Attributes
     ----------
-    ranks : list of int
-        k_s, columns of each block.
-    link : (r, r) array or None
-        L; None is the identity, for one block.
-    dtype : float32 or float64
-        Precision of W.
+    ranks : list of int. k_s, columns of each block.
+    link : (r, r) array or None. L; None is the identity, for one block.
+    dtype : float32 or float64. Precision of W.
     """
 
     @property
@@ -72,9 +69,7 @@ class NormalEquations:
 
     Parameters
     ----------
-    basis : RowBasis
-    n_outputs : int
-        m, columns of Y.
+    n_outputs : m, columns of Y
     """
 
     def __init__(self, basis: RowBasis, n_outputs: int) -> None:
@@ -108,8 +103,7 @@ class _Core:
 
     Parameters
     ----------
-    roots : list of (p_s, k_s) arrays
-        R_s with R_s'R_s = W_s'W_s and orthogonal rows.
+    roots : list of (p_s, k_s) arrays. R_s with R_s'R_s = W_s'W_s and orthogonal rows.
     link : (r, r) array or None
     """
 

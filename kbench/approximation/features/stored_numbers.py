@@ -35,12 +35,9 @@ def chosen_rank(
 
     Parameters
     ----------
-    rank, numbers_per_row : number or None
-        One of them is None.
-    n : int
-        Rows.
-    count : callable
-        Numbers kept by rank; strictly increasing. It is called O(log n) times.
+    rank, numbers_per_row : One of them is None
+    n : Rows
+    count : Numbers kept by rank; strictly increasing. It is called O(log n) times.
 
     Raises
     ------

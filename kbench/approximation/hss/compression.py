@@ -115,18 +115,8 @@ def compress(
 
     Parameters
     ----------
-    kernel : KernelMatrix
-        Kernel matrix of the permuted points.
-    tree : ClusterTree
-    neighbours : (n, k) ints or None
-        Positions of the nearest neighbours, in the order of the tree.
-    tolerances : Tolerances
-    rng : RandomState
-    max_bytes : float
-
-    Returns
-    -------
-    list of Node, by the tree's nodes
+    kernel : Kernel matrix of the permuted points
+    neighbours : (n, k) ints or None. Positions of the nearest neighbours, in the order of the tree.
 
     Raises
     ------

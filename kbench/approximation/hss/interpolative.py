@@ -46,16 +46,9 @@ def interpolate(
     Parameters
     ----------
     gram : (m, m) float32 or float64, C-contiguous
-    rel_tol, abs_tol : float
-        Pivots R_cc are accepted while |R_cc| > rel_tol |R_11| and |R_cc| > abs_tol. With
-        rel_tol >= 1 no pivot is accepted, not even the first.
-    trace_tol : float
-        Stop accepting pivots once ||S - S~||_F <= trace_tol ||S||_F.
-    max_rank : int, optional
-
-    Returns
-    -------
-    Interpolation
+    rel_tol, abs_tol : Pivots R_cc are accepted while |R_cc| > rel_tol |R_11| and |R_cc| > abs_tol.
+        With rel_tol >= 1 no pivot is accepted, not even the first.
+    trace_tol : Stop accepting pivots once ||S - S~||_F <= trace_tol ||S||_F
 
     Notes
     -----

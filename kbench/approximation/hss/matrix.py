@@ -441,12 +441,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
 
 
 class HSSKernel(KernelApproximation):
-    """A fitted `HSSMatrix` as an approximate kernel matrix: float64 products, regularised solves.
-
-    Parameters
-    ----------
-    matrix : HSSMatrix
-    """
+    """A fitted `HSSMatrix` as a kernel approximation: float64 products, regularised solves."""
 
     def __init__(self, matrix: HSSMatrix) -> None:
         super().__init__(matrix.shape[0], matrix.kernel_entries_)

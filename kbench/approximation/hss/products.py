@@ -26,10 +26,7 @@ class HSSProducts:
     ----------
     shape : (n, n)
     dtype : {"float32", "float64"}
-    tree_ : ClusterTree
-    nodes_ : list of Node
-    ordered_kernel_ : KernelMatrix
-        Exact kernel matrix of the points in the order of the tree.
+    ordered_kernel_ : Exact kernel matrix of the points in the order of the tree
     """
 
     shape: tuple[int, int]
@@ -226,10 +223,8 @@ class TreeExpansion(LocalMachines):
 
     Attributes
     ----------
-    nbytes : int
-        Bytes of the tree and of all expansions.
-    n_centres : int
-        Number of centres of all leaves together.
+    nbytes : int. Bytes of the tree and of all expansions.
+    n_centres : int. Number of centres of all leaves together.
     """
 
     def __init__(

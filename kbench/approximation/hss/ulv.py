@@ -56,17 +56,12 @@ class ULVFactor:
 
     Parameters
     ----------
-    tree : ClusterTree
-    nodes : list of Node
-    shift : float
-    dtype : float32 or float64
-        Precision of the factors.
+    dtype : float32 or float64. Precision of the factors.
 
     Attributes
     ----------
     nbytes : int
-    logdet : float
-        Logarithm of the determinant.
+    logdet : float. Logarithm of the determinant.
 
     Raises
     ------
@@ -214,8 +209,7 @@ class ShiftedFactor(LinearOperator):
     Attributes
     ----------
     shift : float
-    logdet : float
-        log det(K~ + shift I)
+    logdet : float. log det(K~ + shift I)
     nbytes : int
     """
 

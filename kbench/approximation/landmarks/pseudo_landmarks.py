@@ -39,13 +39,10 @@ class PseudoLandmarks:
     Parameters
     ----------
     landmarks : (m, d) array
-    gamma : float
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}
         "triangle" has the lower and the upper bound, so two columns for each of `points`.
-    points : (p, d) array, for the bounds
-        v_t
-    pairs : (p, 2) ints, for "monomials"
-        i <= j
+    points : (p, d) array, for the bounds. v_t
+    pairs : (p, 2) ints, for "monomials". i <= j
 
     Attributes
     ----------
@@ -112,11 +109,9 @@ def make_pseudo_landmarks(
 
     Parameters
     ----------
-    landmarks, gamma, pseudo
-        As in `PseudoLandmarks`.
-    n_pseudo : int or None
-        Number of monomials out of m (m + 1) / 2, or of points out of the rows X; None means all
-        monomials, or as many points as landmarks.
+    landmarks, gamma, pseudo : As in `PseudoLandmarks`
+    n_pseudo : Number of monomials out of m (m + 1) / 2, or of points out of the rows X; None means
+        all monomials, or as many points as landmarks.
     X : (n, d) array
     """
     m = len(landmarks)
@@ -137,10 +132,8 @@ def optimal_factor(columns: np.ndarray, gram: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    columns : (q, c) float64
-        Cb_I
-    gram : (q, q) float64
-        G_II, positive semidefinite.
+    columns : (q, c) float64. Cb_I
+    gram : (q, q) float64. G_II, positive semidefinite.
 
     Returns
     -------

@@ -36,7 +36,6 @@ def leading_eigenpairs(
     Parameters
     ----------
     gram : (m, m) float64, symmetric positive semidefinite
-    rank : int
     eigensolver : {"exact", "randomized", "lanczos"}
         Cost O(m^3); O(m^2 (k + 10)); O(m^2 k) with a larger constant, to full accuracy.
 
@@ -70,12 +69,9 @@ def leading_directions(
 
     Parameters
     ----------
-    gram : (m, m) float64
-        K_ZZ
-    columns : blocks (a, m) float64
-        K_XZ in blocks of rows.
-    rank, eigensolver
-        As in `leading_eigenpairs`, for F'F.
+    gram : (m, m) float64. K_ZZ
+    columns : blocks (a, m) float64. K_XZ in blocks of rows.
+    rank, eigensolver : As in `leading_eigenpairs`, for F'F
 
     Returns
     -------

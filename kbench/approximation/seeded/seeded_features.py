@@ -47,22 +47,15 @@ class SeededFeatures(ABC):
 
     Parameters
     ----------
-    d : int
-        Features of the data.
-    n_features : int
-        Random features of a block; Fourier blocks round it up to an even number.
-    seed : int
-        64 bits.
-    gamma : float
-    cache_mb : float, default=0.0
-        MiB of drawn blocks (4 d r bytes each) in a least-recently-used cache.
+    d : Features of the data
+    n_features : Random features of a block; Fourier blocks round it up to an even number
+    seed : 64 bits
+    cache_mb : MiB of drawn blocks (4 d r bytes each) in a least-recently-used cache
 
     Attributes
     ----------
-    n_drawn : int
-        Blocks drawn so far, with repetitions.
-    n_features_computed : int
-        Feature values computed so far.
+    n_drawn : int. Blocks drawn so far, with repetitions.
+    n_features_computed : int. Feature values computed so far.
     """
 
     @property
@@ -194,8 +187,7 @@ class MaternBlocks(_FourierBlocks):
 
     Parameters
     ----------
-    smoothness : float, default=1.5
-        nu; 2 nu is an integer.
+    smoothness : nu; 2 nu is an integer
     """
 
     def __init__(
@@ -228,8 +220,7 @@ class SpectrumBlocks(_FourierBlocks):
 
     Parameters
     ----------
-    kernel : str
-        Name of a kernel with an `IsotropicSpectrum`.
+    kernel : Name of a kernel with an `IsotropicSpectrum`
     """
 
     def __init__(
@@ -261,9 +252,7 @@ class TensorSketchBlocks(SeededFeatures):
 
     Parameters
     ----------
-    degree : int, default=3
-    coef0 : float, default=0.0
-        Not negative.
+    coef0 : Not negative
     """
 
     def __init__(

@@ -54,8 +54,7 @@ class InMetric:
     Parameters
     ----------
     metric : LearnedMetric, fitted
-    machine : Machine
-        X : (u, r) -> (u, m) float64 on transformed rows.
+    machine : X : (u, r) -> (u, m) float64 on transformed rows
     """
 
     def __init__(self, metric: LearnedMetric, machine: Machine) -> None:
@@ -79,7 +78,6 @@ class Mapped:
     Parameters
     ----------
     root : (r,) weights or (r, q) map
-    machine : Machine
     """
 
     def __init__(self, root: np.ndarray, machine: Machine) -> None:

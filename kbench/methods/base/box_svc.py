@@ -107,10 +107,8 @@ class BoxSVC(CountedPrediction, OneVsRest):
 
         Parameters
         ----------
-        problem : Problem
         alpha : (n, m) dual variables
-        results : sequence of BoxDualResult
-            Of all problems that were solved.
+        results : Of all problems that were solved
         intercept : (m,) or one number for all
         """
         self.intercept_ = np.broadcast_to(intercept, (alpha.shape[1],)).astype(np.float64)
@@ -196,17 +194,13 @@ def solve_problems(
     kernel : KernelMatrix of n points
     Y : (n, m) of -1, 0 and +1
     C : (n,)
-    start : Start, optional
-        Default is zero.
-    max_time : float, optional
-        Seconds for all problems together.
-    trace, **options
-        As in `solve_box_dual`.
+    start : Default is zero
+    max_time : Seconds for all problems together
+    trace, **options : As in `solve_box_dual`
 
     Returns
     -------
-    list of m BoxDualResult
-        alpha and gradient have n entries; the gradient is nan at rows that are not in the problem.
+    Alpha and gradient have n entries; the gradient is nan at rows that are not in the problem
 
     Notes
     -----

@@ -10,8 +10,7 @@ def fresh_part(part: Any, default: Any, random_state: Any) -> Any:
 
     Parameters
     ----------
-    part : estimator or None
-        The parameter; None means `default`.
+    part : estimator or None. The parameter; None means `default`.
     default : estimator
     random_state : int, RandomState or None
         Replaces a `random_state` of None, so that the outer estimator's seed decides everything.

@@ -64,10 +64,8 @@ def keep_the_better(
     estimator : fitted classifier
     X : (n, d) array or CSR, checked
     y : (n,) labels
-    sample_weight : (n,) or None
-        Rows count by it and by the class weights.
-    deadline : Deadline or None
-        Of the fit.
+    sample_weight : (n,) or None. Rows count by it and by the class weights.
+    deadline : Of the fit
     """
     stopped = deadline is not None and deadline.passed
     if not stopped and getattr(estimator, "converged_", False):

@@ -43,15 +43,10 @@ def solve_parts(
 
     Parameters
     ----------
-    problem : Problem
-        The kernel values of all parts are counted in its kernel matrix.
-    parts : iterable of Part
-    deadline : Deadline
-        Time limit of all parts together.
-    n_jobs : int or None
-        Number of parts solved in parallel; the solutions do not depend on it.
-    **options
-        Options of `solve_box_dual`.
+    problem : The kernel values of all parts are counted in its kernel matrix
+    deadline : Time limit of all parts together
+    n_jobs : Number of parts solved in parallel; the solutions do not depend on it
+    **options : Options of `solve_box_dual`
     """
     unsolved = list(parts)
     solved = Parallel(n_jobs=n_jobs)(

@@ -33,11 +33,9 @@ def posterior_std(
 
     Parameters
     ----------
-    kernel : KernelMatrix
-        Float64, of the n training rows.
-    explained : callable
-        Variance that the training rows explain: kernel values k(x_i, x) : (n, b) ->
-        k_x' (K + alpha I)^-1 k_x : (b,).
+    kernel : Float64, of the n training rows
+    explained : Variance that the training rows explain: kernel values k(x_i, x) : (n, b) -> k_x' (K
+        + alpha I)^-1 k_x : (b,).
 
     Raises
     ------

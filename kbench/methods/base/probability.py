@@ -89,12 +89,9 @@ class Probabilities:
         X : (n, d) array or CSR, checked; with kernel="precomputed" (n, n)
         y : (n,) labels
         sample_weight : (n,) or None
-        trace : Trace
-            Receives the phase "calibrate".
-        deadline : Deadline, optional
-            The further fits have what it leaves as their `max_time`.
-        **parameters
-            Differences between the further fits and this one.
+        trace : Receives the phase "calibrate"
+        deadline : The further fits have what it leaves as their `max_time`
+        **parameters : Differences between the further fits and this one
         """
         require_finite(self, X)
         with checked_arrays(self):
@@ -224,8 +221,7 @@ def fitted_sigmoids(
     values : (n, m), m is 1 for two classes, else n_classes
     index : (n,) class numbers
     weight : (n,), optional
-    regions : (n,) ints, optional
-        Region of each row, for sigmoids by region.
+    regions : (n,) ints, optional. Region of each row, for sigmoids by region.
 
     Returns
     -------

@@ -39,8 +39,7 @@ class ClassTargets:
     Attributes
     ----------
     classes : (q,) labels, sorted
-    counts : (q,) ints
-        Rows of each class.
+    counts : (q,) ints. Rows of each class.
     """
 
     def __init__(self) -> None:
@@ -109,10 +108,8 @@ class RealTargets:
 
     Attributes
     ----------
-    single : bool
-        Whether the targets of the rows are numbers, not arrays.
-    mean, deviation : (m,) float64
-        Mean and standard deviation of the targets of all rows.
+    single : bool. Whether the targets of the rows are numbers, not arrays.
+    mean, deviation : (m,) float64. Mean and standard deviation of the targets of all rows.
     """
 
     def __init__(self) -> None:
@@ -167,29 +164,21 @@ class Survey:
 
     Parameters
     ----------
-    rows : ChunkedRows
-    targets : Targets
-        Learns the targets of all rows in the same pass.
-    n_samples : int
-        Rows of the sample.
-    seed : int
-        Of the draws.
-    checksum, variance : bool
-        Whether they are computed; each takes two fifths of the time of a pass over dense rows.
+    targets : Learns the targets of all rows in the same pass
+    n_samples : Rows of the sample
+    seed : Of the draws
+    checksum, variance : Whether they are computed; each takes two fifths of the time of a pass over
+        dense rows.
 
     Attributes
     ----------
     n : int
     sample : (m, d) array or CSR
         m rows drawn without replacement, in random order; all rows if there are fewer.
-    sample_y : (m, ...) array
-        Their targets.
-    nbytes : int
-        Bytes of the rows on disk.
-    variance : float
-        Of all entries of the rows.
-    checksum : str
-        Of all rows and targets.
+    sample_y : (m, ...) array. Their targets.
+    nbytes : int. Bytes of the rows on disk.
+    variance : float. Of all entries of the rows.
+    checksum : str. Of all rows and targets.
 
     Notes
     -----

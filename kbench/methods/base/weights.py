@@ -26,11 +26,8 @@ def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = Fals
 
     Parameters
     ----------
-    sample_weight : number, (n,) or None
-        A number is the weight of every row, None is 1.
-    n : int
-    negative_is_zero : bool, default=False
-        Whether negative weights count as zero; otherwise they are refused.
+    sample_weight : number, (n,) or None. A number is the weight of every row, None is 1.
+    negative_is_zero : Whether negative weights count as zero; otherwise they are refused
 
     Raises
     ------

@@ -136,9 +136,7 @@ class Vote:
 
     Parameters
     ----------
-    machines : sequence of KernelExpansion
-    n_outputs : int
-        m
+    n_outputs : m
     """
 
     machines: Sequence[KernelExpansion]

@@ -89,8 +89,7 @@ def nested_divisions(
     Parameters
     ----------
     sizes : numbers of clusters from fine to coarse
-    branching : int
-        Largest number of clusters that one cluster is divided into.
+    branching : Largest number of clusters that one cluster is divided into
     sample : (m,) indices
     """
     centres, labels = divide(problem, partition, sizes[-1], sample, rng)

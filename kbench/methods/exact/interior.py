@@ -38,17 +38,11 @@ class Interior:
 
     Parameters
     ----------
-    kernel : Kernel
     X : as `KernelMatrix` takes it
-    coupled : bool
-        Whether there is an intercept.
-    tol : float
-    cache_mb : float
-        MB that an explicit map or a stored matrix may take.
-    max_iter : int
-        Limit on iterations; -1 means no limit.
-    total : float
-        The sum of the coefficients of a coupled problem.
+    coupled : Whether there is an intercept
+    cache_mb : MB that an explicit map or a stored matrix may take
+    max_iter : Limit on iterations; -1 means no limit
+    total : The sum of the coefficients of a coupled problem
     """
 
     def __init__(

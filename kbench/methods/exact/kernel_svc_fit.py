@@ -97,7 +97,6 @@ class Solution:
 
     Parameters
     ----------
-    m : int
     coef : (m, n), or (n_classes - 1, n) for pairs
         y_i a_i, in the order of the rows; see `SmallDualResult`.
     """

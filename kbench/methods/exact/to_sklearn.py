@@ -45,12 +45,10 @@ def fitted_peer(
     Parameters
     ----------
     peer : SVC, NuSVC, SVR, NuSVR or OneClassSVM
-    model : fitted estimator in its place
-        With the attributes of `peer` that are public.
+    model : fitted estimator in its place. With the attributes of `peer` that are public.
     n_support : (n_classes,) ints
         Support vectors of each class; None: there is one function and there are no classes.
-    sign : float
-        That of the coefficients inside LIBSVM in units of the public ones: -1 with two classes.
+    sign : That of the coefficients inside LIBSVM in units of the public ones: -1 with two classes
 
     Raises
     ------

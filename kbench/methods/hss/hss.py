@@ -23,9 +23,7 @@ class CompressedKernel:
 
     Attributes
     ----------
-    matrix : HSSMatrix
-    shift : float or None
-        Shift of the last factors.
+    shift : float or None. Shift of the last factors.
     """
 
     def __init__(self, matrix: HSSMatrix, rows_key: str) -> None:

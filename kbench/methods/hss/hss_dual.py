@@ -68,19 +68,12 @@ def solve_dual(
     ----------
     compressed : CompressedKernel of n points
     Y : (n, m) of -1 and +1
-    C : (n, p)
-        Upper bounds.
-    beta, dtype
-        Shift and precision of the factors.
-    max_iter, tol
-        Parameters of `solve_admm`.
-    polish_tol : float or None
-        Tolerance of the exact solver that continues from the iterate; None skips it.
-    may_raise_beta : bool
-        Restart the iteration with a larger beta if its steps grow.
-    deadline : Deadline
-    trace : Trace
-        Records the phases "factor", "admm", "polish".
+    C : (n, p). Upper bounds.
+    beta, dtype : Shift and precision of the factors
+    max_iter, tol : Parameters of `solve_admm`
+    polish_tol : Tolerance of the exact solver that continues from the iterate; None skips it
+    may_raise_beta : Restart the iteration with a larger beta if its steps grow
+    trace : Records the phases "factor", "admm", "polish"
 
     Raises
     ------

@@ -23,9 +23,7 @@ class Checkpoint:
 
     Parameters
     ----------
-    path : str or Path
-    every_s : float
-        Least number of seconds between two writes.
+    every_s : Least number of seconds between two writes
     identity : mapping of str to numbers or str
         Parameters and data that must be equal for the fit to continue.
     """

@@ -42,22 +42,15 @@ class SpilledFeatures:
     Parameters
     ----------
     feature_map : FeatureMap, fitted
-    rows : ChunkedRows
-    survey : Survey
-        Of these rows; its targets are encoded as class numbers.
-    memory_mb : float
-        MiB of features that are held.
-    folder : Path
-        Folder to which the rows are written, in one pass.
-    trace : Trace
-        The time of computing features is charged to its phase "features".
+    survey : Of these rows; its targets are encoded as class numbers
+    memory_mb : MiB of features that are held
+    folder : Folder to which the rows are written, in one pass
+    trace : The time of computing features is charged to its phase "features"
 
     Attributes
     ----------
-    index : (n,) int32
-        Class number of each row.
-    n_rows_computed : int
-        Rows whose features were computed, with repetitions.
+    index : (n,) int32. Class number of each row.
+    n_rows_computed : int. Rows whose features were computed, with repetitions.
     """
 
     def __init__(

@@ -26,20 +26,16 @@ class RowMap:
 
     Parameters
     ----------
-    unit_norm : bool
-        Whether rows are divided by their norms.
-    pca_components : int or None
-        Columns of V; None for no projection.
-    centred : bool
-        Whether c is the mean of the mapped rows, because angles of rows far from the origin lose
-        digits. Wide CSR rows are not centred.
+    unit_norm : Whether rows are divided by their norms
+    pca_components : Columns of V; None for no projection
+    centred : Whether c is the mean of the mapped rows, because angles of rows far from the origin
+        lose digits. Wide CSR rows are not centred.
 
     Attributes
     ----------
     scale : float
         1, or a power of two if the rows are so small that float32 squares would underflow.
-    axes : (d, pca_components) float32 or None
-        V, largest axis first.
+    axes : (d, pca_components) float32 or None. V, largest axis first.
     centre : (d,) or (pca_components,) float32
     """
 

@@ -38,12 +38,9 @@ class VirtualExamples:
     Parameters
     ----------
     kind : {"shifts", "elastic", "coulomb"}
-    size : float
-        Largest shift or standard deviation of the terms of a displacement, in pixels; for
+    size : Largest shift or standard deviation of the terms of a displacement, in pixels; for
         "coulomb" the standard deviation of the noise, in units of the matrix.
-    d : int
-        Number of features of a row.
-    seed : int
+    d : Number of features of a row
 
     Raises
     ------

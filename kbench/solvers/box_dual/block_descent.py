@@ -88,16 +88,12 @@ class BlockDescent:
 
     Parameters
     ----------
-    iterate : Iterate
-    kernel : KernelMatrix
-        Of the iterate's points; its dtype is the precision of the steps.
+    kernel : Of the iterate's points; its dtype is the precision of the steps
     rows : RowCache of `kernel`
-    options : SolverOptions
 
     Attributes
     ----------
-    active : (m,) indices
-        S.
+    active : (m,) indices. S.
     """
 
     def __init__(

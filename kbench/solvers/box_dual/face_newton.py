@@ -44,9 +44,7 @@ def face_steps(
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper : (q,) float64
         Feasible point, its residual z - K beta, the bounds on both sides of 0.
-    epsilon : float
-    ridge : float, > 0
-        At least the rounding error of the eigenvalues of K.
+    ridge : float, > 0. At least the rounding error of the eigenvalues of K.
     """
     for _ in range(_MAX_FACES):
         free = np.flatnonzero((beta > lower) & (beta < upper) & (beta != 0.0))

@@ -54,14 +54,10 @@ def face_minimum(
 
     Parameters
     ----------
-    K : (m, m) float64, symmetric
-        Overwritten.
-    beta : (m,)
-        A point between its ends.
-    rate : (m,)
-        g; a constant added to it changes nothing.
-    low, high : (m,)
-        The ends.
+    K : (m, m) float64, symmetric. Overwritten.
+    beta : (m,). A point between its ends.
+    rate : (m,). g; a constant added to it changes nothing.
+    low, high : (m,). The ends.
     """
     with one_blas_thread:
         return _pivot(K, beta, rate, low, high)
@@ -89,17 +85,9 @@ def descend_to_minimum(
 
     Parameters
     ----------
-    kernel : KernelMatrix
     points : (m,) indices
-    beta, e, lower, upper : (m,)
-        Theirs; beta and e are changed in place.
-    epsilon : float
-    product : callable
-        Of places among the points and changes of their beta; returns K change, (m,).
-
-    Returns
-    -------
-    FaceStep or None
+    beta, e, lower, upper : (m,). Theirs; beta and e are changed in place.
+    product : Of places among the points and changes of their beta; returns K change, (m,)
     """
     free = np.flatnonzero(free_points(beta, lower, upper))
     if len(free) < 2:

@@ -18,8 +18,7 @@ class GroupedMatrix(KernelMatrix):
     Parameters
     ----------
     kernel : KernelMatrix of n points
-    groups : list of index arrays
-        A partition of the points.
+    groups : A partition of the points
     """
 
     def __init__(self, kernel: KernelMatrix, groups: list[np.ndarray]) -> None:

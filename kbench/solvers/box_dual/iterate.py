@@ -108,19 +108,13 @@ class Iterate:
     ----------
     kernel : KernelMatrix of n points
     z, lower, upper : (n,) float64
-    epsilon : float
-    coupled : bool
-        Whether the sum of b is fixed, with `intercept` as its multiplier; otherwise `intercept` is
-        a constant.
-    beta : (n,) float64, optional
-        Starting point within the bounds; default 0.
+    coupled : Whether the sum of b is fixed, with `intercept` as its multiplier; otherwise
+        `intercept` is a constant.
+    beta : (n,) float64, optional. Starting point within the bounds; default 0.
     residual : (n,) float64, optional
         z - K beta, nan where it is not known. Default: z where beta = 0, else nan everywhere.
-    residual_error : float
-        Bound on the error of the given residual.
-    budget : Budget
-    observer : callable
-        Receives the reports of the solver while a trace listens.
+    residual_error : Bound on the error of the given residual
+    observer : callable. Receives the reports of the solver while a trace listens.
 
     Attributes
     ----------
@@ -129,18 +123,15 @@ class Iterate:
     objective : float
         f(beta). After a start with an unknown residual: the decrease so far, until the residual is
         known.
-    residual_error : float
-        Largest error that was observed (or given) in a residual from float32 kernel values; 0 where
-        all are from float64 values.
+    residual_error : Largest error that was observed (or given) in a residual from float32 kernel
+        values; 0 where all are from float64 values.
     rounding : float
         Estimated error of residuals from float64 kernel values that were updated step by step.
-    total : float
-        The sum of b at the start, which stays the same where `coupled`.
+    total : float. The sum of b at the start, which stays the same where `coupled`.
     earlier : (n,) float64 or None
         An earlier point at which the problem, or that of a subset of its points, was solved: what a
         limit may leave instead of `beta`.
-    scale : float
-        Mean |z|, the unit of the solver's thresholds: 1 for classification.
+    scale : float. Mean |z|, the unit of the solver's thresholds: 1 for classification.
     """
 
     def __init__(
@@ -318,8 +309,7 @@ class Subproblem:
 
     Parameters
     ----------
-    parent : Iterate
-        Its kernel values between `points` and other points are neglected.
+    parent : Its kernel values between `points` and other points are neglected
     points : (m,) indices
 
     Attributes

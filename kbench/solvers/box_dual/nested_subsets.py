@@ -63,11 +63,8 @@ class NestedSubsets:
 
     Parameters
     ----------
-    iterate : Iterate
     descent : BlockDescent on it, without active points
-    rng : numpy Generator
-    all_in_S : bool
-        Whether S always holds all points.
+    all_in_S : Whether S always holds all points
     """
 
     def __init__(

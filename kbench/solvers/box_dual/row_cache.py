@@ -43,10 +43,8 @@ class RowCache:
     Parameters
     ----------
     kernel : KernelMatrix of n points
-    cache_mb : float
-        Memory for stored rows, MiB.
-    min_uses : int
-        A row is stored at its `min_uses`-th use.
+    cache_mb : Memory for stored rows, MiB
+    min_uses : A row is stored at its `min_uses`-th use
     """
 
     def __init__(self, kernel: KernelMatrix, cache_mb: float, min_uses: int) -> None:

@@ -46,15 +46,11 @@ def shrinking_descent(
     kernel : KernelMatrix of n points
     y : (n,) array of -1 and +1
     C : (n,) array, > 0
-    tol : float
-        Violation at which to stop, by e in the precision of the kernel.
-    cache_mb : float
-        Memory for kernel rows, MiB.
-    shrink_every : int
-        Steps between two shrinkings; n if that is less. 0: never shrink.
-    trace : Trace, optional
-        Receives at each shrinking: alpha, objective, and `candidates` : (n,) bool, the points that
-        have not been removed at zero; at the end, the support vectors.
+    tol : Violation at which to stop, by e in the precision of the kernel
+    cache_mb : Memory for kernel rows, MiB
+    shrink_every : Steps between two shrinkings; n if that is less. 0: never shrink.
+    trace : Receives at each shrinking: alpha, objective, and `candidates` : (n,) bool, the points
+        that have not been removed at zero; at the end, the support vectors.
 
     Returns
     -------

@@ -47,12 +47,9 @@ class StoredDescent:
 
     Parameters
     ----------
-    iterate : Iterate
     kernel : KernelMatrix of the iterate's points
     S : (m,) indices
-    K : (m, m)
-        K_SS in the precision of the steps.
-    options : SolverOptions
+    K : (m, m). K_SS in the precision of the steps.
     """
 
     def __init__(

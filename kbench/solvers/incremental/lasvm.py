@@ -83,27 +83,17 @@ def solve_online(
     ----------
     kernel : KernelMatrix of n points
     y : (n,) array of -1 and +1
-    C : (n,) array, >= 0
-        Points with 0 are not visited.
-    rng : RandomState
-        Draws the order.
-    intercept : bool
-    epochs : int
-    tol : float
-    cache_mb : float
-        MiB of kernel rows of the expansion; at least 16 rows are kept.
-    max_iter : int
-        Limit on the number of steps; -1 means no limit.
-    max_time : float, optional
-        Limit in seconds, checked between chunks.
-    trace : Trace, optional
-        Receives n_support and n_visited after each chunk.
+    C : (n,) array, >= 0. Points with 0 are not visited.
+    rng : Draws the order
+    cache_mb : MiB of kernel rows of the expansion; at least 16 rows are kept
+    max_iter : Limit on the number of steps; -1 means no limit
+    max_time : Limit in seconds, checked between chunks
+    trace : Receives n_support and n_visited after each chunk
 
     Returns
     -------
-    BoxDualResult
-        Solution of the dual of S: at the other points alpha is 0 and gradient NaN. n_iter and
-        kernel_entries include the visits and the finishing.
+    Solution of the dual of S: at the other points alpha is 0 and gradient NaN. n_iter and
+    kernel_entries include the visits and the finishing.
 
     Notes
     -----
@@ -133,19 +123,14 @@ def visit_chunk(
 
     Parameters
     ----------
-    kernel, y, C, intercept, tol, cache_mb
-        As in `solve_online`.
-    points : (b,) ints
-        Points to visit, which are not in S.
-    alpha : (n,) array, >= 0
-        Start.
-    gradient : (n,) array
-        As `BoxDualResult` has it; NaN at the points that are not in S.
+    kernel, y, C, intercept, tol, cache_mb : As in `solve_online`
+    points : (b,) ints. Points to visit, which are not in S.
+    alpha : (n,) array, >= 0. Start.
+    gradient : (n,) array. As `BoxDualResult` has it; NaN at the points that are not in S.
 
     Returns
     -------
-    BoxDualResult
-        As `solve_online`; the violation and the duality gap are those of the dual of S.
+    As `solve_online`; the violation and the duality gap are those of the dual of S
     """
     deadline = Deadline(None, Trace())
     learner = _Learner(kernel, y, C, intercept, tol, cache_mb, _UNLIMITED, deadline, Trace())

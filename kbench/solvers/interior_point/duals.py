@@ -72,17 +72,11 @@ def solve_interior(
     ----------
     K : LowRank or Gram of n points
     z, lower, upper : (n,)
-    coupled : bool
-        Whether the sum of the coefficients is `total`; its multiplier is the intercept.
-    tol : float
-        Violation of a solved problem.
-    epsilon : float
-    total : float
-        K must not be centred unless it is 0.
-    max_iter : int
-        Limit on iterations; -1 means no limit.
-    stopped : callable
-        Whether a time limit has passed; asked before each iteration.
+    coupled : Whether the sum of the coefficients is `total`; its multiplier is the intercept
+    tol : Violation of a solved problem
+    total : K must not be centred unless it is 0
+    max_iter : Limit on iterations; -1 means no limit
+    stopped : Whether a time limit has passed; asked before each iteration
     coef0 : (n,), optional
         Coefficients within the bounds. If those at their bounds are those of an optimum, it is
         found without an iteration.
@@ -123,12 +117,10 @@ def solve_sides(
     ----------
     K, z, lower, upper, tol, max_iter, stopped : as in `solve_interior`
         Either each coefficient has a bound of 0, or none has.
-    half : float
 
     Returns
     -------
-    InteriorResult
-        If coefficients of either sign may have smaller sums at an optimum, `coef` may have them.
+    If coefficients of either sign may have smaller sums at an optimum, `coef` may have them
     """
     moves, n = np.flatnonzero(lower < upper), len(z)
     K = K if len(moves) == n else K.take(moves)
@@ -162,17 +154,14 @@ def solve_signed(
 
     Parameters
     ----------
-    K : LowRank
-        Of rows that are multiplied by their signs y, and, if `coupled`, centred before.
+    K : LowRank. Of rows that are multiplied by their signs y, and, if `coupled`, centred before.
     y : (n,) of -1 and 1
-    upper : (n,)
-        C > 0 of each point; one number may be broadcast.
+    upper : (n,). C > 0 of each point; one number may be broadcast.
     coupled, tol, max_iter, stopped : as in `solve_interior`
 
     Returns
     -------
-    InteriorResult
-        Its `coef` are y a.
+    Its `coef` are y a
 
     Notes
     -----

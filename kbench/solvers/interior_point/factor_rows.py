@@ -96,17 +96,11 @@ class ReadRows:
 
     Parameters
     ----------
-    sizes : (k,) ints
-        Rows of each block.
-    read : callable
-        Number of a block -> its X : (b, d) array or CSR, which costs little to slice.
-    signs : (n,) ints
-        Rows of sign 0 are to be left out by `take`.
-    d : int
-    mean : (d,), optional
-        Default 0.
-    Z : (d, r), optional
-        Default the identity.
+    sizes : (k,) ints. Rows of each block.
+    read : Number of a block -> its X : (b, d) array or CSR, which costs little to slice
+    signs : (n,) ints. Rows of sign 0 are to be left out by `take`.
+    mean : (d,), optional. Default 0.
+    Z : (d, r), optional. Default the identity.
     """
 
     def __init__(

@@ -67,14 +67,10 @@ def minimise(
 
     Parameters
     ----------
-    problem : BoxQP
-        lower < upper everywhere.
-    gap : float
-        Relative gap at which to stop.
-    stop : callable
-        Called with the number of iterations before each of them; True stops the method.
-    point : PrimalDualPoint, optional
-        First iterate.
+    problem : lower < upper everywhere
+    gap : Relative gap at which to stop
+    stop : Called with the number of iterations before each of them; True stops the method
+    point : First iterate
     """
     point = _start(problem) if point is None else point
     best, n_idle, best_merit, lowest = point, 0, np.inf, np.full(3, np.inf)

@@ -90,10 +90,8 @@ def descend_together(
     order : (b',)
     Y, alpha, aside : (m, n); coef : (m, d)
     bound, ridge, curvature : (n,)
-    highest, lowest : (m,)
-        Gradients beyond which a point at its bound is skipped from now on.
-    high, low : (m,)
-        Largest and smallest projected gradient so far; updated.
+    highest, lowest : (m,). Gradients beyond which a point at its bound is skipped from now on.
+    high, low : (m,). Largest and smallest projected gradient so far; updated.
 
     Returns
     -------

@@ -116,28 +116,19 @@ def solve_nu_dual(
     kernel : KernelMatrix of n points, or StoredMatrix of at most 1,024
         Its dtype is the precision of the steps of more than 1,024 points.
     z, lower, upper : (n,) float64
-    norm : float
-        t. If one of the bounds of each point is 0, the upper bounds must sum to t / 2 at least, and
-        so must the lower ones; |b|_1 = t. Otherwise |b|_1 <= t.
-    tol : float
-        Violation to reach, in units of e.
-    cache_mb : float
-        MB that kernel values may take.
-    max_iter : int
-        Limit on steps; -1 means no limit.
-    max_time : float, optional
-        Limit in seconds, checked between working sets.
-    shrinking : bool
-        Whether a classifier starts from the solutions of subsets.
-    random_state : int or RandomState
-        Of the subsets.
-    trace : Trace, optional
-        Receives alpha = |b|, objective, violation and n_support after each working set.
+    norm : t. If one of the bounds of each point is 0, the upper bounds must sum to t / 2 at least,
+        and so must the lower ones; |b|_1 = t. Otherwise |b|_1 <= t.
+    tol : Violation to reach, in units of e
+    cache_mb : MB that kernel values may take
+    max_iter : Limit on steps; -1 means no limit
+    max_time : Limit in seconds, checked between working sets
+    shrinking : Whether a classifier starts from the solutions of subsets
+    random_state : int or RandomState. Of the subsets.
+    trace : Receives alpha = |b|, objective, violation and n_support after each working set
 
     Returns
     -------
-    NuDualResult
-        If a limit was reached, b is feasible.
+    If a limit was reached, b is feasible
 
     Notes
     -----

@@ -60,11 +60,8 @@ def side_steps(
     beta, e, lower, upper, diagonal : (q,) float64
         Feasible point, its residual z - K beta, the bounds, the positive diagonal of K. The
         residual is kept in the precision of K.
-    slack : float
-        t - |b|_1 of the whole problem; negative where |b|_1 = t.
-    stop : float
-        Stop when no kind of step has a violation above this.
-    max_steps : int
+    slack : t - |b|_1 of the whole problem; negative where |b|_1 = t
+    stop : Stop when no kind of step has a violation above this
 
     Returns
     -------

@@ -31,11 +31,9 @@ class Descent(Steps):
 
     Parameters
     ----------
-    kernel : KernelMatrix
     B : (n, m) float64
     alpha : float, >= 0
-    limits
-        As in `Steps`; its steps are blocks.
+    limits : As in `Steps`; its steps are blocks
     """
 
     def __init__(self, kernel: KernelMatrix, B: np.ndarray, alpha: float, **limits: Any) -> None:

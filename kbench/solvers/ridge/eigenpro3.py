@@ -169,12 +169,9 @@ class _SinceProjection:
 
     Attributes
     ----------
-    h : (p, t) float64
-        Values at the centres of what is to be projected.
-    c : (p, t) float64
-        Coefficients of what is in the span of the centres.
-    others : (rows, w)
-        The rows of the batches, and their coefficients in f.
+    h : (p, t) float64. Values at the centres of what is to be projected.
+    c : (p, t) float64. Coefficients of what is in the span of the centres.
+    others : (rows, w). The rows of the batches, and their coefficients in f.
     n_steps : int
     """
 

@@ -51,20 +51,13 @@ class Steps(ABC):
 
     Parameters
     ----------
-    kernel : KernelMatrix
-        Its dtype is the precision of the steps.
-    tol : float
-        Of the relative residual of every right-hand side.
-    max_iter : int
-        Largest number of steps.
-    max_time : float or None
-        Seconds; no further step begins afterwards.
-    trace : Trace
-        Ten times in a pass it receives the largest estimated residual, the number of rows visited,
-        the number of kernel values and the model.
-    predictor : callable or None
-        x -> the function that predicts with these coefficients, for the trace.
-    rng : RandomState
+    kernel : Its dtype is the precision of the steps
+    tol : Of the relative residual of every right-hand side
+    max_iter : Largest number of steps
+    max_time : Seconds; no further step begins afterwards
+    trace : Ten times in a pass it receives the largest estimated residual, the number of rows
+        visited, the number of kernel values and the model.
+    predictor : x -> the function that predicts with these coefficients, for the trace
     """
 
     def __init__(

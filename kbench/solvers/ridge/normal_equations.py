@@ -43,18 +43,15 @@ class NormalEquations(Steps):
 
     Parameters
     ----------
-    kernel : KernelMatrix
-        Of all n rows.
+    kernel : Of all n rows
     Y : (n, t) float64
     alpha : float, >= 0
     centres : (p,) indices
-    limits
-        As in `Steps`; its steps are batches.
+    limits : As in `Steps`; its steps are batches
 
     Attributes
     ----------
-    stagnates : bool
-        Whether a pass over the rows has left more than half of the residual before.
+    stagnates : bool. Whether a pass over the rows has left more than half of the residual before.
     rises : bool
         Whether the pass that has just ended is one since then that left far more than another.
 

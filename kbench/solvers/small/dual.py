@@ -125,17 +125,14 @@ def solve_pairs(
     Parameters
     ----------
     rows : Rows of n points sorted by class
-    starts : (k + 1,) ints
-        Class c has the points starts[c] ... starts[c + 1] - 1.
+    starts : (k + 1,) ints. Class c has the points starts[c] ... starts[c + 1] - 1.
     C : (n,) bounds
-    limits : Limits
     pairs : sequence of m pairs
     coef0 : (k - 1, n), optional
         Where to start, feasible, as `SmallDualResult.coef`; default 0. Coefficients of other pairs
         are returned as they are.
-    memory_mb : float
-        MB for kernel values within classes, which all pairs of a class need. Without enough of it
-        they are computed again for each pair.
+    memory_mb : MB for kernel values within classes, which all pairs of a class need. Without enough
+        of it they are computed again for each pair.
 
     Notes
     -----
@@ -189,14 +186,9 @@ def solve_each(
     Parameters
     ----------
     rows : Rows of n points
-    targets, lower, upper : (m, n)
-        z and the bounds l and u of each problem.
-    limits : Limits
-    epsilon : float
-    coef0 : (m, n), optional
-        Where to start, feasible; default 0.
-    total : float
-        The sum s of the coefficients of each problem; other than 0 it needs `coef0`.
+    targets, lower, upper : (m, n). z and the bounds l and u of each problem.
+    coef0 : (m, n), optional. Where to start, feasible; default 0.
+    total : The sum s of the coefficients of each problem; other than 0 it needs `coef0`
 
     Notes
     -----

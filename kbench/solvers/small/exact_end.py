@@ -68,13 +68,8 @@ class ExactEnd:
 
     Parameters
     ----------
-    source : Rows
-    n, m : int
-    tol : float
-    memory_mb : float
-        MB that the float64 values and the factor of all points may take.
-    centred : bool
-        Whether the coefficients sum to 0.
+    memory_mb : MB that the float64 values and the factor of all points may take
+    centred : Whether the coefficients sum to 0
     """
 
     def __init__(

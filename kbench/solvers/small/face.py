@@ -133,18 +133,14 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
 
     Parameters
     ----------
-    K : (m, m + q) float64
-        Values between the points, and of them with q others; semidefinite.
+    K : (m, m + q) float64. Values between the points, and of them with q others; semidefinite.
     part : (N_PART, m + q) float64
         B, in and out; z, l and u of the points; E, out: z - K b, summed afresh. B of the others is
         behind that of the points.
     epsilon : float
-    rounding : float
-        Gains up to this fraction of the summed magnitudes are rounding errors.
-    budget : float
-        Multiplications after which to end.
-    L, scratch, free : (m, m), (N_SCRATCH, m), (m,) int64
-        Scratch.
+    rounding : float. Gains up to this fraction of the summed magnitudes are rounding errors.
+    budget : float. Multiplications after which to end.
+    L, scratch, free : (m, m), (N_SCRATCH, m), (m,) int64. Scratch.
 
     Returns
     -------

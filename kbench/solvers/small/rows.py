@@ -51,8 +51,7 @@ class Rows(Protocol):
 
     Attributes
     ----------
-    n_entries : int
-        Values that `block` and `exact` have computed.
+    n_entries : int. Values that `block` and `exact` have computed.
     """
 
     # (n, d) float32: prepared points for rows on demand, or None if `block` is to be asked.
@@ -141,7 +140,6 @@ class GaussianRows:
     Parameters
     ----------
     X : (n, d) array, float32 or float64
-    gamma : float
     """
 
     def __init__(self, X: np.ndarray, gamma: float) -> None:
@@ -269,8 +267,7 @@ class MatrixRows:
     Parameters
     ----------
     kernel : KernelMatrix, float64
-    order : (n,) ints
-        The points, in their order here.
+    order : (n,) ints. The points, in their order here.
     """
 
     points: np.ndarray | None = None

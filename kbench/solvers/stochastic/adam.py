@@ -25,13 +25,10 @@ def adam_step(values, gradient, moments, rate, gradient_scale, step, epsilon):
 
     Parameters
     ----------
-    values, gradient : (k,) float32, C-contiguous
-        g = gradient_scale * gradient.
-    moments : (2, k) float32
-        m and v, zeros before the first step.
+    values, gradient : (k,) float32, C-contiguous. g = gradient_scale * gradient.
+    moments : (2, k) float32. m and v, zeros before the first step.
     rate, gradient_scale, epsilon : float
-    step : int
-        t, from 1 on.
+    step : int. t, from 1 on.
     """
     rate = np.float32(rate * (1.0 / (1.0 - BETA1**step)))
     correction = np.float32(1.0 / (1.0 - BETA2**step))

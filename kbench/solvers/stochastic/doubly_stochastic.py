@@ -324,21 +324,14 @@ def shard_sums(
 
     Parameters
     ----------
-    features : SeededFeatures
-    loss, scale
-        As in `DoublyStochastic`.
-    coef : dict of int to (D, q) float32
-        A_j of the blocks that `values` does not include yet.
-    block : int
-        Block of the step.
-    gram_dtype : float32, float64 or None
-        None for a step without preconditioner.
-    newton : float or None
-        nu / (nu + ridge) in a step of Newton's method.
+    loss, scale : As in `DoublyStochastic`
+    coef : dict of int to (D, q) float32. A_j of the blocks that `values` does not include yet.
+    block : Block of the step
+    gram_dtype : float32, float64 or None. None for a step without preconditioner.
+    newton : nu / (nu + ridge) in a step of Newton's method
     X : (rows, d) float32 or CSR
     Y, values : (rows, q)
-    weight : (rows, 1) float32, optional
-        None is 1 for every row.
+    weight : (rows, 1) float32, optional. None is 1 for every row.
     """
     values = np.array(values)
     D, n_rows = features.n_features, len(Y)

@@ -43,19 +43,16 @@ def train_landmarks(
     Z : (n, f) float32
     targets : (n, q) float32
     weights : (n,) float32
-    margins : bool
-        Whether values beyond a target of 1 or -1 have no loss.
+    margins : bool. Whether values beyond a target of 1 or -1 have no loss.
     landmarks : (f, m) float32
         One row for each feature, so that loops over landmarks are contiguous.
-    log_widths : (m,) float32
-        log s; m is a multiple of four.
+    log_widths : (m,) float32. log s; m is a multiple of four.
     coef : (q, m) float32
     constant : (q,) float32
     epochs : int
     rate, coef_rate : float
         First step sizes for landmarks (half of it for widths) and for coefficients.
-    seed : int
-        Determines the order of the rows.
+    seed : int. Determines the order of the rows.
 
     Notes
     -----

@@ -52,9 +52,7 @@ def soft_tree(
     ----------
     Z : (b, v)
         Products of rows with all vectors: w and then p of all nodes, then q of the inner ones.
-    depth : int
-        T
-    sigma, sharpness : float
+    depth : T
 
     Returns
     -------
@@ -96,15 +94,11 @@ def objective(
 
     Parameters
     ----------
-    A : (v, d + 1)
-        The vectors w, p and q.
-    X : (n, d + 1)
-        Rows with a last entry of 1.
+    A : (v, d + 1). The vectors w, p and q.
+    X : (n, d + 1). Rows with a last entry of 1.
     y : (n,) of -1 and +1
-    weights : (n,)
-        c
-    penalties : (v,)
-        Penalty lambda of each vector.
+    weights : (n,). c
+    penalties : (v,). Penalty lambda of each vector.
 
     Returns
     -------
@@ -137,8 +131,7 @@ def train_tree(
 
     Parameters
     ----------
-    rows : callable
-        (b,) indices -> (b, d + 1) float32 rows with a last entry of 1.
+    rows : (b,) indices -> (b, d + 1) float32 rows with a last entry of 1
     y, weights : (n,)
     penalties : (v,)
     schedule : {"pegasos", "adam"}
@@ -146,11 +139,8 @@ def train_tree(
         t / (t + 1) and move by 1 / (lambda sqrt(t + 1)) times the gradient of the loss, without
         the factor s in the derivative by q. "adam" follows the gradient of the objective with the
         first step size `rate` (`kbench.solvers.stochastic.adam`).
-    max_iter, batch_size : int
-    deadline : Deadline
-        No further step begins after it.
-    trace : Trace
-        Receives the objective of the batch whenever s is updated.
+    deadline : No further step begins after it
+    trace : Receives the objective of the batch whenever s is updated
 
     Returns
     -------
