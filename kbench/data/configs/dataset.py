@@ -309,13 +309,11 @@ def splits(config: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Parameters
     ----------
-    config : mapping
-        Of a data set, its variant applied; it need not be checked.
+    config : Of a data set, its variant applied; it need not be checked
 
     Returns
     -------
-    list of dict
-        One empty dictionary where `split` is one split already.
+    One empty dictionary where `split` is one split already
 
     Raises
     ------

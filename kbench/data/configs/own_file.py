@@ -129,17 +129,14 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
 
     Parameters
     ----------
-    name : str
-        Format of the files.
+    name : Format of the files
     parts : mapping of str to list of Path
-    source : mapping
-        `source` of the config.
+    source : `source` of the config
 
     Returns
     -------
-    str
-        binary for two different targets; multiclass for texts, and for at most MAX_CLASSES
-        different whole numbers; otherwise regression.
+    Binary for two different targets; multiclass for texts, and for at most MAX_CLASSES different
+    whole numbers; otherwise regression
 
     Raises
     ------

@@ -134,23 +134,18 @@ def read(
 
     Parameters
     ----------
-    name : str
-        A key of FORMATS that has a module.
+    name : A key of FORMATS that has a module
     parts : mapping of str to list of Path
         Files of train and test, or all, in the order of the config.
-    source : mapping
-        `source` of the config: `columns` and `arrays` say how to interpret the files. Beside it
-        `missing` and `missing_target`, "error" or anything else, say whether a missing number is
+    source : `source` of the config: `columns` and `arrays` say how to interpret the files. Beside
+        it `missing` and `missing_target`, "error" or anything else, say whether a missing number is
         refused or becomes NaN, and whether a missing target is refused or its row left out (of
         arrays and LIBSVM text by the caller, to whom it is NaN). `some_files` is true if these are
         not all files of the data set.
-    task : str
-        Targets of a regression must be numbers; those of other tasks may be texts.
-    target_range : pair of float or None
-        Least and largest target allowed (`facts.target`).
-    folder : Path
-        Where readers of tables keep features; it is made if it is needed. The arrays map files in
-        it, so the caller deletes it when the rows are no longer used.
+    task : Targets of a regression must be numbers; those of other tasks may be texts
+    target_range : Least and largest target allowed (`facts.target`)
+    folder : Where readers of tables keep features; it is made if it is needed. The arrays map files
+        in it, so the caller deletes it when the rows are no longer used.
 
     Raises
     ------
@@ -231,9 +226,7 @@ def parsing(path: Path, expected: str) -> Iterator[None]:
 
     Parameters
     ----------
-    path : Path
-    expected : str
-        What the file should be, with its article: "a Parquet file".
+    expected : What the file should be, with its article: "a Parquet file"
     """
     try:
         yield
@@ -286,11 +279,8 @@ def row_of(path: Path, begin: int = 0, chunk: int | None = None) -> Callable[[in
 
     Parameters
     ----------
-    path : Path
-    begin : int
-        Number of rows before row 0.
-    chunk : int, optional
-        Rows per chunk; the text then names the chunk too.
+    begin : Number of rows before row 0
+    chunk : Rows per chunk; the text then names the chunk too
     """
     return partial(_row, path, begin, chunk)
 

@@ -18,10 +18,8 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
 
     Parameters
     ----------
-    table : pyarrow.Table
-        Its columns are numbers, booleans, texts or dictionaries of texts.
-    path : Path
-        The file, for errors.
+    table : pyarrow.Table. Its columns are numbers, booleans, texts or dictionaries of texts.
+    path : The file, for errors
 
     Raises
     ------

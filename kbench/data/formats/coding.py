@@ -115,16 +115,13 @@ class Coding:
 
     Parameters
     ----------
-    options : Options
-    labels : tuple of str, optional
-        Texts of the targets in the training tables.
+    labels : tuple of str, optional. Texts of the targets in the training tables.
 
     Attributes
     ----------
     labels : tuple of str or None
         Targets that are texts, sorted; None if all targets so far are numbers.
-    layout : Layout
-        Columns and the categories seen so far.
+    layout : Layout. Columns and the categories seen so far.
     """
 
     def __init__(self, options: Options, labels: tuple[str, ...] | None = None) -> None:

@@ -45,15 +45,12 @@ def read(
 
     Parameters
     ----------
-    name, parts, source, task, target_range
-        As of `kbench.data.formats.read`.
-    folder : Path
-        Is made, and keeps the arrays until the caller deletes it.
-    memory_mb : float, optional
-        What the child may allocate beyond its libraries, in MiB. By default the machine's memory.
-    start : callable, optional
-        Runs `answer(folder)` in another process and returns its exit code, negative for a signal.
-        By default a fresh Python process, which costs about 0.2 s plus the parser's import.
+    name, parts, source, task, target_range : As of `kbench.data.formats.read`
+    folder : Is made, and keeps the arrays until the caller deletes it
+    memory_mb : What the child may allocate beyond its libraries, in MiB. By default the machine's
+        memory.
+    start : Runs `answer(folder)` in another process and returns its exit code, negative for a
+        signal. By default a fresh Python process, which costs about 0.2 s plus the parser's import.
 
     Raises
     ------

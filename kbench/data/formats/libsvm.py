@@ -72,21 +72,13 @@ def parse(
 
     Parameters
     ----------
-    content : bytes, bytearray or ndarray of uint8
-        The decompressed file.
-    name : str
-        Name of the file in errors.
-    n_features : int, optional
-        Number of columns of the result; a larger index is an error. By default the largest index.
-    zero_based : bool or None
-        Whether the first column has index 0 in the file. None if it is not known yet: the result
-        then has one more column at the front, for index 0.
-    missing, missing_target : bool
-        Whether a value and a label may be `nan`.
-
-    Returns
-    -------
-    LibsvmRows
+    content : bytes, bytearray or ndarray of uint8. The decompressed file.
+    name : Name of the file in errors
+    n_features : Number of columns of the result; a larger index is an error. By default the largest
+        index.
+    zero_based : Whether the first column has index 0 in the file. None if it is not known yet: the
+        result then has one more column at the front, for index 0.
+    missing, missing_target : Whether a value and a label may be `nan`
 
     Raises
     ------
@@ -117,11 +109,8 @@ def pieces(
 
     Parameters
     ----------
-    path : Path
-    n_features : int, optional
-        Number of columns of every piece; by default the largest index so far.
-    zero_based, missing, missing_target
-        As of `parse`.
+    n_features : Number of columns of every piece; by default the largest index so far
+    zero_based, missing, missing_target : As of `parse`
 
     Yields
     ------

@@ -42,18 +42,12 @@ def diagnose(
 
     Parameters
     ----------
-    text : ndarray of uint8
-        The file, or a piece of it in whole lines.
-    at : int
-        Position of the text that the reader did not accept.
-    n_features : int or None
-        Number of features that the caller expects.
-    first, limit : int
-        Least and largest index that the reader accepts.
-    line : int
-        Number of the text's first line in the file.
-    last : bool
-        Whether the file ends with the text.
+    text : ndarray of uint8. The file, or a piece of it in whole lines.
+    at : Position of the text that the reader did not accept
+    n_features : Number of features that the caller expects
+    first, limit : Least and largest index that the reader accepts
+    line : Number of the text's first line in the file
+    last : Whether the file ends with the text
     """
     content = text.tobytes()
     begin = content.rfind(b"\n", 0, at) + 1

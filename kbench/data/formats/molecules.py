@@ -34,8 +34,7 @@ def coulomb_matrix(charges: np.ndarray, positions: np.ndarray, size: int = ATOMS
     Parameters
     ----------
     charges : ndarray, shape (atoms,)
-    positions : ndarray, shape (atoms, 3)
-        In Angstrom.
+    positions : ndarray, shape (atoms, 3). In Angstrom.
 
     Returns
     -------
@@ -59,8 +58,7 @@ def sorted_triangle(C: np.ndarray) -> np.ndarray:
 
     Returns
     -------
-    ndarray, shape (n, k (k + 1) / 2)
-        Largest norm first; rows of equal norm keep their order.
+    ndarray, shape (n, k (k + 1) / 2). Largest norm first; rows of equal norm keep their order.
     """
     norms = np.linalg.norm(C, axis=2)
     order = np.argsort(-norms, axis=1, kind="stable")

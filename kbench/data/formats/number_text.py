@@ -109,9 +109,7 @@ def decorated(text: str, decimal: str) -> float | None:
 
     Parameters
     ----------
-    text : str
-    decimal : {".", ","}
-        The character before the decimals; the other one may separate thousands.
+    decimal : {".", ","}. The character before the decimals; the other one may separate thousands.
 
     Notes
     -----
@@ -155,14 +153,11 @@ def almost_a_number(text: str, name: str) -> str | None:
 
     Parameters
     ----------
-    text : str
-    name : str
-        The column.
+    name : The column
 
     Returns
     -------
-    str or None
-        None if the field is of no such kind.
+    None if the field is of no such kind
     """
     column = f"frame[{printable(name)!r}]"
     alone = "the number should stand alone"

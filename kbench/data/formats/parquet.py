@@ -35,11 +35,8 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
 
     Parameters
     ----------
-    path : Path
-        The file, which may be compressed as a whole.
-    options : Options
-    chunk : int, optional
-        Rows per chunk, if errors should give the number of the chunk.
+    path : The file, which may be compressed as a whole
+    chunk : Rows per chunk, if errors should give the number of the chunk
     """
     import pyarrow as pa
     from pyarrow import parquet

@@ -193,11 +193,7 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
 
     Parameters
     ----------
-    names : list of str
-    options : Options
-    path : Path
-    index : iterable of str
-        Columns that number or name the rows, beside those whose names say so. They are left out
+    index : Columns that number or name the rows, beside those whose names say so. They are left out
         unless the config names them.
     """
     columns, known = options.columns, options.known
@@ -284,11 +280,8 @@ def checked_table(
 
     Parameters
     ----------
-    path, arrays, roles
-        The file, its columns without the dropped ones, and what they are for.
-    n, where
-        As of `Table`.
-    options : Options
+    path, arrays, roles : The file, its columns without the dropped ones, and what they are for
+    n, where : As of `Table`
 
     Raises
     ------

@@ -75,10 +75,7 @@ def learn(kind: str, rows: Rows, name_of: Callable[[int], str]) -> Imputation:
 
     Parameters
     ----------
-    kind : str
-    rows : Rows
-    name_of : callable
-        The name of a column by its number from 0, for errors.
+    name_of : The name of a column by its number from 0, for errors
 
     Raises
     ------

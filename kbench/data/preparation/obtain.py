@@ -71,15 +71,11 @@ def load(
 
     Parameters
     ----------
-    config : mapping
-        Checked.
-    files : list of FileStatus
-        All present.
-    scratch : Path
-        A folder for arrays that may be larger than memory. It is made if it is needed; the caller
-        deletes it.
-    memory_mb : float, optional
-        Memory that a guarded reader may use, in MiB; see `kbench.data.formats.guarded`.
+    config : Checked
+    files : All present
+    scratch : A folder for arrays that may be larger than memory. It is made if it is needed; the
+        caller deletes it.
+    memory_mb : Memory that a guarded reader may use, in MiB; see `kbench.data.formats.guarded`
 
     Raises
     ------

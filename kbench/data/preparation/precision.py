@@ -32,11 +32,8 @@ def merged_columns(
 
     Parameters
     ----------
-    rows : Rows
-        Training rows, unscaled; the first ones are compared.
-    scaling : ColumnScaling or None
-    name_of : callable
-        The name of a column by its number from 0.
+    rows : Training rows, unscaled; the first ones are compared
+    name_of : The name of a column by its number from 0
     """
     sparse = isinstance(rows, SparseRows)
     lost, huge = _lost_sparse(rows, scaling) if sparse else _lost(rows, scaling)

@@ -17,10 +17,8 @@ def split_rows(
 
     Parameters
     ----------
-    y : ndarray, shape (n,)
-        Labels; used only if the split is stratified.
-    split : mapping
-        kind: random or first; n_train, n_test, or test_fraction; seed; stratified; or folds and
+    y : ndarray, shape (n,). Labels; used only if the split is stratified.
+    split : kind: random or first; n_train, n_test, or test_fraction; seed; stratified; or folds and
         fold (from 1).
     groups : ndarray of int64, shape (n,), optional
         Rows with equal numbers stay on one side of a random split.
@@ -134,13 +132,10 @@ def holdout_rows(
 
     Parameters
     ----------
-    y : ndarray, shape (n,)
-        Targets of the training rows.
-    holdout : mapping
-        folds and fold (from 1), or fraction; rows; seed.
-    classes : bool
-        Whether y holds classes. The division is then stratified: the counts of two folds differ by
-        at most one, for each class and in total.
+    y : ndarray, shape (n,). Targets of the training rows.
+    holdout : folds and fold (from 1), or fraction; rows; seed
+    classes : Whether y holds classes. The division is then stratified: the counts of two folds
+        differ by at most one, for each class and in total.
     groups : ndarray of int64, shape (n,), optional
         Rows with equal numbers stay on one side. Groups, in random order, go to the smallest fold,
         or validate until the fraction is reached.

@@ -117,13 +117,10 @@ def learn(
     Parameters
     ----------
     task : {"binary", "multiclass", "regression", "outlier"}
-    y_train, y_test : ndarray of float64, shape (n,)
-        Labels as in the files.
-    rule : mapping
-        `target` of the config: positive, negative, outlier, scale; labels are numbers, see
+    y_train, y_test : ndarray of float64, shape (n,). Labels as in the files.
+    rule : `target` of the config: positive, negative, outlier, scale; labels are numbers, see
         `numbered`.
-    texts : tuple of str, optional
-        Texts of the numbers.
+    texts : tuple of str, optional. Texts of the numbers.
 
     Raises
     ------

@@ -15,8 +15,7 @@ class ArrayWriter:
 
     Parameters
     ----------
-    path : Path
-        The file; it is overwritten.
+    path : The file; it is overwritten
     shape : tuple of int
         The first of them may be None: the number of rows is then counted, and the header is written
         again at the end. NumPy pads headers so that the first axis may grow without moving the

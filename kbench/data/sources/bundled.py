@@ -27,8 +27,7 @@ def load(name: str, paths: list[Path]) -> tuple[np.ndarray, np.ndarray]:
     Parameters
     ----------
     name : {"digits", "iris", "wine", "breast_cancer", "diabetes"}
-    paths : list of Path
-        Its files, side by side; the target is the last column.
+    paths : Its files, side by side; the target is the last column
 
     Returns
     -------

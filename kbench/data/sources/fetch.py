@@ -44,16 +44,13 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
 
     Parameters
     ----------
-    file : FileStatus
-        With a `url`.
-    progress : bool, optional
-        Whether to show a progress bar; by default on a terminal.
+    file : With a `url`
+    progress : Whether to show a progress bar; by default on a terminal
 
     Returns
     -------
-    Path
-        The file, named as the URL names it; a table of `kbench.data.sources.mirrors` as the data
-        set does.
+    The file, named as the URL names it; a table of `kbench.data.sources.mirrors` as the data set
+    does
 
     Raises
     ------

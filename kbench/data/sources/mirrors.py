@@ -23,10 +23,7 @@ def write(url: str, table: Path, home: Path) -> None:
 
     Parameters
     ----------
-    url : str
-    table : Path
-    home : Path
-        Folder for the downloads of scikit-learn.
+    home : Folder for the downloads of scikit-learn
 
     Raises
     ------

@@ -32,8 +32,7 @@ def changed_piece_sizes(**sizes: int) -> Iterator[None]:
 
     Parameters
     ----------
-    **sizes
-        Attributes of `PieceSizes`.
+    **sizes : Attributes of `PieceSizes`
     """
     token = _SIZES.set(replace(_SIZES.get(), **sizes))
     try:

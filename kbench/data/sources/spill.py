@@ -34,16 +34,13 @@ def spill(
     parts : iterable of (str, iterator of (csr_matrix, ndarray, ndarray))
         The name of a part and its rows with their targets and groups, piece by piece; a group of -1
         is that of a row on its own.
-    folder : Path
-        Folder of the arrays; it must not exist yet.
-    columns : callable
-        Called with the largest number of columns of a piece when all have been read: the stored
-        column that becomes column 0, and the number of columns.
+    folder : Folder of the arrays; it must not exist yet
+    columns : Called with the largest number of columns of a piece when all have been read: the
+        stored column that becomes column 0, and the number of columns.
 
     Returns
     -------
-    dict of str to SparseRows
-        All on the same arrays; stored zeros are left out.
+    dict of str to SparseRows. All on the same arrays; stored zeros are left out.
 
     Notes
     -----
