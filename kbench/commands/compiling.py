@@ -46,8 +46,7 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
 
     Returns
     -------
-    bool
-        Whether numba can keep what it compiles; otherwise nothing is compiled.
+    Whether numba can keep what it compiles; otherwise nothing is compiled
 
     Raises
     ------

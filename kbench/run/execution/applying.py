@@ -29,13 +29,9 @@ def apply_model(
     Parameters
     ----------
     estimator : fitted estimator
-    preparation : Preparation
-    rows : Rows
-        Raw, as `kbench.data.read_rows` gives them.
-    out : Path
-        .csv, .parquet or .npy; it appears whole or not at all.
-    proba : bool
-        Whether to write probabilities, or else decision values, beside the predictions; ranking
+    rows : Rows. Raw, as `kbench.data.read_rows` gives them.
+    out : .csv, .parquet or .npy; it appears whole or not at all
+    proba : Whether to write probabilities, or else decision values, beside the predictions; ranking
         metrics are among the scores only then. Of an outlier detector the decision values are
         always written.
 

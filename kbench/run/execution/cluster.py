@@ -69,7 +69,6 @@ class Cluster:
 
     Parameters
     ----------
-    settings : Settings
     preload : estimators whose classes a worker's fork server imports.
     engine : called with the settings in the engine's process; by default that of
         `parallel.backend`.

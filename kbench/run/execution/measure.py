@@ -32,10 +32,9 @@ class Stopwatch:
 
     Parameters
     ----------
-    compiled : CompileClock, optional
-        Seconds that it counts during the block, those of compiling, are subtracted.
-    helpers_cpu_s : callable
-        CPU seconds so far of processes that work for the block and are not children of this one.
+    compiled : Seconds that it counts during the block, those of compiling, are subtracted
+    helpers_cpu_s : CPU seconds so far of processes that work for the block and are not children of
+        this one.
     """
 
     wall_s = 0.0
@@ -106,8 +105,8 @@ class Contention:
 
     Parameters
     ----------
-    own_cpu_s, busy_cpu_s : callable
-        CPU seconds so far of this process with its children and helpers, and of all processes.
+    own_cpu_s, busy_cpu_s : CPU seconds so far of this process with its children and helpers, and of
+        all processes.
     """
 
     SHORTEST_S = 0.2

@@ -154,8 +154,7 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
 
     Returns
     -------
-    Idle
-        For `Plan.without_repeats`.
+    For `Plan.without_repeats`
 
     Raises
     ------

@@ -34,15 +34,11 @@ def combinations(
 
     Parameters
     ----------
-    grid : mapping
-        Parameter to its values, and `zip` to a list of mappings of parameters to lists of equal
+    grid : Parameter to its values, and `zip` to a list of mappings of parameters to lists of equal
         length, whose values vary together: `zip: [{C: [1, 10], gamma: [.1, .01]}]` is two points.
-    swept : mapping
-        Values of the command line; they replace those that the grid has for a parameter.
-    known : collection of str
-        Parameters of the method.
-    drop : callable
-        Called with a parameter that the method lacks, and whose values it was: grid or sweep.
+    swept : Values of the command line; they replace those that the grid has for a parameter
+    known : collection of str. Parameters of the method.
+    drop : Called with a parameter that the method lacks, and whose values it was: grid or sweep
 
     Raises
     ------

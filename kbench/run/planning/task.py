@@ -77,20 +77,13 @@ class Task:
 
     Attributes
     ----------
-    run : Run
-        The first of the runs.
-    prepared : str
-        Folder of the prepared arrays.
-    datasets_dir, download
-        As in the settings, for a machine that must prepare the data set itself.
-    metrics : tuple of str
-        Scores beside those of the task.
-    cpus : tuple of int or None
-        CPUs that the worker is bound to.
-    model : str or None
-        File to keep the fitted model in.
-    scheduler : str or None
-        Address of a Dask cluster that trains the parts of the model.
+    run : The first of the runs
+    prepared : Folder of the prepared arrays
+    datasets_dir, download : As in the settings, for a machine that must prepare the data set itself
+    metrics : tuple of str. Scores beside those of the task.
+    cpus : tuple of int or None. CPUs that the worker is bound to.
+    model : File to keep the fitted model in
+    scheduler : Address of a Dask cluster that trains the parts of the model
     path : tuple of mappings
         If not empty, the `params` of several runs. One estimator is fitted to all of them in turn
         with `warm_start`, and their times are those of the steps.

@@ -44,10 +44,9 @@ def describe() -> dict[str, Any]:
 
     Returns
     -------
-    dict
-        `cpu` (model name), `simd` (widest vector set), `cores` (physical), `logical_cpus`,
-        `ram_gib` (rounded), `os`, `kernel`, `machine`, `python`, `blas` (what NumPy was built
-        with) and `packages` (name -> version). A value that cannot be determined is None.
+    `cpu` (model name), `simd` (widest vector set), `cores` (physical), `logical_cpus`, `ram_gib`
+    (rounded), `os`, `kernel`, `machine`, `python`, `blas` (what NumPy was built with) and
+    `packages` (name -> version). A value that cannot be determined is None.
     """
     import psutil
 

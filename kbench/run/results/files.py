@@ -50,11 +50,8 @@ def read_parquet_files(
 
     Parameters
     ----------
-    folder : Path
-    columns : sequence of str, optional
-        Read only these columns; a column that a file lacks is omitted.
-    wanted : callable
-        Takes a file name and returns whether the file is read.
+    columns : Read only these columns; a column that a file lacks is omitted
+    wanted : Takes a file name and returns whether the file is read
     """
     files: list[ParquetFile] = []
     skipped: list[str] = []

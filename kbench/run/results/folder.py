@@ -81,8 +81,7 @@ class ResultsFolder:
 
     Parameters
     ----------
-    path : str or path
-        The folder, `results_dir` of the configuration.
+    path : str or path. The folder, `results_dir` of the configuration.
 
     Attributes
     ----------
@@ -121,12 +120,10 @@ class ResultsFolder:
         row : mapping of column to value
             `phases` is a mapping of name to seconds, `params` JSON text with sorted keys,
             `started_at` an aware datetime.
-        curves : sequence of Curve
 
         Returns
         -------
-        Path
-            The row's file.
+        The row's file
 
         Raises
         ------
@@ -204,9 +201,8 @@ class ResultsFolder:
 
         Returns
         -------
-        dict
-            key -> {"status": ..., "message": ..., "source_sha256": ..., "model": ...,
-            "tag": ..., "scores": ...} of the newest attempt.
+        Key -> {"status": ..., "message": ..., "source_sha256": ..., "model": ..., "tag": ...,
+        "scores": ...} of the newest attempt
 
         Notes
         -----
@@ -291,9 +287,8 @@ class ResultsFolder:
 
         Returns
         -------
-        DataFrame
-            The columns of `schema()` and `origin` ("own" or "reference"), in no particular order.
-            Integer and boolean columns are pandas' nullable ones, `phases` and `scores` hold dicts.
+        The columns of `schema()` and `origin` ("own" or "reference"), in no particular order.
+        Integer and boolean columns are pandas' nullable ones, `phases` and `scores` hold dicts.
         """
         import pandas as pd
         import pyarrow as pa
@@ -341,8 +336,7 @@ class ResultsFolder:
 
         Returns
         -------
-        dict
-            Column -> Python value (None where null), and `origin`.
+        Column -> Python value (None where null), and `origin`
 
         Raises
         ------

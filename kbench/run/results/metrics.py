@@ -126,8 +126,7 @@ def score(task: str, y_true: Array, y_pred: Array) -> dict[str, float]:
     ----------
     task : {"binary", "multiclass", "regression", "outlier"}
         Labels of a binary and of an outlier task are -1 and +1.
-    y_true, y_pred : array of shape (n,)
-        Targets and predictions, n >= 1.
+    y_true, y_pred : array of shape (n,). Targets and predictions, n >= 1.
 
     Raises
     ------
@@ -171,8 +170,7 @@ def rank(y_true: Array, scores: Array | None, classes: Array) -> dict[str, float
     Parameters
     ----------
     y_true : (n,) labels
-    scores : (n,), (n, n_classes) or None
-        See `class_scores`.
+    scores : (n,), (n, n_classes) or None. See `class_scores`.
     classes : (n_classes,)
         Labels in the order of the columns of `scores`; of two the last is the positive one.
 
@@ -238,10 +236,9 @@ def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dic
 
     Returns
     -------
-    list of two curves
-        Over the mean probability of the predicted class in each of 15 groups of rows, of equal
-        width: the fraction of right predictions, and the fraction of all rows. Groups without rows
-        are left out. No curves where probabilities are not finite or of another shape.
+    Over the mean probability of the predicted class in each of 15 groups of rows, of equal width:
+    the fraction of right predictions, and the fraction of all rows. Groups without rows are left
+    out. No curves where probabilities are not finite or of another shape.
     """
     P = np.asarray(probabilities, np.float64)
     if P.shape != (len(y_true), len(classes)) or not np.isfinite(P).all():

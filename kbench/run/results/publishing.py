@@ -72,10 +72,8 @@ def published_rows(place: str, show: Callable[[str], None]) -> Iterator[Path]:
 
     Parameters
     ----------
-    place : str
-        An address that begins with http:// or https://, or a folder.
-    show : callable
-        Receives a line for every hundred files, and one at the end.
+    place : An address that begins with http:// or https://, or a folder
+    show : Receives a line for every hundred files, and one at the end
 
     Raises
     ------

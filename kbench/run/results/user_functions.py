@@ -45,8 +45,7 @@ class Callbacks:
 
     Parameters
     ----------
-    names : sequence of str
-        `package.module:function`.
+    names : `package.module:function`
 
     Raises
     ------

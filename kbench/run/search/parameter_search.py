@@ -132,8 +132,6 @@ def tune(
     Parameters
     ----------
     overrides : of one search, see `Searches`.
-    search : Search
-    sandbox : Sandbox
     show_line : called with a line for the user at the start of each rung.
     of : name of the set of tuned files that the result belongs to.
 

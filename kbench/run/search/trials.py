@@ -23,11 +23,7 @@ class Trials:
 
     Parameters
     ----------
-    composer : Composer
-    sandbox : Sandbox
     plan : the runs of the candidates, on all training rows.
-    search : Search
-    result : SearchResult
     began : `time.monotonic()` at the start of the search.
     """
 
