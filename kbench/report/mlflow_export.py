@@ -30,14 +30,12 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
     ----------
     rows : iterable of mappings
         As `kbench.report.comparisons.reading.records` returns them. Failed rows become failed runs.
-    store : str
-        MLflow's tracking URI, such as ``sqlite:///mlflow.db`` or ``http://host:5000``; a folder
+    store : MLflow's tracking URI, such as ``sqlite:///mlflow.db`` or ``http://host:5000``; a folder
         without a scheme is a store of files.
 
     Returns
     -------
-    int, int
-        Numbers of runs written, and of rows that the store had already.
+    int, int. Numbers of runs written, and of rows that the store had already.
 
     Raises
     ------

@@ -27,14 +27,11 @@ class Plugin:
 
     Attributes
     ----------
-    formats : sequence of str
-        Values of `format=` that `make` takes.
-    make : callable
-        `make(folder, *, tables, format, out, reference, colour)` returns the text of a report, and
-        also writes it to the file `out` unless that is None. Parameters are those of
+    formats : Values of `format=` that `make` takes
+    make : `make(folder, *, tables, format, out, reference, colour)` returns the text of a report,
+        and also writes it to the file `out` unless that is None. Parameters are those of
         `kbench.report.make_report`; `tables` are names, or None for all that there is.
-    read : callable
-        Makes a `Contribution` from the `Content` of a results folder.
+    read : Makes a `Contribution` from the `Content` of a results folder
     """
 
     formats: Sequence[str]

@@ -53,17 +53,13 @@ def figure(
 
     Parameters
     ----------
-    rows : iterable of mapping
-        As for `comparisons`.
-    x : str
-        A column of measured values: marks are methods and settings, means over seeds with their
+    rows : iterable of mapping. As for `comparisons`.
+    x : A column of measured values: marks are methods and settings, means over seeds with their
         standard deviations, and dashes the Pareto front. Or a parameter: lines over its values. Or
         `seconds`, another abscissa of a curve, or a curve, with the name of a curve as `y`; methods
         that have no curve of a test score are marks.
-    y : str, optional
-        A column of measured values, or a curve; the score that leads the task by default.
-    curves : data frame, optional
-        As `ResultsFolder.read_curves` returns them.
+    y : A column of measured values, or a curve; the score that leads the task by default
+    curves : As `ResultsFolder.read_curves` returns them
 
     Raises
     ------

@@ -128,13 +128,9 @@ class Plot:
 
     Parameters
     ----------
-    x, y : Axis
-    label : str
-        Description of the chart for screen readers.
-    title : str
-        Above the axes; lines are separated by line breaks.
-    width, height : int
-        Units of the view box, about a pixel each.
+    label : Description of the chart for screen readers
+    title : Above the axes; lines are separated by line breaks
+    width, height : Units of the view box, about a pixel each
     """
 
     def __init__(

@@ -43,11 +43,8 @@ def tradeoff(
 
     Parameters
     ----------
-    comparison : Comparison
-    cost : Cost
     styles : mapping of method to Style
-    hidden : int
-        Marks of a method's lines from this index on, its further settings, are drawn faintly.
+    hidden : Marks of a method's lines from this index on, its further settings, are drawn faintly
     """
     drawn_points = points(comparison, cost)
     if not drawn_points:

@@ -37,8 +37,7 @@ def over_splits(
     Parameters
     ----------
     rows : sequence of mapping
-    setting : callable
-        Row -> method and parameters, which tell settings apart.
+    setting : Row -> method and parameters, which tell settings apart
 
     Returns
     -------

@@ -298,12 +298,10 @@ def comparisons(
     ----------
     rows : iterable of mapping
         With every column of the results' schema that is read here, None where null, and `origin`.
-    metric : Quantity, optional
-        The score to lead with wherever a run has measured it; elsewhere, and without it, the
+    metric : The score to lead with wherever a run has measured it; elsewhere, and without it, the
         first score of the task leads.
-    splits : bool
-        Whether the user's own runs on several random splits of a data set are compared as runs on
-        several seeds are, by their means. Else every split is a problem of its own.
+    splits : Whether the user's own runs on several random splits of a data set are compared as runs
+        on several seeds are, by their means. Else every split is a problem of its own.
     """
     rows = list(rows)
     over: list[Row] = []

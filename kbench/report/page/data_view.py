@@ -74,23 +74,15 @@ def data_view(
 
     Parameters
     ----------
-    comparisons : sequence of Comparison
-    environments : mapping
-        Description by id, as `ResultsFolder.environments` has them.
-    columns : sequence of Quantity
-        Quantities of the tables in addition to the score.
-    store : RowStore
-        Stores the rows behind the lines.
-    settings : int
-        Number of lines of a method that a table shows before the button "Show all" is pressed.
-    papers : mapping, optional
-        Data set -> titles of the papers that use it.
-    legend : str
-        HTML that explains the variants, above the list.
-    reliability : mapping, optional
-        Run -> groups of test rows, as `reliability_curves` returns them.
-    searched : mapping, optional
-        Run -> search of a self-tuning estimator, as `searches` returns them.
+    environments : Description by id, as `ResultsFolder.environments` has them
+    columns : Quantities of the tables in addition to the score
+    store : Stores the rows behind the lines
+    settings : Number of lines of a method that a table shows before the button "Show all" is
+        pressed.
+    papers : Data set -> titles of the papers that use it
+    legend : HTML that explains the variants, above the list
+    reliability : Run -> groups of test rows, as `reliability_curves` returns them
+    searched : Run -> search of a self-tuning estimator, as `searches` returns them
     """
     methods = sorted({line.method for comparison in comparisons for line in comparison.lines})
     details = _Details(

@@ -54,24 +54,16 @@ def page(
 
     Parameters
     ----------
-    comparisons : sequence of Comparison
-        The data sets; may be empty.
-    environments : mapping
-        Description by id.
-    columns : sequence of Quantity
-        Shown beside the score of a data set.
-    settings : int
-        Lines of a method that a data set's table shows at first.
-    contributions : sequence of Contribution
-        The reports of plug-ins; their views precede the data sets, their studies follow them.
-    remarks : sequence of str
-        Lines at the top of the page, such as files that could not be read.
-    reliability : mapping, optional
-        As `reliability_curves` returns it.
-    searched : mapping, optional
-        As `searches` returns it.
-    standings : sequence of Sheet
-        Rankings of the methods, one for each task; they come first.
+    comparisons : The data sets; may be empty
+    environments : Description by id
+    columns : Shown beside the score of a data set
+    settings : Lines of a method that a data set's table shows at first
+    contributions : The reports of plug-ins; their views precede the data sets, their studies follow
+        them.
+    remarks : Lines at the top of the page, such as files that could not be read
+    reliability : As `reliability_curves` returns it
+    searched : As `searches` returns it
+    standings : Rankings of the methods, one for each task; they come first
     """
     store = RowStore()
     additions = [contribution.addition(store) for contribution in contributions]

@@ -125,17 +125,11 @@ def site(
 
     Parameters
     ----------
-    heading, summary : str
-        Words.
-    front : str
-        HTML of the overview.
-    views : sequence of View
-    rows : sequence of mapping
-        The rows to which `data-r` of the details refers by number.
-    environments : mapping
-        Description by id; `used` are those to describe.
-    remarks : sequence of str
-        Lines at the top of the page, such as files that could not be read.
+    heading, summary : Words
+    front : HTML of the overview
+    rows : sequence of mapping. The rows to which `data-r` of the details refers by number.
+    environments : Description by id; `used` are those to describe
+    remarks : Lines at the top of the page, such as files that could not be read
     """
     shown = [view for view in views if view.items]
     machines = "".join(_environment(name, environments) for name in used)

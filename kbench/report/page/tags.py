@@ -73,14 +73,10 @@ def table(
 
     Parameters
     ----------
-    label : str
-        Description of the table for screen readers.
-    head : iterable of sequences of str
-        Lines of header elements.
-    body : iterable of str
-        Finished lines.
-    spans : str
-        Column groups.
+    label : Description of the table for screen readers
+    head : iterable of sequences of str. Lines of header elements.
+    body : Finished lines
+    spans : Column groups
     """
     lines = "".join(f"<tr>{''.join(line)}</tr>" for line in head)
     inner = f"{spans}<thead>{lines}</thead><tbody>{''.join(body)}</tbody>"

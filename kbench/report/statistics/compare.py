@@ -79,10 +79,8 @@ def corrected_t(differences: Sequence[float], test_per_train: float) -> Correcte
 
     Parameters
     ----------
-    differences : sequence of float
-        Paired differences of two methods, one for each split.
-    test_per_train : float
-        Test rows divided by training rows.
+    differences : Paired differences of two methods, one for each split
+    test_per_train : Test rows divided by training rows
 
     Notes
     -----
@@ -110,8 +108,7 @@ def ranks(scores: ArrayLike, sign: int) -> Array:
     ----------
     scores : array of shape (n_datasets, n_methods)
         NaN where a method failed, which is worse than any score.
-    sign : {1, -1}
-        1 where more is better.
+    sign : {1, -1}. 1 where more is better.
 
     Returns
     -------

@@ -38,13 +38,10 @@ def standings(
 
     Parameters
     ----------
-    rows : iterable of mapping
-        As for `comparisons`; only those of `EXPERIMENTS` count.
-    task : {"binary", "multiclass", "regression"}, optional
-        Only this one.
-    n, d : int, optional
-        Training rows and features of the user's data: only data sets within a factor of ten. Where
-        no two are left, those like it in one of both, or all of them; a note says so.
+    rows : iterable of mapping. As for `comparisons`; only those of `EXPERIMENTS` count.
+    task : {"binary", "multiclass", "regression"}, optional. Only this one.
+    n, d : Training rows and features of the user's data: only data sets within a factor of ten.
+        Where no two are left, those like it in one of both, or all of them; a note says so.
 
     Raises
     ------

@@ -156,12 +156,9 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
 
     Parameters
     ----------
-    rows : iterable of mapping
-        As for `comparisons`.
-    methods : sequence of str
-        At least two.
-    metric : Quantity, optional
-        The compared quantity; by default the first score of the task. A method with several
+    rows : iterable of mapping. As for `comparisons`.
+    methods : At least two
+    metric : The compared quantity; by default the first score of the task. A method with several
         settings takes part with the setting of the best score, even if costs are compared.
     """
     rows = [row for row in rows if row["method"] in methods]

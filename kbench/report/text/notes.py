@@ -45,13 +45,10 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
 
     Parameters
     ----------
-    comparison : Comparison
-        With all its lines, including those that are not shown.
+    comparison : With all its lines, including those that are not shown
     cut : mapping of str to int
         Method -> number of its lines, for methods of which only `settings` lines are shown.
-    settings : int
-    rest : str
-        Where the other lines are found, such as `format=csv has all`.
+    rest : Where the other lines are found, such as `format=csv has all`
     """
     remarks_below = unequal(comparison.lines)
     n_splits = comparison.problem.n_splits
