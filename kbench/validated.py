@@ -1,4 +1,4 @@
-"""scikit-learn's check of rows and targets, after which CSR rows have sorted and distinct columns.
+"""scikit-learn's checks of parameters, rows and targets; CSR rows get sorted, distinct columns.
 
 SciPy sorts the entries of a CSR matrix and adds its duplicates where an operation needs that, such
 as the largest entry, and does so in the caller's arrays. Estimators do not write to their input,
@@ -14,14 +14,14 @@ numbers are measured: `tests/methods/test_wide_rows.py` compares them with the m
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_regressor
 from sklearn.utils import Tags, validation
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 
 from kbench import process_memory
 
@@ -30,12 +30,36 @@ from kbench import process_memory
 _SMALLEST_TARGET, _LARGEST_TARGET = 1e-30, 1e30
 
 
-N_JOBS: list[Any] = [
-    Interval(Integral, 1, None, closed="left"),
-    Interval(Integral, None, -1, closed="right"),
-    None,
-]
-"""Values of the parameter `n_jobs`: joblib refuses 0, but only when a fit is in progress."""
+# Constraints of parameters that many estimators have, with equal values.
+_USUAL: dict[str, list[Any]] = {
+    "cache_mb": [Interval(Real, 0, None, closed="left")],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "dtype": [StrOptions({"float32", "float64"})],
+    "error_rows": [Interval(Integral, 0, None, closed="left")],
+    "fit_intercept": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_time": [Interval(Real, 0, None, closed="left"), None],
+    "memory_mb": [Interval(Real, 0, None, closed="neither")],
+    "n_clusters": [Interval(Integral, 1, None, closed="left")],
+    "n_components": [Interval(Integral, 1, None, closed="left")],
+    # joblib refuses 0, but only when a fit is in progress.
+    "n_jobs": [
+        Interval(Integral, 1, None, closed="left"),
+        Interval(Integral, None, -1, closed="right"),
+        None,
+    ],
+    "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+    "probability": ["boolean", Hidden(StrOptions({"deprecated"}))],
+    "random_state": ["random_state"],
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    "warm_start": ["boolean"],
+}
+
+
+def usual(*names: str) -> dict[str, list[Any]]:
+    """Constraints of parameters for `_parameter_constraints`, by their names."""
+    return {name: _USUAL[name] for name in names}
 
 
 class TakesSparseRows:

@@ -40,7 +40,7 @@ from kbench.metric.ridge_problem import (
 )
 from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, Candidate, Rounds
 from kbench.trace import Trace
-from kbench.validated import require_target_range, validate_data
+from kbench.validated import require_target_range, usual, validate_data
 
 # Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -180,8 +180,7 @@ class LearnedMetric(MapsRows):
         "max_rows": [Interval(Integral, 2, None, closed="left")],
         "search_rows": [Interval(Integral, 2, None, closed="left")],
         "gradient_rows": [Interval(Integral, 1, None, closed="left")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "random_state": ["random_state"],
+        **usual("validation_fraction", "random_state"),
     }
 
     structure: Any = "auto"

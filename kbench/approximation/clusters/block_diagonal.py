@@ -8,7 +8,7 @@ error is the sum of the squares of the entries left out, which is small where ga
 import copy
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,7 +33,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
-from kbench.validated import TakesSparseRows, validate_data
+from kbench.validated import TakesSparseRows, usual, validate_data
 
 
 class BlockDiagonalKernel(KernelApproximation):
@@ -191,14 +191,11 @@ class BKA(TakesSparseRows, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "partition": [StrOptions({"kmeans", "spectral", "random"})],
         "n_samples": [Interval(Integral, 1, None, closed="left"), None],
         "kmeans_iter": [Interval(Integral, 1, None, closed="left")],
-        "memory_mb": [Interval(Real, 0, None, closed="neither")],
-        "dtype": [StrOptions({"float32", "float64"})],
-        "random_state": ["random_state"],
+        **usual("n_clusters", "memory_mb", "dtype", "random_state"),
     }
 
     n_clusters: int = 10

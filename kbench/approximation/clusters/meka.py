@@ -55,7 +55,7 @@ from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.prediction import group_rows
 from kbench.trace import Trace
-from kbench.validated import N_JOBS, TakesSparseRows, validate_data
+from kbench.validated import TakesSparseRows, usual, validate_data
 
 # Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
 # Set by hand.
@@ -167,7 +167,6 @@ class MEKA(TakesSparseRows, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **CONSTRAINTS,
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "preset": [StrOptions({"paper", "released"}), None],
         "landmarks": [StrOptions({"kmeans", "uniform"}), None],
@@ -182,9 +181,7 @@ class MEKA(TakesSparseRows, BaseEstimator):
         "psd": ["boolean"],
         "n_samples": [Interval(Integral, 1, None, closed="left"), None],
         "kmeans_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "dtype": [StrOptions({"float32", "float64"})],
-        "n_jobs": N_JOBS,
-        "random_state": ["random_state"],
+        **usual("n_clusters", "dtype", "n_jobs", "random_state"),
     }
 
     rank: int | None = 128

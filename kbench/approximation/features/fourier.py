@@ -28,7 +28,7 @@ under rotations, so they are aligned with the leading principal axes of the rows
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,6 +44,7 @@ from kbench.kernels.registry import kernel_names
 from kbench.kernels.spectrum import IsotropicSpectrum, Spectrum
 from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole, require
+from kbench.validated import usual
 
 # Largest number of rows from which the principal axes are computed: O(rows d^2) time, against the
 # accuracy of the axes. Set by hand.
@@ -72,10 +73,9 @@ class FourierFeatures(FeatureMap):
     _unit: float = 1.0
 
     _parameter_constraints: ClassVar[dict] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "form": [StrOptions({"phase", "cos_sin"})],
-        "random_state": ["random_state"],
+        **usual("n_components", "random_state"),
     }
 
     # The kernel that is approximated; a parameter of `RandomFourierFeatures`.

@@ -38,7 +38,7 @@ from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.presets import HSS, resolve
 from kbench.trace import Trace
-from kbench.validated import validate_data
+from kbench.validated import usual, validate_data
 
 # Parameters on which the tree and the table of neighbours depend.
 _ORDERING = ("tree", "balanced", "leaf_size", "n_neighbours", "n_trees", "random_state")
@@ -161,8 +161,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
         "n_far": [Interval(Integral, 0, None, closed="left"), None],
         "sketch": [Interval(Integral, 1, None, closed="left"), StrOptions({"none"}), None],
         "memory_mb": [Interval(Real, 0, None, closed="neither"), None],
-        "dtype": [StrOptions({"float32", "float64"})],
-        "random_state": ["random_state"],
+        **usual("dtype", "random_state"),
     }
 
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"

@@ -26,6 +26,7 @@ from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.prediction.landmarks import LocalLandmarks, fits_float32, float32_offset
 from kbench.prediction.packing import LandmarkMachine
 from kbench.stored import MAX_FEATURES, check_arrays, check_whole, require
+from kbench.validated import usual
 
 # Maximum numbers of Gaussian landmarks and of features for the float32 code of fast prediction,
 # which takes sixteen landmarks at a time, and the largest rounding error for which it is used, as a
@@ -77,12 +78,11 @@ class LandmarkFeatures(FeatureMap):
     _phase: ClassVar[str] = "landmarks"
 
     _parameter_constraints: ClassVar[dict] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "landmarks": [StrOptions({"uniform", "kmeans", "rpcholesky"})],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
         "kmeans_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+        **usual("n_components", "random_state"),
     }
 
     n_components: int = 100

@@ -9,12 +9,11 @@ Kernel Approximation" (JMLR 18, 2017), section 6.3.
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from kbench import class_labels
@@ -32,7 +31,6 @@ from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.composition import fresh_part
-from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.penalty import chosen_alpha
 from kbench.methods.base.ridge import (
     RidgeEstimator,
@@ -53,7 +51,7 @@ from kbench.methods.out_of_core.ridge_chunks import (
 )
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import usual, validate_data
 
 
 @dataclass(eq=False, repr=False)
@@ -64,11 +62,7 @@ class _ApproximateRidge(RidgeEstimator):
         **RidgeEstimator._parameter_constraints,
         "approximation": [HasMethods(["fit", "kernel_matrix"]), None],
         "solver": [StrOptions({"direct", "cg", "pcg"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_time": MAX_TIME,
-        "error_rows": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
+        **usual("tol", "max_iter", "max_time", "error_rows", "random_state"),
     }
 
     approximation: Approximation | None = None

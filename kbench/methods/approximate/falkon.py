@@ -40,7 +40,6 @@ from kbench.approximation.clipped import clipped
 from kbench.errors import level_of_caller
 from kbench.intrinsics.products import at_least_shift, matmul
 from kbench.kernels import KernelMatrix
-from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.ridge import (
     KernelParameter,
     KernelRidgeEstimator,
@@ -53,6 +52,7 @@ from kbench.methods.base.widths import Gamma
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 # Rows of a block of float64 kernel values with the landmarks: more rows take more memory (8 bytes
 # for each row and landmark), fewer make GEMM slower. Set by hand.
@@ -130,15 +130,10 @@ class FalkonRidge(KernelRidgeEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **KernelRidgeEstimator._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_time": MAX_TIME,
         "preconditioner_rows": [Interval(Integral, 0, None, closed="left"), None],
         "preconditioner": [StrOptions({"rows", "krill"}), None],
         "memory_mb": [Interval(Real, 0, None, closed="left")],
-        "error_rows": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
+        **usual("n_components", "tol", "max_iter", "max_time", "error_rows", "random_state"),
     }
 
     n_components: int = 1000

@@ -2,23 +2,21 @@
 
 import warnings
 from abc import abstractmethod
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
 from kbench.chunked import ChunkedRows
 from kbench.errors import level_of_caller
 from kbench.methods.base.chunk_scores import rows_in_chunks
-from kbench.methods.base.limits import MAX_TIME, limit
+from kbench.methods.base.limits import limit
 from kbench.methods.base.one_vs_rest import Chunk, OneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
-from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.out_of_core.feature_chunks import (
     SpilledFeatures,
@@ -30,6 +28,7 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import LinearDualResult, solve_linear_dual
 from kbench.solvers.box_dual.duplicates import Duplicates
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 
 class FeatureSVC(CountedPrediction, OneVsRest):
@@ -45,13 +44,8 @@ class FeatureSVC(CountedPrediction, OneVsRest):
     _parameter_constraints: ClassVar[dict] = {
         "C": PENALTY,
         "loss": [StrOptions({"hinge", "squared_hinge"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_time": MAX_TIME,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": PROBABILITY,
-        "memory_mb": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
+        **usual("tol", "max_iter", "max_time", "class_weight"),
+        **usual("probability", "memory_mb", "random_state"),
     }
 
     @abstractmethod

@@ -13,19 +13,19 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
-from kbench.methods.base.limits import MAX_TIME, limit
+from kbench.methods.base.limits import limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
-from kbench.methods.base.probability import PROBABILITY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_sparse_primal
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 
 @dataclass(eq=False, repr=False)
@@ -108,15 +108,10 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "C": PENALTY,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": PROBABILITY,
-        "max_time": MAX_TIME,
-        "dtype": [StrOptions({"float32", "float64"})],
-        "random_state": ["random_state"],
+        **usual("n_components", "class_weight", "probability", "max_time", "dtype", "random_state"),
     }
 
     n_components: int = 200

@@ -29,7 +29,6 @@ from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.clustering import Centroids, sampled_kmeans
 from kbench.clustering.copies import without_copies
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeEstimator, RidgeRegressorMixin
 from kbench.metric import LearnedMetric
 from kbench.metric.local import local_root
@@ -37,7 +36,7 @@ from kbench.metric.ridge_problem import apply_root
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
-from kbench.validated import N_JOBS
+from kbench.validated import usual
 
 # Rows that centroids are learned from: 20,000 rows place a few dozen centroids well.
 _CLUSTERED_ROWS = 20000
@@ -144,14 +143,11 @@ class RecursiveFeatureMachine(RidgeEstimator):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "fit_intercept": ["boolean"],
         "metric": [HasMethods(["fit", "transform"]), None],
         "max_exact": [Interval(Integral, 1, None, closed="left")],
         "cluster_size": [Interval(Integral, 1, None, closed="left")],
         "local_metrics": ["boolean"],
-        "n_jobs": N_JOBS,
-        "random_state": ["random_state"],
-        "probability": PROBABILITY,  # of the classifier
+        **usual("fit_intercept", "n_jobs", "random_state", "probability"),
     }
 
     metric: LearnedMetric | None = None

@@ -26,7 +26,6 @@ from kbench.methods.automatic.self_tuning import (
     wilson_interval,
 )
 from kbench.methods.base.probability import (
-    PROBABILITY,
     TOO_FEW_ROWS,
     Probabilities,
     fitted_sigmoids,
@@ -40,7 +39,7 @@ from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.methods.exact.kernel_svr import KernelSVR
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import usual, validate_data
 from kbench.width_search import constants
 from kbench.width_search.c_path import OutOfTime
 from kbench.width_search.gram import Rows
@@ -127,8 +126,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     _parameter_constraints: ClassVar[dict] = {
         **SelfTuning._parameter_constraints,
         "scoring": [StrOptions({"accuracy", "balanced_accuracy"}), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": PROBABILITY,
+        **usual("class_weight", "probability"),
     }
 
     _kind = "classification"

@@ -39,7 +39,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import usual, validate_data
 
 # Settings of a bracket, and the minimal number of rows on which they are compared.
 _SETTINGS, _MIN_ROWS = 9, 1000
@@ -109,8 +109,7 @@ class TunedBoosting(BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "n_brackets": [Interval(Integral, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+        **usual("max_iter", "random_state"),
     }
 
     def _search(self, model: Any, scoring: Any, X: Any, y: np.ndarray, trace: Trace) -> None:

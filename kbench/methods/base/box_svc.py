@@ -3,28 +3,27 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from kbench.errors import level_of_caller
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import kernel_constraints
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
-from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY
-from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.base.widths import scaled_rows
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 
 class Problem(NamedTuple):
@@ -47,14 +46,9 @@ class BoxSVC(CountedPrediction, OneVsRest):
     _parameter_constraints: ClassVar[dict] = {
         "C": PENALTY,
         **kernel_constraints(function=True),
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "cache_mb": [Interval(Real, 0, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "max_time": MAX_TIME,
-        "dtype": [StrOptions({"float32", "float64"})],
         "shrinking": ["boolean"],
-        "probability": PROBABILITY,
+        **usual("tol", "cache_mb", "class_weight", "max_time", "dtype", "probability"),
     }
 
     @property

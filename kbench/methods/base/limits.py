@@ -1,15 +1,9 @@
-"""Parameters of many estimators: `max_time`, which every estimator that iterates has (described in
-`KernelSVC`), and those that are one number or a list.
-"""
+"""Limits of fits in messages and with rows in chunks, and parameters of one number or a list."""
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
-
-MAX_TIME: list[Any] = [Interval(Real, 0, None, closed="left"), None]
 
 
 def checked_numbers(

@@ -19,7 +19,6 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
-from sklearn.utils._param_validation import Hidden, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,8 +30,6 @@ from kbench.prediction import group_rows
 from kbench.trace import Deadline, Trace
 from kbench.validated import checked_arrays
 
-# Constraints of the parameter `probability`.
-PROBABILITY: list[Any] = ["boolean", Hidden(StrOptions({"deprecated"}))]
 TOO_FEW_ROWS = "probability=True needs at least 2 rows of each class"
 _FOLDS = 5  # as in LIBSVM
 # A region has a sigmoid of its own for a class if at least this many of its rows are in the class

@@ -31,7 +31,7 @@ from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
-from kbench.methods.base.probability import PROBABILITY, Probabilities
+from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.base.weights import (
@@ -48,7 +48,7 @@ from kbench.methods.base.widths import (
 )
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, validate_data
+from kbench.validated import TakesSparseRows, usual, validate_data
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -78,7 +78,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
     _parameter_constraints: ClassVar[dict] = {
         "alpha": ALPHA,
         "fit_intercept": ["boolean", None],
-        "probability": PROBABILITY,  # of the classifiers
+        **usual("probability"),
     }
 
     fit_intercept: bool = False

@@ -18,6 +18,7 @@ from kbench.clustering import sampled_kmeans
 from kbench.methods.base.box_svc import Problem
 from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc
 from kbench.trace import Trace
+from kbench.validated import usual
 
 
 @dataclass(eq=False, repr=False)
@@ -85,9 +86,8 @@ class KernelSpectrum(TwoClassDiagnostic):
 
     _parameter_constraints: ClassVar[dict] = {
         **TwoClassDiagnostic._parameter_constraints,
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "resolution": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+        **usual("n_clusters", "random_state"),
     }
 
     n_clusters: int = 5

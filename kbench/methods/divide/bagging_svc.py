@@ -19,7 +19,7 @@ from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import number_of_groups
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
-from kbench.validated import N_JOBS
+from kbench.validated import usual
 
 
 @dataclass(eq=False, repr=False)
@@ -96,7 +96,7 @@ shrinking
         **DualSVC._parameter_constraints,
         "n_estimators": [Interval(Integral, 1, None, closed="left"), None],
         "shrinking": BoxSVC._parameter_constraints["shrinking"],
-        "n_jobs": N_JOBS,
+        **usual("n_jobs"),
     }
 
     def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:

@@ -17,7 +17,7 @@ from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
-from kbench.validated import N_JOBS
+from kbench.validated import usual
 
 
 @dataclass(eq=False, repr=False)
@@ -103,7 +103,7 @@ shrinking
         "n_parts": [Interval(Integral, 1, None, closed="left")],
         "feedback": [Interval(Integral, 0, None, closed="left")],
         "shrinking": BoxSVC._parameter_constraints["shrinking"],
-        "n_jobs": N_JOBS,
+        **usual("n_jobs"),
     }
 
     def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:

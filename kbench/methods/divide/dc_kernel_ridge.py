@@ -5,19 +5,18 @@ Zhang, Duchi and Wainwright, "Divide and Conquer Kernel Ridge Regression" (COLT 
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import Machine
 from kbench.chunked import ChunkedRows
 from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.penalty import ALPHA_ROWS, chosen_alpha
 from kbench.methods.base.ridge import (
     KernelParameter,
@@ -35,7 +34,7 @@ from kbench.methods.out_of_core.ridge_chunks import SubsetTrainer, fit_subsets
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Deadline, Trace
-from kbench.validated import N_JOBS
+from kbench.validated import usual
 
 # Points of each subset if there are more subsets than points.
 _FEW_POINTS = 10
@@ -96,13 +95,7 @@ class DCRidge(KernelRidgeEstimator):
     _parameter_constraints: ClassVar[dict] = {
         **KernelRidgeEstimator._parameter_constraints,
         "n_parts": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_time": MAX_TIME,
-        "dtype": [StrOptions({"float32", "float64"})],
-        "memory_mb": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": N_JOBS,
-        "random_state": ["random_state"],
+        **usual("tol", "max_iter", "max_time", "dtype", "memory_mb", "n_jobs", "random_state"),
     }
 
     n_parts: int | None = None

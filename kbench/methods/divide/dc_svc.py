@@ -35,7 +35,7 @@ from kbench.prediction import (
     prediction_dtype,
 )
 from kbench.trace import Deadline, Trace
-from kbench.validated import N_JOBS
+from kbench.validated import usual
 
 # A level is not trained if one of its clusters has more than this fraction of the points: it would
 # cost nearly as much as the whole problem, which follows anyway.
@@ -213,7 +213,7 @@ max_iter, max_time, dtype, shrinking
         "tol": [*BoxSVC._parameter_constraints["tol"], None],
         "level_tol": [*BoxSVC._parameter_constraints["tol"], None],
         "shrinking": BoxSVC._parameter_constraints["shrinking"],
-        "n_jobs": N_JOBS,
+        **usual("n_jobs"),
     }
 
     def _settings(self) -> dict[str, Any]:

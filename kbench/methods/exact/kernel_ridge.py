@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.named import PairwiseValues, pairwise_kernel, pairwise_names
 from kbench.methods.base.chunk_scores import rows_in_chunks
-from kbench.methods.base.limits import MAX_TIME, checked_numbers
+from kbench.methods.base.limits import checked_numbers
 from kbench.methods.base.penalty import chosen_alpha
 from kbench.methods.base.posterior import explained_by_cholesky, posterior_std
 from kbench.methods.base.ridge import (
@@ -32,7 +32,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
 from kbench.solvers.ridge.kernel_ridge import least_squares, low_rank_inverse
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import usual, validate_data
 
 # Pivots that accelerated randomly pivoted Cholesky proposes at a time: 1 / `_BLOCKS` of the
 # landmarks, and at least `_MIN_BLOCK`. Larger blocks make matrix products faster, and more
@@ -109,13 +109,8 @@ class ExactRidge(KernelRidgeEstimator):
     _parameter_constraints: ClassVar[dict] = {
         **KernelRidgeEstimator._parameter_constraints,
         "solver": [StrOptions({"cholesky", "pcg"})],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "preconditioner": [StrOptions({"nystrom", "rpcholesky"}), None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_time": MAX_TIME,
-        "dtype": [StrOptions({"float32", "float64"})],
-        "memory_mb": [Interval(Real, 0, None, closed="neither")],
+        **usual("n_landmarks", "tol", "max_iter", "max_time", "dtype", "memory_mb"),
     }
 
     alpha: float | str = "loo"

@@ -11,6 +11,7 @@ from kbench.methods.base.penalty import PENALTY
 from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.linear_chunks import LinearInChunks
 from kbench.methods.exact.svc_conventions import BOUND, warn_of_unbounded
+from kbench.validated import usual
 
 
 @dataclass(eq=False, repr=False)
@@ -185,9 +186,8 @@ class KernelSVC(LinearInChunks):
         **LinearInChunks._parameter_constraints,
         "C": [*BOUND, *PENALTY],
         "multi_class": [StrOptions({"ovr", "ovo"})],
-        "fit_intercept": ["boolean"],
         "split": ["boolean"],
-        "warm_start": ["boolean"],
+        **usual("fit_intercept", "warm_start"),
     }
 
     C: float | str = 1.0

@@ -6,7 +6,7 @@ choose the round by, and features and targets of unit variance; this module prov
 """
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from kbench import class_labels
 from kbench.errors import UnavailableError
 from kbench.methods.base.standardised import standardised_rows
-from kbench.validated import validate_data
+from kbench.validated import usual, validate_data
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -51,8 +51,7 @@ class _XRFM(BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {
         "max_leaf_size": [Interval(Integral, 1, None, closed="left")],
         "n_trees": [Interval(Integral, 1, None, closed="left")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "random_state": ["random_state"],
+        **usual("validation_fraction", "random_state"),
     }
 
     max_leaf_size: int = 10_000

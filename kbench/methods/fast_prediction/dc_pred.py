@@ -5,7 +5,7 @@ Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,17 +13,16 @@ import scipy.linalg
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.box_svc import solve_problems
-from kbench.methods.base.limits import MAX_TIME, limit
+from kbench.methods.base.limits import limit
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import ALPHA, PENALTY, chosen_alpha
-from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.fast_prediction.landmark_leaves import (
     LandmarkLeaves,
     LeafResult,
@@ -33,7 +32,7 @@ from kbench.methods.fast_prediction.landmark_leaves import (
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, validate_data
+from kbench.validated import TakesSparseRows, usual, validate_data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -152,13 +151,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkLeaves._parameter_constraints,
         "C": PENALTY,
-        "tol": [Interval(Real, 0, None, closed="neither")],
         "linear_tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_time": MAX_TIME,
-        "cache_mb": [Interval(Real, 0, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": PROBABILITY,
+        **usual("tol", "max_iter", "max_time", "cache_mb", "class_weight", "probability"),
     }
 
     C: float | str = 1.0

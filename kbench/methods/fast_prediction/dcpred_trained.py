@@ -24,7 +24,6 @@ from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
-from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, record_of
@@ -39,6 +38,7 @@ from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 # Standard deviation of the noise of synthetic rows, in standard deviations of each feature in the
 # leaf: large enough to fill the box of the leaf, small enough to stay in it mostly.
@@ -162,10 +162,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         "target": [StrOptions({"leaf", "global", "labels"})],
         "n_synthetic": [Interval(Real, 0, None, closed="left")],
         "C": PENALTY,
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "cache_mb": [Interval(Real, 0, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": PROBABILITY,
+        **usual("tol", "cache_mb", "class_weight", "probability"),
     }
 
     _checks_finite = False

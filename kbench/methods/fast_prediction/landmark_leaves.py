@@ -40,7 +40,7 @@ from kbench.prediction.landmarks import (
 )
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
-from kbench.validated import N_JOBS
+from kbench.validated import usual
 
 # Minimum number of rows per column (landmark or product of landmarks), of the sample on which R is
 # fitted and of a leaf with the default number of products: with fewer rows the products overfit.
@@ -79,16 +79,13 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
         "n_leaves": [Interval(Integral, 1, None, closed="left"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "pseudo": [StrOptions(set(PSEUDO))],
         "n_pseudo": [Interval(Integral, 1, None, closed="left"), None],
         "landmarks": [StrOptions({"weighted", "kmeans", "support"})],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "branching": [Interval(Integral, 2, None, closed="left")],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "error_rows": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": N_JOBS,
+        **usual("n_landmarks", "error_rows", "random_state", "n_jobs"),
     }
 
     n_leaves: int | None = None

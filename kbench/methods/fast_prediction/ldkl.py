@@ -13,14 +13,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
-from kbench.methods.base.limits import MAX_TIME, limit
+from kbench.methods.base.limits import limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
-from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.base.weights import relative_weights
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import float32_offset
 from kbench.solvers.stochastic.local_tree import train_tree, tree_sizes
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 # The vectors of the tree are multiplied by the scale of the rows and stored in float32, whose range
 # is 1e-38 to 3e38: this bound leaves eight digits for the vectors themselves.
@@ -117,12 +117,8 @@ class LDKLClassifier(OneVsRest):
         "sigma": [Interval(Real, 0, None, closed="neither")],
         "schedule": [StrOptions({"pegasos", "adam"})],
         "rate": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "max_time": MAX_TIME,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": PROBABILITY,
-        "random_state": ["random_state"],
+        **usual("max_iter", "max_time", "class_weight", "probability", "random_state"),
     }
 
     # `_targets` multiplies it by the weights of row and class, which weight the mean loss.

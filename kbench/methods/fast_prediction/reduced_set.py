@@ -19,6 +19,7 @@ from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.box_svc import BoxSVC, Problem, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 
 @dataclass(eq=False, repr=False)
@@ -103,10 +104,9 @@ converged_, n_features_in_
             for name, constraint in BoxSVC._parameter_constraints.items()
             if name not in ("kernel", "degree", "coef0", "shrinking")
         },
-        "n_components": [Interval(Integral, 1, None, closed="left")],
         "preimage": [StrOptions({"gradient", "fixed_point"})],
         "n_restarts": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+        **usual("n_components", "random_state"),
     }
 
     # The formulas of the pre-image are those of the Gaussian.

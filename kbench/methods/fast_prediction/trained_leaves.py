@@ -23,7 +23,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods.base.ends import require_finite
-from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
+from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import Survey, Targets
 from kbench.methods.fast_prediction.compiled import CompiledRows
@@ -40,7 +40,7 @@ from kbench.prediction.landmarks import (
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers.stochastic.landmark_training import train_landmarks
 from kbench.trace import Deadline, Trace
-from kbench.validated import N_JOBS
+from kbench.validated import usual
 
 # Initial coefficients are those of ridge regression with this penalty on b' K_UU b. It is solved
 # four times, and rows beyond the margin get the weight 1e-3 in the next solution: an approximation
@@ -78,14 +78,11 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
         "n_leaves": [Interval(Integral, 1, None, closed="left"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "n_features": [Interval(Integral, 1, None, closed="left"), None],
         "min_rows": [Interval(Integral, 1, None, closed="left")],
         "epochs": [Interval(Integral, 1, None, closed="left")],
-        "max_time": MAX_TIME,
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
-        "n_jobs": N_JOBS,
+        **usual("n_landmarks", "max_time", "random_state", "n_jobs"),
     }
 
     # Routers that are tried for a `target_cost`; the first one is used for a single leaf.

@@ -8,7 +8,7 @@ Computational Optimization 10, 2022), Algorithm 3.
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,15 +22,14 @@ from kbench.approximation import HSSMatrix
 from kbench.class_labels import winners
 from kbench.errors import level_of_caller
 from kbench.methods.base.composition import fresh_part
-from kbench.methods.base.limits import MAX_TIME, checked_numbers, limit
+from kbench.methods.base.limits import checked_numbers, limit
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY
-from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.methods.hss.hss_dual import DualSolution, solve_dual
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
-from kbench.validated import validate_data
+from kbench.validated import usual, validate_data
 
 # The paper's rule for beta: 100, and tenfold from each of these numbers of rows on.
 _BETA_STEPS = (100_000, 1_000_000)
@@ -157,18 +156,12 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         "matrix": [HSSMatrix, None],
         "C": [*PENALTY, "array-like"],
         "beta": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
-        "max_time": MAX_TIME,
         "polish": ["boolean"],
         "polish_tol": [Interval(Real, 0, None, closed="neither")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "predict_with": [StrOptions({"exact", "compressed"})],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": PROBABILITY,
-        "error_rows": [Interval(Integral, 0, None, closed="left")],
-        "warm_start": ["boolean"],
-        "random_state": ["random_state"],
+        **usual("max_iter", "max_time", "validation_fraction", "class_weight"),
+        **usual("probability", "error_rows", "warm_start", "random_state"),
     }
 
     matrix: HSSMatrix | None = None

@@ -7,13 +7,12 @@ Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridg
 import math
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation import HSSMatrix
@@ -28,7 +27,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers.ridge.kernel_ridge import inverse, shifted_cholesky, solve_kernel_ridge
 from kbench.trace import Trace
-from kbench.validated import validate_data
+from kbench.validated import usual, validate_data
 
 # Seconds of a compressed fit, for n rows and rank R between the two halves of the data:
 # a n + b n R + c R^3. Of an exact one: d n^3. Fitted to 4,000 and 8,000 rows of cadata, cpusmall,
@@ -125,10 +124,8 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         "matrix": [HSSMatrix, None],
         "alpha": ALPHA,
         "predict_with": [StrOptions({"exact", "compressed"})],
-        "error_rows": [Interval(Integral, 0, None, closed="left")],
         "fit_intercept": ["boolean", None],
-        "warm_start": ["boolean"],
-        "random_state": ["random_state"],
+        **usual("error_rows", "warm_start", "random_state"),
     }
 
     matrix: HSSMatrix | None = None

@@ -19,15 +19,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
-from kbench.methods.base.limits import MAX_TIME, limit
+from kbench.methods.base.limits import limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
-from kbench.methods.base.probability import PROBABILITY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_racqp
 from kbench.solvers.stopped import settle
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 
 @dataclass(eq=False, repr=False)
@@ -126,15 +126,11 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         "mode": [StrOptions({"rac", "rp", "cyclic"})],
         "block_size": [Interval(Integral, 1, None, closed="left")],
         "beta": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_time": MAX_TIME,
         "halved": ["boolean"],
         "decimals": [Interval(Integral, 0, None, closed="left"), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": PROBABILITY,
-        "dtype": [StrOptions({"float32", "float64"})],
-        "random_state": ["random_state"],
+        **usual(
+            "max_iter", "tol", "max_time", "class_weight", "probability", "dtype", "random_state"
+        ),
     }
 
     C: float | str = 1.0

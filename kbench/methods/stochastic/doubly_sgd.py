@@ -17,11 +17,12 @@ from sklearn.utils._param_validation import StrOptions
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
-from kbench.methods.base.probability import PROBABILITY, Probabilities
+from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.weights import class_weights, require_weighted_classes
 from kbench.methods.stochastic.doubly_sgd_base import SAMPLE, DoublySGD, Weigh
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -150,8 +151,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     _parameter_constraints: ClassVar[dict] = {
         **DoublySGD._parameter_constraints,
         "loss": [StrOptions({"log", "hinge", "smoothed_hinge"})],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": PROBABILITY,
+        **usual("class_weight", "probability"),
     }
 
     loss: str = "log"

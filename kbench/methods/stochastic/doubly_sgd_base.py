@@ -38,7 +38,7 @@ from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.stochastic.doubly_stochastic import DoublyStochastic, Memory
 from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
-from kbench.validated import N_JOBS, TakesSparseRows, validate_data
+from kbench.validated import TakesSparseRows, usual, validate_data
 
 Weigh = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)
 
@@ -83,11 +83,9 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         "n_copies": [Interval(Integral, 1, None, closed="left")],
         "predict_votes": [Interval(Integral, 1, None, closed="left")],
         "n_shards": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": N_JOBS,
-        "cache_mb": [Interval(Real, 0, None, closed="left")],
         "checkpoint": [str, None],
         "checkpoint_s": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
+        **usual("n_jobs", "cache_mb", "random_state"),
     }
 
     block_size: int = 2048

@@ -5,17 +5,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.base.new_rows import appended
 from kbench.methods.base.one_vs_rest import Chunk, Targets
-from kbench.methods.base.probability import PROBABILITY
 from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 
 class KernelPasses(CountedPrediction, MeanLoss):
@@ -25,9 +24,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         **MeanLoss._parameter_constraints,
         **PASSES,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "probability": PROBABILITY,
-        "random_state": ["random_state"],
+        **usual("class_weight", "probability", "random_state"),
     }
 
     support_: np.ndarray

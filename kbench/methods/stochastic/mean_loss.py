@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.one_vs_rest import StreamClassifier, Targets
 from kbench.methods.base.survey import Survey
+from kbench.validated import usual
 
 # Constraints of the parameters of passes over batches.
 PASSES: dict[str, list[Any]] = {
     "batch_size": [Interval(Integral, 1, None, closed="left")],
     "n_epochs": [Interval(Integral, 1, None, closed="left")],
-    "max_time": MAX_TIME,
+    **usual("max_time"),
 }
 
 

@@ -7,21 +7,19 @@ takes the kernel values of some rows with all rows, and memory is O(n).
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import Machine
 from kbench.kernels import KernelMatrix
-from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.ridge import KernelParameter, KernelRidgeEstimator, warn_unconverged
 from kbench.methods.base.widths import Gamma
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.trace import Deadline, Trace
+from kbench.validated import usual
 
 
 @dataclass(eq=False, repr=False)
@@ -69,10 +67,7 @@ class RidgeDescent(KernelRidgeEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **KernelRidgeEstimator._parameter_constraints,
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_time": MAX_TIME,
-        "random_state": ["random_state"],
+        **usual("tol", "max_iter", "max_time", "random_state"),
     }
 
     alpha: float | str = "loo"
