@@ -28,6 +28,8 @@ from kbench import process_memory
 # Range of the largest absolute target: float32, in which many models keep their coefficients, ends
 # at 1e-38 and 3e38, and a coefficient is a target divided by a ridge.
 _SMALLEST_TARGET, _LARGEST_TARGET = 1e-30, 1e30
+# Range of the largest absolute entry of float64 rows, so that variances and distances are numbers.
+_SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-150, 1e150
 
 
 # Constraints of parameters that many estimators have, with equal values.
@@ -87,7 +89,9 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     """
     checked = validation.validate_data(estimator, X, *targets, **options)
     if options.get("reset", True):
-        _require_memory(estimator, checked[0] if isinstance(checked, tuple) else checked)
+        rows = checked[0] if isinstance(checked, tuple) else checked
+        _require_memory(estimator, rows)
+        _require_row_range(rows)
         if isinstance(checked, tuple) and is_regressor(estimator):
             X, y = checked
             # Numbers as texts, and dates, are floats to scikit-learn's machines.
@@ -111,6 +115,20 @@ def _require_memory(estimator: Any, X: Any) -> None:
             f"{type(estimator).__name__} makes {n} dense rows of {d} columns, which takes about "
             f"{needed / 2**30:.3g} GiB of the {available / 2**30:.3g} that are free; lower the "
             "number of columns (TruncatedSVD), or use KernelSVC or KernelSVR, which keep CSR rows"
+        )
+
+
+def _require_row_range(X: Any) -> None:
+    """ValueError for rows whose squares leave the range of float64."""
+    values = X.data if sp.issparse(X) else X
+    if getattr(values, "dtype", None) != np.float64 or not values.size:
+        return
+    largest = max(values.max(), -values.min())
+    if largest > 0.0 and not _SMALLEST_ENTRY <= largest <= _LARGEST_ENTRY:
+        raise ValueError(
+            f"the largest absolute value of X is {largest:.3g}, should be 0 or between "
+            f"{_SMALLEST_ENTRY:g} and {_LARGEST_ENTRY:g}, because squares leave the range of "
+            "float64; scale the rows"
         )
 
 

@@ -73,11 +73,14 @@ class Rows:
 
     def __init__(self, X: Any, kernel: str, rng: np.random.Generator) -> None:
         n, d = X.shape
-        self.kernel = kernel
+        self.kernel, self._exponent = kernel, 0
         few = d <= _DENSE_COLUMNS and n * d <= _DENSE_ENTRIES
         if kernel == "rbf" and (not sp.issparse(X) or few):
             X = X.toarray() if sp.issparse(X) else X
-            X = np.asarray(X - X.mean(axis=0, dtype=np.float64), np.float32)
+            X = X - X.mean(axis=0, dtype=np.float64)
+            # Squares of rows of any scale are within float32: X is divided by a power of two.
+            self._exponent = int(np.frexp(np.abs(X).max(initial=0.0))[1])
+            X = np.ldexp(X, -self._exponent).astype(np.float32)
             self._norms = np.einsum("ij,ij->i", X, X)
         self.X = X
         self._scratch = [np.empty(0, np.float32), np.empty(0, np.float32)]
@@ -106,7 +109,11 @@ class Rows:
         if median <= 0.0:
             # Most rows are equal; the mean is positive unless all are.
             median = float(np.mean(distances)) if len(distances) else 0.0
-        return 1.0 / median if median > 0.0 else 1.0
+        return float(np.ldexp(1.0 / median if median > 0.0 else 1.0, -2 * self._exponent))
+
+    def scaled(self, gamma: float) -> float:
+        """The width for `X` that `gamma` is for the rows as they were given."""
+        return float(np.ldexp(gamma, 2 * self._exponent))
 
     def nearest(self, row: int, count: int) -> np.ndarray:
         """The `count` rows nearest to one row, in order of Euclidean distance. O(n d)."""
@@ -151,7 +158,7 @@ class _GaussianGram:
             self._kept = matmul(self._left, self._right.T)
 
     def matrix(self, gamma: float) -> np.ndarray:
-        n = len(self._A)
+        n, gamma = len(self._A), self._rows.scaled(gamma)
         out = self._rows.scratch(0, n)
         if self._distances is None:
             # Not A @ A.T: NumPy copies one half of such a product to the other, which takes as long
@@ -168,10 +175,11 @@ class _GaussianGram:
         n, d = self._A.shape
         if d > _FEW_FEATURES:
             return stored(self.matrix(gamma))
+        gamma = self._rows.scaled(gamma)
         return on_demand(by_feature(self._A), gamma, self._rows.scratch(0, n))
 
     def blocks(self, gamma: float, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        right = self._right[columns].T
+        right, gamma = self._right[columns].T, self._rows.scaled(gamma)
         for start in range(0, len(self._left), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
             if self._kept is not None:

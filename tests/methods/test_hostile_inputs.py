@@ -6,6 +6,8 @@ have a smaller squared error than the mean of the targets, unless the input carr
 """
 
 import math
+import re
+import traceback
 import warnings
 from types import SimpleNamespace
 
@@ -76,8 +78,9 @@ def wide():
     return wide, y
 
 
+SCALES = (1e-300, 1e-160, 1e-40, 1e-20, 1e20, 1e30, 1e160)
 RIGHT = {
-    **{f"scale {factor:g}": scaled(factor) for factor in (1e-40, 1e-20, 1e20, 1e30)},
+    **{f"scale {factor:g}": scaled(factor) for factor in SCALES},
     "float32 scale 1e-20": scaled(1e-20, np.float32),
     "float32 scale 1e20": scaled(1e20, np.float32),
     "shift 1e8": shifted,
@@ -89,7 +92,10 @@ RIGHT = {
 
 
 def fitted(machine, X, y, **parameters):
-    """The fitted estimator, or None after a ValueError of one clear line."""
+    """The fitted estimator, or None after a ValueError of kbench or scikit-learn.
+
+    One of NumPy or SciPy comes from numbers beyond the range of a computation.
+    """
     model = build(machine)
     known = model.get_params()
     model.set_params(**{name: value for name, value in parameters.items() if name in known})
@@ -100,7 +106,8 @@ def fitted(machine, X, y, **parameters):
         except UnavailableError as error:
             pytest.skip(str(error))
         except ValueError as error:
-            if not str(error).strip():
+            raised_in = traceback.extract_tb(error.__traceback__)[-1].filename
+            if not str(error).strip() or not re.search("kbench|sklearn", raised_in):
                 raise
             return None
 

@@ -52,7 +52,8 @@ class QuickChecks(BaseEstimator):
             and y.shape == X.shape[:1]
             and y.dtype.kind in "biufU"
             and "feature_names_in_" not in vars(self)
-            and np.isfinite(X.sum())
+            # Finite, and within the range of `validated.validate_data`.
+            and 1e-300 < np.einsum("ij,ij->", X, X) < np.inf
             and (y.dtype.kind != "f" or np.isfinite(y.sum()))
         ):
             self.n_features_in_ = X.shape[1]
