@@ -12,14 +12,16 @@ from collections.abc import Sequence
 
 from kbench.commands.arguments import flags, one_of
 from kbench.config import composer
-from kbench.errors import counted
+from kbench.errors import ConfigError, counted
 
 
 def main(argv: Sequence[str]) -> int:
     """Print the plan; exit code 0."""
     from kbench.run.execution.preload import worker_sandbox
 
-    overrides, multirun, _ = flags(argv)
+    overrides, multirun, config = flags(argv)
+    if config is not None:
+        raise ConfigError("kbench plan has no --cfg; `kbench method=... --cfg job` shows a config")
     shown = [word for word in overrides if word.startswith("show=")]
     overrides = [word for word in overrides if word not in shown]
     show = one_of("show", shown[-1][5:], ["summary", "runs"]) if shown else "summary"

@@ -10,6 +10,7 @@ from kbench.chunked import ChunkedRows
 from kbench.data.chunks.chunked import chunked_files, chunked_generator
 from kbench.data.chunks.stream import chunks
 from kbench.data.configs.dataset import by_files, check_config, influence, with_variant
+from kbench.data.configs.own_file import require_rows_for_folds
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.later_rows import read_rows
 from kbench.data.preparation.prepare import (
@@ -42,6 +43,7 @@ __all__ = [
     "prepare",
     "read_rows",
     "remove_abandoned",
+    "require_rows_for_folds",
     "status",
     "with_task",
     "with_variant",

@@ -15,8 +15,9 @@ import kbench
 from kbench import cli, synonyms
 from kbench.commands import reporting, tuning
 from kbench.config import composer, flatten, options
+from kbench.data.configs import own_file
 from kbench.data.configs.keys import KEYS
-from kbench.errors import KbenchError
+from kbench.errors import ConfigError, KbenchError
 from kbench.mistyped import KEYS as KEYS_OF_RUNS
 from kbench.run.planning.plan import make_plan
 
@@ -121,6 +122,7 @@ RUN = ["method=svc", "dataset.path=train.csv"]
         (["merge", "results_dir=x"], "there is no such folder"),
         (["debug", "0", "results_dir=x"], "there is no such folder"),
         ([*RUN, "-m", "seed=range(0,1000000)"], "more than 10,000 values"),
+        *(([word, *RUN, "--cfg", "job"], f"{word} has no --cfg") for word in ("plan", "tune")),
         (["data", "prepare"], "takes names of data sets"),
         (["plan", "method=svc", "dataset=train.csv"], "write dataset.path=train.csv"),
         (["data", "check", "train.csv"], "write dataset.path=train.csv"),
@@ -338,6 +340,20 @@ def test_a_column_that_is_a_text_names_the_target_that_was_taken(here):
         make_plan(hydra, ["method=svc", "dataset.path=first.csv"])
     assert "first.csv:2: column 'label' is 'high'" in str(caught.value)
     assert "target is taken to be 'b', dataset.source.columns.target=NAME" in str(caught.value)
+
+
+def test_a_file_is_read_once_for_all_folds_which_it_has_rows_for(here, monkeypatch):
+    (here / "t.csv").write_text("a,y\n" + "1,0\n2,1\n" * 9)
+    words = ["method=svc", "dataset.path=t.csv", "dataset.split.folds={}"]
+    with composer() as hydra:
+        with pytest.raises(ConfigError, match="folds is 19, there are 18 rows"):
+            make_plan(hydra, [*words[:2], words[2].format(19)])
+        asked = []
+        monkeypatch.setattr(own_file, "task_of", lambda *words: asked.append(words) or "binary")
+        plan = make_plan(hydra, [*words[:2], words[2].format(18)])
+    assert len(plan.runs) == 18
+    assert len(asked) == 1
+    assert {run.variant.partition(",split.fold=")[0] for run in plan.runs} == {"split.folds=18"}
 
 
 def test_runs_that_differ_in_idle_parameters_are_made_once(capsys):

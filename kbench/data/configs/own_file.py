@@ -21,7 +21,7 @@ from kbench.data.formats.number_text import labels_of, one_spelling
 from kbench.data.sources.content import text_pieces
 from kbench.data.sources.folders import SUFFIXES as COMPRESSED
 from kbench.data.sources.folders import absent, expanded, is_file, is_mirror, mirrored_name
-from kbench.errors import DataError, DataNotFoundError
+from kbench.errors import ConfigError, DataError, DataNotFoundError, counted
 
 DEFAULT_NAME = "file"
 """Name in `configs/dataset/file.yaml`, which stands for no name."""
@@ -178,6 +178,23 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
             "takes them all the same"
         )
     return "binary" if len(seen) == 2 else "multiclass"
+
+
+def require_rows_for_folds(config: Mapping[str, Any]) -> None:
+    """Refuse more folds than a user's file has rows with a target, before each becomes a run.
+
+    config : a checked one. Reads no more rows than there are folds, of text.
+    """
+    source, folds = config["source"], (config.get("split") or {}).get("folds")
+    path = expanded(str(config.get("path")))
+    if source.get("kind") != "file" or not folds or not is_file(path):
+        return
+    n = 0
+    for values in _targets(source["format"], {"all": [path]}, source):
+        n += values.size
+        if n >= folds:
+            return
+    raise ConfigError(f"dataset.split.folds is {folds}, there are {counted(n, 'row')}")
 
 
 def _targets(

@@ -64,6 +64,8 @@ class Plan:
     searches : experiments whose runs are candidates of `kbench tune`.
     prepared, fingerprints : by the canonical config of a data set, the folder of its prepared
         arrays and its checksum.
+    completed : by the canonical config of a data set without its split, what a user's file says of
+        itself, which is read once for all splits.
     """
 
     settings: Settings
@@ -76,6 +78,7 @@ class Plan:
     searches: list[str] = field(default_factory=list)
     prepared: dict[str, Path] = field(default_factory=dict)
     fingerprints: dict[str, str | None] = field(default_factory=dict)
+    completed: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def drop(self, what: str, reason: str) -> None:
         """Record that a method, or a key of the grid, is left out."""
@@ -257,7 +260,7 @@ def _expand(
 
     if "random_state" in bare["method"]:
         raise ConfigError(f"method {method.name}: random_state{_INSTEAD['random_state']}, no file")
-    dataset = _dataset(plan.settings, config["dataset"], chosen)
+    dataset = _dataset(plan, config["dataset"], chosen)
     tasks = method.meta.get("tasks")
     if tasks and dataset["task"] not in tasks:
         reason = f"not for {dataset['task']}, which {dataset['name']} is"
@@ -282,7 +285,7 @@ def _expand(
     if data_sha256 is None:
         return
     limits = settings(config).limits
-    form = _form(dataset, bare["dataset"])
+    form = _form(dataset, config["dataset"], bare["dataset"])
     used = _tuned_here(plan, tuned, method, grid, (path, data_sha256, form))
     common = Run(
         key="",
@@ -383,13 +386,21 @@ def _tuned_here(
     return tuned
 
 
-def _dataset(settings: Settings, config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
+def _dataset(plan: Plan, config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
     """The checked config of a data set: the command line's keys win over the variant's."""
-    from kbench.data import Folders, check_config, with_task
+    from kbench.data import Folders, check_config, require_rows_for_folds, with_task
 
-    folders = Folders.from_environment(settings.datasets_dir)
+    folders = Folders.from_environment(plan.settings.datasets_dir)
     merged = _as_asked(config, chosen)
-    return check_config(with_task(merged, folders, download=settings.download))
+    same = canonical({**merged, "split": None})
+    known = plan.completed.get(same)
+    if known is not None:
+        return check_config({**merged, **known})
+    checked = check_config(with_task(merged, folders, download=plan.settings.download))
+    require_rows_for_folds(checked)
+    names = ("name", "source", "task", "assumed")
+    plan.completed[same] = {name: checked[name] for name in names if name in checked}
+    return checked
 
 
 def _as_asked(config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
@@ -408,16 +419,22 @@ def _as_asked(config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
     return merged
 
 
-def _form(dataset: dict[str, Any], bare: dict[str, Any]) -> str | None:
-    """Name of a data set's form if it is not the default: its variant and its changed keys."""
+def _form(dataset: dict[str, Any], asked: Mapping[str, Any], bare: dict[str, Any]) -> str | None:
+    """Name of a data set's form if it is not the default: its variant and its changed keys.
+
+    The format of a user's file names no form unless the command says it.
+    """
     from kbench.data import influence, with_variant
 
     same = {key: dataset.get(key) for key in ("variant", "task")}
+    told = flatten(asked)
     plain = flatten(influence(with_variant(bare | same)))
     changed = [
         f"{key}={hydra_value(value)}"
         for key, value in flatten(influence(dataset)).items()
-        if plain.get(key) != value and key.partition(".")[0] not in ("name", "task", "facts")
+        if plain.get(key) != value
+        and key.partition(".")[0] not in ("name", "task", "facts")
+        and not (key in ("source.format", "source.columns") and told.get(key) is None)
     ]
     words = [dataset["variant"]] if dataset.get("variant") else []
     return ",".join(words + changed) or None
