@@ -13,7 +13,7 @@ from kbench.papers.cells import sheets
 from kbench.papers.cells.entries import ABSENT, Entry, Filled, Group
 from kbench.papers.cells.sheets import coverage
 from kbench.papers.claims.decision import Verdict
-from kbench.papers.claims.outcomes import OUTCOMES
+from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
 from kbench.papers.claims.ratios import picture
 from kbench.papers.claims.stated import tables_of
 from kbench.papers.claims.verdicts import at_hand, counted, detail, line, of_papers, on_own_data
@@ -55,26 +55,30 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     theirs = [verdict for verdict in verdicts if not verdict.claim.ours]
     if not theirs:
         return ""
-    names = ["paper", "hold", "do not hold", "open", "kept", "missed", "on own data"]
-    names += ["headline", "printed", "measured", "idea alone", "code against idea"]
-    long = ("headline", "measured", "code against idea")
+    names = ("paper", "hold", "do not hold", "kept", "missed", "no figure", "on paper's data")
+    names += ("headline", "printed", "measured", "idea alone", "gains of code and idea")
+    long = ("headline", "measured", "gains of code and idea")
     head = [header(name, kind="word" if name in long else "") for name in names]
+    above = ["<td></td>", spanning("decided claims", 2), spanning("open claims", 3)]
+    above.append(element("td", colspan=6))
     studies = {sheet.name.partition(":")[0]: sheet for sheet in systems}
     body = []
     for name, several in of_papers(theirs).items():
         first = next((verdict for verdict in several if verdict.printed is not None), several[0])
-        says = line(first)
-        outcomes = Counter(one.outcome.word for one in several)
-        rows = Counter(one.kept_by_rows for one in several)
-        counts = [outcomes[word] for word in dict.fromkeys(one.word for one in OUTCOMES)]
+        says, rows = line(first), Counter(one.kept_by_rows for one in several if one.outcome.reason)
+        counts = [sum(one.outcome is of for one in several) for of in (HOLDS, FAILS)]
         headline = link(first.claim.says, claim_id(verdicts.index(first)))
-        cells = row_header(words(name)) + "".join(map(cell, [*counts, rows[True], rows[False]]))
-        cells += cell(on_own_data(several)) + element("td", headline, class_="long")
-        cells += cell(says.printed) + cell(says.measured, "long") + cell(says.idea)
+        state = ", ".join(filter(None, (str(first.outcome), at_hand(first))))
+        measured = says.measured if first.worst else f"{says.measured} on {says.data}"
+        cells = row_header(words(name))
+        cells += "".join(map(cell, [*counts, rows[True], rows[False], rows[None]]))
+        cells += cell(on_own_data(several))
+        cells += element("td", headline + element("div", words(state)), class_="long")
+        cells += cell(says.printed) + cell(measured, "long") + cell(says.idea)
         body.append(f"<tr>{cells}{cell(_parts(studies.get(name)), 'long')}</tr>")
     answer = element("p", words(f"Of {len(theirs)} claims {counted(theirs)}."))
     top = element("h3", "Did the papers' claims hold?") + answer + about(legend("papers"))
-    return top + table("The papers", [head], body) + picture(verdicts, claim_id)
+    return top + table("The papers", [above, head], body) + picture(verdicts, claim_id)
 
 
 def _parts(study: Sheet | None) -> str:

@@ -93,7 +93,7 @@ def counted(verdicts: Collection[Verdict]) -> str:
     text = f"{counts[HOLDS.word]} hold, {counts[FAILS.word]} do not hold"
     text += f", {sum(reasons.values())} are open" + (f" ({why})" if why else "")
     n = Counter(verdict.kept_by_rows for verdict in verdicts)
-    return f"{text}; the runs keep the bounds of {n[True]} open ones and miss those of {n[False]}"
+    return f"{text}; of the open ones the runs at hand keep the bound of {n[True]}, miss {n[False]}"
 
 
 def on_own_data(verdicts: Sequence[Verdict]) -> str:

@@ -249,7 +249,7 @@ function sort(header) {
   const table = header.closest("table");
   const body = table.tBodies[0];
   const column = header.cellIndex;
-  const text = column === 0;
+  const text = column === 0 || header.classList.contains("word");
   const usual = header.dataset.better === "max" ? "descending" : "ascending";
   const other = usual === "ascending" ? "descending" : "ascending";
   const order = header.getAttribute("aria-sort") === usual ? other : usual;
@@ -269,7 +269,7 @@ function sort(header) {
 
 // On a phone an item is a card, whose values have the names of their columns.
 for (const table of all("#lists table")) {
-  const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  const names = [...[...table.tHead.rows].at(-1).cells].map((cell) => cell.textContent);
   for (const row of table.tBodies[0].rows) {
     [...row.cells].forEach((cell, i) => { if (i > 0) cell.dataset.head = names[i]; });
   }

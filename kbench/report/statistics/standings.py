@@ -6,10 +6,11 @@ on three of the data sets. Its distance on a data set is the relative difference
 of all competitors there; a failed run has an infinite distance and ranks last.
 """
 
+import bisect
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kbench.errors import ConfigError
 from kbench.report.comparisons.cells import title
@@ -27,8 +28,13 @@ EXPERIMENTS = ("tables", "tuned")
 _FACTOR = 10.0
 # Minimum number of data sets of a competitor: fewer say little about it. Set by hand.
 _MIN_SETS = 3
+# Data sets that say nothing of others: their features hold the target, as their descriptions say.
+_LEAKING = ("bike",)
 # Number of rows for which seconds are given.
 _ROWS = 10_000
+# Training rows at which the data sets of a table are divided, because the best method depends on
+# them. Set by hand.
+_BOUNDS = (10_000, 100_000)
 
 
 def standings(
@@ -53,12 +59,14 @@ def standings(
     for like in dict.fromkeys([(n, d), (n, None), (None, d), (None, None)]):
         by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
         for one in tables:
-            if task in (None, one.problem.task) and _like(one, *like):
+            of_task = task in (None, one.problem.task) and one.problem.dataset not in _LEAKING
+            if of_task and _like(one, *like):
                 by_task[str(one.problem.task)].append(one)
         found = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
         if found:
             notes = [] if like == (n, d) else [_less_alike((n, d), like)]
-            return [_sheet(name, sets, notes) for name, sets in found]
+            # Without a number of rows, or data sets like it, columns show what it changes.
+            return [_sheet(of, sets, notes, divides=like[0] is None) for of, sets in found]
     of = "" if task is None else f" of task={task}"
     raise ConfigError(
         f"fewer than two data sets{of} have rows of the experiments {' or '.join(EXPERIMENTS)}: "
@@ -96,43 +104,73 @@ def _less_alike(asked: tuple[int | None, int | None], like: tuple[int | None, in
     return f"No two data sets are within a factor of {_FACTOR:g} of {said[0]}; these {shown}."
 
 
-def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str]) -> Sheet:
+def _sheet(
+    task: str, sets: Sequence[Comparison], remarks: Sequence[str], *, divides: bool
+) -> Sheet:
     lines = [{_name(line): line for line in one.lines} for one in sets]
     every = sorted({name for known in lines for name in known})
     enough = min(_MIN_SETS, len(sets))
     names = [name for name in every if sum(name in known for known in lines) >= enough]
-    gaps: defaultdict[str, list[float]] = defaultdict(list)
+    gaps: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by the number of the data set
     places: defaultdict[str, list[float]] = defaultdict(list)
-    for comparison, known in zip(sets, lines, strict=True):
+    for number, (comparison, known) in enumerate(zip(sets, lines, strict=True)):
         here = [name for name in names if name in known]
         scores = [_score(known[name], comparison) for name in here]
         behind = distances(scores, best_score(comparison, scores))
         for name, gap, place in zip(
             here, behind, ranks([scores], comparison.score.sign)[0], strict=True
         ):
-            gaps[name].append(gap)
+            gaps[name][number] = gap
             places[name].append(float(place))
-    order = sorted(names, key=lambda name: (statistics.median(gaps[name]), name))
+    order = sorted(names, key=lambda name: (statistics.median(gaps[name].values()), name))
+    divided = _by_rows(sets) if divides else {}
     rows = [
-        _row(name, gaps[name], places[name], [k[name] for k in lines if name in k])
+        _row(name, gaps[name], divided, places[name], [k[name] for k in lines if name in k])
         for name in order
     ]
-    header = ["method", "% behind", "mean rank", "data sets", "failed"]
+    header = ["method", "% behind", *divided, "mean rank", "sets", "failed"]
     header += ["fit s", "predict s"]
     titles = ", ".join(_with_size(one.problem) for one in sets)
     distance = (
         f"% behind: median over data sets of the {sets[0].score.title.removesuffix(' %')}'s"
         " difference to the best method's, in per cent of it. Mean rank ± its standard error over"
-        " data sets, where it varies. Methods on different numbers of data sets are not on the"
-        " same ones."
+        " data sets, where it varies. Sets: the number of data sets, which are not the same ones"
+        " for methods with different numbers."
     )
     seconds = (
         f"fit s, predict s: median over data sets of the CPU seconds of one thread, divided by the"
         f" rows and times {_ROWS:,}, in environment {sets[0].machine.environment}. Each method has"
         " one setting, which was fixed or searched on training rows."
     )
-    notes = [*remarks, f"Data sets (rows x features): {titles}.", distance, seconds]
-    return Sheet(f"Which model: {task}, {len(sets)} data sets", 1, header, rows, notes)
+    notes = [*remarks, f"Data sets (rows x features): {titles}.", distance]
+    if divided:
+        counts = ", ".join(f"{len(numbers)} with {name}" for name, numbers in divided.items())
+        notes.append(
+            f"Columns of rows: % behind on the data sets of so many training rows alone ({counts};"
+            " k is 1,000), of methods that have run on all of them."
+        )
+    sizes = f"{len(sets)} data sets{_range(sets, 'n_train', 'rows')}"
+    classes = _range(sets, "n_classes", "classes") if task == "multiclass" else ""
+    groups = [*["distance"] * (1 + len(divided)), *["others"] * 5] if divided else ()
+    name = f"Which model: {task}, {sizes}{classes}"
+    return Sheet(name, 1, header, rows, [*notes, seconds], groups)
+
+
+def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
+    """A column's title -> the numbers of the data sets of so many training rows, two at least."""
+    thousands = [f"{bound // 1000}k rows" for bound in _BOUNDS]
+    titles = [*(f"≤ {rows}" for rows in thousands), f"> {thousands[-1]}"]
+    numbers: dict[str, list[int]] = {title: [] for title in titles}
+    for number, one in enumerate(sets):
+        if one.problem.n_train is not None:
+            numbers[titles[bisect.bisect_left(_BOUNDS, one.problem.n_train)]].append(number)
+    return {title: of for title, of in numbers.items() if 1 < len(of) < len(sets)}
+
+
+def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
+    """From which to which size the data sets are."""
+    known = [value for one in sets if (value := getattr(one.problem, size)) is not None]
+    return f", {min(known):,} to {max(known):,} {unit}" if known else ""
 
 
 def _with_size(problem: Problem) -> str:
@@ -152,16 +190,26 @@ def _score(line: Line, comparison: Comparison) -> float:
 
 
 def _row(
-    name: str, gaps: Sequence[float], places: Sequence[float], lines: Sequence[Line]
+    name: str,
+    gaps: Mapping[int, float],
+    divided: Mapping[str, Sequence[int]],
+    places: Sequence[float],
+    lines: Sequence[Line],
 ) -> list[str]:
-    middle = statistics.median(gaps)
+    behind = [_behind(gaps, gaps)]
+    behind += ["" if set(of) - set(gaps) else _behind(gaps, of) for of in divided.values()]
     mean = statistics.fmean(places)
     error = statistics.stdev(places) / math.sqrt(len(places)) if len(places) > 1 else math.nan
     spread = "" if math.isnan(error) or error == 0.0 else f" ± {error:.1f}"
     failed = sum(not line.ok for line in lines)
     seconds = [_seconds(lines, "fit_s", "n_train"), _seconds(lines, "predict_s", "n_test")]
-    behind = f"{100 * middle:.2f}" if math.isfinite(middle) else "fails"
-    return [name, behind, f"{mean:.1f}{spread}", str(len(places)), str(failed or ""), *seconds]
+    return [name, *behind, f"{mean:.1f}{spread}", str(len(places)), str(failed or ""), *seconds]
+
+
+def _behind(gaps: Mapping[int, float], numbers: Iterable[int]) -> str:
+    """The median distance over some of the data sets, in per cent."""
+    middle = statistics.median(gaps[number] for number in numbers)
+    return f"{100 * middle:.2f}" if math.isfinite(middle) else "fails"
 
 
 def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
