@@ -73,11 +73,11 @@ OWN = {
 # first or second.
 PRAISED = {
     "LaSVM, one pass": 0,
-    "than the sum of all local machines": 0,
+    "than the sum of all local models": 0,
     "than the Bayesian committee machine": 0,
     "faster with early prediction": 1,
     "worse bagging gets": 0,
-    "256 bagged machines lose": 0,
+    "256 bagged models lose": 0,
     "hardly loses accuracy": 0,
     "at most a point less accurate than the exact": 0,
     "Random Fourier features have": 1,

@@ -77,9 +77,9 @@ UNPRINTED = (
     "Theorem 1",
     "random partition into as many",
     "settings of Table 8",
-    "least of all machines",
+    "least of all models",
     "features beat those",
-    "far better than machines",
+    "far better than models",
     "Ten iterations",
     "whatever gamma is",
     "nearly zero",
@@ -234,7 +234,7 @@ def test_settings_that_a_limit_leaves_open_are_not_left_out_of_a_share(slower, s
 
 def test_what_a_rival_without_an_outcome_would_have_reached_is_unknown():
     """It may be better than all others, so that the claim can be refuted and cannot hold."""
-    claim = replace(_claim_on("accurate than all machines on landmarks"), unknown="")
+    claim = replace(_claim_on("accurate than all models on landmarks"), unknown="")
     rivals = ("LLSVM", "FastFood", "SpSVM", "LTPU")
     for early, refuted in ((99.0, False), (90.0, True)):
         made = MadeRows("dcsvm")
