@@ -70,10 +70,18 @@ def test_splits_are_one_panel_as_in_the_tables(folder, caplog):
     assert "not drawn, without numbers on both axes: knn" in caplog.text
 
 
-def test_a_curve_is_drawn_for_each_run_that_has_it(folder):
-    axes = panel(plot(folder, x="seconds", y="violation"))
+@pytest.mark.parametrize(("classes", "curve"), [(2, "violation"), (3, "test_error"), (3, "loss")])
+def test_a_curve_is_a_line_unless_it_is_of_several_binary_problems(folder, classes, curve):
+    made = Curve(curve=curve, x_name="seconds", x=[0.1, 0.2], value=[3.0, 1.0])
+    data = {"dataset": "three", "data_sha256": "three", "n_classes": classes}
+    folder.write(make_row("knn", 0.6, **data), [made])
+    figure = plot(folder, x="seconds", y=curve, datasets=["three"])
+    axes = panel(figure)
     assert points(axes, "knn, seed 0") == ([0.1, 0.2], [3.0, 1.0])
-    assert axes.get_ylabel() == "violation"
+    assert axes.get_ylabel() == curve
+    (line,) = (one for one in axes.get_lines() if one.get_label() == "knn, seed 0")
+    assert (line.get_linestyle() == "None") is (curve == "loss")
+    assert ("dots: " in figure.legends[0].get_title().get_text()) is (curve == "loss")
 
 
 def test_a_curve_over_another_has_marks_for_methods_without_it(folder):

@@ -18,6 +18,7 @@ from kbench.errors import ConfigError
 from kbench.mistyped import nearest
 from kbench.report.comparisons.cells import title_with_splits
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, quantity
+from kbench.report.comparisons.quantities import SCORES as OF_SCORES
 from kbench.report.comparisons.tables import (
     OF_THE_PROBLEM,
     SCORES,
@@ -124,7 +125,7 @@ def figure(
         handles,
         loc="outside lower center",
         ncols=columns,
-        title=_meaning(drawn, x),
+        title=_meaning(drawn, x, y),
         title_fontsize="small",
     )
     return made
@@ -249,11 +250,19 @@ def _where_they_differ(own: _Others, settings: Sequence[_Others]) -> str:
     )
 
 
-def _meaning(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str) -> str:
+def _of_problems(comparison: Comparison, y: str | None) -> bool:
+    """Whether a curve is that of binary problems of several classes, which follow one another."""
+    of_scores = {score.column for score in OF_SCORES}
+    return (comparison.problem.n_classes or 0) > 2 and str(y).removeprefix("test_") not in of_scores
+
+
+def _meaning(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str, y: str | None) -> str:
     """What marks, bars and dashes of a figure are."""
     series = [one for _, several in drawn for one in several]
     if all(spread is None for *_, spread in series):
-        return "a line for each run"
+        several = {_of_problems(comparison, y) for comparison, _ in drawn}
+        dots = "dots: steps of one binary problem of several classes after another"
+        return "; ".join(["a line for each run"] * (False in several) + [dots] * (True in several))
     words = ["means of a setting" if x in QUANTITIES else f"means of settings that differ in {x}"]
     bars = any(spread and any(spread) for *_, spread in series)
     over = {one.problem.n_splits > 1 for one, _ in drawn}
@@ -287,7 +296,9 @@ def _panel(
     for method, label, xs, ys, spread in series:
         style = {**styles[method], "label": label, "markersize": 5, "linewidth": 1.2}
         if spread is None:
-            axes.plot(xs, ys, color=style["color"], label=label, linewidth=1.2, alpha=0.8)
+            # A line from one binary problem to the next would be a zigzag.
+            kind = "." if _of_problems(comparison, y) else "-"
+            axes.plot(xs, ys, kind, color=style["color"], label=label, linewidth=1.2, alpha=0.8)
         else:
             bars = spread if any(spread) else None
             axes.errorbar(xs, ys, bars, linestyle="none" if of_quantities else "-", **style)
