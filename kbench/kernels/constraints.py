@@ -1,13 +1,16 @@
-"""Parameter constraints of estimators that take a kernel by its name."""
+"""Parameters of estimators that take a kernel by its name, and their constraints."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 import kbench.kernels.functions  # noqa: F401  fills the table
-from kbench.kernels.kernel import Range, parameters
+from kbench.kernels.kernel import Kernel, Range, parameters
+from kbench.kernels.named import make_kernel
 from kbench.kernels.registry import KERNELS, kernel_names
 
 # What a capability is called in a message.
@@ -17,6 +20,20 @@ _WORDS = {
     "exponential": "exponential in a distance",
     "spectrum": "shift-invariant with a known spectral density",
 }
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters:
+    """The parameters that name a kernel, a base of estimators which are dataclasses."""
+
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: Any = "scale"  # float, "scale" or "auto"; (d,) where the estimator takes widths
+    degree: int = 3
+    coef0: float = 0.0
+
+    def _make_kernel(self, X: Any) -> Kernel:
+        """The kernel, its gamma that of rows X : (n, d)."""
+        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
 
 class KernelName(StrOptions):

@@ -29,8 +29,8 @@ from kbench.clustering import (
     sampled_kmeans,
 )
 from kbench.intrinsics.products import matmul
-from kbench.kernels import KernelMatrix, make_kernel
-from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels import KernelMatrix
+from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
 from kbench.validated import TakesSparseRows, usual, validate_data
@@ -146,19 +146,15 @@ def _factor(block: np.ndarray, alpha: float) -> tuple[np.ndarray, bool]:
 
 
 @dataclass(eq=False, repr=False)
-class BKA(TakesSparseRows, BaseEstimator):
+class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
     """Block kernel approximation.
 
     Parameters
     ----------
     n_clusters : int, default=10
         c; at most the number of rows, and empty clusters are dropped.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     partition : {"kmeans", "spectral", "random"}, default="kmeans"
         "kmeans": k-means in input space. "spectral": ratio association on the kernel matrix of
         `n_samples` rows, by k-means on its first c eigenvectors. "random": random clusters, as a
@@ -200,10 +196,6 @@ class BKA(TakesSparseRows, BaseEstimator):
 
     n_clusters: int = 10
     _: KW_ONLY
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     partition: str = "kmeans"
     n_samples: int | None = None
     kmeans_iter: int = 10
@@ -219,9 +211,7 @@ class BKA(TakesSparseRows, BaseEstimator):
         n_clusters = clipped("n_clusters", self.n_clusters, n)
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
-        self.kernel_ = kernel = make_kernel(
-            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-        )
+        self.kernel_ = kernel = self._make_kernel(X)
         # Blocks of equal size take the least memory. If even that exceeds the limit, stop here.
         self._check_memory(np.full(n_clusters, n / n_clusters))
         with trace.phase("cluster"):

@@ -23,7 +23,6 @@ clusters, and T_s the k directions of their span that hold most of the cluster's
 (`leading_directions`).
 """
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from numbers import Integral, Real
@@ -51,8 +50,8 @@ from kbench.approximation.landmarks.spectral_nystrom import kernel_columns
 from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs
 from kbench.clustering import Centroids, kmeans_centroids, sampled_kmeans
 from kbench.intrinsics.products import matmul
-from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.prediction import group_rows
 from kbench.trace import Trace
 from kbench.validated import TakesSparseRows, usual, validate_data
@@ -63,7 +62,7 @@ _LANDMARK_ITER = 5
 
 
 @dataclass(eq=False, repr=False)
-class MEKA(TakesSparseRows, BaseEstimator):
+class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
     """Memory efficient kernel approximation.
 
     Where a default is "by preset", None means the value that `preset` has in
@@ -80,12 +79,8 @@ class MEKA(TakesSparseRows, BaseEstimator):
         the same in each cluster, so that approximations can be compared at equal memory.
     n_clusters : int, default=10
         c; at most the number of rows, and empty clusters are dropped.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     preset : {"paper", "released"} or None, default=None
         "paper": points as landmarks and sampled links, as published but for `pinv_cut`. "released":
         the authors' program, where `rank` is that of the whole matrix and a tenth of the links is
@@ -188,10 +183,6 @@ class MEKA(TakesSparseRows, BaseEstimator):
     _: KW_ONLY
     numbers_per_row: float | None = None
     n_clusters: int = 10
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     preset: str | None = None
     landmarks: str | None = None
     n_landmarks: int | None = None
@@ -232,9 +223,7 @@ class MEKA(TakesSparseRows, BaseEstimator):
         if self.rank is not None:
             clipped("rank", self.rank, n)
         n_clusters = clipped("n_clusters", self.n_clusters, n)
-        self.kernel_ = kernel = make_kernel(
-            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-        )
+        self.kernel_ = kernel = self._make_kernel(X)
         with trace.phase("cluster"):
             sample = rng.choice(n, min(n, max(use.n_samples, n_clusters)), replace=False)
             centroids, self.labels_ = sampled_kmeans(

@@ -34,8 +34,8 @@ from kbench.approximation.operator import KernelApproximation, kernel_error, sam
 from kbench.clustering.cluster_tree import cluster_tree
 from kbench.clustering.neighbours import EXACT_ROWS, nearest_neighbours
 from kbench.errors import level_of_caller
-from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.presets import HSS, resolve
 from kbench.trace import Trace
 from kbench.validated import usual, validate_data
@@ -53,7 +53,7 @@ _RANK_ROWS = 1000
 
 
 @dataclass(eq=False, repr=False)
-class HSSMatrix(HSSProducts, BaseEstimator):
+class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
     """HSS approximation of the kernel matrix of the rows it is fitted to.
 
     Once fitted it is a symmetric (n, n) linear operator, rows and columns in the order of the data:
@@ -166,9 +166,6 @@ class HSSMatrix(HSSProducts, BaseEstimator):
 
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
     _: KW_ONLY
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     preset: str = "fast"
     tree: str = "2means"
     balanced: bool = False
@@ -288,7 +285,7 @@ class HSSMatrix(HSSProducts, BaseEstimator):
 
     def kernel_function(self, X: Any) -> Kernel:
         """The kernel of the parameters, its gamma that of rows X : (n, d)."""
-        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        return self._make_kernel(X)
 
     def estimated_rank(self, X: Any) -> float:
         """Rank of the block between the two clusters of rows X : (n, d), before it is compressed.

@@ -17,8 +17,8 @@ from kbench.approximation.features.feature_map import FeatureMap
 from kbench.approximation.landmarks.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
 from kbench.clustering.axis_tree import single_leaf
-from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels import KernelMatrix
+from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.matrix import nbytes
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -35,19 +35,15 @@ _MAX_LANDMARKS, _MAX_COLUMNS, _ROUNDING = 512, 1024, 1e-3
 
 
 @dataclass(eq=False, repr=False)
-class LandmarkFeatures(FeatureMap):
+class LandmarkFeatures(KernelParameters, FeatureMap):
     """Features z_j(x) = k(x, landmark j).
 
     Parameters
     ----------
     n_components : int, default=100
         Number of landmarks; all rows are landmarks if there are fewer.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     landmarks : {"uniform", "kmeans", "rpcholesky"}, default="uniform"
         Rows drawn without replacement; centroids of k-means on a sample of the rows; or rows of a
         sample, chosen by randomly pivoted Cholesky (`kbench.approximation.landmarks.pivots`).
@@ -87,10 +83,6 @@ class LandmarkFeatures(FeatureMap):
 
     n_components: int = 100
     _: KW_ONLY
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     landmarks: str = "uniform"
     n_samples: int = 20000
     kmeans_iter: int = 5
@@ -101,9 +93,6 @@ class LandmarkFeatures(FeatureMap):
         self.components_ = self._choose(X, min(self._n_wanted(X.shape[0]), X.shape[0]), rng)
         self.landmarks_ = KernelMatrix(self.kernel_, self.components_, np.float64)
         self.n_features_out_ = len(self.landmarks_)
-
-    def _make_kernel(self, X: Any) -> Kernel:
-        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     def _n_wanted(self, n: int) -> int:
         """Number of landmarks for n rows."""

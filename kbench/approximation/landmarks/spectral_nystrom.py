@@ -44,12 +44,8 @@ class SpectralNystrom(LandmarkFeatures):
         Number of landmarks, at most all rows. A float is a multiple of `rank`; None means 2.0, as
         in the comparison of the MEKA paper. "all" rows give the truncated eigendecomposition, the
         best approximation of its rank.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     landmarks : {"uniform", "kmeans", "rpcholesky"}, default="uniform"
         As in `LandmarkFeatures`.
     truncation : {"landmarks", "rows"}, default="landmarks"

@@ -4,7 +4,6 @@ Nandan, Khargonekar and Talathi, "Fast SVM Training Using Approximate Extreme Po
 2014), Algorithms 1 to 3.
 """
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -14,14 +13,14 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.expansions.representative_set import representative_set
-from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.box_svc import BoxSVC, Problem, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 
 
 @dataclass(eq=False, repr=False)
-class AESVC(BoxSVC):
+class AESVC(KernelParameters, BoxSVC):
     """C-support vector classifier on approximate extreme points (AESVM), with intercept.
 
         1. choose representatives x_t of each class such that every row is within a squared
@@ -43,15 +42,11 @@ class AESVC(BoxSVC):
     second_size : int, default=1000
         Rows V of a subset of neighbours, in which extreme points are computed.
     C : float or "loo", default=1.0
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     tol : float, default=1e-3
     cache_mb : float, default=1000.0
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    class_weight, probability
         As in `KernelSVC`.
     max_iter : int, default=-1
     max_time : float or None, default=None
@@ -115,10 +110,6 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
     first_size: int = 100_000
     second_size: int = 1000
     C: float | str = 1.0
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     tol: float = 1e-3
     cache_mb: float = 1000.0
     class_weight: dict | str | None = None

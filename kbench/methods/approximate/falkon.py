@@ -41,14 +41,12 @@ from kbench.errors import level_of_caller
 from kbench.intrinsics.products import at_least_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.ridge import (
-    KernelParameter,
     KernelRidgeEstimator,
     RidgeClassifierMixin,
     RidgeRegressorMixin,
     compared_rows,
     warn_unconverged,
 )
-from kbench.methods.base.widths import Gamma
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
@@ -77,12 +75,8 @@ class FalkonRidge(KernelRidgeEstimator):
     alpha : float or "loo", default="loo"
         Weight of ||f||^2 against the sum of squared errors; lambda in the MEKA paper.
         "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; the kernel is positive semidefinite.
     tol : float, default=1e-4
         Relative residual of the preconditioned system.
     max_iter : int, default=100
@@ -139,10 +133,6 @@ class FalkonRidge(KernelRidgeEstimator):
     n_components: int = 1000
     _: KW_ONLY
     alpha: float | str = "loo"
-    kernel: KernelParameter = "rbf"
-    gamma: Gamma = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     tol: float = 1e-4
     max_iter: int = 100
     max_time: float | None = None

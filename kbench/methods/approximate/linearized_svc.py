@@ -40,8 +40,7 @@ class LinearizedSVC(FeatureSVC):
         Passes over all points.
     max_time : float or None, default=None
         As in `KernelSVC`; it is checked between passes.
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    class_weight, probability
         As in `KernelSVC`.
     memory_mb : float, default=4096.0
         MiB of features that are kept; if they take more, they are computed again for every pass.

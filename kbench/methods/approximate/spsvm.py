@@ -5,7 +5,6 @@ Keerthi, Chapelle and DeCoste, "Building Support Vector Machines with Reduced Cl
 """
 
 import warnings
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -16,8 +15,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench.errors import level_of_caller
-from kbench.kernels import KernelMatrix, make_kernel
-from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels import KernelMatrix
+from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
@@ -29,7 +28,7 @@ from kbench.validated import usual
 
 
 @dataclass(eq=False, repr=False)
-class SparsePrimalSVC(CountedPrediction, OneVsRest):
+class SparsePrimalSVC(KernelParameters, CountedPrediction, OneVsRest):
     """Squared-hinge kernel machine on a greedily grown basis, without intercept.
 
     Minimises 1/2 ||f||^2 + 1/2 sum_i C_i max(0, 1 - y_i f(x_i))^2 over
@@ -50,13 +49,9 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         the best 5 % of all points.
     C : float or "loo", default=1.0
         1 / lambda of the paper, multiplied by the weights of row and class.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
+    class_weight, probability
         As in `KernelSVC`.
     dtype : {"float32", "float64"}, default="float32"
         `kernel` to `dtype` have the same meaning as in `KernelSVC`.
@@ -118,10 +113,6 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     _: KW_ONLY
     n_candidates: int = 59
     C: float | str = 1.0
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     class_weight: dict | str | None = None
     probability: bool = False
     max_time: float | None = None
@@ -131,9 +122,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
-            function = make_kernel(
-                self.kernel, targets.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-            )
+            function = self._make_kernel(targets.X)
             kernel = KernelMatrix(function, targets.X, self.dtype)
         results = [
             solve_sparse_primal(

@@ -15,10 +15,11 @@ from sklearn.base import _fit_context
 
 from kbench.chunked import ChunkedRows
 from kbench.errors import level_of_caller
+from kbench.kernels.constraints import KernelParameters
 from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.parts import Part
-from kbench.methods.base.widths import Gamma, require_one_width, with_widths
+from kbench.methods.base.widths import require_one_width, with_widths
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 
@@ -35,17 +36,13 @@ class Trained(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class DualSVC(BoxSVC):
+class DualSVC(KernelParameters, BoxSVC):
     """Parameters of the model, `fit`, and the attributes that describe the solution.
 
     A subclass implements `_train`.
     """
 
     C: float | str = 1.0
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: Gamma = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     tol: float | None = 1e-3
     cache_mb: float = 200.0
     class_weight: dict | str | None = None

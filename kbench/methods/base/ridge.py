@@ -11,7 +11,6 @@ Classifiers fit targets -1 and +1, one-vs-rest for more than two classes.
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -26,7 +25,7 @@ from kbench.approximation import Machine, sampled_rows
 from kbench.chunked import Block, ChunkedRows
 from kbench.errors import level_of_caller
 from kbench.kernels import Kernel
-from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.ends import require_finite
 from kbench.methods.base.limits import limit, refuse_with_chunks
@@ -40,7 +39,6 @@ from kbench.methods.base.weights import (
     require_weighted_classes,
 )
 from kbench.methods.base.widths import (
-    Gamma,
     require_one_width,
     rescaled,
     scaled_rows,
@@ -160,7 +158,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         return values if intercept is None else values + intercept
 
 
-class KernelRidgeEstimator(RidgeEstimator):
+class KernelRidgeEstimator(KernelParameters, RidgeEstimator):
     """Base class of the ridge estimators that have the parameters of a kernel themselves."""
 
     _parameter_constraints: ClassVar[dict] = {
@@ -169,7 +167,6 @@ class KernelRidgeEstimator(RidgeEstimator):
     }
 
     alpha: float | str
-    gamma: Gamma
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
         weight = None if sample_weight is None else checked_weights(sample_weight, len(Y))
@@ -385,6 +382,3 @@ def encoded_sample(survey: Survey) -> np.ndarray:
     """Targets of the sample as those of m functions; (s, m) float64."""
     targets = survey.targets
     return targets.matrix(targets.encode(Block(survey.sample, survey.sample_y, "the sample")))
-
-
-KernelParameter = str | Callable[[Any, Any], np.ndarray]

@@ -7,7 +7,6 @@ Estimators scale the rows where they enter, in `fit` and before predictions, so 
 behind sees rows and a kernel of one width, in the layouts and the speed of these.
 """
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -16,8 +15,6 @@ import scipy.sparse as sp
 
 from kbench.kernels.kernel import parameters
 from kbench.kernels.registry import KERNELS, kernel_names
-
-Gamma = float | str | Sequence[float] | np.ndarray
 
 
 def with_widths(constraints: dict[str, list[Any]]) -> dict[str, list[Any]]:

@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
 from kbench.intrinsics.products import matmul
+from kbench.kernels.constraints import KernelParameters
 from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.box_dual.split import independent_groups
@@ -23,7 +24,7 @@ _NEGLECTED = 1e-9
 _MODEL_PARAMETERS = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
 
 
-class TwoClassDiagnostic(BoxSVC):
+class TwoClassDiagnostic(KernelParameters, BoxSVC):
     """Base class of the diagnostics, which predict with a fitted model."""
 
     _parameter_constraints: ClassVar[dict] = {

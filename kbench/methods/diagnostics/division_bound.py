@@ -4,7 +4,7 @@ Theorem 1 and Figure 1 of Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver fo
 Vector Machines" (ICML 2014).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -90,10 +90,6 @@ class DivisionBound(TwoClassDiagnostic):
     partition: str = "kernel_kmeans"
     n_samples: int = 1000
     C: float = 1.0
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     tol: float = 1e-5
     cache_mb: float = 200.0
     random_state: Any = None

@@ -4,7 +4,6 @@ Figure 1 of Cipolla and Gondzio, "Training very large scale nonlinear SVMs using
 Direction Method of Multipliers ..." (EURO Journal on Computational Optimization 10, 2022).
 """
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -94,10 +93,6 @@ class KernelSpectrum(TwoClassDiagnostic):
     _: KW_ONLY
     resolution: int = 100
     C: float = 1.0
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     tol: float = 1e-3
     cache_mb: float = 200.0
     random_state: Any = None

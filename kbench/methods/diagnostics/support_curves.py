@@ -4,7 +4,6 @@ Figures 2 and 3 of Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kerne
 Machines" (ICML 2014).
 """
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -144,10 +143,6 @@ class SupportCurves(TwoClassDiagnostic):
     _: KW_ONLY
     reference_tol: float = 1e-8
     C: float = 1.0
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     tol: float = 1e-3
     cache_mb: float = 200.0
     random_state: Any = None

@@ -19,7 +19,6 @@ from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.penalty import ALPHA_ROWS, chosen_alpha
 from kbench.methods.base.ridge import (
-    KernelParameter,
     KernelRidgeEstimator,
     RidgeClassifierMixin,
     RidgeRegressorMixin,
@@ -28,7 +27,6 @@ from kbench.methods.base.ridge import (
 )
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.base.survey import Survey
-from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.kernel_ridge import check_memory
 from kbench.methods.out_of_core.ridge_chunks import SubsetTrainer, fit_subsets
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -55,12 +53,8 @@ class DCRidge(KernelRidgeEstimator):
         Added to the diagonal of every subset's kernel matrix. (The theory uses the parameter of the
         whole problem for each subset: lambda n for the mean of squares, alpha for their sum.)
         "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; the kernel is positive semidefinite.
     fit_intercept, tol, max_iter, max_time, dtype, memory_mb
         As in `KernelRidge`, for each subset.
     n_jobs : int or None, default=None
@@ -101,10 +95,6 @@ class DCRidge(KernelRidgeEstimator):
     n_parts: int | None = None
     _: KW_ONLY
     alpha: float | str = "loo"
-    kernel: KernelParameter = "rbf"
-    gamma: Gamma = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     tol: float = 1e-8
     max_iter: int = 50
     max_time: float | None = None

@@ -24,7 +24,7 @@ from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.kernel import Kernel
 from kbench.methods.base.quick_checks import QuickChecks
 from kbench.methods.base.training_kernel import training_kernel
-from kbench.methods.base.widths import Gamma, scaled_rows
+from kbench.methods.base.widths import scaled_rows
 from kbench.prediction.flops import expansion_flops
 
 # Bytes of kernel values of one call, where not all fit into `cache_size`: the calls are few, and
@@ -137,7 +137,7 @@ class TakesAnyRows(QuickChecks):
     """Mixin of the estimators that pass rows of any kind to a callable `kernel`."""
 
     kernel: Any
-    gamma: Gamma
+    gamma: Any
     cache_size: float
 
     def _checked_rows_and_targets(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:

@@ -1,6 +1,6 @@
 """Base of the estimators of one function, or a few, by duals over all training rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.constraints import KernelParameters
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
@@ -50,7 +51,7 @@ class DualSolution(NamedTuple):
         return cls(**fields, interior=interior)
 
 
-class ExactDual(CountedPrediction, TakesAnyRows):
+class ExactDual(KernelParameters, CountedPrediction, TakesAnyRows):
     """Base of estimators that solve m duals over the same rows,
 
         min_b  1/2 b'Kb - z'b + epsilon |b|_1,   l <= b <= u  [ , 1'b = s ],
@@ -72,7 +73,6 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         "verbose": ["verbose"],
     }
 
-    kernel: str | Callable[[Any, Any], np.ndarray]
     tol: float
     shrinking: bool
     cache_size: float

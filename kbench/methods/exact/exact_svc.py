@@ -15,13 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from kbench.chunked import ChunkedRows
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
+from kbench.kernels.constraints import KernelParameters
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import class_weights
 from kbench.methods.base.widths import (
-    Gamma,
     has_widths,
     require_one_width,
     with_widths,
@@ -34,7 +34,7 @@ from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Deadline, Trace
 
 
-class ExactSVC(TakesAnyRows, BoxSVC):
+class ExactSVC(KernelParameters, TakesAnyRows, BoxSVC):
     """Base of classifiers that solve exact duals of two classes: each of several against each, or,
     where `multi_class` is "ovr", each against the rest.
 
@@ -56,8 +56,6 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         "random_state": ["random_state"],
     }
 
-    kernel: str | Callable[[Any, Any], np.ndarray]
-    gamma: Gamma
     cache_size: float
     verbose: bool
     decision_function_shape: str

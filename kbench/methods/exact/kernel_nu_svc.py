@@ -14,7 +14,6 @@ from sklearn.utils._param_validation import Interval
 from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.weights import relative_weights
-from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
 from kbench.solvers.nu_dual.nu_descent import FLOAT64_POINTS, solve_nu_dual
@@ -43,11 +42,8 @@ class KernelNuSVC(ExactSVC):
     ----------
     nu : float, default=0.5
         In (0, 1], and at most twice the smaller class's part of the rows of each pair of classes.
-    kernel : str or callable, default="rbf"
-        A kernel of `kbench.kernels.KERNELS`.
-    degree : int, default=3
-    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
-    coef0 : float, default=0.0
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`.
     shrinking : bool, default=True
         Whether the solver starts from the solutions of random subsets of the rows.
     probability : bool, default=False
@@ -117,10 +113,6 @@ class KernelNuSVC(ExactSVC):
 
     _: KW_ONLY
     nu: float = 0.5
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    degree: int = 3
-    gamma: Gamma = "scale"
-    coef0: float = 0.0
     shrinking: bool = True
     probability: bool = False
     tol: float = 1e-3

@@ -1,6 +1,6 @@
 """nu-support vector regression, solved exactly, in the place of `sklearn.svm.NuSVR`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.exact_dual import DualSolution
 from kbench.methods.exact.interior import Dual
@@ -39,11 +38,8 @@ class KernelNuSVR(HasPeer, DualRegression):
         In (0, 1].
     C : float, default=1.0
         Upper bound of |b_i|, multiplied by the weight of the row.
-    kernel : str or callable, default="rbf"
-        A kernel of `kbench.kernels.KERNELS`.
-    degree : int, default=3
-    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
-    coef0 : float, default=0.0
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`.
     shrinking : bool, default=True
         For `NuSVR`'s signature; the solver has no other way here.
     tol : float, default=1e-3
@@ -94,10 +90,6 @@ class KernelNuSVR(HasPeer, DualRegression):
     _: KW_ONLY
     nu: float = 0.5
     C: float = 1.0
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    degree: int = 3
-    gamma: Gamma = "scale"
-    coef0: float = 0.0
     shrinking: bool = True
     tol: float = 1e-3
     cache_size: float = 1000.0

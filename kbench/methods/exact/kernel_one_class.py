@@ -1,6 +1,5 @@
 """The support of a distribution by a one-class support vector machine, solved exactly."""
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -12,7 +11,6 @@ from sklearn.utils.validation import _num_samples
 
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import checked_weights
-from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.exact_dual import ExactDual
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.to_sklearn import HasPeer
@@ -34,11 +32,8 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
 
     Parameters
     ----------
-    kernel : str or callable, default="rbf"
-        A kernel of `kbench.kernels.KERNELS`.
-    degree : int, default=3
-    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
-    coef0 : float, default=0.0
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`.
     tol : float, default=1e-3
         Violation at which to stop, in units of f.
     nu : float, default=0.5
@@ -99,10 +94,6 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     }
 
     _: KW_ONLY
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    degree: int = 3
-    gamma: Gamma = "scale"
-    coef0: float = 0.0
     tol: float = 1e-3
     nu: float = 0.5
     shrinking: bool = True

@@ -1,6 +1,6 @@
 """Quantile regression with kernels: the pinball loss, solved exactly."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -10,7 +10,6 @@ from sklearn.metrics import d2_pinball_score
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.limits import checked_numbers
-from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
 
@@ -34,11 +33,8 @@ class KernelQuantileRegressor(DualRegression):
     C : float, default=1.0
         Weight of the losses, multiplied by the weight of the row. The median at C is `KernelSVR`
         with epsilon = 0 at C / 2.
-    kernel : str or callable, default="rbf"
-        A kernel of `kbench.kernels.KERNELS`.
-    degree : int, default=3
-    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
-    coef0 : float, default=0.0
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`.
     tol : float, default=1e-3
         Violation at which to stop, in units of y.
     shrinking : bool, default=True
@@ -108,10 +104,6 @@ class KernelQuantileRegressor(DualRegression):
     _: KW_ONLY
     quantile: float | Sequence[float] = 0.5
     C: float = 1.0
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    degree: int = 3
-    gamma: Gamma = "scale"
-    coef0: float = 0.0
     tol: float = 1e-3
     shrinking: bool = True
     cache_size: float = 1000.0

@@ -20,14 +20,13 @@ from kbench.methods.base.limits import checked_numbers
 from kbench.methods.base.penalty import chosen_alpha
 from kbench.methods.base.posterior import explained_by_cholesky, posterior_std
 from kbench.methods.base.ridge import (
-    KernelParameter,
     KernelRidgeEstimator,
     WeightedRidgeClassifierMixin,
     WeightedRidgeRegressorMixin,
     warn_unconverged,
 )
 from kbench.methods.base.training_kernel import require_dense_values
-from kbench.methods.base.widths import Gamma, one_width, rescaled
+from kbench.methods.base.widths import one_width, rescaled
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
 from kbench.solvers.ridge.kernel_ridge import least_squares, low_rank_inverse
@@ -56,12 +55,8 @@ class ExactRidge(KernelRidgeEstimator):
     alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix: lambda of the papers.
         "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; the kernel is positive semidefinite.
     solver : {"cholesky", "pcg"}, default="cholesky"
         The preconditioner of conjugate gradients on the kernel matrix: its Cholesky factorisation,
         n^2 numbers, or a low-rank approximation, n `n_landmarks` numbers. The solution is the same
@@ -115,10 +110,6 @@ class ExactRidge(KernelRidgeEstimator):
 
     alpha: float | str = "loo"
     _: KW_ONLY
-    kernel: KernelParameter = "rbf"
-    gamma: Gamma = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     solver: str = "cholesky"
     n_landmarks: int = 1000
     preconditioner: str | None = None

@@ -1,14 +1,11 @@
 """Support vector classifier, solved exactly, in the place of `sklearn.svm.SVC`."""
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from kbench.methods.base.penalty import PENALTY
-from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.linear_chunks import LinearInChunks
 from kbench.methods.exact.svc_conventions import BOUND, warn_of_unbounded
 from kbench.validated import usual
@@ -192,10 +189,6 @@ class KernelSVC(LinearInChunks):
 
     C: float | str = 1.0
     _: KW_ONLY
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    degree: int = 3
-    gamma: Gamma = "scale"
-    coef0: float = 0.0
     shrinking: bool = True
     probability: bool = False
     tol: float = 1e-3

@@ -1,14 +1,12 @@
 """Support vector regression with the epsilon-insensitive loss, solved exactly."""
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from kbench.methods.base.widths import Gamma
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import BOUND
@@ -31,11 +29,8 @@ class KernelSVR(HasPeer, DualRegression):
     C : float, default=1.0
         Upper bound of the dual variables, multiplied by the weight of the row; inf as in
         `KernelSVC`.
-    kernel : str or callable, default="rbf"
-        A kernel of `kbench.kernels.KERNELS`.
-    degree : int, default=3
-    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
-    coef0 : float, default=0.0
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`.
     tol : float, default=1e-3
         Violation at which to stop, in units of y.
     epsilon : float, default=0.1
@@ -104,10 +99,6 @@ class KernelSVR(HasPeer, DualRegression):
 
     C: float = 1.0
     _: KW_ONLY
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    degree: int = 3
-    gamma: Gamma = "scale"
-    coef0: float = 0.0
     tol: float = 1e-3
     epsilon: float = 0.1
     shrinking: bool = True

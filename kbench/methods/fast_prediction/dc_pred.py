@@ -86,8 +86,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     max_time : float or None, default=None
         As in `KernelSVC`, for the exact and the linear models of all leaves together.
     cache_mb : float, default=200.0
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    class_weight, probability
         As in `KernelSVC`.
     target_cost : float or None, default=None
         Largest cost of a prediction, in predictions of a linear model on this computer. n_leaves,

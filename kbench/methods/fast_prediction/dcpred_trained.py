@@ -95,8 +95,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     tol : float, default=0.05
         Tolerance of the exact models, as in `KernelSVC`.
     cache_mb : float, default=200.0
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    class_weight, probability
         As in `KernelSVC`.
     target_cost : float or None, default=None
         Largest cost of a prediction, in predictions of a linear model on this computer. n_leaves,

@@ -62,8 +62,7 @@ class LDKLClassifier(OneVsRest):
         Rows of a batch; None is the square root of the number of rows.
     max_time : float or None, default=None
         As in `KernelSVC`.
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    class_weight, probability
         As in `KernelSVC`.
     random_state : int, RandomState or None, default=None
         Determines initial vectors and batches. The problem is not convex, so results depend on it.

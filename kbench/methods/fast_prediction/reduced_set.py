@@ -43,8 +43,7 @@ class ReducedSetSVC(BoxSVC):
     gamma : float or {"scale", "auto"}, default="scale"
     tol : float, default=1e-3
     cache_mb : float, default=1000.0
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    class_weight, probability
         As in `KernelSVC`.
     max_iter : int, default=-1
     max_time : float or None, default=None

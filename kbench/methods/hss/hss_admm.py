@@ -78,8 +78,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         The final model is fitted to all rows.
     predict_with : {"exact", "compressed"}, default="exact"
         "compressed" evaluates the decision function through the tree (`HSSMatrix.machine`).
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    class_weight, probability
         As in `KernelSVC`.
     error_rows : int, default=0
         Number of rows on which `kernel_error_` is measured, outside the clock; 0 skips it.

@@ -6,7 +6,6 @@ authors' driver for support vector machines.
 """
 
 import warnings
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -17,8 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.errors import level_of_caller
-from kbench.kernels import KernelMatrix, make_kernel
-from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels import KernelMatrix
+from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
@@ -31,7 +30,7 @@ from kbench.validated import usual
 
 
 @dataclass(eq=False, repr=False)
-class RACQPClassifier(CountedPrediction, OneVsRest):
+class RACQPClassifier(KernelParameters, CountedPrediction, OneVsRest):
     """C-support vector classifier with intercept by multi-block ADMM.
 
     Solves the dual of `sklearn.svm.SVC` block by block (see `kbench.solvers.admm.racqp`). The
@@ -43,11 +42,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     ----------
     C : float or "loo", default=1.0
         Upper bound of the dual variables, multiplied by the weights of row and class.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
         `kernel` to `coef0` have the same meaning as in `KernelSVC`.
     mode : {"rac", "rp", "cyclic"}, default="rac"
         "rac": blocks drawn anew in each iteration. "rp": fixed blocks in random order. "cyclic":
@@ -69,8 +65,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     decimals : int or None, default=None
         Decimals to which the dual variables are rounded; 3 in the authors' driver. None: no
         rounding.
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    class_weight, probability
         As in `KernelSVC`.
     dtype : {"float32", "float64"}, default="float32"
         Precision of kernel values; the iterates are float64.
@@ -135,10 +130,6 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
 
     C: float | str = 1.0
     _: KW_ONLY
-    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     mode: str = "rac"
     block_size: int = 500
     beta: float | str = "auto"
@@ -155,9 +146,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
-            function = make_kernel(
-                self.kernel, targets.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-            )
+            function = self._make_kernel(targets.X)
             kernel = KernelMatrix(function, targets.X, self.dtype)
         n_blocks = -(-len(kernel) // self.block_size)
         with trace.phase("solve"):

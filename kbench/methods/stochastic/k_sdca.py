@@ -33,13 +33,9 @@ class KernelSDCA(KernelPasses):
     n_epochs : int, default=5
     max_time : float or None, default=None
         Seconds after which the fit ends.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
+    class_weight, probability
         As in `KernelSVC`.
     random_state : int, RandomState or None, default=None
 
@@ -81,10 +77,6 @@ class KernelSDCA(KernelPasses):
     batch_size: int = 1024
     n_epochs: int = 5
     max_time: float | None = None
-    kernel: Any = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     class_weight: dict | str | None = None
     probability: bool = False
     random_state: Any = None

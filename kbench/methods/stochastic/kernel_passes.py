@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from kbench.kernels import KernelMatrix, make_kernel
-from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels import KernelMatrix
+from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.new_rows import appended
 from kbench.methods.base.one_vs_rest import Chunk, Targets
 from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
@@ -17,7 +17,7 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import usual
 
 
-class KernelPasses(CountedPrediction, MeanLoss):
+class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
     """Base of the models f = sum_i coef_i k(x_i, .); a subclass has `_step`."""
 
     _parameter_constraints: ClassVar[dict] = {
@@ -46,9 +46,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
     def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
-            kernel = make_kernel(
-                self.kernel, targets.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-            )
+            kernel = self._make_kernel(targets.X)
             self._kernel, matrix = kernel, KernelMatrix(kernel, targets.X)
             n, m = targets.Y.shape
             coef = np.zeros((n, m))
@@ -83,9 +81,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
             held, positions = self.dual_coef_.T, self.support_
             X = appended(self.support_vectors_, chunk.X)
         else:
-            kernel = make_kernel(
-                self.kernel, chunk.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
-            )
+            kernel = self._make_kernel(chunk.X)
             t = before = 0
             X, held, positions = chunk.X, np.zeros((0, m)), np.zeros(0, np.intp)
         s, n = len(held), before + b

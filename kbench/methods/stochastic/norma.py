@@ -38,13 +38,9 @@ class NORMA(KernelPasses):
         Passes over the rows; None is one, or as many as have 2,000 batches.
     max_time : float or None, default=None
         Seconds after which the fit ends.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
+    class_weight, probability
         As in `KernelSVC`.
     random_state : int, RandomState or None, default=None
 
@@ -92,10 +88,6 @@ class NORMA(KernelPasses):
     batch_size: int = 64
     n_epochs: int | None = None
     max_time: float | None = None
-    kernel: Any = "rbf"
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     class_weight: dict | str | None = None
     probability: bool = False
     random_state: Any = None

@@ -61,8 +61,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     kernel : str, default="rbf"
         A kernel of `kbench.kernels.KERNELS` that has a spectrum.
     gamma : float or {"scale", "auto"}, default="scale"
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    class_weight, probability
         As in `KernelSVC`.
     random_state : int, RandomState or None, default=None
 

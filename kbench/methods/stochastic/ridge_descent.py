@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 
 from kbench.approximation import Machine
 from kbench.kernels import KernelMatrix
-from kbench.methods.base.ridge import KernelParameter, KernelRidgeEstimator, warn_unconverged
-from kbench.methods.base.widths import Gamma
+from kbench.methods.base.ridge import KernelRidgeEstimator, warn_unconverged
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.trace import Deadline, Trace
@@ -31,12 +30,8 @@ class RidgeDescent(KernelRidgeEstimator):
     alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix: lambda of the papers.
         "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
-    kernel : str or callable, default="rbf"
-        A positive semidefinite kernel of `kbench.kernels.KERNELS`.
-    gamma : float, (d,) array or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
+    kernel, gamma, degree, coef0
+        As in `KernelSVC`; the kernel is positive semidefinite.
     tol : float, default=1e-4
         Largest relative residual of (K + alpha I) C = Y, with kernel values in float64.
     max_iter : int
@@ -72,10 +67,6 @@ class RidgeDescent(KernelRidgeEstimator):
 
     alpha: float | str = "loo"
     _: KW_ONLY
-    kernel: KernelParameter = "rbf"
-    gamma: Gamma = "scale"
-    degree: int = 3
-    coef0: float = 0.0
     tol: float = 1e-4
     max_iter: int = 10_000
     max_time: float | None = None

@@ -47,8 +47,7 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
     kernel : str, default="rbf"
         A kernel of `kbench.kernels.KERNELS` that has a spectrum.
     gamma : float or {"scale", "auto"}, default="scale"
-    class_weight : dict, "balanced" or None, default=None
-    probability : bool, default=False
+    class_weight, probability
         As in `KernelSVC`.
     memory_mb : float, default=4096.0
         Largest memory for features, in MiB; larger ones are computed again in every pass.
