@@ -12,6 +12,7 @@ features side by side, divided by sqrt(p).
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -30,6 +31,7 @@ from kbench.kernels import KernelMatrix
 _BATCH = 1024
 
 
+@dataclass(eq=False, repr=False)
 class SpectralNystrom(LandmarkFeatures):
     """Features whose inner products are the rank-k Nystrom approximation of a kernel.
 
@@ -96,40 +98,15 @@ class SpectralNystrom(LandmarkFeatures):
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(
-        self,
-        rank: int | None = 128,
-        *,
-        numbers_per_row: float | None = None,
-        n_landmarks: float | str | None = None,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        landmarks: str = "uniform",
-        truncation: str = "landmarks",
-        eigensolver: str = "exact",
-        n_experts: int = 1,
-        n_samples: int = 20000,
-        kmeans_iter: int = 5,
-        memory_mb: float = 4096.0,
-        random_state: Any = None,
-    ) -> None:
-        self.rank = rank
-        self.numbers_per_row = numbers_per_row
-        self.n_landmarks = n_landmarks
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.landmarks = landmarks
-        self.truncation = truncation
-        self.eigensolver = eigensolver
-        self.n_experts = n_experts
-        self.n_samples = n_samples
-        self.kmeans_iter = kmeans_iter
-        self.memory_mb = memory_mb
-        self.random_state = random_state
+    n_components: int = field(init=False, default=0)  # no parameter: `rank` takes its place
+    rank: int | None = 128
+    _: KW_ONLY
+    numbers_per_row: float | None = None
+    n_landmarks: float | str | None = None
+    truncation: str = "landmarks"
+    eigensolver: str = "exact"
+    n_experts: int = 1
+    memory_mb: float = 4096.0
 
     def _n_wanted(self, n: int) -> int:
         wanted = 2.0 if self.n_landmarks is None else self.n_landmarks

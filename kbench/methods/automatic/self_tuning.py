@@ -1,6 +1,7 @@
 """What estimators that choose their parameters themselves have in common."""
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from kbench.width_search.tasks import Classification, Regression
 _CONFIDENCE = 0.95
 
 
+@dataclass(eq=False, repr=False)
 class SelfTuning(TakesSparseRows, BaseEstimator):
     """Base of the self-tuning estimators: metric, search, and which model is fitted in the end."""
 
@@ -39,20 +41,12 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        kernel: str = "rbf",
-        *,
-        time_budget: float | None = None,
-        metric: str | None = "small",
-        scaler: str | None = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.time_budget = time_budget
-        self.metric = metric
-        self.scaler = scaler
-        self.random_state = random_state
+    kernel: str = "rbf"
+    _: KW_ONLY
+    time_budget: float | None = None
+    metric: str | None = "small"
+    scaler: str | None = "auto"
+    random_state: Any = None
 
     def _task(
         self, targets: np.ndarray, factor: np.ndarray | None = None

@@ -8,6 +8,7 @@ process replaces their grid.
 """
 
 import warnings
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -48,6 +49,7 @@ from kbench.width_search.search import FEW_ROWS, Search
 from kbench.width_search.tasks import Classification, Regression
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     """Support vector classifier that chooses kernel width and C on the training rows.
 
@@ -131,26 +133,9 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
 
     _kind = "classification"
 
-    def __init__(
-        self,
-        kernel: str = "rbf",
-        *,
-        time_budget: float | None = None,
-        scoring: str | None = None,
-        metric: str | None = "small",
-        scaler: str | None = "auto",
-        class_weight: dict | str | None = None,
-        probability: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.time_budget = time_budget
-        self.scoring = scoring
-        self.metric = metric
-        self.scaler = scaler
-        self.class_weight = class_weight
-        self.probability = probability
-        self.random_state = random_state
+    scoring: str | None = None
+    class_weight: dict | str | None = None
+    probability: bool = False
 
     def _task(self, targets: np.ndarray, factor: np.ndarray | None = None) -> Classification:
         classes, index = np.unique(targets, return_inverse=True)
