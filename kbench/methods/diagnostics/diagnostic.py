@@ -1,6 +1,7 @@
 """Base class of the diagnostics of the two-class dual without intercept; the dual's objective."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -24,12 +25,16 @@ _NEGLECTED = 1e-9
 _MODEL_PARAMETERS = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TwoClassDiagnostic(KernelParameters, BoxSVC):
     """Base class of the diagnostics, which predict with a fitted model."""
 
     _parameter_constraints: ClassVar[dict] = {
         name: BoxSVC._parameter_constraints[name] for name in _MODEL_PARAMETERS
     } | {"C": [Interval(Real, 0, None, closed="neither")]}
+    C: float = 1.0
+    cache_mb: float = 200.0
+    random_state: Any = None
     class_weight = None
     dtype = "float64"
 

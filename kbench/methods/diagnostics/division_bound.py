@@ -89,10 +89,7 @@ class DivisionBound(TwoClassDiagnostic):
     _: KW_ONLY
     partition: str = "kernel_kmeans"
     n_samples: int = 1000
-    C: float = 1.0
     tol: float = 1e-5
-    cache_mb: float = 200.0
-    random_state: Any = None
 
     def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
         shared = self._model_parameters()

@@ -92,10 +92,7 @@ class KernelSpectrum(TwoClassDiagnostic):
     n_clusters: int = 5
     _: KW_ONLY
     resolution: int = 100
-    C: float = 1.0
     tol: float = 1e-3
-    cache_mb: float = 200.0
-    random_state: Any = None
 
     def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
         rng = check_random_state(self.random_state)

@@ -142,10 +142,7 @@ class SupportCurves(TwoClassDiagnostic):
     solver: str = "dcsvm"
     _: KW_ONLY
     reference_tol: float = 1e-8
-    C: float = 1.0
     tol: float = 1e-3
-    cache_mb: float = 200.0
-    random_state: Any = None
 
     def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
         shared = self._model_parameters()

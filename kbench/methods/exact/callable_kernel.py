@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from kbench.intrinsics.products import matmul
+from kbench.kernels.constraints import KernelParameters
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.kernel import Kernel
 from kbench.methods.base.quick_checks import QuickChecks
@@ -133,12 +134,17 @@ class ValueCentres:
         return expansion_flops(len(self), n_outputs, n_features)
 
 
-class TakesAnyRows(QuickChecks):
-    """Mixin of the estimators that pass rows of any kind to a callable `kernel`."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class TakesAnyRows(KernelParameters, QuickChecks):
+    """Base of the exact estimators: parameters, and rows of any kind for a callable `kernel`."""
 
-    kernel: Any
-    gamma: Any
-    cache_size: float
+    shrinking: bool = True
+    tol: float = 1e-3
+    cache_size: float = 1000.0
+    verbose: bool = False
+    max_iter: int = -1
+    max_time: float | None = None
+    dtype: str = "float32"
 
     def _checked_rows_and_targets(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         if not callable(self.kernel):

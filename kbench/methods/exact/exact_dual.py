@@ -9,7 +9,6 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.kernels.constraints import KernelParameters
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
@@ -51,7 +50,7 @@ class DualSolution(NamedTuple):
         return cls(**fields, interior=interior)
 
 
-class ExactDual(KernelParameters, CountedPrediction, TakesAnyRows):
+class ExactDual(CountedPrediction, TakesAnyRows):
     """Base of estimators that solve m duals over the same rows,
 
         min_b  1/2 b'Kb - z'b + epsilon |b|_1,   l <= b <= u  [ , 1'b = s ],
@@ -72,14 +71,6 @@ class ExactDual(KernelParameters, CountedPrediction, TakesAnyRows):
         "cache_size": BoxSVC._parameter_constraints["cache_mb"],
         "verbose": ["verbose"],
     }
-
-    tol: float
-    shrinking: bool
-    cache_size: float
-    verbose: bool
-    max_iter: int
-    max_time: float | None
-    dtype: str
 
     def _fit_duals(
         self,

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from kbench.chunked import ChunkedRows
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
-from kbench.kernels.constraints import KernelParameters
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.chunk_scores import rows_in_chunks
@@ -34,7 +33,7 @@ from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Deadline, Trace
 
 
-class ExactSVC(KernelParameters, TakesAnyRows, BoxSVC):
+class ExactSVC(TakesAnyRows, BoxSVC):
     """Base of classifiers that solve exact duals of two classes: each of several against each, or,
     where `multi_class` is "ovr", each against the rest.
 
@@ -56,8 +55,6 @@ class ExactSVC(KernelParameters, TakesAnyRows, BoxSVC):
         "random_state": ["random_state"],
     }
 
-    cache_size: float
-    verbose: bool
     decision_function_shape: str
     break_ties: bool
     # Parameters of `KernelSVC`; the problems of other classes have no choice.

@@ -113,18 +113,11 @@ class KernelNuSVC(ExactSVC):
 
     _: KW_ONLY
     nu: float = 0.5
-    shrinking: bool = True
     probability: bool = False
-    tol: float = 1e-3
-    cache_size: float = 1000.0
     class_weight: dict | str | None = None
-    verbose: bool = False
-    max_iter: int = -1
     decision_function_shape: str = "ovr"
     break_ties: bool = False
     random_state: Any = None
-    max_time: float | None = None
-    dtype: str = "float32"
 
     def _solve(
         self, data: Data, deadline: Deadline, trace: Trace

@@ -90,13 +90,6 @@ class KernelNuSVR(HasPeer, DualRegression):
     _: KW_ONLY
     nu: float = 0.5
     C: float = 1.0
-    shrinking: bool = True
-    tol: float = 1e-3
-    cache_size: float = 1000.0
-    verbose: bool = False
-    max_iter: int = -1
-    max_time: float | None = None
-    dtype: str = "float32"
 
     def _duals(self, y: np.ndarray, C: np.ndarray) -> list[Dual]:
         return [Dual(np.arange(len(y)), y, -C, C)]

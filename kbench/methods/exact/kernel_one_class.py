@@ -94,14 +94,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     }
 
     _: KW_ONLY
-    tol: float = 1e-3
     nu: float = 0.5
-    shrinking: bool = True
-    cache_size: float = 1000.0
-    verbose: bool = False
-    max_iter: int = -1
-    max_time: float | None = None
-    dtype: str = "float32"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -104,14 +104,7 @@ class KernelQuantileRegressor(DualRegression):
     _: KW_ONLY
     quantile: float | Sequence[float] = 0.5
     C: float = 1.0
-    tol: float = 1e-3
-    shrinking: bool = True
-    cache_size: float = 1000.0
-    verbose: bool = False
-    max_iter: int = -1
     fit_intercept: bool = True
-    max_time: float | None = None
-    dtype: str = "float32"
 
     def _validate_params(self) -> None:
         super()._validate_params()

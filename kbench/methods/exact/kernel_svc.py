@@ -189,20 +189,13 @@ class KernelSVC(LinearInChunks):
 
     C: float | str = 1.0
     _: KW_ONLY
-    shrinking: bool = True
     probability: bool = False
-    tol: float = 1e-3
-    cache_size: float = 1000.0
     class_weight: dict | str | None = None
-    verbose: bool = False
-    max_iter: int = -1
     decision_function_shape: str = "ovr"
     break_ties: bool = False
     random_state: Any = None
     multi_class: str = "ovo"
     fit_intercept: bool = True
-    max_time: float | None = None
-    dtype: str = "float32"
     split: bool = True
     warm_start: bool = False
 

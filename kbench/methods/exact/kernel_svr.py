@@ -99,15 +99,8 @@ class KernelSVR(HasPeer, DualRegression):
 
     C: float = 1.0
     _: KW_ONLY
-    tol: float = 1e-3
     epsilon: float = 0.1
-    shrinking: bool = True
-    cache_size: float = 1000.0
-    verbose: bool = False
-    max_iter: int = -1
     fit_intercept: bool = True
-    max_time: float | None = None
-    dtype: str = "float32"
 
     def _duals(self, y: np.ndarray, C: np.ndarray) -> list[Dual]:
         return [Dual(np.arange(len(y)), y, -C, C, self.epsilon)]

@@ -8,7 +8,7 @@ Minimization" (JMLR 14, 2013), procedure SDCA-Perm. With f = sum_i y_i a_i k(x_i
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -73,13 +73,8 @@ class KernelSDCA(KernelPasses):
 
     _parameter_constraints: ClassVar[dict] = KernelPasses._parameter_constraints
 
-    nu: float = 1e-4
     batch_size: int = 1024
     n_epochs: int = 5
-    max_time: float | None = None
-    class_weight: dict | str | None = None
-    probability: bool = False
-    random_state: Any = None
 
     def _step(
         self,

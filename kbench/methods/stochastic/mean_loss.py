@@ -1,6 +1,7 @@
 """Classifiers of  min_f  nu/2 ||f||^2 + mean loss,  the SVM with C = 1 / (nu n)."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -19,13 +20,18 @@ PASSES: dict[str, list[Any]] = {
 }
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MeanLoss(StreamClassifier):
     """Base of classifiers with the parameter nu in place of C."""
 
     _parameter_constraints: ClassVar[dict] = {"nu": [Interval(Real, 0, None, closed="neither")]}
 
     C: ClassVar[float] = 1.0
-    nu: float
+    nu: float = 1e-4
+    max_time: float | None = None
+    class_weight: dict | str | None = None
+    probability: bool = False
+    random_state: Any = None
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         targets = super()._targets(X, y, sample_weight)

@@ -8,7 +8,7 @@ Processing 52, 2004), section II, by batches of b rows:
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -82,15 +82,10 @@ class NORMA(KernelPasses):
         "theta": [Interval(Real, 0, None, closed="neither")],
     }
 
-    nu: float = 1e-4
     loss: str = "hinge"
     theta: float = 1.0
     batch_size: int = 64
     n_epochs: int | None = None
-    max_time: float | None = None
-    class_weight: dict | str | None = None
-    probability: bool = False
-    random_state: Any = None
 
     def _step(
         self,

@@ -103,16 +103,11 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     n_components: int = 256
     _: KW_ONLY
     features: str = "fourier"
-    nu: float = 1e-4
     batch_size: int = 64
     n_epochs: int | None = None
-    max_time: float | None = None
     project: bool = True
     kernel: str = "rbf"
     gamma: float | str = "scale"
-    class_weight: dict | str | None = None
-    probability: bool = False
-    random_state: Any = None
 
     _feature_map = SDCAClassifier._feature_map
 

@@ -92,17 +92,12 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
     n_components: int = 256
     _: KW_ONLY
     features: str = "fourier"
-    nu: float = 1e-4
     max_iter: int = 20
-    max_time: float | None = None
     loss: str = "hinge"
     tol: float = 1e-3
     kernel: str = "rbf"
     gamma: float | str = "scale"
-    class_weight: dict | str | None = None
-    probability: bool = False
     memory_mb: float = 4096.0
-    random_state: Any = None
 
     def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Chunk:
         if self.loss != "hinge":
