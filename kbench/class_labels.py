@@ -112,8 +112,6 @@ def decode(classes: np.ndarray, values: np.ndarray) -> np.ndarray:
 def probabilities(values: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
     """Class probabilities for decision values (u, m); (u, q). m is 1 for two classes.
 
-    Parameters
-    ----------
     values : (u, m) decision values
     sigmoids : (m, 2) or (u, m, 2) Platt's A and B: 1 / (1 + exp(A value + B)) of each decision
         function, or of each row's. Those of several classes are divided by their sum.
@@ -140,8 +138,6 @@ def coupled_probabilities(values: np.ndarray, sigmoids: np.ndarray, q: int) -> n
     "Probability Estimates for Multi-class Classification by Pairwise Coupling", JMLR 5, 2004, the
     second approach). Its equations are solved directly, in O(u q^3) time.
 
-    Parameters
-    ----------
     values : (u, q (q - 1) / 2), pairs in the order (0, 1), (0, 2), ..., (q - 2, q - 1)
     sigmoids : (q (q - 1) / 2, 2). Platt's A and B of each pair.
     """

@@ -35,8 +35,6 @@ _clock = time.process_time if COUNTS_CPU else time.perf_counter
 def unit_rows(X: Any) -> Any:
     """Return 20,000 rows, repeating those of X (fewer if they exceed 256 MiB).
 
-    Parameters
-    ----------
     X : (n, d) dense or CSR. Dense rows are converted to C-contiguous float32.
     """
     rows = X[np.arange(_most_rows(X)) % X.shape[0]]
@@ -51,8 +49,6 @@ def _most_rows(X: Any) -> int:
 def prediction_s(predict: Callable[[Any], Any], X: Any, seconds: float) -> float:
     """Return the median seconds per row of `predict`.
 
-    Parameters
-    ----------
     X : (n, d) dense or CSR. The test rows.
     seconds : Measured time of one call predict(X)
     """
@@ -88,8 +84,6 @@ def median_s(function: Callable[[], Any]) -> float:
 def linear_prediction_s(X: Any, n_outputs: int) -> float:
     """Return the median seconds per row of `X @ W`, the prediction of a linear model.
 
-    Parameters
-    ----------
     X : (n, d) dense or CSR
     n_outputs : 1, or the number of classes if there are more than two
     """

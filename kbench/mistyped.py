@@ -79,8 +79,6 @@ _HYDRA_KEYS = {
 def check_word(text: str, before: str, after: str) -> None:
     """Refuse a word of a command that Hydra would misread, or answer with its own help.
 
-    Parameters
-    ----------
     text : the word.
     before, after : the words beside it, or "".
     """
@@ -143,8 +141,6 @@ def _slip(key: str, value: str) -> str:
 def unread(typed: str, said: str, *, intervals: bool) -> ConfigError:
     """The error on a word that Hydra's grammar does not read.
 
-    Parameters
-    ----------
     typed : the word. said : the text of Hydra's error. intervals : whether intervals are searched.
     """
     text = one_line(typed)

@@ -131,8 +131,6 @@ def class_tree(
 ) -> AxisTree:
     """Tree that separates the classes y : (n,) by splits with the largest information gain.
 
-    Parameters
-    ----------
     X : (n, d) float32
     n_leaves : Largest number of leaves
     min_rows : Least number of rows in a leaf

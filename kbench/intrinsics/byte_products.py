@@ -37,8 +37,6 @@ def dot_products(left, row, panels, first, dots):
 
     For compiled callers.
 
-    Parameters
-    ----------
     left : (b, w) uint32. Four unsigned bytes each.
     row : int64
     panels : flat uint32. Four signed bytes each; a panel (w, 64) begins at the position `first`.

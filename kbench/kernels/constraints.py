@@ -52,8 +52,6 @@ class KernelName(StrOptions):
 def kernel_constraints(*capabilities: str, function: bool = False) -> dict[str, list[Any]]:
     """Return the constraints of `kernel` and of the parameters of the kernels it may name.
 
-    Parameters
-    ----------
     capabilities : Attributes of `Kernel` that must be true, such as "of_rows" and
         "positive_semidefinite".
     function : Whether `kernel` may also be a callable of two blocks of rows

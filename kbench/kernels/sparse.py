@@ -94,8 +94,6 @@ def shaped_products(shape: Any) -> Any:
 
     Its arguments are those of `exponentiate`. To be called by a cached function.
 
-    Parameters
-    ----------
     shape : compiled function. It replaces t : (m,), t <= 0, by f(t) in place.
     """
 

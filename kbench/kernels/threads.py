@@ -113,8 +113,6 @@ if hasattr(os, "register_at_fork"):
 def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) -> None:
     """Do n iterations of a loop on as many threads as numba may use, fewer if the loop is short.
 
-    Parameters
-    ----------
     *arguments : without start and stop
     n : Number of iterations
     nanoseconds : Estimated time of all of them on one thread

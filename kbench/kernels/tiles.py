@@ -323,8 +323,6 @@ def fill(loop: Loop, operands: Operands, unit: float, *, squared: bool, out: np.
 
     O(a n (p + w)) time.
 
-    Parameters
-    ----------
     loop : The tiles of the kernel, such as `POWERS_OF_TWO`
     operands : (left, left_words, right, right_words)
     unit : Contribution of one differing bit to the exponent

@@ -295,8 +295,6 @@ class LocalLandmarks:
 def float32_offset(X: Any) -> np.ndarray | None:
     """Offset : (d,) to subtract from rows before they are rounded to float32, or None for none.
 
-    Parameters
-    ----------
     X : (n, d) array or CSR. Training rows. CSR rows get no offset.
     """
     if sp.issparse(X):

@@ -174,8 +174,6 @@ def search(
 ) -> Search:
     """Choose gamma and C.
 
-    Parameters
-    ----------
     task : Targets, and the error to be minimised
     deadline : When it passes, what has been measured decides
     trace : Receives the validation error of every point

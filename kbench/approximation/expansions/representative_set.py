@@ -33,8 +33,6 @@ _COEFFICIENT = 1e-7
 def nearest_combination(gram, size, products, square, mu, limit, tol):
     """Minimise square + mu'K mu - 2 mu'k over convex mu by pairwise conditional-gradient steps.
 
-    Parameters
-    ----------
     gram : (>= size, >= size). K in its first rows and columns.
     products : (>= size,). k
     square : float
@@ -42,9 +40,7 @@ def nearest_combination(gram, size, products, square, mu, limit, tol):
     limit : float. Stop as soon as the lower bound exceeds this.
     tol : float. Stop when the value is at most this far above the lower bound.
 
-    Returns
-    -------
-    value, and a lower bound of the minimum
+    Returns value, and a lower bound of the minimum.
     """
     slope = np.empty(size)
     for t in range(size):

@@ -30,8 +30,6 @@ def write_features(rows, phases, scale, series):
 
     An angle t in turns is rounded when it is stored, which costs an error of 2 pi eps |t|.
 
-    Parameters
-    ----------
     rows : (u, D) with phases, (u, 2 D) without
         In: angles in the first D columns. Out: scale cos(2 pi (t + phase)), or scale cos(2 pi t)
         in the first D columns and scale sin(2 pi t) in the others.

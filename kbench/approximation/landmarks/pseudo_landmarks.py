@@ -107,8 +107,6 @@ def make_pseudo_landmarks(
 ) -> PseudoLandmarks:
     """Columns with `n_pseudo` random pseudo landmarks.
 
-    Parameters
-    ----------
     landmarks, gamma, pseudo : As in `PseudoLandmarks`
     n_pseudo : Number of monomials out of m (m + 1) / 2, or of points out of the rows X; None means
         all monomials, or as many points as landmarks.

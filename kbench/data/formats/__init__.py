@@ -224,8 +224,6 @@ def parsing(path: Path, expected: str) -> Iterator[None]:
     NumPy, SciPy, pyarrow and the standard library raise whatever a damaged file leads them to
     (RuntimeError, KeyError, TokenError, StopIteration, ...), so all exceptions are caught.
 
-    Parameters
-    ----------
     expected : What the file should be, with its article: "a Parquet file"
     """
     try:
@@ -277,8 +275,6 @@ def finite_number(text: str) -> float:
 def row_of(path: Path, begin: int = 0, chunk: int | None = None) -> Callable[[int], str]:
     """A function from a row number to `file, row k`, for files without lines.
 
-    Parameters
-    ----------
     begin : Number of rows before row 0
     chunk : Rows per chunk; the text then names the chunk too
     """

@@ -40,8 +40,6 @@ def diagnose(
 ) -> str:
     """One line, `name:line: what was found, what would be right`.
 
-    Parameters
-    ----------
     text : ndarray of uint8. The file, or a piece of it in whole lines.
     at : Position of the text that the reader did not accept
     n_features : Number of features that the caller expects

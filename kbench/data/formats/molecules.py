@@ -31,14 +31,10 @@ CHARGES = {"H": 1, "C": 6, "N": 7, "O": 8, "F": 9, "P": 15, "S": 16, "Cl": 17}
 def coulomb_matrix(charges: np.ndarray, positions: np.ndarray, size: int = ATOMS) -> np.ndarray:
     """Coulomb matrix of a molecule, padded with zeros.
 
-    Parameters
-    ----------
     charges : ndarray, shape (atoms,)
     positions : ndarray, shape (atoms, 3). In Angstrom.
 
-    Returns
-    -------
-    ndarray, shape (size, size)
+    Returns ndarray, shape (size, size).
     """
     distance = np.linalg.norm(positions[:, None] - positions[None], axis=2) / BOHR
     np.fill_diagonal(distance, 1.0)

@@ -151,13 +151,9 @@ _TIME = re.compile(r"(-?[0-9]+ days? )?[+-]?[0-9]{1,3}:[0-9]{2}(:[0-9]{2}(\.[0-9
 def almost_a_number(text: str, name: str) -> str | None:
     """What a field holds that a program would print for a number, and how pandas makes it one.
 
-    Parameters
-    ----------
     name : The column
 
-    Returns
-    -------
-    None if the field is of no such kind
+    Returns None if the field is of no such kind.
     """
     column = f"frame[{printable(name)!r}]"
     alone = "the number should stand alone"

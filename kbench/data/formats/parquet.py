@@ -33,8 +33,6 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
 
     A file that is compressed as a whole is decompressed into memory.
 
-    Parameters
-    ----------
     path : The file, which may be compressed as a whole
     chunk : Rows per chunk, if errors should give the number of the chunk
     """

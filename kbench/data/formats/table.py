@@ -191,8 +191,6 @@ def _index_names(names: Sequence[str]) -> set[str]:
 def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str] = ()) -> Roles:
     """The role of each column, by the config; of later rows, by the columns of the training file.
 
-    Parameters
-    ----------
     index : Columns that number or name the rows, beside those whose names say so. They are left out
         unless the config names them.
     """

@@ -30,8 +30,6 @@ def merged_columns(
 ) -> str | None:
     """A sentence about columns whose distinct values merge in float32; None if there are none.
 
-    Parameters
-    ----------
     rows : Training rows, unscaled; the first ones are compared
     name_of : The name of a column by its number from 0
     """

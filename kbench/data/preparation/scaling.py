@@ -43,16 +43,12 @@ class ColumnScaling:
 def fit_scaling(kind: str, parts: Iterable[Rows]) -> ColumnScaling | None:
     """Estimate the scaling of kind `kind` from the columns of all `parts` together.
 
-    Parameters
-    ----------
     kind : {"none", "unit", "symmetric", "standard", "unit_global"}
         unit: to [0, 1]; symmetric: to [-1, 1]; standard: mean 0 and variance 1 (divided by n);
         unit_global: as unit, with one least and one largest value for all columns.
         Zeros that a sparse file leaves out count as values.
 
-    Returns
-    -------
-    ColumnScaling, or None for "none"
+    Returns ColumnScaling, or None for "none".
     """
     if kind == "none":
         return None

@@ -30,8 +30,6 @@ def piece_sizes() -> PieceSizes:
 def changed_piece_sizes(**sizes: int) -> Iterator[None]:
     """Read and prepare in pieces of other sizes during the block; results do not depend on them.
 
-    Parameters
-    ----------
     **sizes : Attributes of `PieceSizes`
     """
     token = _SIZES.set(replace(_SIZES.get(), **sizes))

@@ -99,8 +99,6 @@ class BoxSVC(CountedPrediction, OneVsRest):
     ) -> None:
         """Set the attributes that describe the solution.
 
-        Parameters
-        ----------
         alpha : (n, m) dual variables
         results : Of all problems that were solved
         intercept : (m,) or one number for all

@@ -8,8 +8,6 @@ from sklearn.base import clone
 def fresh_part(part: Any, default: Any, random_state: Any) -> Any:
     """An unfitted copy of a part, so that `fit` leaves the parameter itself as it is.
 
-    Parameters
-    ----------
     part : estimator or None. The parameter; None means `default`.
     default : estimator
     random_state : int, RandomState or None

@@ -59,8 +59,6 @@ def keep_the_better(
     Before a solver has seen enough, its functions may all be 0, or those of the last few rows. Of
     several classes one against the rest, each may be near -1 everywhere, so that rounding decides.
 
-    Parameters
-    ----------
     estimator : fitted classifier
     X : (n, d) array or CSR, checked
     y : (n,) labels

@@ -41,8 +41,6 @@ def solve_parts(
 ) -> list[Part]:
     """Solve the dual of each part, starting from the part's alpha.
 
-    Parameters
-    ----------
     problem : The kernel values of all parts are counted in its kernel matrix
     deadline : Time limit of all parts together
     n_jobs : Number of parts solved in parallel; the solutions do not depend on it

@@ -81,8 +81,6 @@ class Probabilities:
         """End a fit: check its numbers, keep a stopped model only if it is better than the most
         frequent class, and fit the sigmoids if `probability` is set, by five further fits.
 
-        Parameters
-        ----------
         X : (n, d) array or CSR, checked; with kernel="precomputed" (n, n)
         y : (n,) labels
         sample_weight : (n,) or None

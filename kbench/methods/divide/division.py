@@ -86,8 +86,6 @@ def nested_divisions(
     The authors' program: all levels use one sample, and a cluster is divided only if it contains
     at least 5 m / `sizes[0]` of its m points.
 
-    Parameters
-    ----------
     sizes : numbers of clusters from fine to coarse
     branching : Largest number of clusters that one cluster is divided into
     sample : (m,) indices

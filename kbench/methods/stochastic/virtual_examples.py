@@ -56,15 +56,11 @@ class VirtualExamples:
     def __call__(self, X: np.ndarray, rows: np.ndarray, copies: np.ndarray) -> np.ndarray:
         """Make one copy of each row.
 
-        Parameters
-        ----------
         X : (b, d) float32
         rows, copies : (b,) ints
             Numbers of the rows in the training set, and of the copies to make.
 
-        Returns
-        -------
-        (b, d) float32
+        Returns (b, d) float32.
         """
         out = np.array(X, np.float32, order="C")
         changed = np.flatnonzero(copies)

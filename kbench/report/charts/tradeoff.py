@@ -41,8 +41,6 @@ def tradeoff(
 ) -> Chart | None:
     """The chart of one comparison; None where no line has both a score and the cost.
 
-    Parameters
-    ----------
     styles : mapping of method to Style
     hidden : Marks of a method's lines from this index on, its further settings, are drawn faintly
     """

@@ -294,8 +294,6 @@ def comparisons(
 ) -> list[Comparison]:
     """Group rows into comparisons, ordered by data set, variant, size, and machine.
 
-    Parameters
-    ----------
     rows : iterable of mapping
         With every column of the results' schema that is read here, None where null, and `origin`.
     metric : The score to lead with wherever a run has measured it; elsewhere, and without it, the

@@ -72,8 +72,6 @@ def data_view(
 ) -> View:
     """The list of problems with their details.
 
-    Parameters
-    ----------
     environments : Description by id, as `ResultsFolder.environments` has them
     columns : Quantities of the tables in addition to the score
     store : Stores the rows behind the lines

@@ -56,8 +56,6 @@ def page(
 ) -> Site:
     """Build the page of a results folder.
 
-    Parameters
-    ----------
     comparisons : The data sets; may be empty
     environments : Description by id
     columns : Shown beside the score of a data set

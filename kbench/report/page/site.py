@@ -123,8 +123,6 @@ def site(
 ) -> Site:
     """A page.
 
-    Parameters
-    ----------
     heading, summary : Words
     front : HTML of the overview
     rows : sequence of mapping. The rows to which `data-r` of the details refers by number.

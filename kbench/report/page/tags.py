@@ -71,8 +71,6 @@ def table(
 ) -> str:
     """A table that scrolls by itself, below headers that stay.
 
-    Parameters
-    ----------
     label : Description of the table for screen readers
     head : iterable of sequences of str. Lines of header elements.
     body : Finished lines

@@ -104,15 +104,11 @@ def corrected_t(differences: Sequence[float], test_per_train: float) -> Correcte
 def ranks(scores: ArrayLike, sign: int) -> Array:
     """Rank of each method on each data set, 1 the best; equal scores get the mean of their ranks.
 
-    Parameters
-    ----------
     scores : array of shape (n_datasets, n_methods)
         NaN where a method failed, which is worse than any score.
     sign : {1, -1}. 1 where more is better.
 
-    Returns
-    -------
-    array of shape (n_datasets, n_methods)
+    Returns array of shape (n_datasets, n_methods).
     """
     from scipy.stats import rankdata
 

@@ -154,8 +154,6 @@ def _data(comparison: Comparison) -> tuple[str, str, str | None]:
 def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None) -> Versus:
     """Collect the data sets and the runs that `methods` have in common.
 
-    Parameters
-    ----------
     rows : iterable of mapping. As for `comparisons`.
     methods : At least two
     metric : The compared quantity; by default the first score of the task. A method with several

@@ -43,8 +43,6 @@ def legend(comparisons: Iterable[Comparison], columns: Iterable[Quantity], best:
 def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: str) -> list[str]:
     """The remarks, one line each.
 
-    Parameters
-    ----------
     comparison : With all its lines, including those that are not shown
     cut : mapping of str to int
         Method -> number of its lines, for methods of which only `settings` lines are shown.

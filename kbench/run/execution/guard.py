@@ -190,8 +190,6 @@ def guard(
 ) -> None:
     """Fork the worker, watch it, report its outcome, leave nothing behind.
 
-    Parameters
-    ----------
     runner : anything received means "interrupt"; the end of the stream, that the runner is gone.
     report : `State` objects, then one `Outcome`.
     n_runs : number of results that the worker reports; the limits hold for each.

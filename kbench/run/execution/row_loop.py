@@ -30,8 +30,6 @@ def _predict_row_by_row(starts, indices, entries, weights, values):
 def row_loop_s(X: Any, n_outputs: int) -> float:
     """Median seconds per row of the loop over the entries that are not zero.
 
-    Parameters
-    ----------
     X : (n, d) dense or CSR. n_outputs : 1, or the number of classes if there are more than two.
     """
     n, d = X.shape

@@ -225,8 +225,6 @@ class Runner:
     ) -> Summary:
         """Do the runs that are not `finished`; returns when all are done or the user stopped it.
 
-        Parameters
-        ----------
         skip : called before a run starts; True if the run is no longer wanted.
         paths : whether one worker does the runs that differ only along a method's path, each from
             the solution of the one before. Their times differ from those of single runs.

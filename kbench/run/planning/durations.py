@@ -38,8 +38,6 @@ def expected(
 ) -> list[str]:
     """What `kbench plan` says of the time of `runs`, one line for each fact.
 
-    Parameters
-    ----------
     runs : the runs to do.
     rows : rows of runs that are ok, with `COLUMNS`.
     environment : of this machine; None if a cluster does the runs.

@@ -52,8 +52,6 @@ class Tuned:
     ) -> list[str]:
         """Lines for the user: what the file sets, and what has changed since it was written.
 
-        Parameters
-        ----------
         used : parameters of the file that neither the command line nor a grid sets.
         estimator : module:Class of the method.
         data_sha256, variant : of the data set as it is used.

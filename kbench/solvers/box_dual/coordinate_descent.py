@@ -29,16 +29,12 @@ def coordinate_steps(
 ) -> int:
     """Minimise within the bounds, in place, until no |w_i| exceeds `stop`.
 
-    Parameters
-    ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper, diagonal : (q,) float64
         Feasible point, its residual z - K beta, the bounds on both sides of 0, the positive
         diagonal of K. The residual is kept in the precision of K.
 
-    Returns
-    -------
-    steps : int. O(q) time each, one row of K.
+    Returns steps : int. O(q) time each, one row of K.
     """
     # Arrays that are searched have the precision of K, which vectorises best; b is in float64.
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)

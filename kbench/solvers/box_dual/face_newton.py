@@ -39,8 +39,6 @@ def face_steps(
 ) -> None:
     """Minimise over the free coordinates, in place. O(q^3) time and O(q^2) memory per face.
 
-    Parameters
-    ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper : (q,) float64
         Feasible point, its residual z - K beta, the bounds on both sides of 0.

@@ -52,8 +52,6 @@ def face_minimum(
 
     O(m^3) for the factorisation and O(m^2) for each point that meets an end; O(m^2) memory.
 
-    Parameters
-    ----------
     K : (m, m) float64, symmetric. Overwritten.
     beta : (m,). A point between its ends.
     rate : (m,). g; a constant added to it changes nothing.
@@ -83,8 +81,6 @@ def descend_to_minimum(
 ) -> FaceStep | None:
     """Move the free ones of these points to their minimum, if the objective falls by that.
 
-    Parameters
-    ----------
     points : (m,) indices
     beta, e, lower, upper : (m,). Theirs; beta and e are changed in place.
     product : Of places among the points and changes of their beta; returns K change, (m,)

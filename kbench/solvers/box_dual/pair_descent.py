@@ -48,17 +48,13 @@ def pair_steps(
 ) -> int:
     """Minimise within the bounds with the sum of `beta` fixed, in place.
 
-    Parameters
-    ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper, diagonal : (q,) float64
         Feasible point, its residual z - K beta, the bounds on both sides of 0, the positive
         diagonal of K. The residual is kept in the precision of K.
     stop : Stop when max {e_i + lift_i} - min {e_i + drop_i} is at most this
 
-    Returns
-    -------
-    steps : int. O(q) time each, two rows of K.
+    Returns steps : int. O(q) time each, two rows of K.
     """
     # Arrays that are searched have the precision of K, which vectorises best; b is in float64.
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)

@@ -121,16 +121,12 @@ def visit_chunk(
 ) -> BoxDualResult:
     """Visit some points in their order, starting from an expansion, without finishing.
 
-    Parameters
-    ----------
     kernel, y, C, intercept, tol, cache_mb : As in `solve_online`
     points : (b,) ints. Points to visit, which are not in S.
     alpha : (n,) array, >= 0. Start.
     gradient : (n,) array. As `BoxDualResult` has it; NaN at the points that are not in S.
 
-    Returns
-    -------
-    As `solve_online`; the violation and the duality gap are those of the dual of S
+    Returns as `solve_online`; the violation and the duality gap are those of the dual of S.
     """
     deadline = Deadline(None, Trace())
     learner = _Learner(kernel, y, C, intercept, tol, cache_mb, _UNLIMITED, deadline, Trace())

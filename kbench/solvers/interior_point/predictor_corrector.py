@@ -65,8 +65,6 @@ def minimise(
 ) -> PrimalDualPoint:
     """Return a point whose gap is at most `gap`, or the best one that float64 allows.
 
-    Parameters
-    ----------
     problem : lower < upper everywhere
     gap : Relative gap at which to stop
     stop : Called with the number of iterations before each of them; True stops the method

@@ -21,8 +21,6 @@ _SAMPLE = 200
 def is_small(n: int, X: Any, cache_mb: float, max_points: int = MAX_POINTS) -> bool:
     """Whether the small engine should solve a binary problem, or a regression, of n points.
 
-    Parameters
-    ----------
     n : Points of the problem
     X : (n_train, d) array, CSR or None. The rows; None where only kernel values are given.
     cache_mb : MB that kernel values may take; the engine stores up to n^2 of them in float32

@@ -23,8 +23,6 @@ BETA1, BETA2 = 0.9, 0.99
 def adam_step(values, gradient, moments, rate, gradient_scale, step, epsilon):
     """Take one step in place, and set the gradient to zero.
 
-    Parameters
-    ----------
     values, gradient : (k,) float32, C-contiguous. g = gradient_scale * gradient.
     moments : (2, k) float32. m and v, zeros before the first step.
     rate, gradient_scale, epsilon : float

@@ -322,8 +322,6 @@ def shard_sums(
 ) -> ShardSums:
     """Evaluate the function at the rows of a shard, and sum gradient and Gram matrix over them.
 
-    Parameters
-    ----------
     loss, scale : As in `DoublyStochastic`
     coef : dict of int to (D, q) float32. A_j of the blocks that `values` does not include yet.
     block : Block of the step

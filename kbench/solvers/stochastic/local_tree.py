@@ -92,17 +92,13 @@ def objective(
 ) -> tuple[float, np.ndarray]:
     """The objective and its gradient by the vectors.
 
-    Parameters
-    ----------
     A : (v, d + 1). The vectors w, p and q.
     X : (n, d + 1). Rows with a last entry of 1.
     y : (n,) of -1 and +1
     weights : (n,). c
     penalties : (v,). Penalty lambda of each vector.
 
-    Returns
-    -------
-    float, (v, d + 1)
+    Returns float, (v, d + 1).
     """
     values, slopes = soft_tree(matmul(X, A.T), depth, sigma, sharpness)
     loss = np.maximum(0.0, 1.0 - y * values)
