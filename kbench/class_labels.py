@@ -47,10 +47,7 @@ def require_two(n_classes: int, what: str = "class") -> None:
 def index_of(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Class number of each label y : (n,) among sorted `classes`; (n,) ints.
 
-    Raises
-    ------
-    ValueError
-        A label is not among the classes.
+    Raises ValueError: a label is not among the classes.
     """
     index = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     unknown = classes[index] != y
@@ -67,10 +64,8 @@ def index_in_stream(estimator: Any, y: np.ndarray, classes: Any, *, first: bool)
 
     The first chunk sets `estimator.classes_` from `classes`, after labels and classes are checked.
 
-    Raises
-    ------
-    ValueError
-        No classes with the first chunk, fewer than two, others than before, or an unknown label.
+    Raises ValueError: no classes with the first chunk, fewer than two, others than before, or an
+    unknown label.
     """
     if first and classes is not None:
         known = np.unique(classes)

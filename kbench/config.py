@@ -161,11 +161,9 @@ _CONFINED = ("method", "dataset", "grid", "limits")
 def _check_confined(group: str, path: Path) -> None:
     """Refuse a file of a group that reaches outside of it.
 
-    Raises
-    ------
-    ConfigError
-        It has a package header, includes files of other groups, uses a resolver other than `use`,
-        which could read the environment, or names a file anywhere on the user's machine.
+    Raises ConfigError: it has a package header, includes files of other groups, uses a resolver
+    other than `use`, which could read the environment, or names a file anywhere on the user's
+    machine.
     """
     where = f"{path}: a file of {group}/"
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -276,10 +274,7 @@ class Composer:
     def compose(self, overrides: Sequence[str]) -> dict[str, Any]:
         """One resolved configuration as plain dictionaries.
 
-        Raises
-        ------
-        ConfigError
-            A group option, key or value does not exist or does not fit.
+        Raises ConfigError: a group option, key or value does not exist or does not fit.
         """
         known = tuple(overrides)
         if known not in self._composed:

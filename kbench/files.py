@@ -22,10 +22,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     The folder is created if it does not exist. If the block raises an exception, the temporary file
     is deleted and a file that was at `path` before stays unchanged.
 
-    Raises
-    ------
-    KbenchError
-        The disk is full, or the folder cannot be written; any OSError of the block.
+    Raises KbenchError: the disk is full, or the folder cannot be written; any OSError of the block.
     """
     try:
         temporary, file = _new_temporary_file(path)
@@ -52,10 +49,7 @@ def output_file(path: Path) -> Iterator[BinaryIO]:
 
     A link is followed; what is not a regular file is written to at the end of the block.
 
-    Raises
-    ------
-    KbenchError
-        As in `atomic_file`.
+    Raises KbenchError: as in `atomic_file`.
     """
     if not path.exists() or path.is_file():
         with atomic_file(path.resolve()) as file:

@@ -170,20 +170,13 @@ TABLES: dict[str, Table] = {
 def resolve(preset: str | None, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
     """Values of all parameters that a preset table covers.
 
-    Parameters
-    ----------
     preset : a key of `table`
     table : preset -> parameter -> default
     given : the user's values; None where the user chose nothing. Other names are ignored.
 
-    Returns
-    -------
-    The user's value where it is not None, otherwise the preset's
+    Returns the user's value where it is not None, otherwise the preset's.
 
-    Raises
-    ------
-    ValueError
-        The table has no such preset.
+    Raises ValueError: the table has no such preset.
     """
     if preset not in table:
         names = ", ".join(str(name) for name in table)

@@ -118,10 +118,7 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
 
     `overrides` are those of the command: a limit that is named there is meant.
 
-    Raises
-    ------
-    ConfigError
-        A value is wrong; the message has the key, the value and the valid values.
+    Raises ConfigError: a value is wrong; the message has the key, the value and the valid values.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException

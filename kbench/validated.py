@@ -76,16 +76,10 @@ class TakesSparseRows:
 def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     """`sklearn.utils.validation.validate_data`, and CSR rows in canonical format.
 
-    Returns
-    -------
-    X, or X and y. X is the caller's where nothing had to be converted.
+    Returns X, or X and y. X is the caller's where nothing had to be converted.
 
-    Raises
-    ------
-    ValueError, TypeError
-        As scikit-learn's.
-    MemoryError
-        The fit would make more dense rows than there is memory for.
+    Raises ValueError, TypeError: as scikit-learn's.
+    Raises MemoryError: the fit would make more dense rows than there is memory for.
     """
     checked = validation.validate_data(estimator, X, *targets, **options)
     if options.get("reset", True):

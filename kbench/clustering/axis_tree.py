@@ -95,10 +95,7 @@ class AxisTree(Router):
     def assign(self, X: np.ndarray) -> np.ndarray:
         """Leaf of float32 rows X : (u, d); (u,) int64.
 
-        Raises
-        ------
-        ValueError
-            The rows have too few features.
+        Raises ValueError: the rows have too few features.
         """
         if not self.fits(X.shape[1]):
             raise ValueError(f"X has {X.shape[1]} features, the tree compares more")

@@ -23,18 +23,12 @@ _CONTINUOUS, _MIN_VALUES = 0.5, 20
 def without_copies(X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """The first of all rows that are copies of each other, and which rows are its copies.
 
-    Parameters
-    ----------
     X : (n, d) array or canonical CSR
     y : (n,) or (n, m) targets or labels
 
-    Returns
-    -------
-    (m,) row numbers in increasing order, and for each row the place of the one that it equals among
-    them, (n,); or None if no row is a copy.
+    Returns (m,) row numbers in increasing order, and for each row the place of the one that it
+    equals among them, (n,); or None if no row is a copy.
 
-    Notes
-    -----
     Takes one product with a vector, O(n d), and about a microsecond for each row that may be equal
     to another.
     """

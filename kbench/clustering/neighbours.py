@@ -103,9 +103,7 @@ class _Points:
     def distances(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Squared distances between points left : (a,) and right : (b,), -1 from a point to itself.
 
-        Returns
-        -------
-        (a, b) float32
+        Returns (a, b) float32.
         """
         A, B = self.rows[left], self.rows[right]
         if sp.issparse(A):

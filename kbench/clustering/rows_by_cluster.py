@@ -132,22 +132,15 @@ def spill(
 ) -> RowsByCluster:
     """Write all rows in the order of their clusters.
 
-    Parameters
-    ----------
     assign : X : (b, d) and the number of its first row -> (b,) cluster numbers below `n_clusters`
     folder : Created. Complete runs that an interrupted call left there are kept, so the folder has
         to belong to these rows and this `assign`.
     encode : Block -> (b,) targets as they are to be kept
     nbytes : Expected bytes of all rows, which the disk must have free
 
-    Raises
-    ------
-    KbenchError
-        The disk has not enough free space, which is noticed before anything is written, or becomes
-        full; a run that is not complete is removed.
+    Raises KbenchError: the disk has not enough free space, which is noticed before anything is
+    written, or becomes full; a run that is not complete is removed.
 
-    Notes
-    -----
     One pass over the rows, O(n d) time plus that of `assign`. Memory: a block of rows, the sorted
     copy of 65,536 of them, and 16 bytes per row of the block.
     """

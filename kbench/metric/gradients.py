@@ -43,20 +43,14 @@ def gradient_outer_product(
 ) -> np.ndarray:
     """Mean of grad f grad f' over some of the training rows.
 
-    Parameters
-    ----------
     matrix : KernelMatrix of the training rows, with a Gaussian, Matern 1/2 or Laplacian kernel
     Z : (n, d) the same rows, dense
     coef : (n, m) expansion coefficients of m outputs, whose outer products are added
     rows : (a,) indices of the rows at which gradients are taken
     diagonal : Whether only the diagonal is wanted, in O(d) memory
 
-    Returns
-    -------
-    (d, d) float64, symmetric positive semidefinite; (d,) where `diagonal`
+    Returns (d, d) float64, symmetric positive semidefinite; (d,) where `diagonal`.
 
-    Notes
-    -----
     O(a n (d m + kernel value)) time, a few blocks of 512 n numbers of memory.
     """
     d = Z.shape[1]

@@ -33,8 +33,6 @@ def local_root(
 ) -> tuple[np.ndarray, Any] | None:
     """A further map of the rows of a cluster and the kernel of mapped rows, if held-out rows gain.
 
-    Parameters
-    ----------
     kernel : Kernel of the rows Z, not bound to them
     name : its name, as `make_kernel` takes it
     Z : (n, r) float32, rows of the cluster in the metric of all rows
@@ -42,12 +40,8 @@ def local_root(
     ridge : added to the diagonal of the kernel matrix
     diagonal : whether the map only weighs the columns of Z
 
-    Returns
-    -------
-    (r,) or (r, q) float64 map and the kernel with its new width, or None
+    Returns (r,) or (r, q) float64 map and the kernel with its new width, or None.
 
-    Notes
-    -----
     Two Cholesky factorisations of 4n/5 rows, (4n/5)^3 / 3 multiplications each.
     """
     rng = np.random.RandomState(seed)

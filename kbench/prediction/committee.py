@@ -107,10 +107,7 @@ class BayesianCommittee:
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d); (u, m) float64. O(u (s d + sum_c s_c^2)).
 
-        Raises
-        ------
-        ValueError
-            The rows have a different number of features.
+        Raises ValueError: the rows have a different number of features.
         """
         for member in self.members:
             require_width(X, member.n_features)

@@ -61,11 +61,8 @@ def encode(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
 def decode(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     """Rebuild the value that `encode` encoded; arrays keep their bits, dtype and memory order.
 
-    Raises
-    ------
-    ModelError
-        The tree is not one that `encode` makes, names a class that may not be built, or holds
-        objects whose attributes contradict one another.
+    Raises ModelError: the tree is not one that `encode` makes, names a class that may not be built,
+    or holds objects whose attributes contradict one another.
     """
     decoder = _Decoder(arrays)
     value = decoder.node(tree, 0)

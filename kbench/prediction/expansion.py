@@ -86,10 +86,7 @@ class KernelExpansion:
         Beyond that all values are equal and f is as small: an intercept decides, or without one
         the sign of the sum of the coefficients.
 
-        Raises
-        ------
-        ValueError
-            The rows have a different number of features.
+        Raises ValueError: the rows have a different number of features.
         """
         require_width(X, self.n_features)
         values = np.empty((X.shape[0], self.coef.shape[1]))

@@ -222,11 +222,8 @@ class LocalLandmarks:
 
         O(u f l) time for l landmarks on f features in a leaf, and the time of the router.
 
-        Raises
-        ------
-        ValueError
-            An entry is not finite (checked here, while the rows are in cache), or the rows have
-            a different number of features.
+        Raises ValueError: an entry is not finite (checked here, while the rows are in cache), or
+        the rows have a different number of features.
         """
         require_width(X, self.n_features)
         values = np.empty((X.shape[0], self.constant.shape[1]))
@@ -333,10 +330,7 @@ def float32_rows(X: Any, offset: np.ndarray | None) -> np.ndarray:
     Not a copy if X is such an array. Read-only, so that compiled code sees one type of array and
     is compiled once, for memory maps as for arrays.
 
-    Raises
-    ------
-    ValueError
-        A value leaves the range of float32.
+    Raises ValueError: a value leaves the range of float32.
     """
     try:
         with np.errstate(over="raise"):

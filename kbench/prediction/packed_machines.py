@@ -148,10 +148,7 @@ class PackedRecords:
     def __getitem__(self, cluster: int) -> Any:
         """The record of a cluster, built anew; its arrays are copies. O(bytes).
 
-        Raises
-        ------
-        ModelError
-            The bytes are not those of a record.
+        Raises ModelError: the bytes are not those of a record.
         """
         return _record(self.data, int(self.offsets[cluster]), cluster)
 

@@ -43,14 +43,10 @@ def settle(
 ) -> Settled:
     """Return the multiple of `beta` and the intercept with the smallest primal objective.
 
-    Parameters
-    ----------
     beta, e : (n,) float64. Coefficients within the bounds and their residual z - K beta.
     z, lower, upper : (n,) float64. Linear term and bounds of the problem; lower <= 0 <= upper.
     coupled : Whether the intercept is free; otherwise it is `intercept`
 
-    Notes
-    -----
     O(n log n) time for each multiple that is tried: three if `beta` itself is best, 22 at most.
     """
     total = float(beta.sum()) if coupled else 0.0

@@ -112,8 +112,6 @@ def along_c(
 ) -> Iterator[Solution]:
     """Solve a problem for increasing values of C, then for narrower tubes at the last of them.
 
-    Parameters
-    ----------
     Cs : increasing values of C
     tol : Violation of the dual's optimality at which to stop, see `kbench.solvers.small.dual`
     max_steps : Limit on steps for each C
@@ -122,13 +120,8 @@ def along_c(
     narrower : decreasing values of epsilon
         The last C is solved for these, too, each started from the solution before.
 
-    Raises
-    ------
-    OutOfTime
-        The deadline has passed before a value of C was solved.
+    Raises OutOfTime: the deadline has passed before a value of C was solved.
 
-    Notes
-    -----
     O(n) a step, of which a model takes about n; O(n n_sv) at the end of each.
     """
     (points, factor, rows, slot), z, unit_lower, unit_upper = problem
@@ -188,10 +181,7 @@ def _descend(
 ) -> int:
     """`descend`, a step for each row at a time if there is a deadline.
 
-    Raises
-    ------
-    OutOfTime
-        The deadline passed before the problem was solved.
+    Raises OutOfTime: the deadline passed before the problem was solved.
     """
     if deadline is None or deadline.seconds_left() is None:
         return int(descend(*arguments, tol, max_steps, True, report))

@@ -78,10 +78,7 @@ class Task(Protocol):
 
         Of the first of them if the deadline passes before the others of a single problem.
 
-        Raises
-        ------
-        OutOfTime
-            The deadline has passed before any value of C was solved for all problems.
+        Raises OutOfTime: the deadline has passed before any value of C was solved for all problems.
         """
 
     def losses_of(self, predicted: np.ndarray, rows: np.ndarray) -> np.ndarray:

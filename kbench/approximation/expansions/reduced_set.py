@@ -55,8 +55,6 @@ def reduced_set(
 ) -> ReducedSet:
     """Approximate sum_i coef_i k(x_i, .) by `n_points` points.
 
-    Parameters
-    ----------
     X : (s, d) float64
     coef : (s,)
     n_points : Largest number of points; the method stops early if the residual is negligible
@@ -65,8 +63,6 @@ def reduced_set(
     n_restarts : Starting points, drawn from the points of the residual in proportion to the
         absolute values of its coefficients; the best result is kept.
 
-    Notes
-    -----
     O(r t (s + r) d) time for r points and t evaluations of <r, phi(z)> for each; s^2 kernel values
     once for ||w||^2. An expansion without a coefficient, or of values that are 0 but for rounding,
     is one point with coefficient 0.

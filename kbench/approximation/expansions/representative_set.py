@@ -162,8 +162,6 @@ def representative_set(
 ) -> RepresentativeSet:
     """Choose the representative rows: DeriveRS, Algorithm 1.
 
-    Parameters
-    ----------
     kernel : KernelMatrix of n points
     norms : (n,). ||x||^2 of the rows.
     labels : (n,) ints. Classes; a row represents rows of its own class only.
@@ -173,8 +171,6 @@ def representative_set(
         Recursive bisection at the median kernel distance from a row, or the order of the rows.
     first_size, second_size : P and V, the largest sets of the two levels
 
-    Notes
-    -----
     O(n log(n / P) + n P / V) kernel values of the two levels and n V of the subsets, on which it
     takes O(n V s) time with s members in each.
     """

@@ -33,16 +33,11 @@ def chosen_rank(
 ) -> int:
     """`rank`, or the largest rank up to n that keeps at most `numbers_per_row` times n numbers.
 
-    Parameters
-    ----------
     rank, numbers_per_row : One of them is None
     n : Rows
     count : Numbers kept by rank; strictly increasing. It is called O(log n) times.
 
-    Raises
-    ------
-    ValueError
-        Both are set or neither is, or rank 1 keeps more numbers.
+    Raises ValueError: both are set or neither is, or rank 1 keeps more numbers.
     """
     require_one(rank, numbers_per_row)
     if rank is not None:

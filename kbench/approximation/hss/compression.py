@@ -113,14 +113,10 @@ def compress(
 ) -> list[Node]:
     """Compress the kernel matrix of points in the order of the tree.
 
-    Parameters
-    ----------
     kernel : Kernel matrix of the permuted points
     neighbours : (n, k) ints or None. Positions of the nearest neighbours, in the order of the tree.
 
-    Raises
-    ------
-    MemoryLimitError
+    Raises MemoryLimitError.
     """
     n = len(kernel)
     nodes: list[Node] = []

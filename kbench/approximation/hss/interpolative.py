@@ -43,15 +43,11 @@ def interpolate(
 ) -> Interpolation:
     """Interpolative decomposition of S from gram = S S' : (m, m), which is overwritten.
 
-    Parameters
-    ----------
     gram : (m, m) float32 or float64, C-contiguous
     rel_tol, abs_tol : Pivots R_cc are accepted while |R_cc| > rel_tol |R_11| and |R_cc| > abs_tol.
         With rel_tol >= 1 no pivot is accepted, not even the first.
     trace_tol : Stop accepting pivots once ||S - S~||_F <= trace_tol ||S||_F
 
-    Notes
-    -----
     Pivots below sqrt(4 eps) |R_11|, the rounding error of the Gram matrix, are never accepted; in
     float32 choose rel_tol above 0.01.
     """

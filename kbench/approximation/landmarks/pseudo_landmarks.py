@@ -128,17 +128,11 @@ def make_pseudo_landmarks(
 def optimal_factor(columns: np.ndarray, gram: np.ndarray) -> np.ndarray:
     """R with R R' = W of equation (6).
 
-    Parameters
-    ----------
     columns : (q, c) float64. Cb_I
     gram : (q, q) float64. G_II, positive semidefinite.
 
-    Returns
-    -------
-    (c, r), r <= c
+    Returns (c, r), r <= c.
 
-    Notes
-    -----
     O(q c^2 + q^2 c) time. Directions of Cb whose singular values are below the rounding errors of
     float32 are left out.
     """

@@ -107,10 +107,7 @@ def filter_multiplications(side: int, channels: int, n_filters: int) -> float:
 def image_shape(d: int) -> tuple[int, int]:
     """Side and number of channels of square images with d values.
 
-    Raises
-    ------
-    ValueError
-        No square image with 1 or 3 channels has d values.
+    Raises ValueError: no square image with 1 or 3 channels has d values.
     """
     for channels in (1, 3):
         side = isqrt(d // channels)

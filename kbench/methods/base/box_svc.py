@@ -181,8 +181,6 @@ def solve_problems(
 ) -> list[BoxDualResult]:
     """Solve the dual for each column of Y : (n, m); a row with 0 is not in that problem.
 
-    Parameters
-    ----------
     kernel : KernelMatrix of n points
     Y : (n, m) of -1, 0 and +1
     C : (n,)
@@ -190,12 +188,9 @@ def solve_problems(
     max_time : Seconds for all problems together
     trace, **options : As in `solve_box_dual`
 
-    Returns
-    -------
-    Alpha and gradient have n entries; the gradient is nan at rows that are not in the problem
+    Returns results with n alphas and gradients; the gradient is nan at rows that are not in the
+    problem.
 
-    Notes
-    -----
     Several problems share the kernel matrix of a callable, if all of it fits into `cache_mb`.
     Values of the named kernels are computed again for each problem, which takes less time than the
     matrix: for ten classes of USPS a quarter.

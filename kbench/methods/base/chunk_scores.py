@@ -15,17 +15,12 @@ _NO_TARGETS_OR_WEIGHTS = "ChunkedRows contain their targets: pass neither y nor 
 def rows_in_chunks(X: Any, y: Any = None, sample_weight: Any = None) -> ChunkedRows | None:
     """X as rows in chunks if it is `ChunkedRows` or a Dask collection, None for other rows.
 
-    Parameters
-    ----------
     X : ChunkedRows, dask.array.Array, dask.dataframe.DataFrame, or rows in memory
     y : dask.array.Array or dask.dataframe.Series, optional
         Targets of a Dask collection; `ChunkedRows` contain theirs.
     sample_weight : None
 
-    Raises
-    ------
-    ValueError
-        Targets beside `ChunkedRows`, weights, or Dask collections that do not match.
+    Raises ValueError: targets beside `ChunkedRows`, weights, or Dask collections that do not match.
     """
     if isinstance(X, ChunkedRows):
         if y is not None or sample_weight is not None:

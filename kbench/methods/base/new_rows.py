@@ -20,10 +20,8 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
     through scikit-learn's check, which takes about 100 microseconds: as long as the prediction of
     thousands of rows by a cheap model.
 
-    Raises
-    ------
-    NotFittedError, ValueError
-        As in scikit-learn, except for non-finite entries, which are not checked.
+    Raises NotFittedError, ValueError: as in scikit-learn, except for non-finite entries, which are
+    not checked.
     """
     learnt = vars(estimator)
     if (

@@ -200,11 +200,8 @@ class StreamClassifier(OneVsRest):
     def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Chunk:
         """Check a chunk of a stream; the first one sets the classes and the number of features.
 
-        Raises
-        ------
-        ValueError
-            No classes with the first chunk, other classes or features than in earlier ones, or
-            class_weight="balanced", which needs all rows. The model is not changed.
+        Raises ValueError: no classes with the first chunk, other classes or features than in
+        earlier ones, or class_weight="balanced", which needs all rows. The model is not changed.
         """
         if self.class_weight == "balanced":
             raise ValueError(

@@ -31,16 +31,11 @@ def posterior_std(
 ) -> np.ndarray:
     """Deviations at rows X : (u, d), dense or CSR; (u,) float64.
 
-    Parameters
-    ----------
     kernel : Float64, of the n training rows
     explained : Variance that the training rows explain: kernel values k(x_i, x) : (n, b) -> k_x' (K
         + alpha I)^-1 k_x : (b,).
 
-    Raises
-    ------
-    ValueError
-        A variance is negative by more than rounding.
+    Raises ValueError: a variance is negative by more than rounding.
     """
     n, u = len(kernel), X.shape[0]
     prior = KernelMatrix(kernel.kernel, X, np.float64).diagonal()
@@ -66,10 +61,7 @@ def explained_by_cholesky(
 
     scale : (n,), square roots of the rows' weights. O(n^3 / 3) time.
 
-    Raises
-    ------
-    ValueError
-        K + alpha I is not positive definite.
+    Raises ValueError: K + alpha I is not positive definite.
     """
     s = np.ones(len(gram)) if scale is None else scale
     gram *= np.outer(s, s)

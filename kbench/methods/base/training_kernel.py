@@ -25,12 +25,9 @@ def training_kernel(estimator: Any, X: Any) -> Kernel:
 
     Of a gamma that is an array it is that of `scaled_rows`.
 
-    Raises
-    ------
-    TypeError
-        Precomputed values are sparse.
-    ValueError
-        Precomputed values are not square, or gamma="scale" of these rows is not a positive number.
+    Raises TypeError: precomputed values are sparse.
+    Raises ValueError: precomputed values are not square, or gamma="scale" of these rows is not a
+    positive number.
     """
     require_dense_values(estimator.kernel, X)
     precomputed = isinstance(estimator.kernel, str) and estimator.kernel == "precomputed"

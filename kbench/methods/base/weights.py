@@ -24,15 +24,11 @@ ONE_CLASS = "Invalid input - all samples with positive weights belong to the sam
 def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = False) -> np.ndarray:
     """Weights of n rows; (n,) float64, a copy of the caller's.
 
-    Parameters
-    ----------
     sample_weight : number, (n,) or None. A number is the weight of every row, None is 1.
     negative_is_zero : Whether negative weights count as zero; otherwise they are refused
 
-    Raises
-    ------
-    ValueError
-        A weight is infinite, nan or negative; all are zero; or their number is not n.
+    Raises ValueError: a weight is infinite, nan or negative; all are zero; or their number is not
+    n.
     """
     if sample_weight is None:
         return np.ones(n)
@@ -100,16 +96,11 @@ def require_weighted_classes(classes: np.ndarray, index: np.ndarray, weight: np.
 def class_weights(class_weight: dict | str | None, classes: np.ndarray, y: Any) -> np.ndarray:
     """Factor of each class from scikit-learn's `compute_class_weight`, checked; (q,) float64.
 
-    Parameters
-    ----------
     class_weight : dict, "balanced" or None
     classes : (q,) sorted labels
     y : (n,) labels
 
-    Raises
-    ------
-    ValueError
-        A weight is not positive and finite.
+    Raises ValueError: a weight is not positive and finite.
     """
     weights = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), np.float64)
     return checked_class_weights(weights, classes)

@@ -38,11 +38,8 @@ def scaled_rows(estimator: Any, X: Any) -> Any:
     Sets or deletes `_column_scale` of the estimator, by which `rescaled` scales later rows. A copy
     of the rows.
 
-    Raises
-    ------
-    ValueError
-        gamma is an array of another length, or has a number that is not a width; or the kernel has
-        no gamma.
+    Raises ValueError: gamma is an array of another length, or has a number that is not a width; or
+    the kernel has no gamma.
     """
     vars(estimator).pop("_column_scale", None)  # of an earlier fit
     if has_widths(estimator.gamma):

@@ -42,19 +42,14 @@ def fitted_peer(
 ) -> Any:
     """A fitted estimator of the class `peer` with the coefficients of `model`.
 
-    Parameters
-    ----------
     peer : SVC, NuSVC, SVR, NuSVR or OneClassSVM
     model : fitted estimator in its place. With the attributes of `peer` that are public.
     n_support : (n_classes,) ints
         Support vectors of each class; None: there is one function and there are no classes.
     sign : That of the coefficients inside LIBSVM in units of the public ones: -1 with two classes
 
-    Raises
-    ------
-    NotFittedError
-    ValueError
-        The kernel is none of LIBSVM's.
+    Raises NotFittedError.
+    Raises ValueError: the kernel is none of LIBSVM's.
     """
     check_is_fitted(model)
     name = type(model).__name__

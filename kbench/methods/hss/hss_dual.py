@@ -64,8 +64,6 @@ def solve_dual(
 ) -> DualSolution:
     """Solve m problems for p values of C together.
 
-    Parameters
-    ----------
     compressed : CompressedKernel of n points
     Y : (n, m) of -1 and +1
     C : (n, p). Upper bounds.
@@ -75,10 +73,8 @@ def solve_dual(
     may_raise_beta : Restart the iteration with a larger beta if its steps grow
     trace : Records the phases "factor", "admm", "polish"
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        K~ + beta I is not positive definite (a LinAlgError is a ValueError).
+    Raises numpy.linalg.LinAlgError: K~ + beta I is not positive definite (a LinAlgError is a
+    ValueError).
     """
     (n, m), p = Y.shape, C.shape[1]
     columns, bounds = np.tile(Y, p), np.repeat(C, m, axis=1)

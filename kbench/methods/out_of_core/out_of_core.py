@@ -101,10 +101,7 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
     the system releases when a process ends, keeps a second fit of the same rows and parameters
     away.
 
-    Raises
-    ------
-    KbenchError
-        Another fit uses the folder, or it cannot be written.
+    Raises KbenchError: another fit uses the folder, or it cannot be written.
     """
     text = json.dumps(dict(identity), sort_keys=True, default=str)
     name = f"kbench-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
@@ -180,10 +177,8 @@ def divide_rows(
     A leaf with more than `max_rows` rows is divided again in the same way, until no leaf has more.
     The phases of the trace are "tree" and "divide".
 
-    Raises
-    ------
-    KbenchError
-        The disk is full; or more than `max_rows` rows are equal, which no division separates.
+    Raises KbenchError: the disk is full; or more than `max_rows` rows are equal, which no division
+    separates.
     """
     with trace.phase("tree"):
         tree = kmeans_tree(survey.sample, n_clusters, rng, branching=branching)

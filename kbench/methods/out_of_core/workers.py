@@ -28,10 +28,8 @@ def in_order(
     their results, and training 250 clusters of 4,000 rows on two workers took 8.1 s that way and
     5.0 s this way, 7.6 s without workers (`scripts/bench_chunks.py workers`).
 
-    Raises
-    ------
-    KbenchError
-        The Dask cluster is lost. Tasks of a single lost worker are given to others instead.
+    Raises KbenchError: the Dask cluster is lost. Tasks of a single lost worker are given to others
+    instead.
     """
     client = getattr(get_active_backend()[0], "client", None)
     if client is None:

@@ -277,17 +277,13 @@ def descend(
 ) -> Losses:
     """Steps of Nesterov's momentum on the mean log-loss; changes the weights in place.
 
-    Parameters
-    ----------
     torch : module
     weights : (25 channels, 16), (400, k), (places k, m) and (m,) float32, C-contiguous
         Filters of both layers, last layer, intercepts.
     batches : of images (b, channels, side, side) float32 and numbers of their classes (b,)
     step_sizes : one for each batch
 
-    Yields
-    ------
-    Mean loss of a batch before its step, and its number of rows.
+    Yields mean loss of a batch before its step, and its number of rows.
     """
     functional = torch.nn.functional
     # The tensors and the arrays share their memory.

@@ -58,17 +58,13 @@ def independent_groups(
 ) -> list[np.ndarray]:
     """Find groups of points between which kernel values may be neglected; empty if there is one.
 
-    Parameters
-    ----------
     kernel : KernelMatrix of n points
     total : Bound on the sum of the coefficients' absolute values
     neglected : Error of the residual that may be neglected
     min_size : Smaller groups are combined: solving each has a fixed cost
 
-    Returns
-    -------
-    A partition of the n points. O(n log n) for each feature whose range is at least 8^(-1/p) R, and
-    O(n d n_clusters) for clusters; nothing if a sample of the points is connected.
+    Returns a partition of the n points. O(n log n) for each feature whose range is at least
+    8^(-1/p) R, and O(n d n_clusters) for clusters; nothing if a sample of the points is connected.
     """
     X, function = kernel.X, kernel.kernel
     if not isinstance(function, Exponential) or sp.issparse(X) or total <= neglected:

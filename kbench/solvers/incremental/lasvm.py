@@ -79,8 +79,6 @@ def solve_online(
 ) -> BoxDualResult:
     """Visit the points in random order, `epochs` times, and finish.
 
-    Parameters
-    ----------
     kernel : KernelMatrix of n points
     y : (n,) array of -1 and +1
     C : (n,) array, >= 0. Points with 0 are not visited.
@@ -90,13 +88,9 @@ def solve_online(
     max_time : Limit in seconds, checked between chunks
     trace : Receives n_support and n_visited after each chunk
 
-    Returns
-    -------
-    Solution of the dual of S: at the other points alpha is 0 and gradient NaN. n_iter and
+    Returns solution of the dual of S: at the other points alpha is 0 and gradient NaN. n_iter and
     kernel_entries include the visits and the finishing.
 
-    Notes
-    -----
     Each visit computes |S| kernel values of O(d) operations, each step up to |S|; a step itself is
     O(|S|). Memory: `cache_mb`, 256 |S| kernel values, O(n d).
     """

@@ -68,8 +68,6 @@ def solve_interior(
 ) -> InteriorResult:
     """Solve the dual of n points.
 
-    Parameters
-    ----------
     K : LowRank or Gram of n points
     z, lower, upper : (n,)
     coupled : Whether the sum of the coefficients is `total`; its multiplier is the intercept
@@ -81,8 +79,6 @@ def solve_interior(
         Coefficients within the bounds. If those at their bounds are those of an optimum, it is
         found without an iteration.
 
-    Notes
-    -----
     20 to 50 iterations of `K.work` multiplications each; memory is that of K and O(n).
     """
     moves, n = np.flatnonzero(lower < upper), len(z)
@@ -113,14 +109,11 @@ def solve_sides(
     """Solve the dual with the parameter nu, in which coefficients above 0 sum to `half`, and those
     below 0 to -`half`.
 
-    Parameters
-    ----------
     K, z, lower, upper, tol, max_iter, stopped : as in `solve_interior`
         Either each coefficient has a bound of 0, or none has.
 
-    Returns
-    -------
-    If coefficients of either sign may have smaller sums at an optimum, `coef` may have them
+    Returns if coefficients of either sign may have smaller sums at an optimum, `coef` may have
+    them.
     """
     moves, n = np.flatnonzero(lower < upper), len(z)
     K = K if len(moves) == n else K.take(moves)
@@ -152,19 +145,13 @@ def solve_signed(
 ) -> InteriorResult:
     """Solve the dual of a classifier in the variables a = y b, 0 <= a <= C, for many points.
 
-    Parameters
-    ----------
     K : LowRank. Of rows that are multiplied by their signs y, and, if `coupled`, centred before.
     y : (n,) of -1 and 1
     upper : (n,). C > 0 of each point; one number may be broadcast.
     coupled, tol, max_iter, stopped : as in `solve_interior`
 
-    Returns
-    -------
-    Its `coef` are y a
+    Returns its `coef` are y a.
 
-    Notes
-    -----
     Beside K, memory of 16 float64 vectors of n numbers at most: bounds and linear term take none.
     """
     n = len(y)

@@ -63,10 +63,8 @@ def weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:
 def factorised_definite(B: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """The function that solves with B : (q, q), C order, of eigenvalues from 1 on; overwrites B.
 
-    Raises
-    ------
-    LinAlgError
-        B has entries that are not finite, or rounding has left it far from definite.
+    Raises LinAlgError: B has entries that are not finite, or rounding has left it far from
+    definite.
     """
     if not len(B):
         return lambda right: right
@@ -96,10 +94,7 @@ def factorised_definite(B: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 def factorised_symmetric(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """The function that solves with H : (q, q), symmetric and indefinite; overwrites H.
 
-    Raises
-    ------
-    LinAlgError
-        H has entries that are not finite.
+    Raises LinAlgError: H has entries that are not finite.
     """
     if not len(H):
         return lambda right: right

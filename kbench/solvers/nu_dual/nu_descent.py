@@ -111,8 +111,6 @@ def solve_nu_dual(
 ) -> NuDualResult:
     """Solve the dual to a violation of at most `tol`.
 
-    Parameters
-    ----------
     kernel : KernelMatrix of n points, or StoredMatrix of at most 1,024
         Its dtype is the precision of the steps of more than 1,024 points.
     z, lower, upper : (n,) float64
@@ -126,12 +124,8 @@ def solve_nu_dual(
     random_state : int or RandomState. Of the subsets.
     trace : Receives alpha = |b|, objective, violation and n_support after each working set
 
-    Returns
-    -------
-    If a limit was reached, b is feasible
+    Returns if a limit was reached, b is feasible.
 
-    Notes
-    -----
     Each working set of q points costs n q kernel values, of which `cache_mb` holds some, and O(q) a
     step; where half of the points are free, and n^2 values fit into `cache_mb`, it holds all.
     """

@@ -122,8 +122,6 @@ def solve_pairs(
 ) -> SmallDualResult:
     """Solve the problems of pairs of classes a < b, of which a is the positive one.
 
-    Parameters
-    ----------
     rows : Rows of n points sorted by class
     starts : (k + 1,) ints. Class c has the points starts[c] ... starts[c + 1] - 1.
     C : (n,) bounds
@@ -134,8 +132,6 @@ def solve_pairs(
     memory_mb : MB for kernel values within classes, which all pairs of a class need. Without enough
         of it they are computed again for each pair.
 
-    Notes
-    -----
     Time O(s d n_pair) for the s <= n_pair rows that steps of a pair need, and O(n_pair) a step.
     Memory of the largest pair's n_pair^2 float32 values at most, and `memory_mb`.
     """
@@ -183,15 +179,11 @@ def solve_each(
 ) -> SmallDualResult:
     """Solve m problems over the same points: one against the rest, or a regression.
 
-    Parameters
-    ----------
     rows : Rows of n points
     targets, lower, upper : (m, n). z and the bounds l and u of each problem.
     coef0 : (m, n), optional. Where to start, feasible; default 0.
     total : The sum s of the coefficients of each problem; other than 0 it needs `coef0`
 
-    Notes
-    -----
     As `solve_pairs`; the m problems share the n^2 float32 kernel values.
     """
     (m, n), all_points = targets.shape, slice(0, len(rows))

@@ -132,10 +132,7 @@ class DoublyStochastic:
         element of `memories` of this batch. The batch is divided into `n_shards` consecutive shards
         (at most one for each row), whose sums `compute` computes, here or in other processes.
 
-        Raises
-        ------
-        ValueError
-            The descent diverges, or `ridge` is too small for the preconditioner.
+        Raises ValueError: the descent diverges, or `ridge` is too small for the preconditioner.
         """
         memory = Memory(len(Y), self.n_outputs) if memory is None else memory
         if self._revisits:

@@ -38,8 +38,6 @@ def train_landmarks(
 ):
     """Train landmarks, widths, coefficients and constants in place.
 
-    Parameters
-    ----------
     Z : (n, f) float32
     targets : (n, q) float32
     weights : (n,) float32
@@ -54,8 +52,6 @@ def train_landmarks(
         First step sizes for landmarks (half of it for widths) and for coefficients.
     seed : int. Determines the order of the rows.
 
-    Notes
-    -----
     O(epochs n m (f + q)) time.
     """
     n, f = Z.shape
