@@ -282,10 +282,7 @@ def _check_together(config: Mapping[str, Any]) -> None:
 def rows_of_split(n: int, split: Mapping[str, Any]) -> tuple[int, int]:
     """The numbers of training and test rows of a random or first split of n rows.
 
-    Raises
-    ------
-    ConfigError
-        There are fewer rows, or one part is empty.
+    Raises ConfigError: there are fewer rows, or one part is empty.
     """
     folds = split.get("folds")
     if folds and folds > n:
@@ -307,18 +304,11 @@ def splits(config: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Repeat r, from 0, has the seed `split.seed` + r: it is the run that this seed alone asks for.
 
-    Parameters
-    ----------
     config : Of a data set, its variant applied; it need not be checked
 
-    Returns
-    -------
-    One empty dictionary where `split` is one split already
+    Returns one empty dictionary where `split` is one split already.
 
-    Raises
-    ------
-    ConfigError
-        A value is wrong, or the test rows are not drawn at random.
+    Raises ConfigError: a value is wrong, or the test rows are not drawn at random.
     """
     split = config.get("split") or {}
     names = ("repeats", "folds", "fold")

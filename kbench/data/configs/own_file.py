@@ -46,12 +46,8 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Other configs are returned as they are. Reads the file only if `task` is absent.
 
-    Raises
-    ------
-    DataError
-        The file cannot be read.
-    DataNotFoundError
-        The file is needed to find the task, and there is none.
+    Raises DataError: the file cannot be read.
+    Raises DataNotFoundError: the file is needed to find the task, and there is none.
     """
     source = dict(config.get("source") or {})
     path = config.get("path")
@@ -127,22 +123,15 @@ def _is_table(path: Path) -> bool:
 def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any]) -> str:
     """The task that the targets of some files suggest.
 
-    Parameters
-    ----------
     name : Format of the files
     parts : mapping of str to list of Path
     source : `source` of the config
 
-    Returns
-    -------
-    Binary for two different targets; multiclass for texts, and for at most MAX_CLASSES different
-    whole numbers; otherwise regression
+    Returns binary for two different targets; multiclass for texts, and for at most MAX_CLASSES
+    different whole numbers; otherwise regression.
 
-    Raises
-    ------
-    DataError
-        Most rows have a text of their own: dates, quantities with units, names; or all rows have
-        the same target.
+    Raises DataError: most rows have a text of their own: dates, quantities with units, names; or
+    all rows have the same target.
     """
     found: set[float | str] = set()
     seen = found

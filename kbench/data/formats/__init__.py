@@ -132,8 +132,6 @@ def read(
 ) -> dict[str, Part]:
     """Read the rows of each part.
 
-    Parameters
-    ----------
     name : A key of FORMATS that has a module
     parts : mapping of str to list of Path
         Files of train and test, or all, in the order of the config.
@@ -147,11 +145,8 @@ def read(
     folder : Where readers of tables keep features; it is made if it is needed. The arrays map files
         in it, so the caller deletes it when the rows are no longer used.
 
-    Raises
-    ------
-    DataError
-        A file is not of the format, differs from what `source` says, or has a target outside
-        `target_range`.
+    Raises DataError: a file is not of the format, differs from what `source` says, or has a target
+    outside `target_range`.
     """
     module = import_module(f"{__name__}.{FORMATS[name].module}")
     scratch = (folder,) if FORMATS[name].table else ()

@@ -16,15 +16,10 @@ _PLAIN_EXTENSIONS = ("arrow.json", "arrow.bool8")
 def columns(table: Any, path: Path) -> dict[str, Column]:
     """The columns of a `pyarrow.Table`; a missing number is NaN, a missing text empty.
 
-    Parameters
-    ----------
     table : pyarrow.Table. Its columns are numbers, booleans, texts or dictionaries of texts.
     path : The file, for errors
 
-    Raises
-    ------
-    DataError
-        A column has another type.
+    Raises DataError: a column has another type.
     """
     import pyarrow as pa
     from pyarrow import types

@@ -59,8 +59,6 @@ def read_tables(
 ) -> dict[str, Part]:
     """The rows of each part, whose files `tables(path, options)` reads piece by piece.
 
-    Notes
-    -----
     If all features are numbers they are written to `folder` and mapped, so that memory is needed
     for a piece and for about 24 bytes per row. Tables with categories are kept in memory until the
     last row has been read, because only then all categories are known.
@@ -155,10 +153,7 @@ class Coding:
 
         If the layout is known, only compare the table with it.
 
-        Raises
-        ------
-        DataError
-            A column is missing, or numbers in one table and categories in another.
+        Raises DataError: a column is missing, or numbers in one table and categories in another.
         """
         used = table.features
         if not used:
@@ -313,10 +308,7 @@ class Coding:
     def part(self, tables: list[Table], X: Any = None) -> Part:
         """The concatenated rows of recorded tables; X : (n, d), their features if computed before.
 
-        Raises
-        ------
-        DataError
-            A row has a category that the training rows lack, or no target.
+        Raises DataError: a row has a category that the training rows lack, or no target.
         """
         layout, labels = self.layout, self.labels
         if X is None:

@@ -50,8 +50,6 @@ def read(
 ) -> dict[str, Part]:
     """Rows of each part; see `kbench.data.formats.read`.
 
-    Notes
-    -----
     O(bytes) time. Memory as of `read_tables`: a piece, or with categories 4 bytes per field and the
     result.
     """
@@ -233,10 +231,7 @@ def _converted(column: Column, form: Form, name: str) -> Column | None:
 def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) -> None:
     """Change the form so that it fits text that pyarrow has refused.
 
-    Raises
-    ------
-    DataError
-        The first record that no form fits.
+    Raises DataError: the first record that no form fits.
     """
     before = (len(form.decorated), form.roles.texts)
     for place, raw in records(content, line, quoted_pattern(form.delimiter)):

@@ -43,8 +43,6 @@ def read(
 ) -> dict[str, Part]:
     """`kbench.data.formats.read` in a child process; the arrays are read-only memory maps.
 
-    Parameters
-    ----------
     name, parts, source, task, target_range : As of `kbench.data.formats.read`
     folder : Is made, and keeps the arrays until the caller deletes it
     memory_mb : What the child may allocate beyond its libraries, in MiB. By default the machine's
@@ -52,10 +50,8 @@ def read(
     start : Runs `answer(folder)` in another process and returns its exit code, negative for a
         signal. By default a fresh Python process, which costs about 0.2 s plus the parser's import.
 
-    Raises
-    ------
-    DataError, ConfigError
-        What the reader raised; or the child died, by the file or by the memory limit.
+    Raises DataError, ConfigError: what the reader raised; or the child died, by the file or by the
+    memory limit.
     """
     folder.mkdir()
     request = {

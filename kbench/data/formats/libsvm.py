@@ -70,8 +70,6 @@ def parse(
 ) -> LibsvmRows:
     """Read LIBSVM text that is in memory.
 
-    Parameters
-    ----------
     content : bytes, bytearray or ndarray of uint8. The decompressed file.
     name : Name of the file in errors
     n_features : Number of columns of the result; a larger index is an error. By default the largest
@@ -80,14 +78,9 @@ def parse(
         result then has one more column at the front, for index 0.
     missing, missing_target : Whether a value and a label may be `nan`
 
-    Raises
-    ------
-    DataError
-        `name:line: what was found, what would be right`, for the first line that is not LIBSVM
-        text, and for a file without rows.
+    Raises DataError: `name:line: what was found, what would be right`, for the first line that is
+    not LIBSVM text, and for a file without rows.
 
-    Notes
-    -----
     O(bytes) time. Memory: the text, 12 bytes per value and 32 bytes per row.
     """
     text = content if isinstance(content, np.ndarray) else np.frombuffer(content, dtype=np.uint8)

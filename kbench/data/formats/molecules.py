@@ -48,13 +48,10 @@ def coulomb_matrix(charges: np.ndarray, positions: np.ndarray, size: int = ATOMS
 def sorted_triangle(C: np.ndarray) -> np.ndarray:
     """Upper triangles of symmetric matrices whose rows and columns are sorted by norm.
 
-    Parameters
-    ----------
     C : ndarray, shape (n, k, k)
 
-    Returns
-    -------
-    ndarray, shape (n, k (k + 1) / 2). Largest norm first; rows of equal norm keep their order.
+    Returns ndarray, shape (n, k (k + 1) / 2). Largest norm first; rows of equal norm keep their
+    order.
     """
     norms = np.linalg.norm(C, axis=2)
     order = np.argsort(-norms, axis=1, kind="stable")

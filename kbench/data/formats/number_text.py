@@ -107,12 +107,8 @@ def alike(texts: Iterable[str]) -> list[str]:
 def decorated(text: str, decimal: str) -> float | None:
     """The number in `€ 1.234,50`, `(1,234.50)`, `12 %`, `1 234`; None if there is none.
 
-    Parameters
-    ----------
     decimal : {".", ","}. The character before the decimals; the other one may separate thousands.
 
-    Notes
-    -----
     A percentage keeps its figure: `12 %` is 12.
     """
     match = _DECORATED[decimal].fullmatch(text.strip())

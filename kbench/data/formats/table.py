@@ -276,15 +276,10 @@ def checked_table(
 
     Nothing is learned of those rows or required from them: a spreadsheet's blank rows are such.
 
-    Parameters
-    ----------
     path, arrays, roles : The file, its columns without the dropped ones, and what they are for
     n, where : As of `Table`
 
-    Raises
-    ------
-    DataError
-        A number is missing that may not be, or is infinite or too large for float32.
+    Raises DataError: a number is missing that may not be, or is infinite or too large for float32.
     """
     left_out, target = 0, arrays.get(str(roles.target))
     if target is not None and options.known is None and options.leaves_out_rows:

@@ -73,17 +73,10 @@ class _FilledRows(Rows):
 def learn(kind: str, rows: Rows, name_of: Callable[[int], str]) -> Imputation:
     """Learn the imputation of kind `kind`, a key of STRATEGIES, from training rows.
 
-    Parameters
-    ----------
     name_of : The name of a column by its number from 0, for errors
 
-    Raises
-    ------
-    DataError
-        No training row has a value in some column.
+    Raises DataError: no training row has a value in some column.
 
-    Notes
-    -----
     Dense columns are read in groups of `PieceSizes.block` bytes, with a pass over the rows each.
     """
     width = max(1, piece_sizes().block // (8 * max(1, rows.n)))

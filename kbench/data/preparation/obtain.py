@@ -69,20 +69,14 @@ def load(
 ) -> Loaded:
     """Training and test rows of a data set.
 
-    Parameters
-    ----------
     config : Checked
     files : All present
     scratch : A folder for arrays that may be larger than memory. It is made if it is needed; the
         caller deletes it.
     memory_mb : Memory that a guarded reader may use, in MiB; see `kbench.data.formats.guarded`
 
-    Raises
-    ------
-    DataError
-        A file is malformed, or not the one that the facts describe.
-    ConfigError
-        The split does not fit the number of rows.
+    Raises DataError: a file is malformed, or not the one that the facts describe.
+    Raises ConfigError: the split does not fit the number of rows.
     """
     rule = dict(config.get("target") or {})
     if config["source"]["kind"] == "generator":

@@ -15,22 +15,15 @@ def split_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers of the training and of the test part, in the order in which they are used.
 
-    Parameters
-    ----------
     y : ndarray, shape (n,). Labels; used only if the split is stratified.
     split : kind: random or first; n_train, n_test, or test_fraction; seed; stratified; or folds and
         fold (from 1).
     groups : ndarray of int64, shape (n,), optional
         Rows with equal numbers stay on one side of a random split.
 
-    Raises
-    ------
-    ConfigError
-        There are fewer rows, or groups, than requested; or groups of rows with a number of rows or
-        with proportions of classes.
+    Raises ConfigError: there are fewer rows, or groups, than requested; or groups of rows with a
+    number of rows or with proportions of classes.
 
-    Notes
-    -----
     random is `numpy.random.RandomState(seed).permutation(n)`, whose first
     `round((1 - test_fraction) n)` rows train. A stratified split does so within each class, in the
     order of the same permutation. Groups are divided by scikit-learn's GroupShuffleSplit with the
@@ -130,8 +123,6 @@ def holdout_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers, ascending, of the training rows that train and of those that validate.
 
-    Parameters
-    ----------
     y : ndarray, shape (n,). Targets of the training rows.
     holdout : folds and fold (from 1), or fraction; rows; seed
     classes : Whether y holds classes. The division is then stratified: the counts of two folds
@@ -140,13 +131,8 @@ def holdout_rows(
         Rows with equal numbers stay on one side. Groups, in random order, go to the smallest fold,
         or validate until the fraction is reached.
 
-    Raises
-    ------
-    ConfigError
-        There are fewer rows than requested.
+    Raises ConfigError: there are fewer rows than requested.
 
-    Notes
-    -----
     `numpy.random.RandomState(seed).permutation(n)` is sorted by class; row k goes to fold k modulo
     the number of folds. For a subset of m rows, the rows of each class get equidistant positions in
     [0, 1) from 0, and the first m are taken: subsets are nested, and one of as many rows as there

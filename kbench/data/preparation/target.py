@@ -27,10 +27,8 @@ def wanted_rows(y: np.ndarray, rule: Mapping[str, Any]) -> np.ndarray | None:
 def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None) -> dict[str, Any]:
     """The rule, labels that are texts replaced by their indices in `labels`.
 
-    Raises
-    ------
-    ConfigError
-        The rule names a label that the files do not have, or no label although it has to.
+    Raises ConfigError: the rule names a label that the files do not have, or no label although it
+    has to.
     """
     named = {name: rule[name] for name in ("positive", "negative", "outlier") if rule.get(name)}
     texts = [v for values in named.values() for v in values if isinstance(v, str)]

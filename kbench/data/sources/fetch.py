@@ -42,25 +42,17 @@ class _Refused(Exception):
 def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -> Path:
     """Download one raw file into `folders.own`.
 
-    Parameters
-    ----------
     file : With a `url`
     progress : Whether to show a progress bar; by default on a terminal
 
-    Returns
-    -------
-    The file, named as the URL names it; a table of `kbench.data.sources.mirrors` as the data set
-    does
+    Returns the file, named as the URL names it; a table of `kbench.data.sources.mirrors` as the
+    data set does.
 
-    Raises
-    ------
-    ConfigError
-        The address is not http or https, or does not end in a file name.
-    DataNotFoundError
-        The file cannot be fetched; the message says from where, why, and where to put it.
-    DataError
-        The server sent something else (wrong checksum, an HTML page), the folder cannot be
-        written, or the disk is full. Nothing is left behind.
+    Raises ConfigError: the address is not http or https, or does not end in a file name.
+    Raises DataNotFoundError: the file cannot be fetched; the message says from where, why, and
+    where to put it.
+    Raises DataError: the server sent something else (wrong checksum, an HTML page), the folder
+    cannot be written, or the disk is full. Nothing is left behind.
     """
     assert file.url is not None
     mirrored = is_mirror(file.url)

@@ -21,18 +21,11 @@ FETCHERS = ("california_housing", "covtype")
 def write(url: str, table: Path, home: Path) -> None:
     """Fetch a data set and write it as the Parquet file `table`.
 
-    Parameters
-    ----------
     home : Folder for the downloads of scikit-learn
 
-    Raises
-    ------
-    ConfigError
-        kbench knows no such fetcher, or what follows `openml:` is not a number.
-    DataError
-        The data set is not a table of numbers and categories with one target.
-    OSError
-        The data are in no cache and cannot be downloaded.
+    Raises ConfigError: kbench knows no such fetcher, or what follows `openml:` is not a number.
+    Raises DataError: the data set is not a table of numbers and categories with one target.
+    Raises OSError: the data are in no cache and cannot be downloaded.
     """
     caches = [Path(os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data").expanduser(), home]
     scheme, _, name = url.partition(":")

@@ -29,8 +29,6 @@ def spill(
 ) -> dict[str, SparseRows]:
     """Write the rows of several parts one after the other, and map them.
 
-    Parameters
-    ----------
     parts : iterable of (str, iterator of (csr_matrix, ndarray, ndarray))
         The name of a part and its rows with their targets and groups, piece by piece; a group of -1
         is that of a row on its own.
@@ -38,12 +36,8 @@ def spill(
     columns : Called with the largest number of columns of a piece when all have been read: the
         stored column that becomes column 0, and the number of columns.
 
-    Returns
-    -------
-    dict of str to SparseRows. All on the same arrays; stored zeros are left out.
+    Returns dict of str to SparseRows. All on the same arrays; stored zeros are left out.
 
-    Notes
-    -----
     O(entries) time. Memory: a piece and 8 bytes per row; disk: 12 bytes per entry, 24 per row.
     """
     folder.mkdir()
