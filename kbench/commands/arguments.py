@@ -35,10 +35,8 @@ def read(
 
     `listed` : the keys that a message names if not all of `keys`.
 
-    Raises
-    ------
-    ConfigError
-        A key is not among `keys`, is given twice or without a value, or a word is a flag.
+    Raises ConfigError: a key is not among `keys`, is given twice or without a value, or a word is a
+    flag.
     """
     known = list(keys)
     bare: list[str] = []
@@ -73,10 +71,7 @@ def _unknown(word: str, after: str, known: Sequence[str], listed: Iterable[str])
 def results_folder(values: Mapping[str, str]) -> "ResultsFolder":
     """The folder `results_dir` of a command that reads rows.
 
-    Raises
-    ------
-    ConfigError
-        The command names a folder that does not exist.
+    Raises ConfigError: the command names a folder that does not exist.
     """
     from kbench.run.results.folder import ResultsFolder
 
@@ -121,10 +116,7 @@ def truth(what: str, value: str) -> bool:
 def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
     """Hydra overrides, whether -m is among the words, and the argument of --cfg or None.
 
-    Raises
-    ------
-    ConfigError
-        A flag is unknown.
+    Raises ConfigError: a flag is unknown.
     """
     overrides: list[str] = []
     multirun = False

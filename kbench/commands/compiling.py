@@ -38,20 +38,13 @@ _ROWS, _FEATURES = 256, 64
 def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> bool:
     """Fit methods of kbench, all that are installed by default.
 
-    Parameters
-    ----------
     names : of methods; none means all of kbench's.
     show : called with a line to keep ("" if there is none) and with the line that shows what is
         being done, once a second.
 
-    Returns
-    -------
-    Whether numba can keep what it compiles; otherwise nothing is compiled
+    Returns whether numba can keep what it compiles; otherwise nothing is compiled.
 
-    Raises
-    ------
-    ConfigError
-        A name is not that of a method.
+    Raises ConfigError: a name is not that of a method.
     """
     from kbench.run.execution.preload import preloading_sandbox
 

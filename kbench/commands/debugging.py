@@ -70,10 +70,8 @@ def main(argv: Sequence[str]) -> int:
 def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Hydra overrides that compose the run of a row, and words of its command that are ignored.
 
-    Raises
-    ------
-    ConfigError
-        The row's parameters are not a mapping of names to plain values, or name a key of kbench.
+    Raises ConfigError: the row's parameters are not a mapping of names to plain values, or name a
+    key of kbench.
     """
     from kbench.data.configs.keys import KEYS
     from kbench.run.planning.command import hydra_value

@@ -29,10 +29,7 @@ class RowsInChunks(NamedTuple):
 def wants_chunks(task: Task, data: Any, estimator: Any) -> bool:
     """Whether `dataset.chunks`, the size of the arrays and the estimator call for chunks.
 
-    Raises
-    ------
-    ConfigError
-        The user asked for chunks, and the estimator needs all rows in memory.
+    Raises ConfigError: the user asked for chunks, and the estimator needs all rows in memory.
     """
     chunks = task.run.dataset_config.get("chunks") or "auto"
     able = bool(getattr(estimator, "accepts_chunks", False))

@@ -27,10 +27,7 @@ def joblib_on(
     meantime, another one makes its call. The value of the block is a function that returns the CPU
     seconds that the workers on this machine have used so far.
 
-    Raises
-    ------
-    DataError
-        A worker does not see `folder`, from which the workers read rows.
+    Raises DataError: a worker does not see `folder`, from which the workers read rows.
     """
     if scheduler is None:
         yield lambda: 0.0

@@ -33,10 +33,8 @@ def prepare_in_child(
     The child is limited to `memory_mb`, and so is the child in which it reads formats of foreign
     parsers; time is unlimited, as downloads may take hours.
 
-    Raises
-    ------
-    ConfigError, DataError, DataNotFoundError
-        As `kbench.data.prepare`; also if the child ends before it is done.
+    Raises ConfigError, DataError, DataNotFoundError: as `kbench.data.prepare`; also if the child
+    ends before it is done.
     """
     if (known := status(config, folders).prepared) is not None:
         return known

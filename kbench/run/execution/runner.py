@@ -152,17 +152,12 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
     A worker that is killed while it does so is started once more. If that does not help, the runs
     go on and each reports in its row what is wrong.
 
-    Returns
-    -------
-    For `Plan.without_repeats`
+    Returns what `Plan.without_repeats` takes.
 
-    Raises
-    ------
-    ConfigError
-        Names the first parameter that a class does not take or whose value it refuses, or the
-        first score that cannot be added.
-    ModelError
-        Models of scikit-learn are to be kept, and the package that stores them is not installed.
+    Raises ConfigError: names the first parameter that a class does not take or whose value it
+    refuses, or the first score that cannot be added.
+    Raises ModelError: models of scikit-learn are to be kept, and the package that stores them is
+    not installed.
     """
     if plan.settings.keep_model and any(p.startswith("sklearn.") for p, *_ in plan.estimators):
         from kbench.prediction.skops_bytes import require_skops

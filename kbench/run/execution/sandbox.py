@@ -61,10 +61,7 @@ class Sandbox:
         `n_runs` is the number of results that it reports one after the other, each under the same
         limits. With `show` its output goes to the runner's own, and into no log.
 
-        Raises
-        ------
-        KbenchError
-            The fork server cannot be started, or ends again and again.
+        Raises KbenchError: the fork server cannot be started, or ends again and again.
         """
         # Two pipes, not one socket: what a guard has not read when it ends must not spoil what it
         # has written.

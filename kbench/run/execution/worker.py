@@ -196,10 +196,7 @@ def thread_pools() -> Any:
 def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The measured columns of a run's row, and its curves.
 
-    Raises
-    ------
-    Exception
-        Whatever the method raises; the caller turns it into a row.
+    Raises Exception: whatever the method raises; the caller turns it into a row.
     """
     from kbench.cost import COUNTS_CPU
     from kbench.data import open_prepared

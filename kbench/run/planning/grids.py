@@ -14,10 +14,7 @@ Point = dict[str, Any]
 def names_in(grid: Mapping[str, Any]) -> set[str]:
     """Names of the parameters that a grid varies.
 
-    Raises
-    ------
-    ConfigError
-        `zip` has another form than combinations takes.
+    Raises ConfigError: `zip` has another form than combinations takes.
     """
     return {str(key) for key in grid if key != ZIP} | {
         name for together in _zipped(grid) for name in together
@@ -32,19 +29,14 @@ def combinations(
 ) -> Iterator[Point]:
     """Every combination of the grid's and the sweeps' values, those of other methods dropped.
 
-    Parameters
-    ----------
     grid : Parameter to its values, and `zip` to a list of mappings of parameters to lists of equal
         length, whose values vary together: `zip: [{C: [1, 10], gamma: [.1, .01]}]` is two points.
     swept : Values of the command line; they replace those that the grid has for a parameter
     known : collection of str. Parameters of the method.
     drop : Called with a parameter that the method lacks, and whose values it was: grid or sweep
 
-    Raises
-    ------
-    ConfigError
-        A list is empty, `zip` has another form, its lists have different lengths, or a parameter
-        of it has values elsewhere, too.
+    Raises ConfigError: a list is empty, `zip` has another form, its lists have different lengths,
+    or a parameter of it has values elsewhere, too.
     """
     axes: dict[str, list[Point]] = {}
     for source, wanted in (("grid", grid), ("sweep", swept)):

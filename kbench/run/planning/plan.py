@@ -128,19 +128,13 @@ def make_plan(
 ) -> Plan:
     """Expand a command into its runs.
 
-    Parameters
-    ----------
     overrides : Hydra overrides as they were typed.
     multirun : whether `a=1,2` sweeps.
     obtain : downloads and prepares a data set, so that every run has its checksum; without it,
         data that are not available are listed in `absent`.
 
-    Raises
-    ------
-    ConfigError
-        A name, key or value that does not exist or does not fit.
-    DataError
-        A raw file is malformed (with `obtain`).
+    Raises ConfigError: a name, key or value that does not exist or does not fit.
+    Raises DataError: a raw file is malformed (with `obtain`).
     """
     from kbench.data.configs.dataset import splits
 

@@ -61,10 +61,8 @@ class Composition:
     def assign(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Divide flat parameters into those of the estimator and those of each part.
 
-        Raises
-        ------
-        ConfigError
-            No signature has a parameter, or two parts have it; the message names it.
+        Raises ConfigError: no signature has a parameter, or two parts have it; the message names
+        it.
         """
         outer = _signature(self.estimator)
         inner = {part: _signature(cls) for part, cls in self.parts.items()}
@@ -123,15 +121,10 @@ def _signature(cls: type) -> set[str]:
 def target(estimator: str, parts: Mapping[str, str] | None = None) -> str:
     """The target that an entry point's name or a dotted path stands for; imports nothing.
 
-    Parameters
-    ----------
     estimator : entry point, or package.module.Class
     parts : the method file's `parts`: parameter of the estimator -> package.module.Class
 
-    Raises
-    ------
-    ConfigError
-        A name is neither an entry point nor a dotted path.
+    Raises ConfigError: a name is neither an entry point nor a dotted path.
     """
     if not isinstance(parts or {}, Mapping):
         raise ConfigError(f"parts is {parts!r}, should map a parameter to package.module.Class")
@@ -163,13 +156,9 @@ def paths(target: str) -> tuple[str, dict[str, str]]:
 def load(target: str) -> Composition:
     """The classes that a target names.
 
-    Raises
-    ------
-    UnavailableError
-        A module needs a package that is not installed.
-    ConfigError
-        A module has no such name, or what it names is not a class with `fit` (and, for the
-        estimator, `predict`). Nothing is called before this is known.
+    Raises UnavailableError: a module needs a package that is not installed.
+    Raises ConfigError: a module has no such name, or what it names is not a class with `fit` (and,
+    for the estimator, `predict`). Nothing is called before this is known.
     """
     path, parts = paths(target)
     return Composition(
@@ -226,10 +215,7 @@ def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
     With the parameter `calibration` it is a `CalibratedClassifierCV` around one estimator that is
     fitted to all rows. Five folds add five fits; predictions cost as much as without it.
 
-    Raises
-    ------
-    ConfigError
-        Names the parameter that no class has, or whose value is refused.
+    Raises ConfigError: names the parameter that no class has, or whose value is refused.
     """
     composition = load(target)
     arguments = dict(params)

@@ -43,10 +43,7 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
     `dataset.path=...` alone stands for `dataset=file` too, and `dataset=openml:61` for
     `dataset.path=openml:61`.
 
-    Raises
-    ------
-    ConfigError
-        A name that does not exist, an invalid seed, or a sweep without -m.
+    Raises ConfigError: a name that does not exist, an invalid seed, or a sweep without -m.
     """
     named: dict[str, list[str]] = {}
     params: dict[str, list[Any]] = {}
@@ -154,10 +151,8 @@ def recipe_of(
 ) -> dict[str, Any]:
     """The plan that an experiment's file and these overrides make; empty without an experiment.
 
-    Raises
-    ------
-    ConfigError
-        The file lacks its first line, or has a key or a form of value that nothing reads.
+    Raises ConfigError: the file lacks its first line, or has a key or a form of value that nothing
+    reads.
     """
     if experiment is None:
         return {}

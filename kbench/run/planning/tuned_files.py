@@ -102,10 +102,7 @@ def tuned_by(of: str | None, method: str, dataset: str, chosen: Sequence[str]) -
 
     Empty if the set has no such file, or if the overrides `chosen` name a tuned file.
 
-    Raises
-    ------
-    ConfigError
-        There is no file of that set at all.
+    Raises ConfigError: there is no file of that set at all.
     """
     if of is None or any(_is_tuned(text) for text in chosen):
         return []
@@ -142,10 +139,8 @@ def _is_tuned(text: str) -> bool:
 def find_tuned(method: str, dataset: str, chosen: Sequence[str]) -> Tuned | None:
     """The tuned file that a composition with these names and overrides applies.
 
-    Raises
-    ------
-    ConfigError
-        The overrides name a tuned file that does not exist, or the file is not a mapping.
+    Raises ConfigError: the overrides name a tuned file that does not exist, or the file is not a
+    mapping.
     """
     named = [text for text in chosen if _is_tuned(text)]
     if not named:

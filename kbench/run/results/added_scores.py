@@ -203,10 +203,7 @@ def added_score(name: str) -> AddedScore:
     Larger values of a scorer of scikit-learn are better. Of a function of the user's own they are,
     unless its name ends as scikit-learn's names of losses do: _loss, _error or _deviance.
 
-    Raises
-    ------
-    ConfigError
-        The name has none of the forms.
+    Raises ConfigError: the name has none of the forms.
     """
     if name in NAMED:
         return NAMED[name]

@@ -42,10 +42,8 @@ _ROOT = Path(__file__).resolve().parents[3]
 def describe() -> dict[str, Any]:
     """Describe this machine.
 
-    Returns
-    -------
-    `cpu` (model name), `simd` (widest vector set), `cores` (physical), `logical_cpus`, `ram_gib`
-    (rounded), `os`, `kernel`, `machine`, `python`, `blas` (what NumPy was built with) and
+    Returns `cpu` (model name), `simd` (widest vector set), `cores` (physical), `logical_cpus`,
+    `ram_gib` (rounded), `os`, `kernel`, `machine`, `python`, `blas` (what NumPy was built with) and
     `packages` (name -> version). A value that cannot be determined is None.
     """
     import psutil

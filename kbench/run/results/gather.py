@@ -63,12 +63,8 @@ def gather(folder: Path, source: Path) -> list[Gathered]:
 
     Memory for all rows of both; O(rows log rows) time.
 
-    Raises
-    ------
-    ConfigError
-        `source` is not a folder, or is `folder`.
-    KbenchError
-        The folder cannot be written.
+    Raises ConfigError: `source` is not a folder, or is `folder`.
+    Raises KbenchError: the folder cannot be written.
     """
     if not source.is_dir():
         raise ConfigError(f"there is no folder {source}")

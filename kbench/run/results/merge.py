@@ -56,10 +56,7 @@ def merge(folder: Path) -> MergeReport:
 
     Memory for all rows; O(rows log rows) time.
 
-    Raises
-    ------
-    KbenchError
-        The folder cannot be written, or a merged file cannot be removed.
+    Raises KbenchError: the folder cannot be written, or a merged file cannot be removed.
     """
     if not folder.is_dir():
         return MergeReport(None, 0, 0, 0, [])

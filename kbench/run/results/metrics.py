@@ -122,17 +122,12 @@ def score(task: str, y_true: Array, y_pred: Array) -> dict[str, float]:
 
     Those of the decision values, which are all that an outlier task has, are `rank_outliers`'.
 
-    Parameters
-    ----------
     task : {"binary", "multiclass", "regression", "outlier"}
         Labels of a binary and of an outlier task are -1 and +1.
     y_true, y_pred : array of shape (n,). Targets and predictions, n >= 1.
 
-    Raises
-    ------
-    ValueError
-        The predictions have another shape than the targets, or are NaN or infinite: the method
-        failed, and a score would hide that.
+    Raises ValueError: the predictions have another shape than the targets, or are NaN or infinite:
+    the method failed, and a score would hide that.
     """
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     if y_pred.shape != y_true.shape:
@@ -151,9 +146,7 @@ def score(task: str, y_true: Array, y_pred: Array) -> dict[str, float]:
 def class_scores(estimator: Any, X: Any) -> Array | None:
     """Decision values, or else probabilities, of rows X : (n, d).
 
-    Returns
-    -------
-    (n,) for two classes where they are decision values, else (n, n_classes); None where the
+    Returns (n,) for two classes where they are decision values, else (n, n_classes); None where the
     estimator has neither.
     """
     for name in ("decision_function", "predict_proba"):
@@ -167,15 +160,11 @@ def class_scores(estimator: Any, X: Any) -> Array | None:
 def rank(y_true: Array, scores: Array | None, classes: Array) -> dict[str, float | None]:
     """Every ranking metric by the name of its column; None where it is undefined.
 
-    Parameters
-    ----------
     y_true : (n,) labels
     scores : (n,), (n, n_classes) or None. See `class_scores`.
     classes : (n_classes,)
         Labels in the order of the columns of `scores`; of two the last is the positive one.
 
-    Notes
-    -----
     Undefined without scores, for scores that are NaN or infinite, for labels that are not among
     `classes`, and where `y_true` has one class only. Of several classes those that do not occur in
     `y_true` are left out of the mean.
@@ -203,10 +192,7 @@ def rank_outliers(estimator: Any, X: Any, y_true: Array) -> dict[str, float | No
     The outliers, -1 in y_true : (n,), are the positive rows, and score the higher the lower their
     decision value is. None where all rows are outliers, or none is.
 
-    Raises
-    ------
-    ValueError
-        The estimator has no decision values, or some are NaN or infinite.
+    Raises ValueError: the estimator has no decision values, or some are NaN or infinite.
     """
     if not hasattr(estimator, "decision_function"):
         raise ValueError(
@@ -228,17 +214,13 @@ _GROUPS = 15
 def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dict[str, Any]]:
     """Whether predictions are right as often as their probabilities say: two curves.
 
-    Parameters
-    ----------
     y_true : (n,) labels
     probabilities : (n, n_classes)
     classes : (n_classes,)
 
-    Returns
-    -------
-    Over the mean probability of the predicted class in each of 15 groups of rows, of equal width:
-    the fraction of right predictions, and the fraction of all rows. Groups without rows are left
-    out. No curves where probabilities are not finite or of another shape.
+    Returns over the mean probability of the predicted class in each of 15 groups of rows, of equal
+    width: the fraction of right predictions, and the fraction of all rows. Groups without rows are
+    left out. No curves where probabilities are not finite or of another shape.
     """
     P = np.asarray(probabilities, np.float64)
     if P.shape != (len(y_true), len(classes)) or not np.isfinite(P).all():

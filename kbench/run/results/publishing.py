@@ -43,12 +43,8 @@ _MAX_MANIFEST = 256 * _MAX_FILES
 def publish_rows(source: Path, site: Path) -> int:
     """Replace the rows in `site`/rows by those of a results folder; returns their number.
 
-    Raises
-    ------
-    ConfigError
-        `source` is not a folder.
-    KbenchError
-        The site cannot be written.
+    Raises ConfigError: `source` is not a folder.
+    Raises KbenchError: the site cannot be written.
     """
     with TemporaryDirectory(prefix="kbench-") as scratch:
         folder = Path(scratch, _ROWS)
@@ -70,17 +66,11 @@ def publish_rows(source: Path, site: Path) -> int:
 def published_rows(place: str, show: Callable[[str], None]) -> Iterator[Path]:
     """A results folder with the rows of a published site, until the end of the block.
 
-    Parameters
-    ----------
     place : An address that begins with http:// or https://, or a folder
     show : Receives a line for every hundred files, and one at the end
 
-    Raises
-    ------
-    ConfigError
-        There is no such folder.
-    DataError
-        The site has no manifest, or a file differs from it.
+    Raises ConfigError: there is no such folder.
+    Raises DataError: the site has no manifest, or a file differs from it.
     """
     if not (_is_remote(place) or (folder := Path(place, _ROWS)).is_dir()):
         raise ConfigError(f"there is no folder {folder}; kbench publish writes one")

@@ -139,12 +139,8 @@ def schema() -> "pa.Schema":
 def to_table(row: Mapping[str, Any]) -> "pa.Table":
     """One row as an Arrow table; columns that `row` does not name are null, and `attempt` is 1.
 
-    Raises
-    ------
-    ValueError
-        A column does not exist, a required one is null, or a status is unknown.
-    TypeError
-        A value has the wrong type; the message names the column.
+    Raises ValueError: a column does not exist, a required one is null, or a status is unknown.
+    Raises TypeError: a value has the wrong type; the message names the column.
     """
     import pyarrow as pa
 
@@ -209,12 +205,9 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
 
     Rows without `attempt`, which are older than that column, are the first attempts of their runs.
 
-    Raises
-    ------
-    ForeignFileError
-        A column of `_IN_EVERY_FILE` is missing, a column is there twice or cannot be converted to
-        its type, a value that every row has is null, or one of `params` is not the JSON text of a
-        mapping.
+    Raises ForeignFileError: a column of `_IN_EVERY_FILE` is missing, a column is there twice or
+    cannot be converted to its type, a value that every row has is null, or one of `params` is not
+    the JSON text of a mapping.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -20,10 +20,7 @@ _MESSAGE_CHARS = 300
 def load_function(key: str, name: str) -> Callable[..., Any]:
     """The function `package.module:function`, which the key `key` of a command names.
 
-    Raises
-    ------
-    ConfigError
-        There is no such module or function, or the import of the module fails.
+    Raises ConfigError: there is no such module or function, or the import of the module fails.
     """
     module, _, path = name.partition(":")
     try:

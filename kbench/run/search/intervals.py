@@ -64,10 +64,7 @@ class Space:
     def of(cls, composer: Composer, overrides: Sequence[str]) -> "Space | None":
         """The space of a command; None where it names no interval.
 
-        Raises
-        ------
-        ConfigError
-            An interval is not of a method's key, is empty, or stands beside a grid.
+        Raises ConfigError: an interval is not of a method's key, is empty, or stands beside a grid.
         """
         parsed = composer.parse(overrides, intervals=True)
         found = {

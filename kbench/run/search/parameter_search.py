@@ -74,17 +74,11 @@ class Searches:
 def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     """Divide a command into searches, one for each method and data set.
 
-    Parameters
-    ----------
     overrides : the words of the command: a method, a data set, and a grid or values of its
         parameters; or an experiment, and optionally names of its methods and data sets.
 
-    Raises
-    ------
-    ConfigError
-        A name, key or value is wrong, or there is only one candidate.
-    DataError
-        A data set is malformed.
+    Raises ConfigError: a name, key or value is wrong, or there is only one candidate.
+    Raises DataError: a data set is malformed.
     """
     space = Space.of(composer, overrides)
     asked = overrides
@@ -129,18 +123,12 @@ def tune(
 ) -> SearchResult:
     """Do the missing trials, and rank the candidates.
 
-    Parameters
-    ----------
     overrides : of one search, see `Searches`.
     show_line : called with a line for the user at the start of each rung.
     of : name of the set of tuned files that the result belongs to.
 
-    Raises
-    ------
-    ConfigError
-        A name, key or value is wrong, or there is only one candidate.
-    DataError
-        The data set is absent or malformed.
+    Raises ConfigError: a name, key or value is wrong, or there is only one candidate.
+    Raises DataError: the data set is absent or malformed.
     """
     began = time.monotonic()
     space = Space.of(composer, overrides)
