@@ -26,23 +26,15 @@ _NOT_METRICS = {"schema_version", "seed", "attempt"}
 def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int]:
     """Write each row as one finished run of the experiment `kbench`.
 
-    Parameters
-    ----------
     rows : iterable of mappings
         As `kbench.report.comparisons.reading.records` returns them. Failed rows become failed runs.
     store : MLflow's tracking URI, such as ``sqlite:///mlflow.db`` or ``http://host:5000``; a folder
         without a scheme is a store of files.
 
-    Returns
-    -------
-    int, int. Numbers of runs written, and of rows that the store had already.
+    Returns int, int. Numbers of runs written, and of rows that the store had already.
 
-    Raises
-    ------
-    UnavailableError
-        mlflow is not installed.
-    ConfigError
-        The store refuses the first request.
+    Raises UnavailableError: mlflow is not installed.
+    Raises ConfigError: the store refuses the first request.
     """
     try:
         from mlflow.entities import Metric, Param, RunStatus, RunTag

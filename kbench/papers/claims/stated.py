@@ -114,10 +114,8 @@ def combined(
 def claims() -> tuple[Claim, ...]:
     """All claims, in the order of the file.
 
-    Raises
-    ------
-    TypeError, ValueError
-        A key, kind or bound does not exist, or a claim that selects runs has no `run`.
+    Raises TypeError, ValueError: a key, kind or bound does not exist, or a claim that selects runs
+    has no `run`.
     """
     return tuple(_claim(**spec) for spec in load("claims.yaml"))
 

@@ -61,10 +61,7 @@ class Cause:
 def causes() -> tuple[Cause, ...]:
     """All causes, in the order of the file.
 
-    Raises
-    ------
-    ValueError
-        A cause has no kind that is known, or names a table that does not exist.
+    Raises ValueError: a cause has no kind that is known, or names a table that does not exist.
     """
     known = {table.id for table in all_tables()}
     listed = tuple(

@@ -230,10 +230,8 @@ class Paper:
 def paper(name: str) -> Paper:
     """The layout of a paper.
 
-    Raises
-    ------
-    TypeError, ValueError
-        A key does not exist in layouts, or `absent` names data that the layout does not have.
+    Raises TypeError, ValueError: a key does not exist in layouts, or `absent` names data that the
+    layout does not have.
     """
     read = load(f"{name}.yaml")
     data = {

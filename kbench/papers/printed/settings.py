@@ -43,10 +43,8 @@ class Stated:
 def all_stated() -> tuple[Stated, ...]:
     """All of them, in the order of the file.
 
-    Raises
-    ------
-    TypeError, ValueError
-        A key does not exist, or a reason is about a parameter of which the entry says nothing.
+    Raises TypeError, ValueError: a key does not exist, or a reason is about a parameter of which
+    the entry says nothing.
     """
     listed = tuple(
         Stated(**entry | {"methods": tuple(entry["methods"])}) for entry in load("settings.yaml")

@@ -52,8 +52,6 @@ def figure(
 ) -> "Figure":
     """A panel for each data set, with a colour and a marker for each method.
 
-    Parameters
-    ----------
     rows : iterable of mapping. As for `comparisons`.
     x : A column of measured values: marks are methods and settings, means over seeds with their
         standard deviations, and dashes the Pareto front. Or a parameter: lines over its values. Or
@@ -62,10 +60,7 @@ def figure(
     y : A column of measured values, or a curve; the score that leads the task by default
     curves : As `ResultsFolder.read_curves` returns them
 
-    Raises
-    ------
-    ConfigError
-        Nothing can be drawn: the rows have no such column, parameter or curve.
+    Raises ConfigError: nothing can be drawn: the rows have no such column, parameter or curve.
     """
     from matplotlib.figure import Figure
 

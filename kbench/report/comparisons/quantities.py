@@ -101,11 +101,8 @@ QUANTITIES = {quantity.column: quantity for quantity in (*SCORES, *FURTHER, *COS
 def quantity(column: str, what: str = "columns", added: Collection[str] = ()) -> Quantity:
     """The quantity of a row's column, or of one of the `added` scores that rows have.
 
-    Raises
-    ------
-    ConfigError
-        No quantity has the name, or methods cannot be ranked by it, which every option but
-        `columns` does; `what` is the option that names it.
+    Raises ConfigError: no quantity has the name, or methods cannot be ranked by it, which every
+    option but `columns` does; `what` is the option that names it.
     """
     if column in added and column not in QUANTITIES:
         return Quantity(column, column, added_score(column).direction, digits=4)

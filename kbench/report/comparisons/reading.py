@@ -69,10 +69,7 @@ _NEEDED = (*IDENTITY, "status", "method", "dataset", "seed", "task", "params")
 def own_frame(rows: Any) -> "pd.DataFrame":
     """The data frame of a caller, with every column of the rows.
 
-    Raises
-    ------
-    ConfigError
-        `rows` is not a data frame, or lacks a column that every run has.
+    Raises ConfigError: `rows` is not a data frame, or lacks a column that every run has.
     """
     import pandas as pd
 

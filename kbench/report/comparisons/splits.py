@@ -101,8 +101,6 @@ def mean_test_per_train(rows: Sequence[Row]) -> float:
 def corrected_error(values: Sequence[float], test_per_train: float) -> float | None:
     """Standard error of the mean of `values`, one for each split; None for fewer than two.
 
-    Notes
-    -----
     sqrt((1 / J + n_test / n_train) s^2) for J splits and their sample variance s^2: the corrected
     resampled variance of Nadeau and Bengio (2003), "Inference for the generalization error",
     Machine Learning 52, which accounts for training rows that splits have in common.

@@ -41,13 +41,9 @@ def bootstrap_mean(groups: Sequence[ArrayLike]) -> Interval:
     Groups (data sets) are drawn with replacement, and then values (seeds) within each drawn group.
     With a single group only its values are drawn.
 
-    Parameters
-    ----------
     groups : sequence of array of shape (n_g,), n_g >= 1
         Paired differences of each data set, one for each seed.
 
-    Notes
-    -----
     O(RESAMPLES * sum n_g) time, O(RESAMPLES * (len(groups) + max n_g)) memory.
     """
     values = [np.asarray(group, dtype=np.float64) for group in groups]
@@ -77,13 +73,9 @@ class Corrected:
 def corrected_t(differences: Sequence[float], test_per_train: float) -> Corrected | None:
     """The corrected resampled t test of Nadeau and Bengio (2003); None of fewer than two splits.
 
-    Parameters
-    ----------
     differences : Paired differences of two methods, one for each split
     test_per_train : Test rows divided by training rows
 
-    Notes
-    -----
     The mean divided by `corrected_error` has Student's t with one degree of freedom less than
     splits. Without any variance there is no interval; t and p are NaN.
     """

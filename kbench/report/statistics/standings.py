@@ -42,17 +42,12 @@ def standings(
 ) -> list[Sheet]:
     """A table for each task, the smallest median distance first.
 
-    Parameters
-    ----------
     rows : iterable of mapping. As for `comparisons`; only those of `EXPERIMENTS` count.
     task : {"binary", "multiclass", "regression"}, optional. Only this one.
     n, d : Training rows and features of the user's data: only data sets within a factor of ten.
         Where no two are left, those like it in one of both, or all of them; a note says so.
 
-    Raises
-    ------
-    ConfigError
-        Fewer than two data sets of the task have rows of such an experiment.
+    Raises ConfigError: fewer than two data sets of the task have rows of such an experiment.
     """
     used = [row for row in rows if _asked(row) and row["status"] not in WITHOUT_OUTCOME]
     tables = [one for one in comparisons(_of_one_machine(used)) if one.problem.task]
