@@ -32,20 +32,12 @@ _MEKA_DEFAULT = {
     "n_samples": 20000,
     "kmeans_iter": 10,
 }
-_MEKA_PAPER = _MEKA_DEFAULT | {
-    "landmarks": "uniform",
-    "link": "sampled",
-}
+_MEKA_PAPER = _MEKA_DEFAULT | {"landmarks": "uniform", "link": "sampled"}
 MEKA: Table = {
     None: _MEKA_DEFAULT,
     "paper": _MEKA_PAPER,
     "released": _MEKA_PAPER
-    | {
-        "pinv_cut": 1e-6,
-        "zero_fraction": 0.1,
-        "rank_strategy": "total",
-        "n_samples": 10000,
-    },
+    | {"pinv_cut": 1e-6, "zero_fraction": 0.1, "rank_strategy": "total", "n_samples": 10000},
 }
 
 # Ratio of the numbers of clusters of consecutive levels of DC-SVM in the paper, in every preset.
@@ -95,76 +87,42 @@ DCSVM: Table = {
 # columns and a sketch, and bound the Frobenius norm of the residual. On ijcnn1 and cod-rna the
 # relative error is about 1e-2 with "fast" and below 1e-3 with "accurate" (`scripts/bench_hss.py
 # compress`). "precise" is for ridges far below the largest eigenvalue.
+_HSS_PAPER = {
+    "leaf_size": 512,
+    "n_neighbours": 64,
+    "n_trees": 6,
+    "rel_tol": 1.0,
+    "abs_tol": 0.1,
+    "trace_tol": 0.0,
+    "max_rank": 200,
+    "max_near": "none",
+    "n_far": 0,
+    "sketch": "none",
+}
+_HSS_FAST = {
+    "leaf_size": 256,
+    "n_neighbours": 16,
+    "n_trees": 3,
+    "rel_tol": 0.0,
+    "abs_tol": 0.0,
+    "trace_tol": 1e-3,
+    "max_rank": 200,
+    "max_near": 500,
+    "n_far": 1500,
+    "sketch": 600,
+}
 HSS: Table = {
-    "paper_table4": {
-        "leaf_size": 512,
-        "n_neighbours": 64,
-        "n_trees": 6,
-        "rel_tol": 1.0,
-        "abs_tol": 0.1,
-        "trace_tol": 0.0,
-        "max_rank": 200,
-        "max_near": "none",
-        "n_far": 0,
-        "sketch": "none",
-    },
-    "paper_table5": {
-        "leaf_size": 512,
-        "n_neighbours": 512,
-        "n_trees": 3,
-        "rel_tol": 0.5,
-        "abs_tol": 0.05,
-        "trace_tol": 0.0,
-        "max_rank": 2000,
-        "max_near": "none",
-        "n_far": 0,
-        "sketch": "none",
-    },
-    "fast": {
-        "leaf_size": 256,
-        "n_neighbours": 16,
-        "n_trees": 3,
-        "rel_tol": 0.0,
-        "abs_tol": 0.0,
-        "trace_tol": 0.001,
-        "max_rank": 200,
-        "max_near": 500,
-        "n_far": 1500,
-        "sketch": 600,
-    },
-    "accurate": {
-        "leaf_size": 256,
-        "n_neighbours": 16,
-        "n_trees": 3,
-        "rel_tol": 0.0,
-        "abs_tol": 0.0,
-        "trace_tol": 0.0001,
-        "max_rank": 800,
-        "max_near": 500,
-        "n_far": 3000,
-        "sketch": 1500,
-    },
-    "precise": {
-        "leaf_size": 256,
-        "n_neighbours": 16,
-        "n_trees": 3,
-        "rel_tol": 0.0,
-        "abs_tol": 0.0,
-        "trace_tol": 1e-06,
-        "max_rank": 2000,
-        "max_near": 1000,
-        "n_far": 8000,
-        "sketch": 4000,
-    },
+    "paper_table4": _HSS_PAPER,
+    "paper_table5": _HSS_PAPER
+    | {"n_neighbours": 512, "n_trees": 3, "rel_tol": 0.5, "abs_tol": 0.05, "max_rank": 2000},
+    "fast": _HSS_FAST,
+    "accurate": _HSS_FAST | {"trace_tol": 1e-4, "max_rank": 800, "n_far": 3000, "sketch": 1500},
+    "precise": _HSS_FAST
+    | {"trace_tol": 1e-6, "max_rank": 2000, "max_near": 1000, "n_far": 8000, "sketch": 4000},
 }
 
 # Tables by the name that `meta.presets` of a method's YAML file gives.
-TABLES: dict[str, Table] = {
-    "dcsvm": DCSVM,
-    "dcsvm_local": DCSVM_LOCAL,
-    "hss": HSS,
-    "meka": MEKA,
-}
+TABLES: dict[str, Table] = {"dcsvm": DCSVM, "dcsvm_local": DCSVM_LOCAL, "hss": HSS, "meka": MEKA}
 
 
 def resolve(preset: str | None, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
