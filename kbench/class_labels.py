@@ -8,10 +8,7 @@ Machines for pairs of classes have q (q - 1) / 2, each positive for the first cl
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import (
-    _check_partial_fit_first_call,
-    check_classification_targets,
-)
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
 
 def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -176,9 +176,7 @@ def sampled_rows(n: int, n_rows: int, rng: np.random.RandomState) -> np.ndarray:
 
 
 def kernel_error(
-    kernel: KernelMatrix | Callable[[np.ndarray], np.ndarray],
-    approximation: Rows,
-    rows: np.ndarray,
+    kernel: KernelMatrix | Callable[[np.ndarray], np.ndarray], approximation: Rows, rows: np.ndarray
 ) -> float:
     """Relative Frobenius error of an approximation on rows R: ||G_R - G~_R|| / ||G_R||.
 

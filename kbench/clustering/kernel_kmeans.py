@@ -265,8 +265,7 @@ def mean_weights(labels: np.ndarray) -> sp.csr_array:
     """W : (k, m) of the cluster means: row c is 1/|S_c| on S_c and 0 elsewhere."""
     inverse_sizes = 1.0 / np.bincount(labels)
     return sp.csr_array(
-        (inverse_sizes[labels], (labels, np.arange(len(labels)))),
-        (len(inverse_sizes), len(labels)),
+        (inverse_sizes[labels], (labels, np.arange(len(labels)))), (len(inverse_sizes), len(labels))
     )
 
 

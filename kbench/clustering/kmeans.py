@@ -57,11 +57,7 @@ class Centroids:
 
 
 def sampled_kmeans(
-    X: Any,
-    n_clusters: int,
-    sample: np.ndarray,
-    *,
-    max_iter: int = 10,
+    X: Any, n_clusters: int, sample: np.ndarray, *, max_iter: int = 10
 ) -> tuple[Centroids, np.ndarray]:
     """Partition rows by Lloyd's k-means on a sample of them.
 

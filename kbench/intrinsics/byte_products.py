@@ -86,9 +86,7 @@ def _compile_vnni(typing_context, left, row, panels, first, dots):
         data, n_words = array(0).data, cgutils.unpack_tuple(builder, array(0).shape)[1]
         index = n_words.type
         multiply_add = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(vector, [vector] * 3),
-            "llvm.x86.avx512.vpdpbusd.512",
+            builder.module, ir.FunctionType(vector, [vector] * 3), "llvm.x86.avx512.vpdpbusd.512"
         )
         rows = [
             builder.gep(data, [builder.mul(builder.add(arguments[1], index(r)), n_words)])

@@ -32,13 +32,7 @@ def products(A: Any, B: Any, out: np.ndarray) -> None:
         left = _arrays(sp.csc_array(A[start : start + _ROWS]))
         block = out[start : start + _ROWS]
         run(
-            _MULTIPLY,
-            *left,
-            *right,
-            block,
-            n=B.shape[0],
-            nanoseconds=block.size,
-            multiple=_COLUMNS,
+            _MULTIPLY, *left, *right, block, n=B.shape[0], nanoseconds=block.size, multiple=_COLUMNS
         )
 
 

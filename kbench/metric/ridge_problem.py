@@ -126,11 +126,7 @@ class Problem:
         return bool(gains.mean() > least)
 
     def _best(
-        self,
-        matrix: KernelMatrix,
-        new: Any,
-        ridges: Sequence[float],
-        values: np.ndarray | None,
+        self, matrix: KernelMatrix, new: Any, ridges: Sequence[float], values: np.ndarray | None
     ) -> tuple[float, float, np.ndarray]:
         """The lowest held-out error at prepared rows, its ridge and its coefficients."""
         coefs = []

@@ -179,10 +179,7 @@ class Rounds:
         return replace(best, error=error, ridge=ridge, gamma=gamma)
 
     def widths(
-        self,
-        data: Problem,
-        best: Candidate,
-        ridges: Sequence[float],
+        self, data: Problem, best: Candidate, ridges: Sequence[float]
     ) -> Iterator[Candidate]:
         """The best metric with narrower kernels, or wider ones, as long as that helps."""
         for step in (1.0 / _WIDTH_STEP, _WIDTH_STEP):

@@ -107,10 +107,7 @@ def save_model(
         "arrays": {name: _described(array, blocks[name]) for name, array in arrays.items()},
     }
     manifest["sha256"] = manifest_digest(manifest)
-    with (
-        atomic_file(Path(path)) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
-    ):
+    with atomic_file(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(MANIFEST, json.dumps(manifest, allow_nan=False))
         for name, block in blocks.items():
             archive.writestr(f"{name}.npy", block)

@@ -78,12 +78,7 @@ def settle(
 
 
 def least_loss_intercept(
-    e: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    epsilon: float = 0.0,
-    *,
-    total: float = 0.0,
+    e: np.ndarray, lower: np.ndarray, upper: np.ndarray, epsilon: float = 0.0, *, total: float = 0.0
 ) -> float:
     """Return the intercept c that minimises the loss of e - c plus total c; (n,) arrays.
 

@@ -116,12 +116,7 @@ class _Pace:
 
 
 def run(
-    rows: Rows,
-    task: Task,
-    rung: Rung,
-    points: Sequence[Point],
-    deadline: Deadline,
-    trace: Trace,
+    rows: Rows, task: Task, rung: Rung, points: Sequence[Point], deadline: Deadline, trace: Trace
 ) -> list[Measured | None]:
     """Measure every point of a rung; None for those that the deadline left no time for."""
     q = len(points)

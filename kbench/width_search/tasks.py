@@ -104,12 +104,7 @@ class Classification:
     steps = constants.STEPS_OF_CLASSES
 
     def __init__(
-        self,
-        index: np.ndarray,
-        n_classes: int,
-        *,
-        balanced: bool,
-        factor: np.ndarray | None = None,
+        self, index: np.ndarray, n_classes: int, *, balanced: bool, factor: np.ndarray | None = None
     ) -> None:
         self._index, self._k, self._factor = index, n_classes, factor
         self.scale_of_c = 1.0 if factor is None else 1.0 / float(factor.mean())

@@ -262,9 +262,7 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
         if len(occupied) < centres.n_clusters:
             kept = np.isin(sample_labels, occupied)
             centres = KernelCentres(
-                kernel,
-                sample[kept],
-                mean_weights(np.searchsorted(occupied, sample_labels[kept])),
+                kernel, sample[kept], mean_weights(np.searchsorted(occupied, sample_labels[kept]))
             )
             labels = np.searchsorted(occupied, labels)
         return centres, labels

@@ -13,10 +13,7 @@ class LocalExpansions(LocalMachines):
     """
 
     def __init__(
-        self,
-        centres: Centroids | KernelCentres,
-        machines: list[KernelExpansion],
-        n_outputs: int,
+        self, centres: Centroids | KernelCentres, machines: list[KernelExpansion], n_outputs: int
     ) -> None:
         super().__init__(centres.assign, machines, n_outputs, centres.n_products)
         self.nbytes = centres.nbytes + sum(machine.nbytes for machine in machines)

@@ -39,12 +39,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import presets
 from kbench.approximation.clipped import clipped
-from kbench.approximation.clusters.meka_matrix import (
-    LocalBasis,
-    MEKABasis,
-    MEKAKernel,
-    basis_rows,
-)
+from kbench.approximation.clusters.meka_matrix import LocalBasis, MEKABasis, MEKAKernel, basis_rows
 from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank, require_one
 from kbench.approximation.landmarks.spectral_nystrom import kernel_columns
 from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs

@@ -237,11 +237,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         with trace.phase("tree"):
             if like is None:
                 self.tree_ = cluster_tree(
-                    X,
-                    settings["leaf_size"],
-                    rng,
-                    rule=self.tree,
-                    balanced=self.balanced,
+                    X, settings["leaf_size"], rng, rule=self.tree, balanced=self.balanced
                 )
             else:
                 self.tree_ = like.tree_

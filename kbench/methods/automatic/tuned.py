@@ -26,16 +26,8 @@ from kbench.methods.automatic.self_tuning import (
     normal_interval,
     wilson_interval,
 )
-from kbench.methods.base.probability import (
-    TOO_FEW_ROWS,
-    Probabilities,
-    fitted_sigmoids,
-)
-from kbench.methods.base.weights import (
-    checked_weights,
-    class_weights,
-    require_weighted_classes,
-)
+from kbench.methods.base.probability import TOO_FEW_ROWS, Probabilities, fitted_sigmoids
+from kbench.methods.base.weights import checked_weights, class_weights, require_weighted_classes
 from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.methods.exact.kernel_svr import KernelSVR

@@ -13,11 +13,7 @@ from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.penalty import chosen_c
 from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.quick_checks import QuickChecks
-from kbench.methods.base.weights import (
-    checked_weights,
-    class_weights,
-    require_weighted_classes,
-)
+from kbench.methods.base.weights import checked_weights, class_weights, require_weighted_classes
 from kbench.trace import Deadline, Trace
 from kbench.validated import TakesSparseRows, validate_data
 

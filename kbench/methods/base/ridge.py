@@ -38,12 +38,7 @@ from kbench.methods.base.weights import (
     require_weight_range,
     require_weighted_classes,
 )
-from kbench.methods.base.widths import (
-    require_one_width,
-    rescaled,
-    scaled_rows,
-    with_widths,
-)
+from kbench.methods.base.widths import require_one_width, rescaled, scaled_rows, with_widths
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.validated import TakesSparseRows, usual, validate_data

@@ -69,12 +69,7 @@ def _shrinking(random_state: Any, *, cache_mb: float, **options: Any) -> BoxSVC:
     return _ShrinkingSVC(fit_intercept=False, cache_size=cache_mb, **options)
 
 
-_SOLVERS = {
-    "dcsvm": _dcsvm,
-    "cascade_svm": _cascade,
-    "kernel_svc": _exact,
-    "shrinking": _shrinking,
-}
+_SOLVERS = {"dcsvm": _dcsvm, "cascade_svm": _cascade, "kernel_svc": _exact, "shrinking": _shrinking}
 
 
 @dataclass(eq=False, repr=False)

@@ -116,10 +116,7 @@ def fit_chunks(
     # Leave-one-out errors need labels, which the survey does not keep: C is 1, as in `SVC`.
     C = model.C_ = 1.0 if isinstance(model.C, str) else model.C
     trainer = EarlyTrainer(
-        of_cluster,
-        _kernel(model, survey),
-        C * targets.weights(model.class_weight),
-        seed,
+        of_cluster, _kernel(model, survey), C * targets.weights(model.class_weight), seed
     )
     max_rows = max_cluster_rows(rows)
     identity = {

@@ -88,9 +88,6 @@ shrinking
             rows = np.sort(rng.choice(n, math.ceil(self.fraction * n), replace=False))
         with trace.phase("solve"):
             parts = solve_parts(
-                problem,
-                [Part.zero(problem, rows)],
-                deadline=deadline,
-                **self._solver_options(),
+                problem, [Part.zero(problem, rows)], deadline=deadline, **self._solver_options()
             )
         return Trained(parts, n_steps(parts))

@@ -20,11 +20,7 @@ from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import class_weights
-from kbench.methods.base.widths import (
-    has_widths,
-    require_one_width,
-    with_widths,
-)
+from kbench.methods.base.widths import has_widths, require_one_width, with_widths
 from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
 from kbench.methods.exact.expansions import is_dense_gaussian, pair_expansion, shared_expansion
 from kbench.methods.exact.kernel_svc_fit import Data, Solution

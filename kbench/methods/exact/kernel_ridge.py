@@ -180,10 +180,7 @@ class ExactRidge(KernelRidgeEstimator):
                 factor = factor * scale[:, None].astype(factor.dtype)
             return low_rank_inverse(factor, self.alpha_), kernel.n_entries
         feature_map = Nystrom(
-            size,
-            **self._landmark_kernel(X),
-            landmarks="rpcholesky",
-            random_state=0,
+            size, **self._landmark_kernel(X), landmarks="rpcholesky", random_state=0
         ).fit(X)
         matrix: FactoredKernel = LowRankKernel(feature_map, X, self.dtype)
         if scale is not None:
@@ -362,12 +359,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         return KernelExpansion(kernel, np.arange(len(Y)), coef, prediction_dtype(kernel, coef))
 
     def _solve_directly(
-        self,
-        kernel: Kernel,
-        X: Any,
-        Y: np.ndarray,
-        trace: Trace,
-        weight: np.ndarray | None,
+        self, kernel: Kernel, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None
     ) -> Machine:
         """By a factorisation in float64, of any symmetric matrix; least squares if singular."""
         check_memory(len(Y), "float64", self.memory_mb)

@@ -174,10 +174,7 @@ class RACQPClassifier(KernelParameters, CountedPrediction, OneVsRest):
             self.support_ = np.flatnonzero(coef.any(axis=1))
             products = kernel.product(self.support_, coef[self.support_])
             self.intercept_ = intercepts(
-                lambda _: products,
-                targets.Y,
-                w,
-                np.broadcast_to(targets.C[:, None], w.shape),
+                lambda _: products, targets.Y, w, np.broadcast_to(targets.C[:, None], w.shape)
             )
             for j in np.flatnonzero([not result.converged for result in results]):
                 signs = targets.Y[:, j]

@@ -266,11 +266,7 @@ class _Encoded:
 
 
 def train_clusters(
-    places: list[Place],
-    trainer: Trainer,
-    path: Path,
-    trace: Trace,
-    n_jobs: int | None = None,
+    places: list[Place], trainer: Trainer, path: Path, trace: Trace, n_jobs: int | None = None
 ) -> tuple[PackedRecords, list[Any], list[str]]:
     """Train the clusters whose models are not in the file `path` yet.
 

@@ -146,12 +146,7 @@ class ClusterFit(NamedTuple):
 
 
 def fit_clusters(
-    part: BKA,
-    trainer: BlockTrainer,
-    rows: ChunkedRows,
-    survey: Survey,
-    seed: int,
-    trace: Trace,
+    part: BKA, trainer: BlockTrainer, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace
 ) -> ClusterFit:
     """The exact ridge models of the leaves of a tree of k-means with `part.n_clusters` leaves."""
     max_rows = max_cluster_rows(rows)

@@ -17,11 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from kbench.approximation.seeded.named_blocks import (
-    median_gamma,
-    seeded_features,
-    seeded_kernels,
-)
+from kbench.approximation.seeded.named_blocks import median_gamma, seeded_features, seeded_kernels
 from kbench.chunked import ChunkedRows
 from kbench.kernels import KERNELS, make_kernel
 from kbench.kernels.functions.rbf import RBF
@@ -461,11 +457,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                 "checkpoint, because a continuation needs the same batches"
             )
         parameters = {k: v for k, v in self.get_params().items() if k not in _NOT_OF_THE_FIT}
-        checkpoint = Checkpoint(
-            self.checkpoint,
-            self.checkpoint_s,
-            {**parameters, "data": data},
-        )
+        checkpoint = Checkpoint(self.checkpoint, self.checkpoint_s, {**parameters, "data": data})
         state = checkpoint.read()
         if state is not None:
             self._descent.restore(state)

@@ -221,10 +221,7 @@ def balance(Y: np.ndarray, z: np.ndarray, C: np.ndarray) -> np.ndarray:
 
 
 def intercepts(
-    product: Callable[[np.ndarray], np.ndarray],
-    Y: np.ndarray,
-    z: np.ndarray,
-    C: np.ndarray,
+    product: Callable[[np.ndarray], np.ndarray], Y: np.ndarray, z: np.ndarray, C: np.ndarray
 ) -> np.ndarray:
     """Intercept of each problem: the mean of y_j - f(x_j) over free variables, and without any that
     of least loss.

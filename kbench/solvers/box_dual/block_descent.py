@@ -190,15 +190,7 @@ class BlockDescent:
                 size *= 2
             if not options.keep_half:
                 W = W[:0]
-            W, new = working_set(
-                e_up,
-                e_down,
-                it.intercept,
-                W,
-                new,
-                size,
-                coupled=it.coupled,
-            )
+            W, new = working_set(e_up, e_down, it.intercept, W, new, size, coupled=it.coupled)
             whole = len(W) == len(S)
             K_W = self._block(W, whole)
             max_steps = _STEPS_WHOLE if few else _STEPS_PER_POINT * len(W)

@@ -194,9 +194,7 @@ def solve_box_dual(
     p = np.full(n, -1.0) if linear is None else np.asarray(linear, np.float64)
     alpha0 = np.zeros(n) if alpha0 is None else np.asarray(alpha0, np.float64)
     budget = Budget(
-        math.inf if max_iter < 0 else max_iter,
-        max_time,
-        Trace() if trace is None else trace,
+        math.inf if max_iter < 0 else max_iter, max_time, Trace() if trace is None else trace
     )
     entries_before = kernel.n_entries
     beta = _feasible(y, C, alpha0, intercept)

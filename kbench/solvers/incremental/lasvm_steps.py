@@ -44,13 +44,7 @@ class Chunk(NamedTuple):
 
 @njit(cache=True)
 def visit(
-    state: State,
-    chunk: Chunk,
-    at: int,
-    intercept: bool,
-    seeding: bool,
-    tol: float,
-    max_steps: int,
+    state: State, chunk: Chunk, at: int, intercept: bool, seeding: bool, tol: float, max_steps: int
 ) -> tuple[int, int]:
     """Visit the chunk from stage `at` on; a point has three stages: test, step, REPROCESS.
 

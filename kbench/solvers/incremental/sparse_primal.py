@@ -122,12 +122,7 @@ class _Solver:
     """Basis rows K_J: (the first `size` of `rows`), weights b, outputs o = K_:J b, and f."""
 
     def __init__(
-        self,
-        kernel: KernelMatrix,
-        y: np.ndarray,
-        C: np.ndarray,
-        n_basis: int,
-        deadline: Deadline,
+        self, kernel: KernelMatrix, y: np.ndarray, C: np.ndarray, n_basis: int, deadline: Deadline
     ) -> None:
         n = len(y)
         self.kernel, self.y, self.C, self.deadline = kernel, y, C, deadline

@@ -116,12 +116,7 @@ def _to_first_bound(problem: BoxQP, x: np.ndarray, end: np.ndarray) -> float:
 
 
 def _on_face(
-    problem: BoxQP,
-    x: np.ndarray,
-    w: np.ndarray,
-    b: np.ndarray,
-    free: np.ndarray,
-    proximal: float,
+    problem: BoxQP, x: np.ndarray, w: np.ndarray, b: np.ndarray, free: np.ndarray, proximal: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x, w and b of the optimum on the face where all but `free` variables stay."""
     if not free.any():

@@ -239,11 +239,7 @@ class GaussianRows:
         return self._values(*self._scaled, rows, columns)
 
     def _values(
-        self,
-        Z: np.ndarray,
-        h: np.ndarray,
-        rows: np.ndarray | slice,
-        columns: np.ndarray | slice,
+        self, Z: np.ndarray, h: np.ndarray, rows: np.ndarray | slice, columns: np.ndarray | slice
     ) -> np.ndarray:
         return self._of_scaled(Z[rows], h[rows], Z[columns], h[columns])
 
