@@ -38,14 +38,7 @@ from kbench.papers.printed.layout import (
 )
 from kbench.report.comparisons.cells import describe_machine, title
 from kbench.report.comparisons.quantities import Quantity, decimals_for, quantity
-from kbench.report.comparisons.tables import (
-    Comparison,
-    Line,
-    Machine,
-    Row,
-    comparisons,
-    measured,
-)
+from kbench.report.comparisons.tables import Comparison, Line, Machine, Row, comparisons, measured
 from kbench.report.sheet import Sheet
 
 # The parameters in which steps agree, in words, and the line of each step.

@@ -7,12 +7,7 @@ from typing import Any
 import numpy as np
 
 from kbench.chunked import Block, ChunkedRows
-from kbench.data.chunks.stream import (
-    pieces,
-    read_options,
-    require_readable,
-    surveyed,
-)
+from kbench.data.chunks.stream import pieces, read_options, require_readable, surveyed
 from kbench.data.sources import generators
 
 # LIBSVM rows of up to this many columns become dense rows, as `storage: auto` has it.

@@ -104,12 +104,7 @@ def read_options(
             raise ConfigError(
                 f"{path.removeprefix('source.')} is {value!r}, should be {wrong or 'a task'}"
             )
-    return {
-        "n_features": n_features,
-        "columns": columns,
-        "task": task,
-        "zero_based": zero_based,
-    }
+    return {"n_features": n_features, "columns": columns, "task": task, "zero_based": zero_based}
 
 
 def pieces(

@@ -57,10 +57,7 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
 
 
 def _part(
-    arrays: Mapping[str, Any],
-    names: tuple[str, ...],
-    source: Mapping[str, Any],
-    paths: list[Path],
+    arrays: Mapping[str, Any], names: tuple[str, ...], source: Mapping[str, Any], paths: list[Path]
 ) -> Part:
     """Features, targets and groups from the arrays `names`; paths : the file of X, then of y."""
     for name in names[:2]:
@@ -243,10 +240,7 @@ def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
     """The variables `names` of a MATLAB file; all of them if one is absent, for the message."""
     from scipy.io import loadmat, whosmat
 
-    with (
-        parsing(path, "a MATLAB file of numbers, version 4, 6 or 7"),
-        warnings.catch_warnings(),
-    ):
+    with parsing(path, "a MATLAB file of numbers, version 4, 6 or 7"), warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # of values that SciPy may read wrongly
         content = read_bytes(path)
         arrays = loadmat(io.BytesIO(content), variable_names=names, spmatrix=False)

@@ -18,10 +18,7 @@ from kbench.errors import DataError
 
 # Bytes of an image with its label.
 RECORD = 1 + 3 * 32 * 32
-BATCHES = {
-    "train": [f"data_batch_{k}.bin" for k in range(1, 6)],
-    "test": ["test_batch.bin"],
-}
+BATCHES = {"train": [f"data_batch_{k}.bin" for k in range(1, 6)], "test": ["test_batch.bin"]}
 
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:

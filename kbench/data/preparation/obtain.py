@@ -373,10 +373,7 @@ def _draw(part: Any, n: int, seed: int, file: FileStatus) -> Any:
 
 
 def _check_facts(
-    config: Mapping[str, Any],
-    labels: dict[str, np.ndarray],
-    largest: int,
-    files: list[FileStatus],
+    config: Mapping[str, Any], labels: dict[str, np.ndarray], largest: int, files: list[FileStatus]
 ) -> None:
     """Compare what the files hold with the config's facts; DataError names the first difference."""
     facts = config.get("facts") or {}

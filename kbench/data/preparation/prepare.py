@@ -23,14 +23,7 @@ from kbench.data.preparation import prepared
 from kbench.data.sources.array_file import ArrayWriter
 from kbench.data.sources.content import content_sha256, remembered_sha256
 from kbench.data.sources.fetch import exclusive, fetch, missing_message, writable
-from kbench.data.sources.folders import (
-    FileStatus,
-    Folders,
-    absent,
-    is_file,
-    is_mirror,
-    locate,
-)
+from kbench.data.sources.folders import FileStatus, Folders, absent, is_file, is_mirror, locate
 from kbench.errors import ConfigError, DataNotFoundError
 
 # Keys of `source` by which later rows are read.

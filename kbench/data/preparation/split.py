@@ -115,11 +115,7 @@ def _stratified(order: np.ndarray, y: np.ndarray, fraction: float) -> tuple[np.n
 
 
 def holdout_rows(
-    y: np.ndarray,
-    holdout: Mapping[str, Any],
-    *,
-    classes: bool,
-    groups: np.ndarray | None = None,
+    y: np.ndarray, holdout: Mapping[str, Any], *, classes: bool, groups: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers, ascending, of the training rows that train and of those that validate.
 

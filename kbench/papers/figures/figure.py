@@ -6,14 +6,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kbench.papers.cells.readings import of_wall_seconds
-from kbench.papers.printed.layout import (
-    Selector,
-    load,
-    paper,
-    repetitions,
-    selector,
-    substituted,
-)
+from kbench.papers.printed.layout import Selector, load, paper, repetitions, selector, substituted
 from kbench.report.comparisons.quantities import QUANTITIES
 from kbench.report.comparisons.tables import of_seconds
 

@@ -264,9 +264,7 @@ def inline(chart: Chart) -> str:
 
 
 def document(
-    charts: Sequence[Chart],
-    legend: Sequence[tuple[str, Style]] = (),
-    remarks: Sequence[str] = (),
+    charts: Sequence[Chart], legend: Sequence[tuple[str, Style]] = (), remarks: Sequence[str] = ()
 ) -> str:
     """Charts beside each other, three in a row, above legend and remarks, as an SVG document."""
     across = min(3, len(charts))

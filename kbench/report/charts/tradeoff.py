@@ -34,10 +34,7 @@ def fence(scores: Sequence[float], sign: int) -> float | None:
 
 
 def tradeoff(
-    comparison: Comparison,
-    cost: Cost,
-    styles: Mapping[str, Style],
-    hidden: int,
+    comparison: Comparison, cost: Cost, styles: Mapping[str, Style], hidden: int
 ) -> Chart | None:
     """The chart of one comparison; None where no line has both a score and the cost.
 

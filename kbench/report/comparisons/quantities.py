@@ -90,10 +90,7 @@ FURTHER = (
 
 # Seconds that are compared, see `kbench.report.comparisons.tables.measured`; rows have no such
 # column.
-SECONDS = (
-    Quantity("fit_s", "fit s", ratio=True),
-    Quantity("predict_s", "predict s", ratio=True),
-)
+SECONDS = (Quantity("fit_s", "fit s", ratio=True), Quantity("predict_s", "predict s", ratio=True))
 
 QUANTITIES = {quantity.column: quantity for quantity in (*SCORES, *FURTHER, *COSTS, *SECONDS)}
 

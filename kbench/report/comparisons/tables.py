@@ -38,10 +38,7 @@ _MAX_OTHER_CPUS = 0.2
 _MAX_WALL_PER_CPU = 1.5
 
 # Seconds as compared -> the columns with CPU and with wall seconds.
-_CLOCKS = {
-    "fit_s": ("fit_cpu_s", "fit_wall_s"),
-    "predict_s": ("predict_cpu_s", "predict_wall_s"),
-}
+_CLOCKS = {"fit_s": ("fit_cpu_s", "fit_wall_s"), "predict_s": ("predict_cpu_s", "predict_wall_s")}
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,7 @@ class Stopwatch:
     cpu_s = 0.0
 
     def __init__(
-        self,
-        compiled: CompileClock | None = None,
-        helpers_cpu_s: Callable[[], float] = lambda: 0.0,
+        self, compiled: CompileClock | None = None, helpers_cpu_s: Callable[[], float] = lambda: 0.0
     ) -> None:
         self._compiled, self._helpers_cpu_s = compiled, helpers_cpu_s
 

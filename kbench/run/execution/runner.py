@@ -212,11 +212,7 @@ class Runner:
         self._refused = ""  # the words of a batch system that takes no more runs
 
     def execute(
-        self,
-        finished: Finished,
-        *,
-        skip: Callable[[Run], bool] | None = None,
-        paths: bool = False,
+        self, finished: Finished, *, skip: Callable[[Run], bool] | None = None, paths: bool = False
     ) -> Summary:
         """Do the runs that are not `finished`; returns when all are done or the user stopped it.
 

@@ -21,13 +21,7 @@ from kbench.run.planning.command import KEPT_LIMITS, Command, canonical, hydra_v
 from kbench.run.planning.grids import combinations, names_in
 from kbench.run.planning.method_file import MethodFile
 from kbench.run.planning.registry import RESERVED
-from kbench.run.planning.request import (
-    Request,
-    checked_seed,
-    pairs,
-    read_request,
-    recipe_of,
-)
+from kbench.run.planning.request import Request, checked_seed, pairs, read_request, recipe_of
 from kbench.run.planning.task import Run, Task
 from kbench.run.planning.tuned_files import (
     NONE,

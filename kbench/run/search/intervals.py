@@ -162,11 +162,7 @@ class OptunaProposals:
 
     def __init__(self, space: Space, seed: int, direction: Literal["max", "min"]) -> None:
         import optuna
-        from optuna.distributions import (
-            CategoricalDistribution,
-            FloatDistribution,
-            IntDistribution,
-        )
+        from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._failed = optuna.trial.TrialState.FAIL
