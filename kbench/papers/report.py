@@ -17,7 +17,7 @@ from kbench.papers.cells.sheets import cause_sheet, cell_sheet, coverage
 from kbench.papers.claims.decision import verdict
 from kbench.papers.claims.stated import claims
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
-from kbench.papers.claims.verdicts import verdict_records
+from kbench.papers.claims.verdicts import summary, verdict_records
 from kbench.papers.figures.drawing import Drawing, drawings, method_styles
 from kbench.papers.printed.layout import PAPERS, all_tables, legend
 from kbench.papers.studies import budget_sheet, budgets, system_sheet, systems
@@ -159,8 +159,8 @@ class Report:
         return [*tables, *verdict_sheets(self.verdicts, width), *self.study_sheets()]
 
     def overview(self, width: int) -> list[Sheet]:
-        """A screen for each paper: its claims in one line each, and how much is measured."""
-        made = verdict_sheets(self.verdicts, width, details=False)
+        """A screen for each paper, its claims in one line each; at the end one for all of them."""
+        made = [*verdict_sheets(self.verdicts, width, details=False), summary(self.verdicts)]
         made[-1].notes.append(
             f"{coverage(self.filled)}. More: table=claims, table=dcsvm (or"
             f" {', '.join(PAPERS[1:])}), table=dcsvm_table3, table={', '.join(_SHEETS)}."

@@ -5,7 +5,6 @@ In a table's detail grey columns hold what the paper prints; a measured cell ope
 
 import itertools
 import statistics
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,10 +12,10 @@ from kbench.papers.cells import sheets
 from kbench.papers.cells.entries import ABSENT, Entry, Filled, Group
 from kbench.papers.cells.sheets import coverage
 from kbench.papers.claims.decision import Verdict
-from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
+from kbench.papers.claims.outcomes import OUTCOMES
 from kbench.papers.claims.ratios import picture
 from kbench.papers.claims.stated import tables_of
-from kbench.papers.claims.verdicts import at_hand, counted, detail, line, of_papers, on_own_data
+from kbench.papers.claims.verdicts import TALLY, at_hand, counted, detail, line, of_papers, tally
 from kbench.papers.figures.drawing import Drawing, method_styles
 from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, Table, legend, paper
@@ -55,30 +54,26 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     theirs = [verdict for verdict in verdicts if not verdict.claim.ours]
     if not theirs:
         return ""
-    names = ("paper", "hold", "do not hold", "kept", "missed", "no figure", "on paper's data")
-    names += ("headline", "printed", "measured", "idea alone", "gains of code and idea")
+    names = ("paper", *TALLY, "headline", "printed", "measured", "idea alone")
+    names += ("gains of code and idea",)
     long = ("headline", "measured", "gains of code and idea")
     head = [header(name, kind="word" if name in long else "") for name in names]
-    above = ["<td></td>", spanning("decided claims", 2), spanning("open claims", 3)]
-    above.append(element("td", colspan=6))
     studies = {sheet.name.partition(":")[0]: sheet for sheet in systems}
     body = []
     for name, several in of_papers(theirs).items():
         first = next((verdict for verdict in several if verdict.printed is not None), several[0])
-        says, rows = line(first), Counter(one.kept_by_rows for one in several if one.outcome.reason)
-        counts = [sum(one.outcome is of for one in several) for of in (HOLDS, FAILS)]
+        says = line(first)
         headline = link(first.claim.says, claim_id(verdicts.index(first)))
         state = ", ".join(filter(None, (str(first.outcome), at_hand(first))))
         measured = says.measured if first.worst else f"{says.measured} on {says.data}"
-        cells = row_header(words(name))
-        cells += "".join(map(cell, [*counts, rows[True], rows[False], rows[None]]))
-        cells += cell(on_own_data(several))
+        cells = row_header(words(name)) + "".join(map(cell, tally(several)))
         cells += element("td", headline + element("div", words(state)), class_="long")
         cells += cell(says.printed) + cell(measured, "long") + cell(says.idea)
         body.append(f"<tr>{cells}{cell(_parts(studies.get(name)), 'long')}</tr>")
     answer = element("p", words(f"Of {len(theirs)} claims {counted(theirs)}."))
-    top = element("h3", "Did the papers' claims hold?") + answer + about(legend("papers"))
-    return top + table("The papers", [above, head], body) + picture(verdicts, claim_id)
+    top = element("h3", "Did the papers' claims hold?") + answer
+    top += about(legend("outcomes", "papers"))
+    return top + table("The papers", [head], body) + picture(verdicts, claim_id)
 
 
 def _parts(study: Sheet | None) -> str:

@@ -19,6 +19,10 @@ _MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcom
 _LINES, _SCREEN, _OUTCOME, _NARROW, _GAP = 44, 100, 22, 13, 2
 
 
+# What `tally` counts.
+TALLY = ("hold", "do not hold", "open: kept", "missed", "no figure", "paper's data")
+
+
 class Words(NamedTuple):
     """The figures of a verdict's line; `measured` is the figure and where it is the worst."""
 
@@ -96,9 +100,14 @@ def counted(verdicts: Collection[Verdict]) -> str:
     return f"{text}; of the open ones the runs at hand keep the bound of {n[True]}, miss {n[False]}"
 
 
-def on_own_data(verdicts: Sequence[Verdict]) -> str:
-    """Of how many claims rows of the paper's own data answer every case, such as `2 of 9`."""
-    return f"{sum(0 < verdict.own == verdict.asked for verdict in verdicts)} of {len(verdicts)}"
+def tally(verdicts: Sequence[Verdict]) -> list[str]:
+    """How many claims of some hold and do not, of how many open ones the runs keep the bound, miss
+    it, and have no figure, and how many have runs on the paper's data for every case."""
+    outcomes = [sum(verdict.outcome is of for verdict in verdicts) for of in (HOLDS, FAILS)]
+    rows = Counter(verdict.kept_by_rows for verdict in verdicts if verdict.outcome.reason)
+    own = sum(0 < verdict.own == verdict.asked for verdict in verdicts)
+    counts = [*outcomes, rows[True], rows[False], rows[None]]
+    return [*map(str, counts), f"{own} of {len(verdicts)}"]
 
 
 def at_hand(verdict: Verdict) -> str:
@@ -131,11 +140,17 @@ def sheets(
             rows = [_in_full(verdict) for verdict in several]
         else:
             rows, n_words = _wrapped(several, width, details=details), 2
-        note = f"{counted(several)}; {on_own_data(several)} on the paper's own data."
+        note = f"{counted(several)}; {tally(several)[-1]} on the paper's own data."
         made.append(Sheet(f"{name}: claims", n_words, header, rows, [note]))
     if made and details:
         made[-1].notes.append(f"{legend('claims')} {_MEANINGS}")
     return made
+
+
+def summary(verdicts: Sequence[Verdict]) -> Sheet:
+    """A line for each paper."""
+    rows = [[name, *tally(several)] for name, several in of_papers(verdicts).items()]
+    return Sheet("Did the papers' claims hold?", 1, ["", *TALLY], rows, [legend("outcomes")])
 
 
 def _in_full(verdict: Verdict) -> list[str]:
