@@ -54,10 +54,8 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     theirs = [verdict for verdict in verdicts if not verdict.claim.ours]
     if not theirs:
         return ""
-    names = ("paper", *TALLY, "headline", "printed", "measured", "idea alone")
-    names += ("gains of code and idea",)
-    long = ("headline", "measured", "gains of code and idea")
-    head = [header(name, kind="word" if name in long else "") for name in names]
+    long = ("headline", "its figures", "gains of code and idea")
+    head = [*map(header, ("paper", *TALLY)), *(header(name, kind="word") for name in long)]
     studies = {sheet.name.partition(":")[0]: sheet for sheet in systems}
     body = []
     for name, several in of_papers(theirs).items():
@@ -66,10 +64,12 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         headline = link(first.claim.says, claim_id(verdicts.index(first)))
         state = ", ".join(filter(None, (str(first.outcome), at_hand(first))))
         measured = says.measured if first.worst else f"{says.measured} on {says.data}"
+        figures = {"printed": says.printed, "measured": measured, "idea alone": says.idea}
+        texts = [f"{kind} {figure}" for kind, figure in figures.items() if figure]
         cells = row_header(words(name)) + "".join(map(cell, tally(several)))
         cells += element("td", headline + element("div", words(state)), class_="long")
-        cells += cell(says.printed) + cell(measured, "long") + cell(says.idea)
-        body.append(f"<tr>{cells}{cell(_parts(studies.get(name)), 'long')}</tr>")
+        cells += cell(", ".join(texts), "long") + cell(_parts(studies.get(name)), "long")
+        body.append(f"<tr>{cells}</tr>")
     answer = element("p", words(f"Of {len(theirs)} claims {counted(theirs)}."))
     top = element("h3", "Did the papers' claims hold?") + answer
     top += about(legend("outcomes", "papers"))
