@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.config import composer
+from kbench.report.statistics.standings import standings
 from kbench.run.planning.command import hydra_value
 from kbench.run.planning.plan import make_plan
 
@@ -71,3 +72,19 @@ def test_commands_of_an_experiment_make_the_same_runs(experiment):
             assert again.params == run.params
             assert again.key == run.key
             assert (run.experiment, again.experiment) == (experiment, None)
+
+
+def test_the_readme_names_the_first_methods_of_the_ranking(reference):
+    """What README says under "What to use when"."""
+
+    def first(column, task):
+        (sheet,) = standings(reference.rows, task)
+        j = sheet.header.index(column)
+        known = [row for row in sheet.rows if row[j] not in ("", "fails")]
+        return [row[0].partition(" ")[0] for row in sorted(known, key=lambda row: float(row[j]))]
+
+    assert "tuned_svc" in first("≤ 10k rows", "binary")[:3]
+    assert {*first("≤ 100k rows", "binary")[:2]} == {"hist_gradient_boosting", "tuned_svc"}
+    assert first("> 100k rows", "binary")[0] == "hist_gradient_boosting"
+    assert first("% behind", "multiclass")[0] == "tuned_svc"
+    assert first("% behind", "regression")[:2] == ["rfm", "tuned_boosting"]
