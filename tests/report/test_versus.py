@@ -119,7 +119,10 @@ def test_output_is_the_same_from_the_same_rows(tmp_path, compare):
         before = compare(format=format, methods=methods)
         ResultsFolder(tmp_path / "results").merge()
         assert compare(format=format, methods=methods) == before
-    lines = compare(methods=methods, width=60).splitlines()
+    text = compare(methods=methods, width=60)
+    assert "seeds; pair svc − logit; metric accuracy % ↑" in " ".join(text.split())
+    lines = text.splitlines()
+    assert "…" not in text
     assert max(map(len, lines)) <= 60
     assert "\x1b" not in "".join(lines)
     assert "\x1b[1m" in compare(methods=methods, colour=True)

@@ -164,8 +164,9 @@ def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
 
 def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
     """From which to which size the data sets are."""
-    known = [value for one in sets if (value := getattr(one.problem, size)) is not None]
-    return f", {min(known):,} to {max(known):,} {unit}" if known else ""
+    known = sorted({value for one in sets if (value := getattr(one.problem, size)) is not None})
+    ends = dict.fromkeys(f"{end:,}" for end in (*known[:1], *known[-1:]))
+    return f", {' to '.join(ends)} {unit}" if known else ""
 
 
 def _with_size(problem: Problem) -> str:

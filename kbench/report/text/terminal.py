@@ -100,10 +100,12 @@ def terminal(
 def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
     """Aligned plain tables, each below its name, in pieces where they have groups of columns.
 
-    Where a table is too wide, the longest words go on below; numbers are cut at the edge at last.
+    Where a table is too wide, words that all its lines have move into its name and empty columns
+    go; then the longest words go on below; numbers are cut at the edge at last.
     """
     blocks = []
-    for sheet in (piece for table in tables for piece in narrowed(table, width)):
+    spared = (_spared(table, width) for table in tables)
+    for sheet in (piece for table in spared for piece in narrowed(table, width)):
         table = [list(map(printable, row)) for row in (sheet.header, *sheet.rows)]
         widths = _widths(table, sheet.words, width)
         rule = "-" * min(width, sum(widths) + len(_GAP) * (len(widths) - 1))
@@ -123,6 +125,20 @@ def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
             lines += [paint(rule, "dim")] if i == 0 else []
         blocks.append("\n".join([*lines, *wrapped(sheet.notes, width, "dim", paint)]))
     return "\n\n".join(blocks) + "\n"
+
+
+def _spared(sheet: Sheet, width: int) -> Sheet:
+    """The sheet; of one that is too wide no empty columns, and what all lines say in its name."""
+    columns = list(zip(sheet.header, *sheet.rows, strict=True))
+    taken = sum(max(map(len, column)) + len(_GAP) for column in columns) - len(_GAP)
+    if taken <= width or not sheet.rows or sheet.groups:
+        return sheet
+    same = [j for j in range(1, sheet.words) if len({*columns[j][1:]}) == 1]
+    kept = [j for j in range(len(columns)) if j == 0 or (j not in same and any(columns[j][1:]))]
+    header, *rows = (list(row) for row in zip(*(columns[j] for j in kept), strict=True))
+    name = "; ".join([sheet.name, *(f"{columns[j][0]} {columns[j][1]}" for j in same)])
+    words = sum(j < sheet.words for j in kept)
+    return replace(sheet, name=name, words=words, header=header, rows=rows)
 
 
 def _widths(table: Sequence[Sequence[str]], words: int, width: int) -> list[int]:
