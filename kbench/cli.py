@@ -109,7 +109,8 @@ def _instead(word: str, others: Sequence[str]) -> str:
     if ":" in word and (key := word.partition(":")[0]) in KEYS:
         return f": write {key}={word.partition(':')[2]}"
     if word in _COMMANDS_ELSEWHERE:
-        return f": `kbench {_COMMANDS_ELSEWHERE[word]}`"
+        config = f", `kbench {' '.join(others)} --cfg job`" if any("=" in w for w in others) else ""
+        return f": `kbench {_COMMANDS_ELSEWHERE[word]}`{config}"
     if any(other.startswith(("method=", "experiment=")) for other in others):
         return ": leave it out, `kbench method=... dataset=...` does the runs"
     return f"{nearest(word, COMMANDS)}; `kbench --help` names them"

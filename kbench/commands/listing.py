@@ -80,7 +80,7 @@ def _named(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:
 
 
 def _rows(kind: str, datasets_dir: str) -> list[tuple[str, str, str, str]]:
-    """(name, task, state, description), sorted by name."""
+    """(name, task, state, description), sorted by name; experiments that try a cause come last."""
     rows = []
     for name, path in options(KINDS[kind]).items():
         with describing(path):
@@ -93,7 +93,7 @@ def _rows(kind: str, datasets_dir: str) -> list[tuple[str, str, str, str]]:
                 rows.append((name, "", "", str(recipe.get("about", ""))))
             else:
                 rows.append((name, "", "", _first_comment(path)))
-    return rows
+    return sorted(rows, key=lambda row: kind == "experiments" and row[0].startswith("cause_"))
 
 
 def _method(config: dict[str, Any]) -> tuple[str, str, str]:

@@ -95,6 +95,7 @@ RUN = ["method=svc", "dataset.path=train.csv"]
         (["predict", "train.csv"], "write dataset.path=train.csv"),
         (["–m", "method=svc,knn"], "write -m"),
         (["method"], "write method=VALUE"),
+        (["show", *RUN], "`kbench method=svc dataset.path=train.csv --cfg job`"),
         (["-m", "method=svc,,knn"], "a value is missing at a comma"),
         (["method=“svc”"], "quotes should be ' or \", as in method='svc'"),
         (["method==svc"], "write method=svc"),
