@@ -74,13 +74,14 @@ class TakesSparseRows:
 
 
 def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
-    """`sklearn.utils.validation.validate_data`, and CSR rows in canonical format.
+    """`sklearn.utils.validation.validate_data` of floats, with CSR rows in canonical format.
 
     Returns X, or X and y. X is the caller's where nothing had to be converted.
 
     Raises ValueError, TypeError: as scikit-learn's.
     Raises MemoryError: the fit would make more dense rows than there is memory for.
     """
+    options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
     checked = validation.validate_data(estimator, X, *targets, **options)
     if options.get("reset", True):
         rows = checked[0] if isinstance(checked, tuple) else checked

@@ -212,9 +212,7 @@ class LearnedMetric(MapsRows):
             A parameter out of range, or fewer than two distinct targets.
         """
         trace = Trace() if trace is None else trace
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True
-        )
+        X, y = validate_data(self, X, y, multi_output=True)
         rng = check_random_state(self.random_state)
         search = Rounds(self.n_rounds, self.gradient_rows, rng)
         is_classification = self._is_classification(y)

@@ -96,7 +96,7 @@ class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def mapped(self, X: Any) -> np.ndarray:
         """What `transform` returns, as an array whatever container `set_output` asks for."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, reset=False)
         dtype, X = X.dtype, self.column_map_(X)
         if self._columns is None:
             return np.asarray(matmul(X, self._weights) - matmul(self.mean_, self._weights), dtype)

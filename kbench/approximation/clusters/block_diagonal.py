@@ -206,7 +206,7 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Approximate the kernel matrix of rows X : (n, d), dense or CSR."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = validate_data(self, X)
         n = X.shape[0]
         n_clusters = clipped("n_clusters", self.n_clusters, n)
         trace = Trace() if trace is None else trace

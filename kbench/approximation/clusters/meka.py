@@ -209,7 +209,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         ValueError
             A parameter is out of range; or `rho` or `pinv_cut` is set, but `link` is "galerkin".
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = validate_data(self, X)
         n = X.shape[0]
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)

@@ -82,7 +82,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         ValueError
             A parameter is out of range, or two contradict each other.
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = validate_data(self, X)
         with nullcontext() if trace is None else trace.phase(self._phase):
             self._fit(X, check_random_state(self.random_state))
         return self
@@ -117,7 +117,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, X: Any) -> np.ndarray:
         """Features of rows X : (u, d), dense or CSR; (u, n_features_out_) in the dtype of X."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, reset=False)
         out = np.empty((X.shape[0], self.n_features_out_), X.dtype)
         self.fill(X, out)
         return out

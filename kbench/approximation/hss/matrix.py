@@ -222,7 +222,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
             rows, or the matrix exceeds `memory_mb`.
         """
         trace = Trace() if trace is None else trace
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = validate_data(self, X)
         n = X.shape[0]
         settings = self._settings()
         self._check_tables(n, like, neighbours)

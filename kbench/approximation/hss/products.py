@@ -143,7 +143,7 @@ class HSSProducts:
         -----
         O(u n r) time; `machine` evaluates products with fixed coefficients without the n columns.
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, reset=False)
         tree, function = self.tree_, self.ordered_kernel_.kernel
         siblings = dict(self._leaves())
         out = np.empty((X.shape[0], self.shape[1]), self.dtype)

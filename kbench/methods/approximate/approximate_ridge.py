@@ -306,16 +306,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
             Other numbers of features or targets than in earlier chunks.
         """
         first = self._is_first_chunk()
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            multi_output=True,
-            y_numeric=True,
-            reset=first,
-        )
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, reset=first)
         Y = np.asarray(y, np.float64)
         single = Y.ndim == 1
         Y = Y.reshape(len(Y), -1)
@@ -356,8 +347,6 @@ class ApproximateRidgeClassifier(WeightedRidgeClassifierMixin, _ApproximateRidge
             No classes with the first chunk, or other classes or features than before.
         """
         first = self._is_first_chunk()
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
-        )
+        X, y = validate_data(self, X, y, reset=first)
         index = class_labels.index_in_stream(self, y, classes, first=first)
         return self._add_chunk(X, class_labels.signs(index, len(self.classes_)), sample_weight)

@@ -60,15 +60,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
 
     def _regression_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Rows and targets of a regression; a ValueError for fewer than two."""
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            y_numeric=True,
-            ensure_min_samples=2,
-        )
+        X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2)
         return X, np.asarray(y, np.float64)
 
     def _searched_rows(
@@ -210,7 +202,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
 
     def _rows_to_predict(self, X: Any) -> Any:
         check_is_fitted(self, "best_estimator_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, reset=False)
         if self.scaler_ is not None:
             # The model was chosen on dense rows.
             return standardised_rows(self.scaler_, X.toarray() if sp.issparse(X) else X)

@@ -160,7 +160,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         """
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y = validate_data(self, X, y)
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
         of_classes = class_weights(self.class_weight, self.classes_, y)

@@ -177,7 +177,7 @@ class TunedBoosting(BaseEstimator):
 
     def _rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "best_estimator_")
-        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return validate_data(self, X, reset=False, accept_sparse=False)
 
 
 class TunedBoostingClassifier(ClassifierMixin, TunedBoosting):
@@ -197,7 +197,7 @@ class TunedBoostingClassifier(ClassifierMixin, TunedBoosting):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Fit to rows X : (n, d), dense, and labels y : (n,)."""
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        X, y = validate_data(self, X, y, accept_sparse=False)
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
         trace = Trace() if trace is None else trace
@@ -222,7 +222,7 @@ class TunedBoostingRegressor(RegressorMixin, TunedBoosting):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Fit to rows X : (n, d), dense, and targets y : (n,)."""
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
+        X, y = validate_data(self, X, y, accept_sparse=False, y_numeric=True)
         trace = Trace() if trace is None else trace
         model = HistGradientBoostingRegressor()
         self._search(model, "neg_mean_squared_error", X, np.asarray(y, np.float64), trace)

@@ -34,14 +34,7 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
     ):
         return X if "_column_scale" not in learnt else rescaled(estimator, X)
     check_is_fitted(estimator)
-    X = validate_data(
-        estimator,
-        X,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-        reset=False,
-    )
+    X = validate_data(estimator, X, ensure_all_finite=False, reset=False)
     return rescaled(estimator, X)
 
 

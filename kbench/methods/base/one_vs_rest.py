@@ -205,9 +205,7 @@ class StreamClassifier(OneVsRest):
                 "of class weights, or sample_weight"
             )
         first = not hasattr(self, "classes_")
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
-        )
+        X, y = validate_data(self, X, y, reset=first)
         weight = checked_weights(sample_weight, X.shape[0])
         index = class_labels.index_in_stream(self, y, classes, first=first)
         if self.class_weight is not None:

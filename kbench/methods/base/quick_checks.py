@@ -58,6 +58,4 @@ class QuickChecks(BaseEstimator):
         ):
             self.n_features_in_ = X.shape[1]
             return X, y
-        return validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **options
-        )
+        return validate_data(self, X, y, **options)

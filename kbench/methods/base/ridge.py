@@ -147,7 +147,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         check_is_fitted(self)
         if (chunks := rows_in_chunks(X)) is not None:
             return np.concatenate([self._values(block.X) for block in chunks.blocks()])
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, reset=False)
         values = self._machine(rescaled(self, X))
         intercept = getattr(self, "intercept_", None)
         return values if intercept is None else values + intercept
@@ -207,15 +207,7 @@ class RidgeRegressorMixin(ChunkScores, RegressorMixin):
             self._one_target = targets.single
             require_finite(self)
             return self
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            multi_output=True,
-            y_numeric=True,
-        )
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True)
         Y = np.asarray(y, np.float64)
         self._one_target = Y.ndim == 1
         trace = Trace() if trace is None else trace
@@ -266,7 +258,7 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
             self._fit_chunks(chunks, targets, Trace() if trace is None else trace)
             self.classes_ = targets.classes
             return self
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y = validate_data(self, X, y)
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
         if sample_weight is not None:

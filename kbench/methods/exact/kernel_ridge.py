@@ -416,7 +416,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
             raise ValueError("return_std needs rows in memory and a kernel with values k(x, x)")
         if not hasattr(self, "X_fit_"):
             raise ValueError("return_std needs X_fit_, which models of kbench 0.1 lack: fit again")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, reset=False)
         n = self.X_fit_.shape[0]
         check_memory(n, "float64", self.memory_mb)
         rows, X = rescaled(self, self.X_fit_), rescaled(self, X)

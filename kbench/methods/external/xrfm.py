@@ -79,7 +79,7 @@ class _XRFM(BaseEstimator):
 
     def _predict(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "model_")
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = validate_data(self, X, reset=False, accept_sparse=False)
         return np.asarray(
             self.model_.predict(standardised_rows(self._scaler, X).astype(np.float32))
         )
@@ -91,7 +91,7 @@ class XRFMClassifier(ClassifierMixin, _XRFM):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X : (n, d), dense, and labels y : (n,)."""
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        X, y = validate_data(self, X, y, accept_sparse=False)
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_), "class")
         return self._fit(X, index.astype(np.int64))
@@ -108,7 +108,7 @@ class XRFMRegressor(RegressorMixin, _XRFM):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X : (n, d), dense, and targets y : (n,)."""
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
+        X, y = validate_data(self, X, y, accept_sparse=False, y_numeric=True)
         y = np.asarray(y, np.float64)
         self._mean, self._deviation = float(y.mean()), float(y.std()) or 1.0
         return self._fit(X, ((y - self._mean) / self._deviation).astype(np.float32))

@@ -356,9 +356,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
             self._fit_within(self.target_cost, X, y, None, trace)
             return self
         with trace.phase("prepare"):
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
-            )
+            X, y = validate_data(self, X, y, y_numeric=True)
             self._warn_of_sizes(X.shape[0])
         rng = check_random_state(self.random_state)
         y = np.asarray(y, np.float64)

@@ -130,9 +130,7 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
             return self
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
-            )
+            X, y = validate_data(self, X, y, y_numeric=True)
             require_float32_range(X)
             function = make_kernel("rbf", X, gamma=self.gamma)
             assert isinstance(function, RBF)

@@ -353,7 +353,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
 
         The kernel values are computed once for all values of C.
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, reset=False)
         return self.classes_[winners(self._decide_all(X))]
 
 

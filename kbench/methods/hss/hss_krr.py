@@ -161,15 +161,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):
-            X, y = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                multi_output=True,
-                y_numeric=True,
-            )
+            X, y = validate_data(self, X, y, multi_output=True, y_numeric=True)
             targets = np.asarray(y, np.float64).reshape(len(y), -1)
             self.__dict__.pop("intercept_", None)  # of an earlier fit
             if self.fit_intercept:
@@ -282,7 +274,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         return_std takes O(n (r + d)) time for each row at ranks r, with the factors of `fit`.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, reset=False)
         values = self._machine(X)
         intercept = getattr(self, "intercept_", None)
         values = values if intercept is None else values + intercept

@@ -182,9 +182,7 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
 
     def _begin(self, X: Any, y: Any, seed: int) -> tuple[Any, np.ndarray]:
         """Check the rows, and start the net with random filters and a last layer of zeros."""
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], reset=True
-        )
+        X, y = validate_data(self, X, y, dtype=[np.float32, np.float64], reset=True)
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
         if self.virtual is None and self.n_copies > 1:
@@ -257,7 +255,7 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
 
     def _values(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        X = validate_data(self, X, dtype=[np.float32, np.float64], reset=False)
         values = np.empty((X.shape[0], len(self.classes_)))
         for start in range(0, len(values), _PREDICTED_ROWS):
             batch = slice(start, start + _PREDICTED_ROWS)

@@ -350,7 +350,6 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
             self,
             X,
             y,
-            accept_sparse="csr",
             dtype=[np.float32, np.float64],
             multi_output=several,
             y_numeric=several,
@@ -468,7 +467,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         check_is_fitted(self)
         if (chunks := rows_in_chunks(X)) is not None:
             return np.concatenate([self._values(block.X) for block in chunks.blocks()])
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        X = validate_data(self, X, dtype=[np.float32, np.float64], reset=False)
         self.row_map_.require_moderate(X)
         values = np.zeros((X.shape[0], self.n_outputs_))
         for start in range(0, len(values), _PREDICTED_ROWS):
