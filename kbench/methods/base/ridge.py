@@ -250,9 +250,9 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
         ValueError
             A parameter is out of range, or y has fewer than two classes.
         """
-        return self._fit_to_classes(X, y, None, trace)
+        return self._fit_to_targets(X, y, None, trace)
 
-    def _fit_to_classes(self, X: Any, y: Any, sample_weight: Any, trace: Trace | None) -> Self:
+    def _fit_to_targets(self, X: Any, y: Any, sample_weight: Any, trace: Trace | None) -> Self:
         if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
             targets = ClassTargets()
             self._fit_chunks(chunks, targets, Trace() if trace is None else trace)
@@ -288,45 +288,33 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
         return class_labels.decode(self.classes_, values)
 
 
-class WeightedRidgeRegressorMixin(RidgeRegressorMixin):
+class _TakesWeights:
+    """`fit` with weights of rows; it precedes one of the mixins above."""
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
+    ) -> Self:
+        """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m), or labels y : (n,).
+
+        X may be `ChunkedRows` where `accepts_chunks` is true; they bring their targets or labels.
+        `sample_weight` : (n,) are weights of the squared errors; a weight of 2 is the row twice.
+
+        Raises
+        ------
+        ValueError
+            A parameter is out of range, a weight negative, or there are fewer than two classes.
+        """
+        fitted: Self = self._fit_to_targets(X, y, sample_weight, trace)  # type: ignore[attr-defined]
+        return fitted
+
+
+class WeightedRidgeRegressorMixin(_TakesWeights, RidgeRegressorMixin):
     """`RidgeRegressorMixin` for models that take weights of rows."""
 
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
-    ) -> Self:
-        """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m).
 
-        X may be `ChunkedRows` where `accepts_chunks` is true; they contain their targets.
-        `sample_weight` : (n,) are weights of the squared errors; a weight of 2 is the row twice.
-
-        Raises
-        ------
-        ValueError
-            A parameter is out of range, or a weight negative.
-        """
-        return self._fit_to_targets(X, y, sample_weight, trace)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class WeightedRidgeClassifierMixin(RidgeClassifierMixin):
+class WeightedRidgeClassifierMixin(_TakesWeights, RidgeClassifierMixin):
     """`RidgeClassifierMixin` for models that take weights of rows."""
-
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
-    ) -> Self:
-        """Fit rows X : (n, d), dense or CSR, to labels y : (n,).
-
-        X may be `ChunkedRows` where `accepts_chunks` is true; they bring their labels.
-        `sample_weight` : (n,) are weights of the squared errors; a weight of 2 is the row twice.
-
-        Raises
-        ------
-        ValueError
-            A parameter is out of range, a weight negative, or y has fewer than two classes.
-        """
-        return self._fit_to_classes(X, y, sample_weight, trace)
 
 
 def compared_rows(X: Any, error_rows: int) -> np.ndarray:
