@@ -65,26 +65,15 @@ def solve_askotch(
 ) -> DescentResult:
     """Coefficients of kernel ridge regression, (K + alpha I) X = Y.
 
-    Parameters
-    ----------
-    kernel : KernelMatrix
     Y : (n, m) float64
-    alpha : float, > 0
-        lambda of the paper.
+    alpha : > 0; lambda of the paper
     block_size : int, at most n
-    rank : int
-        r; at most `block_size` columns are used.
-    accelerated : bool
-        False is Skotch.
-    damped : bool
-        Whether rho contains the smallest eigenvalue of K^.
-    mu, nu : float, optional
-        None are the automatic parameters; mu is at most nu and 1 / nu.
-    max_iter, rng, and tol, max_time, trace, predictor
-        As in `Descent`.
+    rank : r; at most `block_size` columns are used.
+    accelerated : False is Skotch.
+    damped : Whether rho contains the smallest eigenvalue of K^.
+    mu, nu : None are the automatic parameters; mu is at most nu and 1 / nu.
+    max_iter, rng, and tol, max_time, trace, predictor : As in `Descent`.
 
-    Notes
-    -----
     A block takes b (n + b) kernel values, O(b^2 (r + m)) and O(n m); memory is O(n m + b^2).
     """
     n, b = len(kernel), block_size

@@ -57,23 +57,13 @@ def solve_eigenpro(
 ) -> DescentResult:
     """Coefficients of kernel regression, (K + alpha I) X = Y.
 
-    Parameters
-    ----------
-    kernel : KernelMatrix
     Y : (n, m) float64
-    alpha : float, >= 0
-        0 in the paper.
-    batch_size : int, at most n
-        m, the number of rows of a step.
-    subsample_size : int, at most n
-        s
-    n_directions : int, optional
-        q; None is the paper's choice.
-    max_iter, rng, and tol, max_time, trace, predictor
-        As in `Descent`.
+    alpha : >= 0; 0 in the paper
+    batch_size : m, at most n; the number of rows of a step
+    subsample_size : s, at most n
+    n_directions : q; None is the paper's choice.
+    max_iter, rng, and tol, max_time, trace, predictor : As in `Descent`.
 
-    Notes
-    -----
     O(s^3) time to begin with, and b (n + s) kernel values and O(s q) for a step of b rows; memory
     is O(n m + s^2).
     """

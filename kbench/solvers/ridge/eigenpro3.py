@@ -70,35 +70,22 @@ def solve_eigenpro3(
 ) -> DescentResult:
     """Coefficients of the centres that minimise ||f(X) - y||^2 + alpha ||f||^2.
 
-    Parameters
-    ----------
-    kernel : KernelMatrix
     Y : (n, t) float64
-    alpha : float, >= 0
-        0 in the paper.
-    centres : (p,) indices
-        Rows that are the centres.
-    batch_size : int, optional
-        m, at most n. None is the critical batch size of the lowered kernel, but at most n.
-    subsample_size : int, at most p
-        s
-    n_directions : int
-        Largest q. It is smaller where `batch_size`, or n, is not as large as the critical batch
-        size.
-    projection_passes : int
-        Passes of EigenPro 2 over the centres in each projection; 0 is the exact one.
-    projection_period : int
-        T, steps between projections: 1 is EigenPro 3, more are EigenPro 4.
-    variance_reduction : bool
-        False: all steps are the paper's.
-    max_iter : int
-        Largest number of passes over the rows.
+    alpha : >= 0; 0 in the paper
+    centres : (p,) indices. Rows that are the centres.
+    batch_size : m, at most n. None is the critical batch size of the lowered kernel, but at most n.
+    subsample_size : s, at most p
+    n_directions : Largest q. It is smaller where `batch_size`, or n, is not as large as the
+        critical batch size.
+    projection_passes : Passes of EigenPro 2 over the centres in each projection; 0 is the exact
+        one.
+    projection_period : T, steps between projections: 1 is EigenPro 3, more are EigenPro 4.
+    variance_reduction : False: all steps are the paper's.
+    max_iter : Largest number of passes over the rows.
     rng, and tol, max_time, trace, predictor
         As in `Steps`. `tol` is of the normal equations, ||K_Zn (y - K_nZ a) - alpha K_ZZ a|| /
         ||K_Zn y||, in float64 at all rows if the solver converged, else as estimated.
 
-    Notes
-    -----
     O(s^3 + p s q), and O(p^3) for the exact projection, to begin with. A step of m rows takes m p
     kernel values and O(p q), m^2 more kernel values for each step since the last projection, and
     the projection O(p^2), or p (p + s') kernel values for each of its passes, with s' centres of

@@ -53,25 +53,15 @@ def solve_stochastic_dual(
 ) -> DescentResult:
     """Coefficients of kernel ridge regression, (K + alpha I) X = Y.
 
-    Parameters
-    ----------
-    kernel : KernelMatrix
     Y : (n, m) float64
-    alpha : float, > 0
-        lambda of the paper.
-    batch_size : int, at most n
-        b
-    step_size : float, optional
-        beta n, which does not depend on n. None chooses it.
-    momentum : float
-        rho
-    averaging : float, optional
-        r; None is min(1, 100 / max_iter).
+    alpha : > 0; lambda of the paper
+    batch_size : b, at most n
+    step_size : beta n, which does not depend on n. None chooses it.
+    momentum : rho
+    averaging : r; None is min(1, 100 / max_iter).
     max_iter, rng, and tol, max_time, trace, predictor
         As in `Descent`; max_iter is T, and the residual is that of abar.
 
-    Notes
-    -----
     A step takes b n kernel values and O(n m); memory is O(n m).
     """
     n, b = len(kernel), batch_size
