@@ -4,9 +4,23 @@ from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from kbench.approximation import BKA, MEKA, Nystrom, SpectralNystrom
 from kbench.chunked import ChunkedRows
-from kbench.methods import DCSVC, DCPredTrainedClassifier
+from kbench.methods import (
+    DCSVC,
+    ApproximateRidge,
+    BaggingSVC,
+    CascadeSVC,
+    DCKernelRidge,
+    DCPredClassifier,
+    DCPredRegressor,
+    DCPredTrainedClassifier,
+    EigenPro3Classifier,
+    FalkonRegressor,
+    LinearizedSVC,
+)
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.divide import dc_svc, early_svc_chunks
 from kbench.methods.fast_prediction import trained_leaves
@@ -29,6 +43,35 @@ def test_parts_of_a_ridge_model_stay_factorable():
 def rows_of_two_classes(n):
     X = np.random.default_rng(0).random((n, 2))
     return X, np.where(X[:, 0] + X[:, 1] > 1.0, 1, -1)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "used"),
+    [
+        (DCSVC(), "n_clusters", 6),
+        (CascadeSVC(), "n_parts", 60),
+        (BaggingSVC(), "n_estimators", 60),
+        (DCKernelRidge(), "n_parts", 6),
+        (FalkonRegressor(), "n_components", 60),
+        (EigenPro3Classifier(max_iter=1000), "n_components", 60),
+        (LinearizedSVC(Nystrom()), "feature_map__n_components", 60),
+        (ApproximateRidge(MEKA(5)), "approximation__n_clusters", 60),
+        (ApproximateRidge(BKA()), "approximation__n_clusters", 60),
+        (ApproximateRidge(MEKA(n_clusters=2)), "approximation__rank", 60),
+        (ApproximateRidge(SpectralNystrom()), "approximation__rank", 60),
+        *((cls(n_landmarks=1), "n_leaves", 6) for cls in (DCPredClassifier, DCPredRegressor)),
+        *((cls(1), "n_landmarks", 60) for cls in (DCPredClassifier, DCPredRegressor)),
+    ],
+    ids=str,
+)
+def test_sizes_above_the_number_of_rows_are_reduced_with_a_warning(model, name, used):
+    X, y = rows_of_two_classes(60)
+    model = clone(model).set_params(**{name: 61}, random_state=0)
+    said = rf"{name.rpartition('__')[2]}=61 is more than .*60.*[:;] .*{used}( |$)"
+    with pytest.warns(UserWarning, match=said):
+        larger = clone(model).fit(X, y)
+    exact = model.set_params(**{name: used}).fit(X, y)
+    np.testing.assert_array_equal(larger.predict(X), exact.predict(X))
 
 
 def test_more_clusters_than_sampled_points_are_clustered_on_a_larger_sample(monkeypatch):

@@ -3,8 +3,10 @@
 import inspect
 
 import pytest
+from all_machines import build, machines
 from expected_failures import EXPECTED_FAILURES
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.datasets import load_iris
 from sklearn.utils.estimator_checks import check_param_validation, parametrize_with_checks
 
 import kbench.approximation
@@ -71,6 +73,18 @@ def test_check(estimator, check):
 
 def test_expected_failures_are_few():
     assert all(len(checks) <= 3 for checks in EXPECTED_FAILURES.values())
+
+
+@pytest.mark.parametrize("machine", [m for m in machines() if is_classifier(build(m))], ids=str)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.* is more than ")
+def test_three_classes_are_told_apart_and_the_fit_is_described(machine):
+    X, y = load_iris(return_X_y=True)
+    model = build(machine).fit(X, y)
+    assert model.score(X, y) > 0.7  # two classes are two thirds
+    assert model.decision_function(X).shape == (150, 3)
+    assert model.model_bytes_ > 0
+    assert sum(model.timings_.values()) > 0.0
 
 
 # Every public class with parameters, parts too, but for scikit-learn's own behind `IntelexSVC`.

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 
 from kbench.methods import AESVC, KernelSVC
 
@@ -38,14 +37,6 @@ def test_few_rows_give_nearly_the_machine_of_all(first_level):
     # The losses of what a row stands for are at least its own: Jensen's inequality, up to eps.
     assert model.objective_ == pytest.approx(exact.objective_, rel=0.05)
     assert set(model.timings_) == {"prepare", "select", "solve"}
-
-
-def test_several_classes_share_the_rows():
-    X, y = load_iris(return_X_y=True)
-    options = {"C": 5.0, "gamma": 0.5, "dtype": "float64"}
-    model = AESVC(1e-3, **options).fit(X, y)
-    assert model.score(X, y) > 0.95
-    assert np.isin(model.support_, model.representatives_).all()
 
 
 def test_a_weight_of_two_doubles_what_a_row_stands_for():

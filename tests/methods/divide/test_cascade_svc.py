@@ -94,14 +94,6 @@ def test_several_classes_share_the_parts():
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-7)
 
 
-def test_more_parts_than_points_are_as_many():
-    X, y = ring()
-    with pytest.warns(UserWarning, match="n_parts=401 is more than the 400 training points"):
-        model = CascadeSVC(401, random_state=0).fit(X, y)
-    whole = CascadeSVC(400, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(model.dual_coef_, whole.dual_coef_)
-
-
 def test_n_iter_is_the_sum_over_all_parts():
     X, y = ring()
     two = CascadeSVC(2, random_state=0, **EXACT).fit(X, y)

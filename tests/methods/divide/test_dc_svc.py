@@ -335,10 +335,3 @@ def test_presets_set_defaults_and_typed_values_win(combine):
         DCSVC(8, tol=tol, preset="paper", **options).fit(X, y).violation_ for tol in (0.5, 1e-4)
     ]
     assert tolerances[1] <= 1e-4 < tolerances[0] <= 0.5
-
-
-def test_more_clusters_than_points_are_reduced_with_a_warning():
-    X, y = blobs(40)
-    with pytest.warns(UserWarning, match="n_clusters=64 is more than the 40 training points"):
-        model = DCSVC(n_clusters=64, gamma=0.5, random_state=0).fit(X, y)
-    assert model.n_clusters_ <= 4

@@ -63,9 +63,3 @@ def test_machines_of_one_class_vote_for_it():
     y = np.repeat([0, 1], [38, 2])
     model = BaggingSVC(20, gamma=1.0, random_state=0).fit(X, y)
     assert model.predict(X[:5]).tolist() == [0] * 5
-
-
-def test_more_models_than_points_are_as_many():
-    X, y = ring()
-    with pytest.warns(UserWarning, match="n_estimators=401 is more than the 400 training points"):
-        assert len(BaggingSVC(401).fit(X, y).samples_) == 400

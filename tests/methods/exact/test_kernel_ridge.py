@@ -341,17 +341,6 @@ def test_several_targets_are_each_alone(machine):
         np.testing.assert_allclose(machine.fit(X, Y[:, j]).predict(X), together[:, j], atol=2e-3)
 
 
-def test_sparse_rows_and_single_precision(machine):
-    X, y = data()
-    X[np.abs(X) < 0.3] = 0.0
-    X = X.astype(np.float32).astype(np.float64)
-    expected = machine.fit(X, y).predict(X)
-    np.testing.assert_allclose(machine.fit(sp.csr_array(X), y).predict(X), expected, atol=2e-3)
-    single = X.astype(np.float32)
-    single.flags.writeable = False
-    np.testing.assert_allclose(machine.fit(single, y).predict(single), expected, atol=2e-3)
-
-
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: type(model).__name__)
 def test_classes_are_targets_of_minus_and_plus_one(model):
     X, y = load_iris(return_X_y=True)
@@ -384,36 +373,3 @@ def test_classes_are_targets_of_minus_and_plus_one(model):
 def test_parameters_that_cannot_be_are_named(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit(*data())
-
-
-@pytest.mark.parametrize("part", [MEKA(500, n_clusters=2), SpectralNystrom(500)])
-def test_a_rank_above_the_number_of_rows_is_the_number_of_rows(part):
-    X, y = data()
-    model = ApproximateRidge(part.set_params(gamma=0.3), random_state=0)
-    with pytest.warns(UserWarning, match="rank=500 is more than n_samples=240: 240 is used"):
-        model.fit(X, y)
-    exact = KernelRidge("loo", kernel="rbf", gamma=0.3).fit(X, y)
-    np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=0.02)
-
-
-def test_more_centres_of_falkon_than_rows_are_reduced_with_a_warning():
-    X, y = data()
-    model = FalkonRegressor(500, gamma=0.3, random_state=0)
-    with pytest.warns(UserWarning, match="n_components=500 is more than n_samples=240"):
-        model.fit(X, y)
-    assert len(model.dual_coef_) == 240
-
-
-@pytest.mark.parametrize("part", [MEKA(5, n_clusters=300), BKA(300)])
-def test_more_clusters_than_rows_are_reduced_with_a_warning(part):
-    X, y = data()
-    with pytest.warns(UserWarning, match="n_clusters=300 is more than n_samples=240: 240 is used"):
-        ApproximateRidge(part.set_params(gamma=0.3), random_state=0).fit(X, y)
-
-
-def test_more_parts_than_rows_are_reduced_with_a_warning():
-    X = np.random.default_rng(0).normal(size=(60, 3))
-    with pytest.warns(UserWarning, match="n_parts=61 is more than the 60 .* reduced to 6"):
-        model = DCKernelRidge(61, gamma=0.5, random_state=0).fit(X, X[:, 0])
-    fewer = DCKernelRidge(6, gamma=0.5, random_state=0).fit(X, X[:, 0])
-    np.testing.assert_array_equal(model.predict(X), fewer.predict(X))

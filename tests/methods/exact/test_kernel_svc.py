@@ -131,19 +131,6 @@ def test_dense_sparse_precision_and_callables_agree(kernel):
         )
 
 
-def test_a_weight_of_two_is_the_row_twice_and_zero_its_absence():
-    X, y = binary()
-    weight = np.arange(300) % 3
-    options = {"gamma": 0.5, "tol": 1e-9, "dtype": "float64"}
-    weighted = KernelSVC(**options).fit(X, y, sample_weight=weight)
-    repeated = KernelSVC(**options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-9)
-    np.testing.assert_allclose(
-        weighted.decision_function(X), repeated.decision_function(X), atol=1e-6
-    )
-    assert np.all(weight[weighted.support_] > 0)
-
-
 def test_the_fits_for_probabilities_share_the_time_limit():
     X, y = binary(100)
     limits = []
@@ -176,16 +163,6 @@ def test_batches_do_not_show():
     whole = model.decision_function(X)
     parts = np.concatenate([model.decision_function(X[i : i + 70]) for i in range(0, 9000, 70)])
     np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-5)
-
-
-def test_constant_columns_and_pickling_change_nothing():
-    X, y = binary()
-    model = KernelSVC(gamma=0.5, dtype="float64").fit(X, y)
-    wide = np.hstack([X, np.full((300, 2), 7.0)])
-    constant = KernelSVC(gamma=0.5, dtype="float64").fit(wide, y)
-    assert constant.objective_ == pytest.approx(model.objective_, rel=1e-6)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
 def test_a_model_of_a_precomputed_kernel_does_not_carry_the_matrix():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
@@ -140,23 +139,6 @@ def test_no_leaf_is_empty_and_one_that_a_batch_does_not_reach_has_no_say(cls):
         np.testing.assert_allclose(model.predict(X[rows]), together[rows], rtol=1e-5)
 
 
-def test_several_classes_share_the_tree():
-    X, y = load_iris(return_X_y=True)
-    model = DCPredClassifier(2, n_landmarks=20, C=10.0, gamma=0.5, random_state=0).fit(X, y)
-    assert model.decision_function(X).shape == (150, 3)
-    assert model.score(X, y) > 0.95
-
-
-def test_sparse_and_float32_rows_have_the_same_values():
-    X, y = binary(1000)
-    X[np.abs(X) < 0.4] = 0.0
-    options = {"n_landmarks": 8, "C": 1.0, "gamma": 0.5, "random_state": 0}
-    model = DCPredClassifier(4, **options).fit(X, y)
-    values = model.decision_function(X)
-    np.testing.assert_array_equal(model.decision_function(sp.csr_array(X)), values)
-    np.testing.assert_array_equal(model.decision_function(X.astype(np.float32)), values)
-
-
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_compiled_rows_are_the_decisions(offset):
     X, y = binary()
@@ -225,18 +207,6 @@ def test_rows_without_weight_have_no_say():
     kept = weight > 0
     exact = KernelSVC(fit_intercept=False, gamma=0.5, tol=1e-5).fit(X[kept], y[kept])
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
-
-
-@pytest.mark.parametrize("estimator", [DCPredClassifier, DCPredRegressor])
-@pytest.mark.parametrize("name", ["n_leaves", "n_landmarks"])
-def test_sizes_above_the_number_of_rows_are_reduced_with_a_warning(estimator, name):
-    X, y = np.random.RandomState(0).normal(size=(30, 2)), np.arange(30) % 2
-    other = {"n_leaves": 1} if name == "n_landmarks" else {"n_landmarks": 1}
-    used = {"n_leaves": 3, "n_landmarks": 30}[name]
-    with pytest.warns(UserWarning, match=f"{name}=31 is more than the 30 rows; {used} are used"):
-        larger = estimator(**other, **{name: 31}, random_state=0).fit(X, y)
-    exact = estimator(**other, **{name: used}, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(larger.predict(X), exact.predict(X))
 
 
 def test_a_leaf_that_does_not_fit_into_memory_is_named():

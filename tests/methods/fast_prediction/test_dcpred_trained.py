@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 from kbench.methods import DCPredClassifier, DCPredTrainedClassifier, KernelSVC
@@ -76,17 +75,6 @@ def test_features_that_hardly_vary_are_left_out():
     alone = DCPredTrainedClassifier(1, n_features=2, **options).fit(X, y)
     np.testing.assert_array_equal(model._machine.features, [[3, 4]])
     assert np.mean(model.predict(padded) == alone.predict(X)) > 0.9
-
-
-def test_several_classes_share_landmarks_and_report():
-    X, y = load_iris(return_X_y=True)
-    model = DCPredTrainedClassifier(2, C=10.0, gamma=0.5, random_state=0).fit(X, y)
-    assert model.decision_function(X).shape == (150, 3)
-    assert model.score(X, y) > 0.95
-    assert set(model.timings_) == {"prepare", "cluster", "exact", "train"}
-    assert model.n_leaves_ == 2
-    assert model.model_bytes_ > 0
-    assert model.kernel_entries_ > 0
 
 
 def test_a_leaf_of_one_class_is_constant_and_weights_count():

@@ -90,14 +90,6 @@ def test_compressed_prediction_agrees_and_reads_less():
     assert max(len(machine.coef) for machine in machines) < 0.5 * len(exact.support_)
 
 
-def test_several_classes_share_the_compression():
-    X, y = load_iris(return_X_y=True)
-    model = machine(gamma=0.5, leaf_size=32, random_state=0).fit(X, y)
-    assert model.score(X, y) > 0.95
-    assert model.dual_coef_.shape == (3, len(model.support_))
-    assert model.decision_function(X).shape == (150, 3)
-
-
 def test_warm_starts_recompute_only_what_has_changed():
     X, y = binary()
     model = machine(gamma=0.5, leaf_size=64, warm_start=True, random_state=0)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
@@ -38,10 +37,3 @@ def test_decision_is_the_expansion_and_decimals_round_it():
     values = rbf_kernel(X, X[model.support_], gamma=0.5) @ model.dual_coef_[0] + model.intercept_
     np.testing.assert_allclose(model.decision_function(X), values, atol=1e-4)
     assert len(model.support_) < len(RACQPClassifier(**options).fit(X, y).support_)
-
-
-def test_several_classes():
-    X, y = load_iris(return_X_y=True)
-    options = {"gamma": 0.5, "block_size": 50, "beta": 1.0, "max_iter": 500, "random_state": 0}
-    model = RACQPClassifier(tol=0.01, **options).fit(X, y)
-    assert model.score(X, y) > 0.95

@@ -101,16 +101,6 @@ def test_frequencies_that_are_kept_change_nothing():
     assert fits[0].features_.n_drawn > fits[1].features_.n_drawn == len(fits[1].coef_)
 
 
-@pytest.mark.parametrize("options", [{}, {"max_blocks": 3}, {"average": 0.5, "nu": 1e-3}])
-def test_same_seed_same_machine(options):
-    X, y = digits()
-    one, two = (DoublySGDClassifier(n_epochs=2, **SMALL, **options).fit(X, y) for _ in range(2))
-    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
-    copy = pickle.loads(pickle.dumps(one))
-    np.testing.assert_array_equal(one.decision_function(X), copy.decision_function(X))
-    assert len(one.coef_) == options.get("max_blocks", one.n_iter_)
-
-
 @pytest.mark.parametrize("preconditioned", [True, False])
 @pytest.mark.parametrize("n_epochs", [1, 2])
 def test_a_batch_in_shards_is_the_batch(preconditioned, n_epochs):

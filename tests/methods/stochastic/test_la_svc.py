@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris, make_moons
+from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
@@ -97,22 +97,6 @@ def test_a_given_matrix_is_the_kernel():
     model = LaSVC(3, random_state=0, **EXACT | {"kernel": "precomputed"})
     model.fit(rbf_kernel(X, gamma=0.5), y)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
-
-
-def test_weights_of_zero_are_not_visited_and_others_bound():
-    X, y = ring()
-    weight = np.arange(500) % 3
-    model = LaSVC(20, random_state=0, **EXACT).fit(X, y, sample_weight=weight)
-    exact = KernelSVC(fit_intercept=False, **EXACT).fit(X, y, sample_weight=weight)
-    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-6)
-    assert np.all(weight[model.support_] > 0)
-
-
-def test_several_classes():
-    X, y = load_iris(return_X_y=True)
-    model = LaSVC(C=10.0, gamma=0.5, random_state=1).fit(X, y)
-    assert model.score(X, y) > 0.95
-    assert model.intercept_.shape == (3,)
 
 
 def order_of_fit(y):
