@@ -26,7 +26,7 @@ from kbench.errors import ConfigError, one_line
 from kbench.run.execution.engines.daemons import Dask, Ray
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.slurm import Slurm
-from kbench.run.execution.engines.states import Engine, Tell, no_cluster, serve
+from kbench.run.execution.engines.states import REFUSED, Engine, Tell, no_cluster, serve
 from kbench.run.execution.guard import Outcome, State, Work
 from kbench.run.execution.temporary import runner_folder
 from kbench.run.planning.task import Task
@@ -192,17 +192,20 @@ class Cluster:
         elif kind == "ended" and number in self._jobs:
             self._jobs.pop(number).outcome = content
         elif kind == "lost":
-            self._give_up(content)
+            self._give_up(*content)
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, why: str, begun: bool = True) -> None:
+        if not begun:  # as in a cluster that refuses its runs, none of them gets a row
+            self._end_all(why, REFUSED)
+            return
         if not self._gone:
             _LOG.warning(f"{why}: its runs are interrupted; the same command goes on")
         self._gone = True
         self._end_all("the cluster is lost")
 
-    def _end_all(self, why: str) -> None:
+    def _end_all(self, why: str, status: str = "interrupted") -> None:
         for job in self._jobs.values():
-            job.outcome = Outcome("interrupted", why)
+            job.outcome = Outcome(status, why)
         self._jobs.clear()
 
     def _last_words(self) -> str:

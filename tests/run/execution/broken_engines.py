@@ -61,6 +61,13 @@ class Loses(_Engine):
         return iter(())
 
 
+class NeverBegins(_Engine):
+    def reports(self):
+        if self.numbers:
+            raise ClusterLostError("no worker came", begun=False)
+        return iter(())
+
+
 class Hangs(_Engine):
     patience_s = 0.3
 

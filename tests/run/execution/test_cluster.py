@@ -128,18 +128,21 @@ class Daemons(daemons._Daemons):
 
 
 @pytest.mark.parametrize("left", [0, -1])
-def test_a_cluster_without_workers_is_given_up(monkeypatch, left):
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_cluster_without_workers_is_given_up(monkeypatch, left, begun):
     monkeypatch.setattr(daemons, "_POLL_S", 0.0)
     monkeypatch.setattr(daemons, "_LOST_S", 0.05)
     engine = Daemons(Settings())
-    engine._look()
+    if begun:
+        engine._look()
     assert engine.waits_for() is None
     engine.left = left
     engine._look()
     assert engine.waits_for()
     time.sleep(0.06)
-    with pytest.raises(states.ClusterLostError, match=r"has had no worker for 0\.05 s"):
+    with pytest.raises(states.ClusterLostError, match=r"has had no worker for 0\.05 s") as caught:
         engine._look()
+    assert caught.value.begun == begun
 
 
 @pytest.fixture
@@ -184,6 +187,12 @@ def test_a_library_that_ends_or_hangs_interrupts_its_runs(opened, tmp_path, capl
     why = "has not answered for 0.3 s" if engine is broken_engines.Hangs else "says goodbye"
     assert why in line
     assert line.endswith("its runs are interrupted; the same command goes on")
+
+
+def test_runs_of_a_cluster_that_never_had_a_worker_are_refused(opened, tmp_path):
+    runs = opened(broken_engines.NeverBegins)
+    jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(3)]
+    assert outcomes(runs, jobs) == [(states.REFUSED, "no worker came")] * 3
 
 
 def test_an_interrupt_ends_the_wait_for_a_library_that_hangs(opened, tmp_path, monkeypatch):

@@ -39,6 +39,7 @@ class _Daemons:
         self._settings = settings
         self._n_places = settings.parallel.jobs
         self._seen = self._polled = time.monotonic()
+        self._had_workers = False
 
     def _ask(self) -> int:
         raise NotImplementedError
@@ -54,11 +55,13 @@ class _Daemons:
             self._n_places = 0
             silent = f", and its scheduler does not answer ({type(error).__name__})"
         self._polled = time.monotonic()
+        self._had_workers |= self._n_places > 0
         if self._n_places:
             self._seen = self._polled
         elif self._polled - self._seen >= _LOST_S:
             raise ClusterLostError(
-                f"the cluster has had no worker for {_LOST_S:g} s{silent}; start workers"
+                f"the cluster has had no worker for {_LOST_S:g} s{silent}; start workers",
+                begun=self._had_workers,
             )
 
     def at_once(self) -> int:

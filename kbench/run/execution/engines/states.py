@@ -58,7 +58,14 @@ class Report:
 
 
 class ClusterLostError(Exception):
-    """The cluster is gone with all its runs; the text says what to do."""
+    """The cluster is gone with all its runs; the text says what to do.
+
+    begun : whether any run can have begun.
+    """
+
+    def __init__(self, text: str, *, begun: bool = True) -> None:
+        super().__init__(text)
+        self.begun = begun
 
 
 class Engine(Protocol):
@@ -199,7 +206,7 @@ def serve(
                 alive = time.monotonic() + _ALIVE_S
                 tell("alive", None, None)
     except ClusterLostError as error:
-        tell("lost", None, str(error))
+        tell("lost", None, (str(error), error.begun))
         _leave(engine, lost=False)
     except (BrokenPipeError, ConnectionError):
         _leave(engine, lost=True)
