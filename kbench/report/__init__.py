@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, counted
 from kbench.report.charts.metric_chart import draw_metric
 from kbench.report.charts.plots import figure
 from kbench.report.charts.reliability import reliability_curves
@@ -76,6 +76,10 @@ COMPARE_FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 
 # Lines of one method that a table shows; further settings are only counted.
 SETTINGS = 5
+
+# Tables that a terminal shows whole; of more, data sets with reference rows alone are only listed.
+# All reference rows are 5,000 lines.
+_WHOLE = 20
 
 _FIRST_COMMAND = "kbench -m experiment=demo"
 
@@ -172,18 +176,48 @@ def make_report(
             searched=searches(curves),
         ).one_file()
     else:
-        text = terminal.terminal(
-            tables,
-            environments,
-            shown,
-            width=width or terminal_width(120),
-            settings=settings,
-            paint=terminal.coloured if colour else terminal.plain,
-        )
+        whole = bool(methods or datasets or tags) or len(tables) <= _WHOLE
+        tables, others = (tables, "") if whole else _listed_apart(tables)
+        text = others
+        if tables:
+            drawn = terminal.terminal(
+                tables,
+                environments,
+                shown,
+                width=width or terminal_width(120),
+                settings=settings,
+                paint=terminal.coloured if colour else terminal.plain,
+            )
+            text = f"{drawn}\n{others}" if others else drawn
     if skipped and format in ("terminal", "markdown"):
         text += "\n" + "\n".join(skipped) + "\n"
     # CSV and LaTeX have no place for a note.
     return delivered(text, out, skipped if format in ("csv", "latex") else ())
+
+
+def _listed_apart(tables: Sequence[Comparison]) -> tuple[list[Comparison], str]:
+    """The tables of data sets of which there are own rows, and a list of the other data sets."""
+    own = {
+        table.problem.dataset
+        for table in tables
+        for line in table.lines
+        if any(row["origin"] == "own" for row in line.rows)
+    }
+    methods: dict[str, set[str]] = {}
+    for table in tables:
+        if table.problem.dataset not in own:
+            found = methods.setdefault(table.problem.dataset, set())
+            found |= {line.method for line in table.lines}
+    width = max(map(len, methods), default=0)
+    lines = [f"{name:{width}}  {counted(len(found), 'method')}" for name, found in methods.items()]
+    if lines:
+        lines.insert(
+            0,
+            f"{counted(len(methods), 'data set')} with reference rows alone; dataset=NAME shows "
+            "the tables of one, `kbench report ranking` compares over all, format=csv has every row:",
+        )
+    kept = [table for table in tables if table.problem.dataset in own]
+    return kept, "".join(f"{line}\n" for line in lines)
 
 
 def _in_file(

@@ -198,6 +198,27 @@ def test_reference_rows_are_marked(tmp_path, report):
     assert "reference rows" in text
 
 
+def test_data_sets_with_reference_rows_alone_are_listed(tmp_path, report):
+    given = ResultsFolder(tmp_path / "results" / "_reference")
+    for k in range(21):
+        given.write(make_row("dcsvm", 0.9, dataset=f"set_{k}", data_sha256=f"r{k}"))
+    text = report(make_row("svc", 0.8), reference=True)
+    assert line(text, "svc")
+    assert "21 data sets with reference rows alone; dataset=NAME shows" in text
+    assert line(text, "set_7").split() == ["set_7", "1", "method"]
+    assert "dcsvm†" in report(reference=True, datasets=["set_7"])
+    text = report(reference=True, methods=["dcsvm"])
+    assert text.count("dcsvm†") == 21
+
+
+def test_losses_of_two_quantiles_are_said_not_to_compare(report):
+    rows = [
+        make_row("q", 0.1, params=f'{{"quantile": {quantile}}}', task="regression", pinball=0.1)
+        for quantile in (0.1, 0.9)
+    ]
+    assert "Of different quantiles (0.1, 0.9): pinball losses" in report(*rows, metric="pinball")
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_lines_fit_the_terminal_and_dropped_columns_are_named(report, width):
     costs = ["predict_wall_s", "prediction_cost", "fit_cpu_s"]

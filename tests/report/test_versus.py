@@ -37,6 +37,15 @@ def test_only_seeds_that_both_finished_are_paired(compare):
     assert (pair["estimate"], pair["low"], pair["outcome"]) == ("0.25", "", "win")
 
 
+def test_scores_of_few_test_rows_are_no_win(compare):
+    rows = [make_row(m, value, n_test=1, n_train=4) for m, value in (("svc", 1.0), ("knn", 0.0))]
+    text = compare(*rows)
+    assert "digits, n=4: scores are of 1 test row alone, no method wins by them" in text
+    assert "win" not in re.sub("win/tie/loss|no method wins", "", text)
+    (pair,) = pairs(compare(metric="fit_wall_s", format="csv"))
+    assert pair["outcome"] == "tie"
+
+
 def test_seconds_are_compared_by_ratios_and_on_one_machine(compare):
     rows = [make_row("svc", 0.5, seed, fit_wall_s=8.0 * 2.0**seed) for seed in range(3)]
     rows += [make_row("knn", 0.5, seed, fit_wall_s=2.0**seed) for seed in range(3)]

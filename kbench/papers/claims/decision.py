@@ -157,7 +157,8 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     for case in own:
         if case.figures and claim.of_cases.kept_by(case.figures) is None:
             words = in_words(case.figures, _unit(claim, cases))
-            return outcomes.NOT_RUN, f"runs that failed leave it open: {words}"
+            shown = f": {words}" * (words != _UNKNOWN)
+            return outcomes.NOT_RUN, f"runs that were stopped or failed leave it open{shown}"
     noisy = next(case for case in own if case.kept is None)
     where = f" on {noisy.terms[0].data}" if len(cases) > 1 else ""
     words = in_words(noisy.wider or (0.0, 0.0), _unit(claim, cases))
@@ -206,16 +207,19 @@ def _unit(claim: Claim, cases: Sequence[Case]) -> str:
     return "points" if unit == "%" and claim.kind != "value" else unit
 
 
+_UNKNOWN = "unknown"  # what a figure of runs that failed is
+
+
 def in_words(figures: Interval, unit: str, limit: float = math.nan) -> str:
     """An interval in words, with as many digits as show on which side of `limit` its ends lie."""
     low, high = (_digits(end, limit) for end in figures)
     if figures[0] == figures[1]:
         text = low
     elif math.isinf(figures[1]):
-        text = "any value" if figures[0] in (0.0, -math.inf) else f"at least {low}"
+        text = _UNKNOWN if figures[0] in (0.0, -math.inf) else f"at least {low}"
     else:
         text = f"at most {high}" if math.isinf(figures[0]) else f"from {low} to {high}"
-    return text if text == "any value" else f"{text} {unit}".strip()
+    return text if text == _UNKNOWN else f"{text} {unit}".strip()
 
 
 def _digits(value: float, limit: float) -> str:

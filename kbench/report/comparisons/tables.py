@@ -265,7 +265,14 @@ def unequal(lines: Iterable[Line]) -> list[str]:
         if len(by_values) > 1:
             groups = [f"{_listed(values)} ({', '.join(m)})" for values, m in by_values.items()]
             remarks.append(f"{name}: {'; '.join(groups)}")
-    return [f"Compared at different {remark}." for remark in remarks]
+    quantiles = {short(line.params["quantile"]) for line in lines if line.params.get("quantile")}
+    said = [f"Compared at different {remark}." for remark in remarks]
+    if len(quantiles) > 1:
+        said.append(
+            f"Of different quantiles ({_listed(quantiles)}): pinball losses and coverages of two "
+            "quantiles do not compare; metrics=[pinball_loss_0.5] adds the loss at one to a run."
+        )
+    return said
 
 
 def _listed(values: Iterable[Any]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kbench.errors import counted
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import QUANTITIES, SCORES, Quantity
 from kbench.report.comparisons.splits import mean_test_per_train
@@ -38,6 +39,10 @@ from kbench.report.statistics.compare import (
     ranks,
 )
 
+FEW_TEST_ROWS = 10
+"""Test rows below which the score of a data set is no win of either method: one row of ten changes
+an accuracy by ten points. Set by hand, as is that of the line of a run."""
+
 _PERCENT = f"{100 * LEVEL:g} %"
 
 # Columns of `pair_records`.
@@ -49,7 +54,8 @@ PAIR_COLUMNS += ["estimate", "low", "high", "outcome", "splits", "standard_error
 class Pair:
     """Two methods on one data set; `a` and `b` are their values over the seeds both finished.
 
-    `splits` names the split of each value, and `test_per_train` is the ratio of their rows.
+    `splits` names the split of each value, `test_per_train` is the ratio of their rows, and each
+    has `n_test` test rows.
     """
 
     where: str
@@ -60,6 +66,14 @@ class Pair:
     b: list[float] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
     test_per_train: float = 0.0
+    n_test: int | None = None
+
+    @property
+    def is_of_few_rows(self) -> bool:
+        """Whether the values are scores of too few test rows to say which method is better."""
+        of_rows = self.quantity in SCORES or self.quantity.column not in QUANTITIES
+        few = self.n_test is not None and self.n_test * max(1, self.n_splits) < FEW_TEST_ROWS
+        return of_rows and few
 
     @property
     def n_splits(self) -> int:
@@ -96,8 +110,11 @@ class Pair:
 
     @property
     def outcome(self) -> str:
-        """Result of the first method: win, tie or loss; means that are printed alike are a tie."""
-        if not self.a:
+        """Result of the first method: win, tie or loss; means that are printed alike are a tie.
+
+        Empty without a seed that both finished, or of scores of few rows.
+        """
+        if not self.a or self.is_of_few_rows:
             return ""
         first, second = self.means
         if self.quantity.text(first) == self.quantity.text(second):
@@ -121,7 +138,7 @@ class Versus:
         for one, other in itertools.combinations(self.methods, 2):
             for comparison, quantity in self._tables({one, other}):
                 best = comparison.best_lines
-                made.append(_pair(_where(comparison), best[one], best[other], quantity))
+                made.append(_pair(comparison, best[one], best[other], quantity))
         order = [_where(comparison) for comparison in self.comparisons]
         return sorted(made, key=lambda pair: order.index(pair.where))
 
@@ -194,6 +211,11 @@ def sheets(comparison: Versus) -> list[Sheet]:
     shared = comparison.shared()
     if shared:
         sheets.insert(0, _ranked(comparison.methods, shared))
+    few = {pair.where: pair.n_test for pair in pairs if pair.is_of_few_rows}
+    sheets[-1].notes.extend(
+        f"{where}: scores are of {counted(n or 0, 'test row')} alone, no method wins by them."
+        for where, n in few.items()
+    )
     for one in comparison.comparisons:
         best = [one.best_lines[m] for m in comparison.methods if m in one.best_lines]
         sheets[-1].notes.extend(f"{_where(one)}: {remark}" for remark in unequal(best))
@@ -360,7 +382,7 @@ def _printed_error(error: float, quantity: Quantity) -> str:
     return f"{error * quantity.factor:.{decimals}f}"
 
 
-def _pair(where: str, first: Line, second: Line, quantity: Quantity) -> Pair:
+def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity) -> Pair:
     usable = [
         {
             unit(row): value
@@ -373,7 +395,8 @@ def _pair(where: str, first: Line, second: Line, quantity: Quantity) -> Pair:
     units = sorted(set(usable[0]) & set(usable[1]))
     a, b = ([values[unit] for unit in units] for values in usable)
     ratio = mean_test_per_train([*first.ok, *second.ok])
-    return Pair(where, first, second, quantity, a, b, [unit[0] for unit in units], ratio)
+    where, n_test = _where(comparison), comparison.problem.n_test
+    return Pair(where, first, second, quantity, a, b, [unit[0] for unit in units], ratio, n_test)
 
 
 def _size(comparison: Comparison) -> tuple[int, int]:
