@@ -200,7 +200,8 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]], rankings: Sequence[Rank
         methods = [standing.method for standing in ranking.standings]
         sets = [title(comparison.problem) for comparison in ranking.comparisons]
         facets = {"method": methods, "set": [name.partition(" (")[0] for name in sets]}
-        text = f"{legend('study_rankings')} {', '.join(sets)}; {ranking.machine.environment}"
+        text = f"{legend('study_rankings')} {', '.join(sets)}; "
+        text += f"environment {ranking.machine.environment}"
         items.append(_study(f"ranking-{i + 1}", sheet.name, text, detail, facets))
     for kind, several in studies.items():
         for i, one in enumerate(several):

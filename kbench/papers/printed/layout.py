@@ -131,6 +131,7 @@ class Table:
     measures: Mapping[str, Measure]
     sizes: str
     caption: str = ""
+    label: str = ""
     printed: str = ""
     run: str = ""
     notes: Sequence[str] = ()
@@ -150,7 +151,9 @@ class Table:
 
     @property
     def number(self) -> str:
-        """`Table 3`, `ICML Table 6`, `Figure 2`, `Complexity`."""
+        """`Table 3`, `ICML Table 6`, `Figure 2`, `Complexity`, or the table's own `label`."""
+        if self.label:
+            return self.label
         spaced = self.name.replace("table", "Table ").replace("fig", "Figure ")
         words = spaced.replace("_", " ").split()
         first = words[0].upper() if words[0] == "icml" else words[0].capitalize()
