@@ -1,5 +1,6 @@
 """Which rows the search of many rows measures, by a task whose errors are a formula."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -157,4 +158,6 @@ def test_larger_models_are_not_compared_after_last_cells():
     result = Search(C=8.0, support_fraction=0.001, ends_with_cells=True)
     arguments = np.random.default_rng(0), Deadline(None, Trace()), Trace()
     smoother_by_larger_models(X, task, index, "rbf", result, *arguments)
-    assert result == Search(C=8.0, support_fraction=0.001, ends_with_cells=True, error=result.error)
+    expected = Search(C=8.0, support_fraction=0.001, ends_with_cells=True)
+    # Fields are compared alone: `error` is nan, and Python 3.13 compares it by value.
+    np.testing.assert_equal(dataclasses.asdict(result), dataclasses.asdict(expected))
