@@ -192,4 +192,6 @@ def single_leaf() -> AxisTree:
 def _below(threshold: np.ndarray) -> np.ndarray:
     """The largest float32 that is not above `threshold`: it splits float32 rows in the same way."""
     rounded = threshold.astype(np.float32)
-    return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+    above = rounded > threshold
+    rounded[above] = np.nextafter(rounded[above], np.float32(-np.inf))
+    return rounded
