@@ -79,10 +79,14 @@ def keep_the_better(
     right = class_labels.index_of(classes, estimator.predict(sample)) == index
     if matmul(weight, right) >= counts.max():
         return
-    values = class_labels.signs(np.array([counts.argmax()]), len(classes))[0]
-    intercept = getattr(estimator, "intercept_", 0.0)
-    estimator._machine = Constant(values - intercept, X.shape[1])
-    estimator.model_bytes_ = estimator._machine.nbytes
+    winner = np.array([counts.argmax()])
+    if hasattr(estimator, "_set_constant"):
+        estimator._set_constant(winner)
+    else:
+        values = class_labels.signs(winner, len(classes))[0]
+        intercept = getattr(estimator, "intercept_", 0.0)
+        estimator._machine = Constant(values - intercept, X.shape[1])
+        estimator.model_bytes_ = estimator._machine.nbytes
     # Without a limit on steps it was rounding that ended them.
     has_limit = hasattr(estimator, "converged_") and getattr(estimator, "max_iter", -1) > 0
     end = "stopped by max_time" if stopped else "stopped by max_iter" if has_limit else "ended"

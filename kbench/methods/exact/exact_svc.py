@@ -189,6 +189,12 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         self.model_bytes_ = self._machine.nbytes
         self._warn(reasons)
 
+    def _set_constant(self, winner: np.ndarray) -> None:
+        """Make all coefficients 0, so that intercepts alone predict the class `winner` : (1,)."""
+        self.dual_coef_ = 0.0 * self.dual_coef_
+        self._machine.coef = 0.0 * self._machine.coef
+        self.intercept_ = self._signs(winner)[0]
+
     def _warn(self, reasons: set[str]) -> None:
         """Warn of the reasons of stops other than "tol"."""
         warn_of_limits(reasons, self, self.tol, self.max_iter)

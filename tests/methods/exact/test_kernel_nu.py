@@ -178,3 +178,18 @@ def test_it_has_probabilities_and_values_of_pairs():
     assert np.mean(chances.argmax(axis=1) == SPECIES) > 0.9
     pairs = model.set_params(decision_function_shape="ovo").decision_function(IRIS)
     assert pairs.shape == (150, 3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_model_that_is_replaced_by_the_most_frequent_class_is_one(n_classes):
+    """With values near 0 and a small nu nothing is learnt."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), rng.integers(0, n_classes, 40)
+    y[:12] = 0
+    model = KernelNuSVC(nu=0.05, kernel="sigmoid", gamma=1e-9).fit(X, y)
+    assert set(model.predict(X)) == {0}
+    assert not model.dual_coef_.any()
+    peer = model.to_sklearn()
+    np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=1e-9)
+    np.testing.assert_array_equal(peer.predict(X), model.predict(X))
