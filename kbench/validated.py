@@ -25,9 +25,10 @@ from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 
 from kbench import process_memory
 
-# Range of the largest absolute target: float32, in which many models keep their coefficients, ends
-# at 1e-38 and 3e38, and a coefficient is a target divided by a ridge.
-_SMALLEST_TARGET, _LARGEST_TARGET = 1e-30, 1e30
+# Range of the largest absolute target, and of the largest weight of models with a ridge: float32,
+# in which many models keep their coefficients, ends at 1e-38 and 3e38, and a coefficient is a
+# target divided by a ridge.
+SMALLEST_TARGET, LARGEST_TARGET = 1e-30, 1e30
 # Range of the largest absolute entry of float64 rows, so that variances and distances are numbers.
 _SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-150, 1e150
 
@@ -145,10 +146,10 @@ def require_target_range(y: Any) -> None:
     if values.dtype.kind not in "fiu" or not values.size:
         return
     largest = float(np.abs(values).max())
-    if largest > 0.0 and not _SMALLEST_TARGET <= largest <= _LARGEST_TARGET:
+    if largest > 0.0 and not SMALLEST_TARGET <= largest <= LARGEST_TARGET:
         raise ValueError(
             f"the largest absolute value of y is {largest:.3g}, should be 0 or between "
-            f"{_SMALLEST_TARGET:g} and {_LARGEST_TARGET:g}, because coefficients are float32 in "
+            f"{SMALLEST_TARGET:g} and {LARGEST_TARGET:g}, because coefficients are float32 in "
             "many models; scale the targets"
         )
 

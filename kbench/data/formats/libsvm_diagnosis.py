@@ -8,6 +8,7 @@ import re
 import numpy as np
 
 from kbench.data.formats import (
+    FLOAT32_OVERFLOW,
     INFINITE_REMEDY,
     LINE_END_REMEDY,
     MISSING_REMEDY,
@@ -159,7 +160,7 @@ def _number_problem(token: bytes, *, largest: float | None) -> str:
 
 def _clip(value: float) -> float:
     """`value`, or infinity where float32 cannot hold it (without NumPy's overflow warning)."""
-    return value if abs(value) < 2.0**128 - 2.0**103 else float("inf")
+    return value if abs(value) < FLOAT32_OVERFLOW else float("inf")
 
 
 def _show(token: bytes) -> str:

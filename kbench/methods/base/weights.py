@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_array
 
-# Range of the largest weight of machines with a ridge: that of targets in `kbench.validated`.
-SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30
+from kbench.validated import LARGEST_TARGET, SMALLEST_TARGET
+
 # Messages of scikit-learn, whose estimator checks compare them.
 NO_WEIGHT = "Invalid input - all samples have zero or negative weights."
 ONE_CLASS = "Invalid input - all samples with positive weights belong to the same class."
@@ -72,10 +72,10 @@ def relative_weights(weight: np.ndarray) -> np.ndarray:
 def require_weight_range(weight: np.ndarray) -> None:
     """ValueError for weights (n,) beside which a ridge, or the rounding of float32, is nothing."""
     largest = float(weight.max())
-    if not SMALLEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+    if not SMALLEST_TARGET <= largest <= LARGEST_TARGET:
         raise ValueError(
-            f"the largest sample_weight is {largest:.3g}, should be between {SMALLEST_WEIGHT:g} "
-            f"and {LARGEST_WEIGHT:g}, because coefficients are float32; scale the weights"
+            f"the largest sample_weight is {largest:.3g}, should be between {SMALLEST_TARGET:g} "
+            f"and {LARGEST_TARGET:g}, because coefficients are float32; scale the weights"
         )
 
 

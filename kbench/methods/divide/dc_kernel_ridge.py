@@ -25,7 +25,7 @@ from kbench.methods.base.ridge import (
     encoded_sample,
     warn_unconverged,
 )
-from kbench.methods.base.sizes import number_of_groups
+from kbench.methods.base.sizes import FEW_ROWS, number_of_groups
 from kbench.methods.base.survey import Survey
 from kbench.methods.exact.kernel_ridge import check_memory
 from kbench.methods.out_of_core.ridge_chunks import SubsetTrainer, fit_subsets
@@ -34,8 +34,6 @@ from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Deadline, Trace
 from kbench.validated import usual
 
-# Points of each subset if there are more subsets than points.
-_FEW_POINTS = 10
 # Subsets that are not set, at most, until they have more rows than this: their kernel matrix is
 # then 1 GiB of float32.
 _MAX_PARTS, _MAX_PART_ROWS = 10, 16_384
@@ -138,7 +136,7 @@ class DCRidge(KernelRidgeEstimator):
         """The rows of each subset, in random order."""
         n_parts = number_of_groups(self.n_parts, n, _MAX_PARTS, _MAX_PART_ROWS)
         if n_parts > n:
-            n_parts = max(1, n // _FEW_POINTS)
+            n_parts = max(1, n // FEW_ROWS)
             warnings.warn(
                 f"n_parts={self.n_parts} is more than the {n} training points; it is reduced to "
                 f"{n_parts}",

@@ -23,7 +23,7 @@ from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods.base.limits import refuse_with_chunks
 from kbench.methods.base.parts import Part, solve_parts
-from kbench.methods.base.sizes import MAX_GROUPS, number_of_groups
+from kbench.methods.base.sizes import FEW_ROWS, MAX_GROUPS, number_of_groups
 from kbench.methods.divide.division import PARTITIONS, Division, divide, nested_divisions
 from kbench.methods.divide.early_svc_chunks import fit_chunks
 from kbench.methods.out_of_core.out_of_core import sample_size
@@ -40,8 +40,6 @@ from kbench.validated import usual
 # A level is not trained if one of its clusters has more than this fraction of the points: it would
 # cost nearly as much as the whole problem, which follows anyway.
 _UNDIVIDED = 2 / 3
-# Points for each cluster if there are more clusters than points. Models of one point ignore C.
-_FEW_POINTS = 10
 
 
 class Level(NamedTuple):
@@ -230,7 +228,7 @@ max_iter, max_time, dtype, shrinking
         n = len(problem.Y)
         with trace.phase("prepare"):
             settings = self._checked_settings()
-            few = max(1, n // _FEW_POINTS)
+            few = max(1, n // FEW_ROWS)
             given = number_of_groups(settings["n_clusters"], n)
             k = fitting_number("n_clusters", given, n, few)
             n_samples = settings["n_samples"]
