@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.one_vs_rest import StreamClassifier, Targets
 from kbench.methods.base.survey import Survey
+from kbench.methods.base.weights import relative_weights
 from kbench.validated import usual
 
 # Constraints of the parameters of passes over batches.
@@ -35,7 +36,8 @@ class MeanLoss(StreamClassifier):
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         targets = super()._targets(X, y, sample_weight)
-        return targets._replace(C=targets.C / (self.nu * len(targets.C)))
+        # The mean is weighted: rows twice, or twice the weights, are the same problem.
+        return targets._replace(C=relative_weights(targets.C) / (self.nu * len(targets.C)))
 
     def _penalty_of_chunks(self, survey: Survey) -> float:
         return 1.0 / (self.nu * survey.n)
