@@ -24,7 +24,8 @@ def test_an_entry_names_tests_that_exist_and_its_reason(entry):
     for case in entry.get("keep", ()):
         known = any(all(part in text for part in case.split("-")) for text in texts)
         assert known or case in STEMS
-    assert {*entry.get("of", ())} <= {*methods.__all__}
+    for case in {*entry.get("of", ())} - {*methods.__all__}:
+        assert any(all(part in text for part in case.split("-")) for text in texts)
     assert entry["reason"].endswith(".")
 
 

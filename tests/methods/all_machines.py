@@ -71,18 +71,12 @@ DIAGNOSTICS = {"SupportCurves", "DivisionBound", "BlockSpectra", "KernelSpectrum
 # Parts that the methods of configs/method give to these classes, beside the class's own default.
 PARTS: dict[str, list] = {
     "LinearizedSVC": [RandomFourierFeatures(20), Fastfood(20), LandmarkFeatures(8)],
-    "ApproximateRidge": [
-        SpectralNystrom(8),
-        RandomFeatures(8),
-        RandomFeatures(8, features="fastfood"),
-    ],
+    # The two classes share their base: each part is that of one of them.
+    "ApproximateRidge": [SpectralNystrom(8), RandomFeatures(8, features="fastfood"), BKA(1)],
     "ApproximateRidgeClassifier": [
         MEKA(8, n_clusters=1),
-        SpectralNystrom(8),
         SpectralNystrom(8, landmarks="kmeans"),
-        BKA(1),
         RandomFeatures(8),
-        RandomFeatures(8, features="fastfood"),
     ],
     "WithMetric": [KernelSVC(C=8.0), KernelRidge(**_SELF_SCALED)],
 }

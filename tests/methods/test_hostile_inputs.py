@@ -78,7 +78,8 @@ def wide():
     return wide, y
 
 
-SCALES = (1e-300, 1e-160, 1e-40, 1e-20, 1e20, 1e30, 1e160)
+# Those of 1e-20 and 1e20 are in float32 below, as every float64 of their size becomes.
+SCALES = (1e-300, 1e-160, 1e-40, 1e30, 1e160)
 RIGHT = {
     **{f"scale {factor:g}": scaled(factor) for factor in SCALES},
     "float32 scale 1e-20": scaled(1e-20, np.float32),

@@ -26,6 +26,14 @@ N = 128
 ROWS, COLUMNS = RNG.permutation(N), RNG.permutation(4)
 
 
+@pytest.fixture(autouse=True)
+def no_draw_is_global():
+    """The relations would hold by chance if a fit drew from NumPy's own generator."""
+    state = check_random_state(None).get_state()[1].copy()
+    yield
+    np.testing.assert_array_equal(check_random_state(None).get_state()[1], state)
+
+
 def fitted(machine, rows, y, **arguments):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -139,12 +147,3 @@ def test_the_number_of_jobs_changes_nothing(machine):
             model = build(machine).set_params(n_jobs=n_jobs).fit(X[:N], targets(machine)[:N])
         values.append(getattr(model, "decision_function", model.predict)(X[N:]))
     np.testing.assert_array_equal(*values)
-
-
-def test_the_random_state_is_not_global():
-    """The relations above would hold by chance if a fit drew from NumPy's own generator."""
-    state = check_random_state(None).get_state()[1].copy()
-    for machine in MACHINES:
-        if "random_state" in machine.names and machine.part is None:
-            fitted(machine, X[:N:4], targets(machine)[:N:4])
-    np.testing.assert_array_equal(check_random_state(None).get_state()[1], state)

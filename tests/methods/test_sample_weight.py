@@ -47,6 +47,7 @@ SGD = {"block_size": 64, "batch_size": 1000, "n_epochs": 3, "gamma": 0.2, "rando
         DoublySGDRegressor(**SGD, preconditioned=False, step_size=0.5, n_shards=3),
         DoublySGDClassifier(**SGD),
         DoublySGDClassifier(**SGD, loss="smoothed_hinge"),
+        DoublySGDClassifier(**SGD | {"n_epochs": 9}, nu=0.05),
         KernelSVC(gamma=0.2, tol=1e-6),
         KernelSVR(gamma=0.2, tol=1e-6),
         LaSVC(20, gamma=0.2, tol=1e-6, random_state=0),

@@ -355,15 +355,3 @@ def test_short_fits_and_fits_without_regularisation_have_the_steps_of_the_releas
     model.fit(X, y)
     start, steps = model._descent.newton_from, model.n_iter_
     assert start is None or start >= steps
-
-
-def test_weights_are_repeated_rows_in_long_fits():
-    X, y = binary(100)
-    weight = np.random.default_rng(1).integers(1, 4, size=100)
-    settings = {**SMALL, "batch_size": 1000, "n_epochs": 9, "nu": 0.05, "gamma": 0.5}
-    weighted = DoublySGDClassifier(**settings).fit(X, y, weight)
-    repeated = DoublySGDClassifier(**settings).fit(
-        np.repeat(X, weight, axis=0), np.repeat(y, weight)
-    )
-    a, b = weighted.decision_function(X), repeated.decision_function(X)
-    np.testing.assert_allclose(a, b, atol=1e-3 * np.abs(b).max())
