@@ -290,8 +290,8 @@ def test_targets_that_cannot_be_are_named():
         model.partial_fit(X, np.where(np.arange(50) == 3, np.inf, y))
     with pytest.raises(ValueError, match="y has 2 targets, should have 1"):
         model.partial_fit(X, np.column_stack([y, y]))
-    with pytest.raises(ValueError, match=r"X contains 1e\+200 in magnitude, should be"):
-        DoublySGDRegressor(gamma=1.0).fit(np.round(X) * 1e200, y)
+    with pytest.raises(ValueError, match=r"X contains 1e\+100 in magnitude, should be"):
+        DoublySGDRegressor(gamma=1.0).fit(np.round(X) * 1e100, y)
 
 
 @pytest.mark.parametrize("batch_size", [4096, 100])
