@@ -73,8 +73,8 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     Raises ConfigError: the row's parameters are not a mapping of names to plain values, or name a
     key of kbench.
     """
+    from kbench.config import hydra_value
     from kbench.data.configs.keys import KEYS
-    from kbench.run.planning.command import hydra_value
     from kbench.run.planning.tuned_files import NONE
 
     of_data = [key for key in KEYS if not key.startswith(_REFUSED) and key not in _DESCRIBING]

@@ -38,9 +38,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.commands.arguments import flags, read, truth, whole
-from kbench.config import composer
+from kbench.config import composer, hydra_value
 from kbench.errors import ConfigError
-from kbench.run.planning.command import hydra_value
 from kbench.run.search.halving import Search
 
 if TYPE_CHECKING:

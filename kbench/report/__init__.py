@@ -214,7 +214,7 @@ def _listed_apart(tables: Sequence[Comparison]) -> tuple[list[Comparison], str]:
         lines.insert(
             0,
             f"{counted(len(methods), 'data set')} with reference rows alone; dataset=NAME shows "
-            "the tables of one, `kbench report ranking` compares over all, format=csv has every row:",
+            "the tables of one, `kbench report ranking` compares over all, format=csv has them:",
         )
     kept = [table for table in tables if table.problem.dataset in own]
     return kept, "".join(f"{line}\n" for line in lines)

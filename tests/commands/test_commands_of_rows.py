@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from kbench.commands.arguments import read
 from kbench.commands.debugging import overrides_of
-from kbench.config import composer
-from kbench.run.planning.command import hydra_value
+from kbench.config import composer, hydra_value
 from kbench.run.results.folder import ResultsFolder
 
 KBENCH = Path(sys.executable).with_name("kbench")

@@ -16,11 +16,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.neighbors import KNeighborsClassifier
 from support import merge, shipped
 
-from kbench.config import composer, flatten
+from kbench.config import composer, flatten, hydra_value
 from kbench.data import Folders, open_prepared, prepare
 from kbench.errors import DataError
 from kbench.run.execution import worker
-from kbench.run.planning.command import hydra_value
 from kbench.run.planning.plan import make_plan
 
 RNG = np.random.default_rng(7)

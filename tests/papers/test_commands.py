@@ -9,9 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kbench.config import composer
+from kbench.config import composer, hydra_value
 from kbench.report.statistics.standings import standings
-from kbench.run.planning.command import hydra_value
 from kbench.run.planning.plan import make_plan
 
 needs_data = pytest.mark.skipif(

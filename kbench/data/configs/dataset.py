@@ -214,11 +214,6 @@ def _check_together(config: Mapping[str, Any]) -> None:
         raise ConfigError(f"dataset.source.{needs[kind]} has no value, kind {kind} needs it")
     if kind == "files":
         _check_files(source, split)
-    if kind == "file" and FORMATS[source.get("format") or "libsvm"].pieces:
-        raise ConfigError(
-            f"dataset.source.format is {source['format']}, which takes several files a part; a "
-            "data set with source.files names them"
-        )
     _check_of_format(source)
     _check_holdout(config.get("holdout") or {})
     if kind == "generator":

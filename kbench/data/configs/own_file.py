@@ -46,6 +46,7 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Other configs are returned as they are. Reads the file only if `task` is absent.
 
+    Raises ConfigError: the format takes several files.
     Raises DataError: the file cannot be read.
     Raises DataNotFoundError: the file is needed to find the task, and there is none.
     """
@@ -73,11 +74,16 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
             f"dataset.test_path={other} is a {test_format} file, but dataset.path is "
             f"{source['format']}, should be files of one format"
         )
+    known = formats.FORMATS.get(source["format"])
+    if known and known.pieces:
+        raise ConfigError(
+            f"dataset.source.format is {source['format']}, which takes several files a part; a "
+            "data set with source.files names them"
+        )
     completed = {**config, "source": source}
     if config.get("name") == DEFAULT_NAME:
         completed["name"] = own_name(path)
-    known = formats.FORMATS.get(source["format"])
-    if config.get("task") is None and known and not known.pieces:
+    if config.get("task") is None and known:
         if is_file(place):
             completed["task"] = task_of(source["format"], {"all": [place]}, source)
             assumed.append("task")

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
+from kbench.config import hydra_value
 from kbench.errors import DataError, KbenchError
 
 FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
@@ -246,6 +247,11 @@ def listed(names: Iterable[str]) -> str:
     """The first twelve of some names that a file holds, for a message."""
     shown = list(islice(names, 13))
     return printable(", ".join(shown[:12])) + (", ..." if len(shown) > 12 else "") or "nothing"
+
+
+def dropping(name: str) -> str:
+    """The word of a command that leaves a column out."""
+    return f"dataset.source.columns.drop={printable(hydra_value([name]), 400)}"
 
 
 def number(text: str) -> float | None:

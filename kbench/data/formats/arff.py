@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import LINE_END_REMEDY, Part, listed, number, printable
+from kbench.data.formats import LINE_END_REMEDY, Part, dropping, listed, number, printable
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.csv_form import not_utf8
 from kbench.data.formats.number_text import almost_a_number
@@ -120,7 +120,7 @@ def _categories(name: str, kind: str, place: str, options: Options) -> dict[str,
         return None
     raise DataError(
         f"{place}: attribute {name!r} is of type {printable(kind, 40)!r}, should be numeric, real, "
-        f"integer or {{categories}}; dataset.source.columns.drop={[name]} leaves it out"
+        f"integer or {{categories}}; {dropping(name)} leaves it out"
         + (
             f", columns.target={name} makes it the target, categorical=auto makes features of texts"
             if word == "string"

@@ -166,10 +166,16 @@ def require_shapes(X: Any, y: np.ndarray, paths: list[Path], names: tuple[str, .
     """Refuse arrays that are not X : (n, d) and y : (n,) with n and d of at least 1."""
     if X.ndim != 2 or y.shape != X.shape[:1] or 0 in X.shape:
         files = " and ".join(dict.fromkeys(str(path) for path in paths))
-        flat = f"; {names[0]}.reshape(len({names[0]}), -1) makes rows of images" * (X.ndim > 2)
+        remedy = ""
+        if X.ndim > 2:
+            remedy = f"; {names[0]}.reshape(len({names[0]}), -1) makes rows of images"
+        elif X.ndim == 1 and X.size == y.size:
+            remedy = f"; {names[0]}.reshape(-1, 1) is one column"
+        elif X.ndim == 2 and X.shape[1] == y.size:
+            remedy = f"; {names[0]}.T has a row for each target"
         raise DataError(
             f"{files}: {names[0]} has shape {X.shape} and {names[1]} {y.shape}, should be (n, d) "
-            f"and (n,){flat}"
+            f"and (n,){remedy}"
         )
 
 

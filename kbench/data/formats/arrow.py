@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.data.formats import dropping
 from kbench.data.formats.number_text import date_remedy, time_remedy
 from kbench.data.formats.table import Column
 from kbench.errors import DataError
@@ -34,7 +35,7 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
             # As numbers pandas' periods would count months or days, whichever their unit is.
             raise DataError(
                 f"{path}: column {name!r} is of type {extension}, should be numbers or texts; "
-                f"dataset.source.columns.drop={[name]} leaves it out"
+                f"{dropping(name)} leaves it out"
             )
         if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
             column = column.cast(pa.string()).dictionary_encode()
@@ -54,7 +55,7 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
                 remedy = f"{time_remedy(name)}; "
             raise DataError(
                 f"{path}: column {name!r} is of type {kind}, should be numbers or texts; {remedy}"
-                f"dataset.source.columns.drop={[name]} leaves it out"
+                f"{dropping(name)} leaves it out"
             )
     return arrays
 

@@ -21,9 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from kbench.config import hydra_value
 from kbench.data.formats import (
     Layout,
     Part,
+    dropping,
     features_file,
     listed,
     number,
@@ -42,7 +44,7 @@ from kbench.data.formats.number_text import (
 )
 from kbench.data.formats.table import Column, Options, Table, place_of_row, require_dropped
 from kbench.data.sources.array_file import ArrayWriter, mapped
-from kbench.errors import DataError
+from kbench.errors import DataError, counted
 
 RARE_ROWS = 5
 """Fewer training rows of a category than this share one feature with others (`categorical: auto`).
@@ -229,7 +231,7 @@ class Coding:
     def notes(self) -> list[str]:
         """What became of columns of texts that were found by their content, and of missing ones."""
         notes = [
-            f"{n} row{'s' * (n > 1)} {'have' if n > 1 else 'has'} a text in the column "
+            f"{counted(n, 'row')} {'have' if n > 1 else 'has'} a text in the column "
             f"{printable(name)!r} that no training row has: all its features are 0"
             for name, n in self._unknown.items()
         ]
@@ -345,36 +347,36 @@ class Coding:
         n_missing = int(np.count_nonzero(groups < 0))
         if n_missing:
             self._options.note(
-                f"{n_missing} row{'s' * (n_missing > 1)} without a group "
-                f"{'are' if n_missing > 1 else 'is'} each a group of "
-                f"{'their' if n_missing > 1 else 'its'} own"
+                f"each of {counted(n_missing, 'row')} without a group is a group of its own"
             )
         return np.where(groups < 0, -1 - np.arange(groups.size), groups)
 
 
 def _is_number(text: str) -> bool:
-    return number(text) is not None or not text
+    return number(text) is not None or is_missing(text, numeric=True)
 
 
 def _same_columns(table: Table, first: Table) -> None:
     for name in first.columns:
         if name not in table.columns:
-            raise DataError(
-                f"{table.path}:1: no column {name!r}, {first.path} has it; "
-                f"dataset.source.columns.drop={[name]} leaves it out"
-            )
+            remedy = f"{dropping(name)} leaves it out"
+            if name == first.target:
+                remedy = "rows without targets are for `kbench predict`"
+            raise DataError(f"{table.path}:1: no column {name!r}, {first.path} has it; {remedy}")
         ours, theirs = table.columns[name].categories, first.columns[name].categories
         if (ours is None) != (theirs is None):
+            remedy = (
+                f"; dataset.source.columns.categorical={hydra_value([name])} reads texts in both"
+            )
             raise DataError(
                 f"{table.path}: column {name!r} holds {'numbers' if ours is None else 'texts'}, "
-                f"in {first.path} it does not; dataset.source.columns.categorical={[name]} reads "
-                "texts in both"
+                f"in {first.path} it does not{remedy * (name != first.target)}"
             )
     for name in table.columns:
         if name not in first.columns:
             raise DataError(
                 f"{table.path}:1: a column {name!r}, {first.path} has none; "
-                f"dataset.source.columns.drop={[name]} leaves it out"
+                f"{dropping(name)} leaves it out"
             )
 
 
@@ -391,7 +393,7 @@ def _require_layout(table: Table, layout: Layout) -> None:
         if name not in layout["columns"] and table.columns[name].categories is None:
             raise DataError(
                 f"{table.path}:1: a column {name!r}, the training file had none; "
-                f"dataset.source.columns.drop={[name]} leaves it out"
+                f"{dropping(name)} leaves it out"
             )
 
 

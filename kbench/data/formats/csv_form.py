@@ -20,7 +20,7 @@ from kbench.data.formats.number_text import (
     plain_or_decorated,
 )
 from kbench.data.formats.table import Options, Roles, matching, roles_of
-from kbench.errors import DataError
+from kbench.errors import DataError, counted
 
 _SAMPLE = 200
 """Records that decide about the header and the numbers: few enough to be parsed in Python in 10 ms,
@@ -34,7 +34,7 @@ _GROUPED = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{3}")
 
 _COMMENT = re.compile(r"\s*(#|%|//|!)")
 
-_SEPARATOR_LINE = re.compile(rb"sep=(.)\s*", re.IGNORECASE)
+_SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\s*', re.IGNORECASE)
 """A first line that tells Excel the delimiter."""
 
 
@@ -106,10 +106,7 @@ def without_preamble(head: bytes, options: Options) -> tuple[bytes, bytes | None
         lines[marked[-1]] = last
         marked.pop()
     if marked:
-        options.note(
-            f"{len(marked)} line{'s' * (len(marked) > 1)} before the table begin"
-            f"{'s' * (len(marked) == 1)} with # and {'are' if len(marked) > 1 else 'is'} left out"
-        )
+        options.note(f"{counted(len(marked), 'line')} before the table, beginning with #, left out")
     return b"\n".join(lines), None
 
 
@@ -133,7 +130,7 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     _require_no_title(first, rest, f"{path}:{place}")
     sample = [fields_of(raw.decode(errors="replace"), delimiter) for _, raw in rest]
     names = list(options.columns.get("names") or [])
-    shown = f"{len(fields)} field{'s' * (len(fields) > 1)} between delimiters {delimiter!r}"
+    shown = f"{counted(len(fields), 'field')} between delimiters {delimiter!r}"
     if len(fields) < 2 and not (sample and len(sample[0]) == 2):
         raise DataError(
             f"{path}:{place}: {shown}, should be two at least; set dataset.source.columns."

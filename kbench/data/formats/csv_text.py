@@ -29,6 +29,7 @@ from kbench.data.formats.csv_form import (
 from kbench.data.formats.csv_records import delimiter_of, fields_of, quoted_pattern, records
 from kbench.data.formats.number_text import (
     NULL_TEXTS,
+    TOTALS,
     TRUTHS,
     almost_a_number,
     decimal_of,
@@ -38,7 +39,7 @@ from kbench.data.formats.number_text import (
 )
 from kbench.data.formats.table import Column, Options, Table, checked_table
 from kbench.data.sources.content import MAX_LINE_BYTES, text_pieces
-from kbench.errors import DataError
+from kbench.errors import DataError, counted
 
 _BLOCK_BYTES = 4 << 20  # least block that pyarrow parses at a time
 _HEAD_BYTES = 1 << 16  # bytes of whole lines in which the form of a file is found
@@ -71,15 +72,29 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
         form = form_of(head, delimiter, options, path)
         for line, text in _pieces(path, pattern):
             _read_piece(text, line, form, path, options)
-    form, empty = form_of(head, delimiter, options, path), True
+    form, last = form_of(head, delimiter, options, path), None
     for line, text in _pieces(path, pattern):
         table = _read_piece(text, line, form, path, options)
         if table is not None:
-            empty = False
+            last = table if table.n or last is None else last
             yield table
-    if empty:
+    if last is not None:
+        _note_totals(last, options)
+    else:
         first = printable(head.strip().split(b"\n")[0].decode(errors="replace"), 60)
         raise DataError(f"{path}: no rows, only the line {first!r}")
+
+
+def _note_totals(last: Table, options: Options) -> None:
+    """Say that the last line looks like one of sums; last : the rows of a file's last piece."""
+    for name in last.features if last.n else ():
+        values, texts = last.columns[name]
+        text = texts[values[-1]] if texts else ""
+        if TOTALS.fullmatch(text) and np.count_nonzero(values == values[-1]) == 1:
+            options.note(
+                f"the last line has {text!r} in the column {printable(name)!r}, as a line of sums "
+                "would; `sed '$d' FILE` leaves it out"
+            )
 
 
 def _head(path: Path) -> bytes:
@@ -156,6 +171,8 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
             texts = arrays[name].categories or ()
             signs = (mark_of(text, form.decimal) for text in texts if form.value(name, text))
             options.note_marks(name, signs)
+            if not form.is_text(name):
+                options.note_dashes(name, texts)
         options.note_plain(arrays)
         arrays |= {name: column for name, column in converted.items() if column is not None}
         return checked_table(path, arrays, form.roles, table.num_rows, where, options)
@@ -244,9 +261,10 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
             if comment_mark(record):
                 raise not_a_row(record, f"{path}:{place}")
             _require_closed_quotes(content, line, form, path)
-            s, breaks = "s" * (len(fields) != 1), record.count("\n")
+            breaks = record.count("\n")
             raise DataError(
-                f"{path}:{place}: {len(fields)} field{s} between delimiters {form.delimiter!r}, "
+                f"{path}:{place}: {counted(len(fields), 'field')} between delimiters "
+                f"{form.delimiter!r}, "
                 f"should be {len(form.names)}, in {printable(record, 60)!r}"
                 + f"; quotes join {breaks + 1} lines"
                 * (breaks > 0)

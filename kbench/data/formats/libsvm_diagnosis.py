@@ -55,12 +55,6 @@ def diagnose(
     line_bytes = content[begin : len(content) if end < 0 else end]
     where = f"{name}:{content.count(bytes([10]), 0, begin) + line}: "
 
-    start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if line == 1 and start == b"<":
-        return (
-            f"{where}the file is an HTML or XML page, should be LIBSVM text; a server may have "
-            "sent it instead of the data: delete the file and fetch it again"
-        )
     junk = next((b for b in line_bytes if b >= 0x80 or (b < 32 and b not in _TEXT_CONTROLS)), None)
     if junk is not None:
         return (

@@ -31,9 +31,13 @@ DOUBTFUL = frozenset(("none", ".", "-", "--", "n.a.", "nil", "missing", "unknown
 MISSING_NUMBERS = MISSING | {"none", ".", "-", "--", "n.a."}
 """The same where numbers are expected."""
 
-_SPELLINGS = sorted({f(text) for text in MISSING_NUMBERS for f in (str, str.upper, str.title)})
+DASHES = frozenset(("-", "--"))
+"""Those of them that accountants write for zero."""
+
+_PLAIN_GAPS = MISSING_NUMBERS - DASHES
+_SPELLINGS = sorted({f(text) for text in _PLAIN_GAPS for f in (str, str.upper, str.title)})
 NULL_TEXTS = [*_SPELLINGS, "NaN", "-NaN", "<NA>"]
-"""The spellings of MISSING_NUMBERS that pyarrow's reader is given."""
+"""The spellings of missing numbers of which nothing is said; pyarrow's reader is given them."""
 
 TRUTHS = {"true": 1.0, "false": 0.0}
 """The values of the texts, in lower case, that pandas, R and databases write for truth values."""
@@ -41,10 +45,21 @@ TRUTHS = {"true": 1.0, "false": 0.0}
 PADDED = re.compile(r"0[0-9]+")
 """A whole number with zeros before it, as postal codes and other names have them."""
 
+TOTALS = re.compile(
+    r"(grand |sub-?|overall )?(totals?|sums?|averages?|means?)|(gesamt)?summe|gesamt|insgesamt|"
+    r"mittelwert|durchschnitt|somme|moyenne|totale|somma|media|suma|totaal|итого|合計|总计|合计",
+    re.IGNORECASE,
+)
+"""What a spreadsheet's last line begins with if it holds sums or means of the others."""
+
 _CURRENCY = (
     r"(?:[A-Z]{0,3}\$|[€£¥₹₩₽₺₴฿₪₫₦]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|"
     r"HUF|RUB|BRL|MXN|KRW|ZAR|TRY|SGD|HKD|THB|ILS|kr|zł|Kč|Ft|Fr\.|Rs\.?)(?=[-\u2212\s\d)]|$))"
 )
+_ZERO = re.compile(rf"{_CURRENCY}\s*-|-\s*{_CURRENCY}")
+"""`$ -`: zero in spreadsheets' formats for accounts."""
+_ACCOUNT = re.compile(rf"({_CURRENCY})\s*\((.*)\)")
+"""`$ (1.50)`, as the same formats write a negative number."""
 _SPACES = " \u00a0\u202f\u2009'\u2019"
 _MINUS = "\u2212-"  # the sign of typography, which reports print, and the hyphen
 _DECORATED = {
@@ -89,7 +104,7 @@ def one_spelling(labels: set[str]) -> set[str]:
 
 
 def alike(texts: Iterable[str]) -> list[str]:
-    """The first two texts that differ in case, blanks, hidden characters or zeros alone, if any."""
+    """The first two texts that differ in case, blanks, hidden characters, zeros or a last point."""
     first: dict[str, str] = {}
     for text in sorted(texts):
         value = number(text)
@@ -97,7 +112,7 @@ def alike(texts: Iterable[str]) -> list[str]:
         if value is None or not abs(value) < 2.0**53:  # from where on float64 merges whole numbers
             plain = unicodedata.normalize("NFKC", text).casefold()
             shown = plain if plain.isprintable() else "".join(filter(str.isprintable, plain))
-            key = shown.replace(" ", "")
+            key = shown.replace(" ", "").rstrip(".")
         other = first.setdefault(key, text)
         if other != text:
             return [other, text]
@@ -109,9 +124,11 @@ def decorated(text: str, decimal: str) -> float | None:
 
     decimal : {".", ","}. The character before the decimals; the other one may separate thousands.
 
-    A percentage keeps its figure: `12 %` is 12.
+    A percentage keeps its figure: `12 %` is 12. `$ -` is zero.
     """
-    match = _DECORATED[decimal].fullmatch(text.strip())
+    if _ZERO.fullmatch(text.strip()):
+        return 0.0
+    match = _parts(text, decimal)
     if match is None or not (match["whole"] or match["fraction"]):
         return None
     signs = [sign for sign in (match["sign"], match["sign2"], match["sign3"]) if sign]
@@ -125,9 +142,13 @@ def decorated(text: str, decimal: str) -> float | None:
     return -value if negative else value
 
 
+def _parts(text: str, decimal: str) -> re.Match[str] | None:
+    return _DECORATED[decimal].fullmatch(_ACCOUNT.sub(r"(\1\2)", text.strip()))
+
+
 def mark_of(text: str, decimal: str) -> str:
     """The currency or percent sign beside the number that `decorated` reads; empty without one."""
-    match = _DECORATED[decimal].fullmatch(text.strip())
+    match = _parts(text, decimal)
     return "" if match is None else (match["before"] or match["after"] or "")
 
 
@@ -174,6 +195,8 @@ def almost_a_number(text: str, name: str) -> str | None:
         return time_remedy(name, minutes=text.count(":") == 1)
     if text.lower() in TRUTHS:
         return f"in pandas, `{column}.astype(float)` makes 1 and 0 of truth values"
+    if TOTALS.fullmatch(text):
+        return "a line of sums is no row: `sed '$d' FILE` leaves the last line out"
     unit = _WITH_UNIT.fullmatch(text)
     if unit:
         return f"if {unit[1] + (unit[2] or '')!r} is the unit of all rows, {alone}"

@@ -22,9 +22,11 @@ from kbench.data.formats import (
     number,
     printable,
 )
-from kbench.data.formats.number_text import is_missing
+from kbench.data.formats.number_text import DASHES, is_missing
 from kbench.errors import DataError
 from kbench.mistyped import nearest
+
+_DASH_REMEDY = "write 0 where a dash stands for zero, as in accounts"
 
 
 class Column(NamedTuple):
@@ -88,6 +90,8 @@ class Options:
     marks: dict[str, set[str]] = field(default_factory=dict)
     # What `columns.drop` names and a file has had.
     dropped: set[str | float] = field(default_factory=set)
+    # Columns of numbers in which a dash is read as a missing one.
+    dashes: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if self.known is not None and "marks" in self.known:
@@ -122,6 +126,13 @@ class Options:
             about = f"the numbers in the column {printable(name)!r} have "
             self.notes[:] = [note for note in self.notes if not note.startswith(about)]
             self.note(f"{about}{shown} beside them: they are read as of one unit")
+
+    def note_dashes(self, name: str, texts: Iterable[str]) -> None:
+        """Say how a dash among the numbers of a column is read."""
+        found = {text.strip() for text in texts}
+        if found & DASHES:
+            self.dashes.add(name)
+            self.note(f"in the column {printable(name)!r} '-' is a missing number; {_DASH_REMEDY}")
 
     def note_plain(self, arrays: Mapping[str, Column]) -> None:
         """The same for columns of numbers without signs."""
@@ -171,7 +182,7 @@ def choose(names: list[str], wanted: str | float, key: str, path: Path) -> str:
     shown = str(wanted)
     hint = nearest(shown, map(printable, names)) or f"; there are {listed(names)}"
     raise DataError(
-        f"{path}:1: no column {shown!r}, which dataset.source.columns.{key} names{hint}"
+        f"{path}:1: no column '{printable(shown)}', which dataset.source.columns.{key} names{hint}"
     )
 
 
@@ -227,9 +238,12 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
         if target is None:
             target = options.target
             if target not in names:
+                hint = nearest(str(target), map(printable, names)) or (
+                    f"; there are {listed(names)}. Rows without targets are for `kbench predict`"
+                )
                 raise DataError(
                     f"{path}:1: no column {target!r}, which is the target as the last column of "
-                    f"the first file; there are {listed(names)}"
+                    f"the first file{hint}"
                 )
     for name in sorted(left_out - dropped):
         said = "the first column has no name: it is an index of the rows and is left out"
@@ -333,6 +347,7 @@ def _require_numbers(
     row, name, value = first
     if np.isnan(value):
         reason = f"is missing, should be a number; {MISSING_REMEDY}"
+        reason += f"; {_DASH_REMEDY}" * (name in options.dashes)
     else:
         reason = f"is {value:g}, should be a finite number below 3.4e38; {INFINITE_REMEDY}"
     raise DataError(f"{where(row)}: column {name!r} {reason}")

@@ -15,7 +15,7 @@ from kbench.data.preparation.imputation import rows_with_missing
 from kbench.data.preparation.prepare import obtain
 from kbench.data.sources.folders import Folders
 from kbench.data.sources.rows import Rows, join
-from kbench.errors import ConfigError, DataError
+from kbench.errors import ConfigError, DataError, counted
 
 _TRAINED_WITHOUT = (
     "the model was trained without missing numbers; one that is trained with "
@@ -129,6 +129,6 @@ def read_rows(
         rows = sources.load(checked, files, scratch).test
     n_missing = 0 if preparation.imputation is None else int(rows_with_missing(rows).sum())
     if n_missing:
-        said = f"missing numbers in {n_missing} row{'s' * (n_missing > 1)} are filled"
+        said = f"missing numbers in {counted(n_missing, 'row')} are filled"
         rows.notes = (*rows.notes, f"{said} with what the model learnt of its training rows")
     return rows

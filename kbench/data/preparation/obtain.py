@@ -1,5 +1,6 @@
 """Rows from raw files, bundled tables and generators; facts are checked, rows are split."""
 
+import filecmp
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -10,15 +11,16 @@ import numpy as np
 
 from kbench.data import formats
 from kbench.data.formats import FORMATS, guarded, printable
+from kbench.data.preparation.column_notes import column_notes
 from kbench.data.preparation.imputation import STRATEGIES, Imputation, rows_with_missing
 from kbench.data.preparation.imputation import learn as learn_imputation
 from kbench.data.preparation.split import split_rows
 from kbench.data.preparation.target import numbered, wanted_rows
 from kbench.data.sources import bundled, generators
-from kbench.data.sources.folders import FileStatus, is_mirror, part_of
+from kbench.data.sources.folders import FileStatus, expanded, is_mirror, part_of
 from kbench.data.sources.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
 from kbench.data.sources.spill import spill
-from kbench.errors import ConfigError, DataError
+from kbench.errors import ConfigError, DataError, counted
 
 # Test rows below which the line of a run says how few they are: one row of ten changes an accuracy
 # by ten points. More would warn of tables whose score is rough, but no accident. Set by hand.
@@ -98,7 +100,7 @@ def load(
         train = train.take(normal)
     if config["source"]["kind"] == "file" and test.n < _FEW_ROWS:
         said.append(
-            f"scores are of {test.n} test row{'s' * (test.n > 1)} alone, which says little; "
+            f"scores are of {counted(test.n, 'test row')} alone, which says little; "
             "`kbench tune` with tune.cv=5 compares on all training rows"
         )
     imputation = None
@@ -139,13 +141,12 @@ def _without_missing(config: Mapping[str, Any], raw: RawParts) -> tuple[list[Any
         kept.append(part if there.all() else part.take(np.flatnonzero(there)))
     notes = []
     if n_targets:
-        s = "s" * (n_targets > 1)
         notes.append(
-            f"{n_targets} row{s} without a target left out; dataset.target.missing=error refuses "
-            "such rows"
+            f"{counted(n_targets, 'row')} without a target left out; dataset.target.missing=error "
+            "refuses such rows"
         )
     if n_numbers:
-        notes.append(f"{n_numbers} row{'s' * (n_numbers > 1)} with a missing number left out")
+        notes.append(f"{counted(n_numbers, 'row')} with a missing number left out")
     for part, key in zip(kept, ("path", "test_path"), strict=False):
         if part.n == 0:
             file = config.get(key) or config["name"]
@@ -227,36 +228,19 @@ def _assumptions(config: Mapping[str, Any], raw: RawParts) -> list[str]:
         y = np.concatenate([part.y for part in raw.parts])
         n = np.unique(y[np.isfinite(y)]).size
         other = "multiclass" if config["task"] == "regression" else "regression"
-        values = ("value" if raw.labels is None else "text") + "s" * (n != 1)
+        values = counted(n, "different value" if raw.labels is None else "different text")
         notes.append(
-            f"the task is {config['task']}, as the target has {n} different {values}; "
+            f"the task is {config['task']}, as the target has {values}; "
             f"dataset.task={other} sets another"
         )
+    tests = config.get("test_path")
+    if tests and filecmp.cmp(expanded(config["path"]), expanded(tests), shallow=False):
+        notes.append(
+            "dataset.test_path holds what dataset.path holds: the test rows are training rows"
+        )
     if raw.layout is not None:
-        notes += _row_index(raw.layout, raw.parts[0])
+        notes += column_notes(raw.layout, raw.parts[0], config["task"])
     return notes
-
-
-def _row_index(layout: formats.Layout, rows: Rows) -> list[str]:
-    """A note if the first feature only numbers the rows, whatever its name and their order."""
-    first = next(iter(layout["columns"]), "")
-    seen = np.zeros(rows.n, dtype=bool)
-    lowest = None
-    for block in rows.blocks():
-        values = block[:, 0]
-        # The first values of most columns show that they do not number the rows.
-        lowest = min(values.min(), 1.0) if lowest is None else lowest
-        places = values - lowest
-        if not ((places >= 0) & (places < rows.n) & (places % 1 == 0)).all():
-            return []
-        seen[places.astype(np.intp)] = True
-    if rows.n < _FEW_ROWS or not seen.all():
-        return []
-    note = (
-        f"the first column, {printable(first)!r}, numbers the rows and is taken as a feature; "
-        f"dataset.source.columns.drop={[first]} leaves it out"
-    )
-    return [note]
 
 
 def read_parts(

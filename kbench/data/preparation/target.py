@@ -9,6 +9,7 @@ import numpy as np
 
 from kbench.data.configs.own_file import MAX_CLASSES
 from kbench.data.formats import listed
+from kbench.data.formats.number_text import alike
 from kbench.errors import ConfigError, DataError
 
 
@@ -219,9 +220,11 @@ def _require_known(rule: Mapping[str, Any], labels: Any, shown: str) -> None:
 def _require_positive(rule: Mapping[str, Any], labels: Any, shown: str) -> None:
     """Refuse a rule without positive labels where there are not two."""
     if not rule.get("positive") and len(labels) != 2:
+        pair = alike(labels) if all(isinstance(label, str) for label in labels) else []
+        spelling = f" ({pair[0]!r} and {pair[1]!r} differ in spelling alone)" if pair else ""
         raise ConfigError(
-            f"dataset.task is binary, but the labels are {shown}: name the positive ones by "
-            "dataset.target.positive=[...], or set dataset.task=multiclass"
+            f"dataset.task is binary, but the labels are {shown}{spelling}: name the positive ones "
+            "by dataset.target.positive=[...], or set dataset.task=multiclass"
         )
 
 

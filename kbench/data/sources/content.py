@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -31,6 +32,12 @@ _NO_TEXT = {
     b"SQLite format 3": "a SQLite database; export the table as CSV",
     b"\x28\xb5\x2f\xfd": "compressed by zstd; `zstd -d` unpacks it",
     b"\x04\x22\x4d\x18": "compressed by lz4; `lz4 -d` unpacks it",
+    b"\x1f\x8b": "compressed twice; `gzip -d` unpacks it once",
+    b"PK\x03\x04": "a zip archive in another file; unpack it there",
+    b"PK\x05\x06": "a zip archive of no file",
+    b"\x1f\x9d": "compressed by compress; `gzip -d` unpacks it",
+    b"\x5d\0\0": "compressed by LZMA; `xz -d` unpacks it",
+    b"version https://git-lfs": "a pointer of Git LFS; `git lfs pull` fetches the file",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it there",
     b"Rar!\x1a": "a RAR archive; unpack it there",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook; save the sheet as CSV (UTF-8)",
@@ -40,7 +47,20 @@ _NO_TEXT = {
     b"\xff\xfe": "UTF-16 text; `iconv -f UTF-16 -t UTF-8` converts it",
     b"\xfe\xff": "UTF-16 text; `iconv -f UTF-16 -t UTF-8` converts it",
 }
-"""First bytes of files that are not text in UTF-8 -> what they are, and how they can be read."""
+"""First bytes of files that hold no rows of text -> what they are, and how they can be read."""
+
+_MARKED_UP = {
+    re.compile(
+        rb"\s*<"
+    ): "an HTML or XML page; a server may have sent it instead of the data: delete "
+    "the file and fetch it again",
+    re.compile(rb"\s*\{.*\}\s*?\n\s*\{"): "lines of JSON; "
+    "`pandas.read_json(FILE, lines=True).to_csv(NEW, index=False)` makes a table",
+    re.compile(
+        rb"\s*(\{\s*\"|\[\s*[\[{])"
+    ): "JSON; `pandas.read_json(FILE).to_csv(NEW, index=False)` makes a table",
+}
+"""The same of texts that are not made of rows."""
 
 MAX_LINE_BYTES = 32 << 20
 """Longest line of a text file, in bytes (32 MiB, about two million values). It bounds the memory
@@ -79,7 +99,9 @@ def _open(path: Path) -> IO[bytes]:
             return opener(path, "rb")  # type: ignore[operator]
     if head.startswith(b"PK\x03\x04") and path.suffix != ".npz":  # an .npz is itself an archive
         archive = zipfile.ZipFile(path)
-        members = [m for m in archive.infolist() if not m.is_dir()]
+        # Those that macOS adds to an archive hold icons and the like.
+        own = ("__MACOSX/", ".DS_Store")
+        members = [m for m in archive.infolist() if not (m.is_dir() or m.filename.startswith(own))]
         named = [m for m in members if Path(m.filename).name in (path.stem, path.name)]
         chosen = members if len(members) == 1 else named
         if len(chosen) != 1:
@@ -105,6 +127,9 @@ def read(path: Path) -> bytearray:
 def require_text(head: bytes, path: Path) -> None:
     """Refuse a file that begins as one of another kind does, and say which."""
     what = next((what for magic, what in _NO_TEXT.items() if head.startswith(magic)), None)
+    if what is None:
+        plain = head.removeprefix(b"\xef\xbb\xbf")
+        what = next((what for form, what in _MARKED_UP.items() if form.match(plain)), None)
     if what is None and head[257:262] == b"ustar":
         what = "a tar archive; unpack it there"
     if what is None and head[:1] == b"\0" == head[2:3]:
@@ -112,7 +137,7 @@ def require_text(head: bytes, path: Path) -> None:
     if what is None and head[1:2] == b"\0" == head[3:4]:
         what = "UTF-16 text; `iconv -f UTF-16LE -t UTF-8` converts it"
     if what is not None:
-        raise DataError(f"{path}: not text in UTF-8 but {what}")
+        raise DataError(f"{path}: not rows of text in UTF-8 but {what}")
 
 
 def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:

@@ -221,7 +221,9 @@ def absent(place: Path) -> str:
         )
     if not glob.has_magic(text):
         if os.path.isdir(place):
-            return f"{place} is a folder, should be the path of one file"
+            parts = any(place.glob("*.parquet"))
+            made = f"; pandas.read_parquet({str(place)!r}).to_parquet(FILE) makes one of its parts"
+            return f"{place} is a folder, should be the path of one file{made * parts}"
         if os.path.exists(place):
             return f"{place} is not a regular file, should be one: a file is read more than once"
         return f"there is no file {place}"

@@ -2,12 +2,11 @@
 
 import json
 import math
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from kbench.config import flatten
+from kbench.config import flatten, hydra_value
 
 
 def canonical(value: Any) -> str:
@@ -58,38 +57,3 @@ class Command:
             for key, word in zip(params, named, strict=True)
         ]
         return shlex.join(["kbench", *self._words, f"seed={seed}", *words])
-
-
-def hydra_value(value: Any) -> str:
-    """A value in Hydra's override grammar; strings are quoted where the grammar needs it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{k}:{hydra_value(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(hydra_value(v) for v in value) + "]"
-    if isinstance(value, str):
-        if re.fullmatch(r"[A-Za-z0-9_./-]+", value) and not _reads_as_other(value):
-            return value
-        # OmegaConf takes ${...} for the value of another key unless a backslash is before it.
-        value = re.sub(r"(\\*)\$\{", lambda found: 2 * found[1] + "\\${", value)
-        # Between quotes a backslash is one only before a quote, and there it is written twice.
-        return "'" + re.sub(r"(\\*)('|\Z)", _escaped, value) + "'"
-    return repr(value)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    backslashes, quote = match.groups()
-    return 2 * backslashes + ("\\'" if quote else "")
-
-
-def _reads_as_other(text: str) -> bool:
-    if text.lower() in ("null", "true", "false", "nan", "inf", "-inf"):
-        return True
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Composer, flatten, hides
+from kbench.config import Composer, flatten, hides, hydra_value
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.mistyped import GROUPS, nearest
-from kbench.run.planning.command import KEPT_LIMITS, Command, canonical, hydra_value
+from kbench.run.planning.command import KEPT_LIMITS, Command, canonical
 from kbench.run.planning.grids import combinations, names_in
 from kbench.run.planning.method_file import MethodFile
 from kbench.run.planning.registry import RESERVED

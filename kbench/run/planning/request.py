@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kbench.config import Composer, interpolates, require_option
+from kbench.config import Composer, hydra_value, interpolates, require_option
 from kbench.errors import ConfigError
 from kbench.mistyped import GROUPS, KEYS, nearest
-from kbench.run.planning.command import hydra_value
 from kbench.settings import Settings
 
 _MAX_VALUES = 10_000

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.config import options, read_yaml, require_option, unquoted
+from kbench.config import hydra_value, options, read_yaml, require_option, unquoted
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
 from kbench.run.planning import registry
-from kbench.run.planning.command import hydra_value
 from kbench.run.planning.source import source_sha256
 
 NONE = "tuned=none"

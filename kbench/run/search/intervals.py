@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kbench.config import Composer, read_yaml, require_option
+from kbench.config import Composer, hydra_value, read_yaml, require_option
 from kbench.errors import ConfigError
-from kbench.run.planning.command import hydra_value
 from kbench.run.planning.request import read_request
 
 # Random proposals before those that scores decide; Optuna's default. More cost trials that learn

@@ -101,7 +101,9 @@ def test_what_is_no_regular_file_is_not_read(tmp_path, name):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arff"])
 def test_a_column_that_is_taken_as_the_target_is_named(folders, suffix):
     path = folders.read_only[0] / f"my{suffix}"
-    frame = pd.DataFrame({"a": [0.5, 1.5] * 40, "y": range(80), "last": [1.0, 2.0] * 40})
+    frame = pd.DataFrame(
+        {"a": [0.5, 1.5] * 40, "y": range(0, 160, 2), "last": [1.0] * 3 + [2.0] * 77}
+    )
     if suffix == ".csv":
         frame.to_csv(path, index=False)
     elif suffix == ".parquet":

@@ -91,7 +91,7 @@ def test_a_column_of_one_file_alone_is_dropped_if_the_command_says_so(folders, f
     files = {
         key: str(saved(part, folders.read_only[0] / f"{key}.{form}")) for key, part in parts.items()
     }
-    with pytest.raises(DataError, match=r"column 'z', .*columns\.drop=\['z'\] leaves it out"):
+    with pytest.raises(DataError, match=r"column 'z', .*columns\.drop=\[z\] leaves it out"):
         opened(user_file(files["path"], test_path=files["test_path"]), folders)
     for task in ("binary", None):
         columns = {"source": {"columns": {"drop": ["z"]}}, "task": task}
@@ -128,7 +128,7 @@ def test_a_further_column_of_later_rows_is_dropped_if_the_command_says_so(folder
         rows = read_rows(config, folders, data.preparation, later.parent / scratch, **own)
         return next(data.preparation.features(rows))
 
-    with pytest.raises(DataError, match=r"columns\.drop=\['z'\] leaves it out"):
+    with pytest.raises(DataError, match=r"columns\.drop=\[z\] leaves it out"):
         features("first")
     with pytest.raises(DataError, match=r"columns\.drop names 'a', a feature of the model"):
         features("second", drop=["z", "a"])

@@ -415,7 +415,7 @@ def test_rows_without_a_group_are_said(folders):
     pd.DataFrame({"a": X[:, 0], "g": groups, "y": Y}).to_csv(path, index=False)
     source = {"format": "csv", "columns": {"target": "y", "group": "g"}}
     data = opened(user_file(path, source=source), folders)
-    assert any("2 rows without a group are each a group of their own" in n for n in data.notes)
+    assert any("each of 2 rows without a group is a group of its own" in n for n in data.notes)
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))

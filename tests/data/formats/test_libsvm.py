@@ -190,7 +190,6 @@ BAD = {
     "huge index": (b"1 999999999999:1\n", "f:1: index 999999999999, should be at most 100000000"),
     "longer index": (b"1 " + b"9" * 40 + b":1\n", "f:1: index '9999.* whole number from 1"),
     "junk": (b"1 3:1\n\x00\x01\x02\xff\n", "f:2: binary data (byte 0x00), should be LIBSVM text"),
-    "html": (b"<!DOCTYPE html>\n<html>", "f:1: the file is an HTML or XML page, should be LIBSVM"),
     "csv": (b"1,2,3\n4,5,6\n", "f:1: several labels in '1,2,3'"),
     "return": (b"1 3:1\r2 3:1\n", "f:1: a carriage return inside the line"),
     "qid twice": (b"1 qid:1 qid:2 1:1\n", "f:1: 'qid:2', should be qid:NUMBER once"),

@@ -7,8 +7,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.io import savemat
 from support import user_file
 
+from kbench.config import composer
 from kbench.data import open_prepared, prepare
 from kbench.data.formats.gap_markers import GapMarkers
 from kbench.data.formats.number_text import almost_a_number
@@ -161,6 +163,22 @@ def test_no_line_of_pandas_cuts_a_decimal_comma():
     assert "pandas" not in almost_a_number("1,5 kg", "a")
 
 
+@pytest.mark.parametrize(
+    "name", ["t", "a\\b", "it's", "a b", "x,y", "é=1", "${a}", "[z]", "null", "7"]
+)
+def test_the_word_that_leaves_a_column_out_is_read_as_its_name(folders, name):
+    path = folders.read_only[0] / "t.parquet"
+    days = pd.date_range("2024-03-30", periods=40)
+    pd.DataFrame({name: days, "a": X[:, 0], "y": Y}).to_parquet(path)
+    with pytest.raises(DataError) as error:
+        opened(path, folders)
+    word = re.search(r"dataset\.source\.columns\.drop=\[.*\](?= leaves it out)", str(error.value))[
+        0
+    ]
+    with composer() as hydra:
+        assert hydra.value(*word.split("=", 1)) == [name]
+
+
 LEVELS = {
     "levels": pd.MultiIndex.from_product([["f", "g"], ["mean", "std"]]),
     "named levels": pd.MultiIndex.from_product([["f", "g"], ["mean", "std"]], names=["s", "q"]),
@@ -244,3 +262,53 @@ def test_numbers_that_look_like_gaps_are_read_as_they_are(folders, form):
     assert any(
         "'c' 10 values are -999" in note and "dataset.missing" in note for note in data.notes
     )
+
+
+SAID = {  # the columns beside y, and what is said of them or of the last line
+    "copy of the classes": ({"lab": Y}, "'lab' has one value for each class"),
+    "classes in other words": (
+        {"lab": np.where(Y, "a", "b")},
+        "'lab' has one value for each class",
+    ),
+    "classes by half": ({"lab": Y * np.arange(40) % 3}, None),
+    "numbers of the rows": ({"a": X[:, 0], "k": np.argsort(X[:, 1])}, "'k' numbers the rows"),
+    "line of sums": ({"a": X[:, 0], "t": [*"uv" * 19, "u", "Total"]}, r"last line has 'Total'"),
+    "a word of every line": ({"a": X[:, 0], "t": ["sum", "mean"] * 20}, None),
+    "dashes": ({"a": ["-", " - ", *X[2:, 0]]}, "'a' '-' is a missing number; write 0 where"),
+}
+UNITS = {
+    "inches": (X[:, 0] / 2.54, True),
+    "Fahrenheit, rounded": ((100 * X[:, 0] * 1.8 + 32).round(1), True),
+    "nearly": (X[:, 0] + 0.01 * X[:, 1], False),
+    "constant": (np.ones(40), False),
+}
+
+
+@pytest.mark.parametrize("case", SAID | UNITS)
+def test_columns_that_are_hardly_features_are_said(folders, case):
+    columns, said = SAID.get(case) or ({"unit": UNITS[case][0]}, "'unit' is the target in another")
+    over = {"task": "regression"} if case in UNITS else {}
+    frame = pd.DataFrame(columns).assign(b=X[:, 2], y=X[:, 0] if case in UNITS else Y)
+    path = folders.read_only[0] / "t.csv"
+    frame.to_csv(path, index=False)
+    auto = {"columns": {"categorical": "auto"}} if case != "dashes" else {}
+    notes = opened(path, folders, source=auto, missing="mean", test_path=str(path), **over).notes
+    remarks = ("one value for", "numbers the", "last line", "'-' is a", "in another")
+    found = [note for note in notes if any(remark in note for remark in remarks)]
+    assert len(found) == (said is not None and (case not in UNITS or UNITS[case][1]))
+    assert not found or re.search(said, found[0])
+    assert any("the test rows are training rows" in note for note in notes)
+
+
+@pytest.mark.parametrize("write", [np.savez, lambda path, **arrays: savemat(path, arrays)])
+@pytest.mark.parametrize("shape", ["(3, 40)", "(40,)", "(40, 2, 2)"])
+def test_arrays_of_another_shape_say_which_has_the_right_one(folders, write, shape):
+    made, remedy = {
+        "(3, 40)": (X.T, "X.T"),
+        "(40,)": (X[:, 0], "X.reshape(-1, 1)" if write is np.savez else "X.T"),  # or MATLAB's row
+        "(40, 2, 2)": (np.zeros((40, 2, 2)), "X.reshape(len(X), -1)"),
+    }[shape]
+    path = folders.read_only[0] / f"t.{'npz' if write is np.savez else 'mat'}"
+    write(path, X=made, y=Y)
+    with pytest.raises(DataError, match=re.escape(f"should be (n, d) and (n,); {remedy}")):
+        opened(path, folders)

@@ -217,7 +217,7 @@ def test_what_precedes_a_table_is_no_row(folders, head):
     path.write_text(head + names + "\n".join(rows))
     data = opened(path, folders, **FIRST)
     np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
-    said = any("2 lines before the table begin with # and are left out" in n for n in data.notes)
+    said = any("2 lines before the table, beginning with #, left out" in n for n in data.notes)
     assert said == ("made" in head)
 
 
@@ -230,13 +230,19 @@ def test_what_precedes_a_table_is_no_row(folders, head):
         (b"\x89HDF\r\n", "an HDF5 file"),
         (b"SQLite format 3", "a SQLite database"),
         ("a;y".encode("utf-16"), "UTF-16 text; `iconv -f UTF-16 -t UTF-8`"),
+        (b"\x1f\x9d", "compressed by compress"),
+        (b"\n<!DOCTYPE html>\n<html>", "an HTML or XML page"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS"),
+        (b'{"a": 1, "y": 2}\n{"a": 2, "y": 3}\n', "lines of JSON"),
+        (b'[{"a": 1,\n "y": 2}]', "JSON; `pandas.read_json"),
+        (b"[[1, 2], [2, 3]]", "JSON; `pandas.read_json"),
     ],
 )
 @pytest.mark.parametrize("name", ["t.csv", "t.arff", "t.libsvm", "t"])
 def test_a_file_that_is_no_text_is_named(folders, magic, what, name):
     path = folders.read_only[0] / name
     path.write_bytes(magic + bytes(range(256)) * 4)
-    with pytest.raises(DataError, match=f"not text in UTF-8 but {what}"):
+    with pytest.raises(DataError, match=f"not rows of text in UTF-8 but {what}"):
         opened(path, folders)
 
 
@@ -247,6 +253,7 @@ NUMBERS = {
     "currency": (["$1,234.50", "-$3.25", "$7"], ",", [1234.5, -3.25, 7]),
     "euro": (["1.234,50 €", "3,25 €", "7,00 €"], ";", [1234.5, 3.25, 7]),
     "accountant": (["(1,234.50)", "3.25", "7.00"], ",", [-1234.5, 3.25, 7]),
+    "accounts": (["$ (1,234.50)", "$ 3.25", "$ -"], ",", [-1234.5, 3.25, 0]),
     "percent": (["12.5%", "3 %", "100%"], ",", [12.5, 3, 100]),
     "swiss": (["1'234.50", "1'000'000.25", "7"], ",", [1234.5, 1000000.25, 7]),
     "french": (["1\u202f234,50", "3,25", "7,5"], ";", [1234.5, 3.25, 7.5]),

@@ -261,6 +261,7 @@ def test_zip_of_one_file_is_read_and_of_several_refused(folders):
     place = folders.read_only[0] / "toy.zip"
     with zipfile.ZipFile(place, "w") as archive:
         archive.writestr("inner/data.txt", TEXT)
+        archive.writestr("__MACOSX/inner/._data.txt", "of macOS")
     assert opened(one_file(), folders).n_train == 30
     with zipfile.ZipFile(place, "a") as archive:
         archive.writestr("other.txt", TEXT)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kbench.config import composer, options, shipped_root
+from kbench.config import composer, hydra_value, options, shipped_root
 from kbench.errors import ConfigError
-from kbench.run.planning.command import canonical, hydra_value
+from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import make_plan
 from kbench.settings import Settings
 
