@@ -22,6 +22,7 @@ def nearest(X, centres):
 def test_centres_are_the_weighted_means_of_their_rows():
     X, weights = blobs(), np.random.default_rng(1).uniform(0.1, 5.0, 400)
     centres = weighted_kmeans(X, weights, 5, np.random.RandomState(0), max_iter=200)
+    assert len(centres) == 5
     labels, _ = nearest(X, centres)
     for c, centre in enumerate(centres):
         own = labels == c

@@ -84,6 +84,8 @@ def test_the_layout_follows_from_the_kind_of_columns():
     assert chosen(ones) == chosen(sp.csr_array(ones)) == (0, 4)
     assert chosen(np.column_stack([real, ones])) == (10, 4)
     assert chosen(np.column_stack([real, ones[:, :3]])) == (13, 0)
+    for constant, n_words in ((0.0, 4), (1.0, 4), (2.5, 2)):
+        assert chosen(np.column_stack([ones[:, :64], np.full(300, constant)])) == (0, n_words)
     assert chosen(sp.csr_array(real)) == (10, 0)
     assert chosen(sp.random_array((300, 20000), density=0.002, format="csr", rng=0)) is None
 

@@ -6,6 +6,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 from kbench.approximation import BKA, MEKA, LowRankKernel, SpectralNystrom
 from kbench.approximation.landmarks.pivots import randomly_pivoted_landmarks
+from kbench.approximation.landmarks.spectrum import leading_eigenpairs
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.trace import Trace
 
@@ -263,6 +264,8 @@ def test_truncation_on_the_rows_is_the_best_rank_k_in_the_span_of_the_landmarks(
     found = nystrom_error(X, truncation="rows", **kept)
     assert found == pytest.approx(expected, rel=1e-2 if eigensolver == "randomized" else 1e-4)
     assert found < nystrom_error(X, **kept)
+    largest, _ = leading_eigenpairs(K, 15, eigensolver, np.random.RandomState(0))
+    np.testing.assert_allclose(largest, np.linalg.eigvalsh(K)[:-16:-1], rtol=0.05)
     # Half of the rows give nearly the same directions, for half of the kernel values.
     model = SpectralNystrom(truncation="rows", n_samples=150, random_state=0, **kept).fit(X)
     assert model.kernel_entries_ == 60 * 60 + 150 * 60

@@ -64,7 +64,10 @@ def test_assembled_matrix_product_rows_and_factors_agree(preset, sparse):
         np.testing.assert_allclose(factor @ V[:, 0], factor.solve(V)[:, 0], atol=1e-12)
         assert factor.logdet == pytest.approx(np.linalg.slogdet(shifted)[1], rel=1e-12)
     assert matrix.nbytes_ < dense.nbytes
-    assert matrix.n_parameters_ * 8 < matrix.nbytes_ < matrix.n_parameters_ * 10
+    nodes, order = matrix.nodes_, matrix.tree_.permutation
+    integers = [order, *(node.skeleton for node in nodes)]
+    integers += [node.basis.order for node in nodes if node.basis is not None]
+    assert matrix.nbytes_ == 8 * matrix.n_parameters_ + sum(each.nbytes for each in integers)
 
 
 @pytest.mark.parametrize("tree", ["2means", "kd", "pca", "cobble", "natural"])

@@ -66,4 +66,5 @@ def test_the_drivers_five_iterations_stop_early():
     result = solve(X, y, 1.0, n_blocks=2, beta=0.2, max_iter=5, tol=0.1)
     assert result.n_iter == 5
     assert not result.converged
+    assert result.stop_reason == "max_iter"
     assert result.primal > 0.1

@@ -11,7 +11,7 @@ from sklearn.svm import SVC, SVR, NuSVC
 from kbench.solvers.interior_point.active_set import finish
 from kbench.solvers.interior_point.counted_work import factorisation, is_low_rank, steps_before
 from kbench.solvers.interior_point.duals import rounding, solve_interior
-from kbench.solvers.interior_point.factors import is_semidefinite
+from kbench.solvers.interior_point.factors import factorised_definite, is_semidefinite
 from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, Gram, LowRank
 
@@ -230,6 +230,11 @@ def test_semidefinite_matrices_are_told_from_others():
     assert is_semidefinite(np.zeros((3, 3)))
     assert not is_semidefinite(np.tanh(X @ X.T - 1.0))
     assert not is_semidefinite(np.array([[1.0, 0.5], [0.0, 1.0]]))
+
+
+def test_a_matrix_that_rounding_left_singular_is_solved_with():
+    B, right = np.full((3, 3), 1e20), np.full(3, 3e20)
+    np.testing.assert_allclose(B @ factorised_definite(B.copy())(right), right, rtol=1e-6)
 
 
 def test_the_choice_is_by_counted_work():
