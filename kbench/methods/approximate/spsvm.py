@@ -20,6 +20,7 @@ from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY
+from kbench.methods.base.weights import require_weight_range
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_sparse_primal
@@ -121,6 +122,7 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, OneVsRest):
 
     def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
+        require_weight_range(targets.C, "C times sample_weight")
         with trace.phase("prepare"):
             function = self._make_kernel(targets.X)
             kernel = KernelMatrix(function, targets.X, self.dtype)

@@ -69,12 +69,12 @@ def relative_weights(weight: np.ndarray) -> np.ndarray:
     return relative / relative.mean()
 
 
-def require_weight_range(weight: np.ndarray) -> None:
+def require_weight_range(weight: np.ndarray, name: str = "sample_weight") -> None:
     """ValueError for weights (n,) beside which a ridge, or the rounding of float32, is nothing."""
     largest = float(weight.max())
     if not SMALLEST_TARGET <= largest <= LARGEST_TARGET:
         raise ValueError(
-            f"the largest sample_weight is {largest:.3g}, should be between {SMALLEST_TARGET:g} "
+            f"the largest {name} is {largest:.3g}, should be between {SMALLEST_TARGET:g} "
             f"and {LARGEST_TARGET:g}, because coefficients are float32; scale the weights"
         )
 

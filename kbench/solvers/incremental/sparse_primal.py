@@ -255,14 +255,24 @@ class _Solver:
         for start in range(0, len(change), _BATCH):
             part = slice(start, start + _BATCH)
             change[part] = matmul(direction, self.rows[:size, part].astype(np.float64))
-        gram = self.gram[:size, :size]
+        along = matmul(self.gram[:size, :size], direction)
+        slope, curvature = matmul(along, self.coef[:size]), matmul(along, direction)
+        before = np.maximum(1.0 - self.y * self.outputs, 0.0)
         scale = 1.0
         for _ in range(_MAX_HALVINGS):
-            coef = self.coef[:size] + scale * direction
             outputs = self.outputs + scale * change
-            objective = 0.5 * float(matmul(matmul(coef, gram), coef)) + self.loss(outputs)
-            if objective < self.objective:
-                self.coef[:size], self.outputs, self.objective = coef, outputs, objective
+            after = np.maximum(1.0 - self.y * outputs, 0.0)
+            # Of a small C, f changes by less than its own rounding: the change is summed instead.
+            moved = np.where(
+                (before > 0.0) & (after > 0.0), -scale * self.y * change, after - before
+            )
+            difference = scale * (slope + 0.5 * scale * curvature)
+            difference += 0.5 * float(matmul(self.C, moved * (after + before)))
+            if difference < 0.0:
+                self.coef[:size] += scale * direction
+                coef, self.outputs = self.coef[:size], outputs
+                quadratic = matmul(matmul(coef, self.gram[:size, :size]), coef)
+                self.objective = 0.5 * float(quadratic) + self.loss(outputs)
                 return scale
             scale *= 0.5
         return 0.0
