@@ -18,6 +18,7 @@ from kbench.methods.base.limits import limit
 from kbench.methods.base.one_vs_rest import Chunk, OneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.survey import ClassTargets, Survey
+from kbench.methods.base.weights import require_weight_range
 from kbench.methods.out_of_core.feature_chunks import (
     SpilledFeatures,
     feature_sample,
@@ -151,6 +152,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         trace: Trace,
     ) -> LinearDualResult:
         """Solve the linear dual and set the model; n is the number of rows, with copies."""
+        require_weight_range(C, "C times sample_weight")
         n_seen = 0
 
         def show(_: float, state: dict[str, Any]) -> None:
