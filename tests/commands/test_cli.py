@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from harness import kbench, run_here
 
 from kbench.cli import main
 from kbench.commands import COMMANDS
+from kbench.commands.arguments import names
+from kbench.commands.running import _failures
 from kbench.config import shipped_root
 
 
@@ -50,6 +53,7 @@ def here(tmp_path, monkeypatch):
         ),
         (["report", "compare"], "method=a,b"),
         (["report", "compare", "method=a,b", "settings=3"], "takes no settings=..."),
+        (["report", "compare", "method=a,b", "x=fit"], "no x=...; kbench report plot does"),
         (["report", "compare", "method=a,b", "format=html"], "terminal, markdown, csv"),
         (["report", "trials=yes"], "true, false"),
         (["report", "results_dir=reslts"], "there is no such folder"),
@@ -417,3 +421,17 @@ def test_a_list_is_wrapped_and_loses_no_word(width, monkeypatch, capsys):
         assert max(map(len, text.splitlines())) <= width
     about = yaml.safe_load((shipped_root() / "method" / "aesvm.yaml").read_text())["meta"]["about"]
     assert about in " ".join(text.split())
+
+
+def test_names_are_what_commas_separate():
+    assert [names(value) for value in ("a, ,b", ",", None)] == [["a", "b"], None, None]
+
+
+def test_failures_alike_are_one_line_with_their_number():
+    runs = [SimpleNamespace(label=f"svc {k}", key="0123456789") for k in range(3)]
+    told = ["took 1 s", "took 2 s", "is wrong"]
+    failed = [(run, "error", message) for run, message in zip(runs, told, strict=True)]
+    assert _failures(SimpleNamespace(failed=failed)) == [
+        "2 runs, error: took 1 s (numbers differ) [kbench debug 01234567]: svc 0, svc 1",
+        "error: is wrong [kbench debug 01234567]: svc 2",
+    ]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import scipy
 
@@ -20,6 +21,7 @@ def test_description_is_that_of_the_running_software():
     assert env["packages"]["scipy"] == scipy.__version__
     assert env["python"].endswith(platform.python_version())
     assert 1 <= env["cores"] <= env["logical_cpus"]
+    assert env["ram_gib"] == round(psutil.virtual_memory().total / 2**30)
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     assert env["blas"] == f"{blas['name']} {blas['version']}"
     json.dumps(env)
