@@ -74,7 +74,9 @@ def test_every_format_says_its_task(folders):
     pd.DataFrame({"a": [1.0, 2, 3, 4, 5], "y": list("uvuvw")}).to_parquet(raw / "p.parquet")
     np.savez(raw / "z.npz", X=np.eye(5), y=np.arange(5) / 2)
     (raw / "l").write_text("".join(f"{k % 2} 1:{k}\n" for k in range(1, 6)))
-    for name, task in (("p.parquet", "multiclass"), ("z.npz", "regression"), ("l", "binary")):
+    (raw / "c").write_text("a,y\n\n\n1,0\n\n\n2,1\n\n\n3,0\n\n\n")
+    files = {"p.parquet": "multiclass", "z.npz": "regression", "l": "binary", "c": "binary"}
+    for name, task in files.items():
         assert check_config(user_file(raw / name, task=None))["task"] == task
 
 

@@ -13,7 +13,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from support import left_over, libsvm_text, merge, named, one_file, shipped, user_file
 
 from kbench.data import (
@@ -27,6 +27,7 @@ from kbench.data import (
     with_variant,
 )
 from kbench.data.preparation import prepared
+from kbench.data.preparation.imputation import _fitted
 from kbench.data.sources.fetch import writable
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
@@ -587,3 +588,9 @@ def test_importing_the_package_is_light():
     )
     heavy = {"numba", "scipy", "sklearn", "pandas", "tqdm", "hydra"}
     assert not heavy & {m.partition(".")[0] for m in loaded.stdout.split()}
+
+
+@pytest.mark.parametrize("of", [np.asarray, csr_array])
+def test_columns_without_any_value_are_found(of):
+    X = np.array([[np.nan, 0.0, np.nan, 0.0], [np.nan, 0.0, 2.0, np.nan]])
+    assert _fitted("mean", of(X))[1].tolist() == [0]

@@ -114,6 +114,11 @@ def test_what_has_no_source_has_no_hash():
     assert source_sha256("sklearn.svm:SVC") is not None
 
 
+def test_a_method_may_be_in_a_file_without_a_package(package):
+    (package[0] / "loose_file.py").write_text("class A: ...")
+    assert modules_of({("loose_file", "A")}) == {"loose_file"}
+
+
 def test_the_hash_of_a_composition_changes_with_its_parts():
     one, other = (
         registry.target("kernel_svc", {"part": f"sklearn.svm.{name}"}) for name in ("SVC", "SVR")

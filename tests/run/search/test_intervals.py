@@ -105,6 +105,8 @@ def test_every_number_of_an_interval_lies_in_it_and_order_is_kept(low, ratio, wh
 def test_the_scale_follows_from_the_interval(word, whole, log):
     (found,) = space_of("method=svc", word).intervals.values()
     assert (found.whole, found.log) == (whole, log)
+    described = space_of("method=svc", word, "method.gamma=1,2").described()
+    assert (", gamma of 2 values" in described, "log scale" in described) == (True, log)
 
 
 def test_draws_are_uniform_on_their_scale():
