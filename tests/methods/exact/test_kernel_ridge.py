@@ -28,6 +28,7 @@ from kbench.methods import (
     KernelRidge,
     KernelRidgeClassifier,
 )
+from kbench.methods.base.penalty import _distinct_rows
 from kbench.solvers import solve_cg
 from kbench.trace import Trace
 
@@ -373,3 +374,20 @@ def test_classes_are_targets_of_minus_and_plus_one(model):
 def test_parameters_that_cannot_be_are_named(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit(*data())
+
+
+def test_rows_that_choose_alpha_do_not_depend_on_the_unit_of_the_features():
+    X, every = np.random.default_rng(0).normal(size=(600, 2)), np.arange(600)
+    chosen = _distinct_rows(X, every)
+    assert len(chosen) == 500
+    np.testing.assert_array_equal(_distinct_rows(2.0**-20 * X, every), chosen)
+
+
+def test_a_weight_of_a_stream_is_the_number_of_repetitions():
+    X, y = data()
+    model = ApproximateRidge(SpectralNystrom(30), fit_intercept=False, random_state=0)
+    once, twice = (clone(model).partial_fit(X, y) for _ in range(2))
+    once.partial_fit(X[:40], y[:40], sample_weight=np.full(40, 2.0))
+    for _ in range(2):
+        twice.partial_fit(X[:40], y[:40])
+    np.testing.assert_allclose(once.predict(X), twice.predict(X), rtol=1e-6, atol=1e-6)
