@@ -40,6 +40,7 @@ def test_the_model_is_that_of_rows_in_memory(name, kind):
     whole = model.fit(X, y)
     coef, intercept = whole.coef_.copy(), whole.intercept_.copy()
     values, objective = whole.decision_function(X), whole.objective_
+    n_rows = len(whole.dual_coef_)
     rows = chunked(sp.csr_matrix(X) if kind == "sparse" else X, y, memory_mb=1)
     model.fit(rows)
     assert model.converged_
@@ -58,7 +59,8 @@ def test_the_model_is_that_of_rows_in_memory(name, kind):
         )
     assert model.score(rows) == np.mean(model.predict(X) == y)
     C = model.C * model.class_weight_.max()
-    assert model.dual_coef_.shape[1] == len(model.support_) == model.n_support_.sum()
+    assert model.dual_coef_.shape == (n_rows, len(model.support_))
+    assert len(model.support_) == model.n_support_.sum()
     assert np.abs(model.dual_coef_).max() <= C
     assert np.all(np.diff(np.searchsorted(model.classes_, y)[model.support_]) >= 0)
 
