@@ -54,6 +54,8 @@ DELIBERATE: dict[str, str] = {
     "memory access depends here",
     "test_bad_input": "sparse rows are predicted by a machine of dense ones, and dense rows by one "
     "of sparse ones; SVC refuses the first",
+    "test_svc_nonfinite_params": "rows beyond 1e150 are refused with their largest value, before "
+    "coefficients are computed",
     "test_svr_errors": "a kernel function whose values have the wrong shape is refused by `fit` "
     "already, where SVR refuses it in `predict`",
     "test_probability_raises_futurewarning": "`probability` stays, because it has sigmoids of "

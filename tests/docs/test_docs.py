@@ -128,6 +128,8 @@ def test_the_commands_of_readme_are_commands(tmp_path):
     rows = "".join(f"{20 + k},{'ab'[k % 2]},{'high' if k % 3 else 'low'}\n" for k in range(60))
     (tmp_path / "people.csv").write_text(f"age,job,income\n{rows}")
     for command in commands:
+        if command == "source .venv/bin/activate":
+            continue
         tool, *words = command.split()
         assert tool in ("make", "kbench"), command
         if tool == "make":
