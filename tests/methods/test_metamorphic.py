@@ -26,18 +26,14 @@ N = 128
 ROWS, COLUMNS = RNG.permutation(N), RNG.permutation(4)
 
 
-@pytest.fixture(autouse=True)
-def no_draw_is_global():
-    """The relations would hold by chance if a fit drew from NumPy's own generator."""
-    state = check_random_state(None).get_state()[1].copy()
-    yield
-    np.testing.assert_array_equal(check_random_state(None).get_state()[1], state)
-
-
 def fitted(machine, rows, y, **arguments):
+    """The model of rows, which draws nothing from NumPy's own generator: that would hide a draw."""
+    state = check_random_state(None).get_state()[1].copy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return build(machine).fit(rows, y, **arguments)
+        model = build(machine).fit(rows, y, **arguments)
+    np.testing.assert_array_equal(check_random_state(None).get_state()[1], state)
+    return model
 
 
 def targets(machine):
