@@ -218,7 +218,12 @@ class _Solver:
                 return
             hessian = self.gram[:size, :size] + self.weighted_gram(I)
             self.n_iter += 1
-            taken = self.step(-scipy.linalg.cho_solve(_cholesky(hessian), self.gradient(I)))
+            gradient = self.gradient(I)
+            # The rounding of its two sums, which cancel; steps from here would go to and fro.
+            ridge = matmul(self.gram[:size, :size], self.coef[:size])
+            if np.abs(gradient).max() <= 1e-13 * np.abs(ridge).max():
+                return
+            taken = self.step(-scipy.linalg.cho_solve(_cholesky(hessian), gradient))
             if taken == 0.0:
                 return
             # While I stays the same, f is quadratic, and a full step minimises it.

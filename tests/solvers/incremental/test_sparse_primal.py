@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -34,6 +34,7 @@ def primal(X, y, C, basis, coef):
 
 
 @given(seed=st.integers(0, 1000), C=st.sampled_from([0.1, 1.0, 100.0]), n_basis=st.integers(1, 40))
+@example(seed=86, C=0.1, n_basis=1)  # a row on the margin made steps go to and fro at rounding
 @settings(max_examples=25, deadline=None)
 def test_weights_are_optimal_for_the_basis(seed, C, n_basis):
     X, y = problem(80, seed)
