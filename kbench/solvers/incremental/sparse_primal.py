@@ -39,6 +39,8 @@ _MAX_HALVINGS = 30
 _RETRAINED_EVERY = 2.0**0.25
 # Ridge of P, relative to its mean diagonal; multiplied by 10 while the factorisation fails.
 _RIDGE = 1e-10
+# A change of f is rounding below this part of the absolute values that it is summed of: 64 eps.
+_SUMMED = 2.0**-46
 
 
 @dataclass(frozen=True)
@@ -218,12 +220,7 @@ class _Solver:
                 return
             hessian = self.gram[:size, :size] + self.weighted_gram(I)
             self.n_iter += 1
-            gradient = self.gradient(I)
-            # The rounding of its two sums, which cancel; steps from here would go to and fro.
-            ridge = matmul(self.gram[:size, :size], self.coef[:size])
-            if np.abs(gradient).max() <= 1e-13 * np.abs(ridge).max():
-                return
-            taken = self.step(-scipy.linalg.cho_solve(_cholesky(hessian), gradient))
+            taken = self.step(-scipy.linalg.cho_solve(_cholesky(hessian), self.gradient(I)))
             if taken == 0.0:
                 return
             # While I stays the same, f is quadratic, and a full step minimises it.
@@ -271,9 +268,11 @@ class _Solver:
             moved = np.where(
                 (before > 0.0) & (after > 0.0), -scale * self.y * change, after - before
             )
-            difference = scale * (slope + 0.5 * scale * curvature)
-            difference += 0.5 * float(matmul(self.C, moved * (after + before)))
-            if difference < 0.0:
+            of_norm = scale * (slope + 0.5 * scale * curvature)
+            of_losses = 0.5 * moved * (after + before)
+            # A change that is rounding of its sum is none: such steps would go to and fro.
+            rounding = _SUMMED * (abs(of_norm) + float(matmul(self.C, np.abs(of_losses))))
+            if of_norm + float(matmul(self.C, of_losses)) < -rounding:
                 self.coef[:size] += scale * direction
                 coef, self.outputs = self.coef[:size], outputs
                 quadratic = matmul(matmul(coef, self.gram[:size, :size]), coef)
