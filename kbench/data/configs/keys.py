@@ -240,6 +240,7 @@ KEYS: dict[str, Key] = {
     "facts.n_features": Key(_integer_from(1), "largest index in the files, features of a table"),
     "facts.n_classes": Key(_integer_from(2), "different labels in the files"),
     "facts.positives": Key(_numbers, "rows with the largest of two labels, by file"),
+    "facts.leak": Key(_boolean, "whether features hold the target; no ranking counts it"),
     "facts.target": Key(_range, "least and largest target that a row may have"),
     "target.positive": Key(
         _labels,

@@ -11,7 +11,9 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
+from kbench.config import options, read_yaml
 from kbench.errors import ConfigError
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import decimals_for
@@ -28,8 +30,6 @@ EXPERIMENTS = ("tables", "tuned")
 _FACTOR = 10.0
 # Minimum number of data sets of a competitor: fewer say little about it. Set by hand.
 _MIN_SETS = 3
-# Data sets that say nothing of others: their features hold the target, as their descriptions say.
-_LEAKING = ("bike",)
 # Number of rows for which seconds are given.
 _ROWS = 10_000
 # Training rows at which the data sets of a table are divided, because the best method depends on
@@ -50,12 +50,13 @@ def standings(
     Raises ConfigError: fewer than two data sets of the task have rows of such an experiment.
     """
     used = [row for row in rows if _asked(row) and row["status"] not in WITHOUT_OUTCOME]
+    files = options("dataset")
     tables = [one for one in comparisons(_of_one_machine(used)) if one.problem.task]
+    tables = [one for one in tables if not _leaks(files.get(one.problem.dataset))]
     for like in dict.fromkeys([(n, d), (n, None), (None, d), (None, None)]):
         by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
         for one in tables:
-            of_task = task in (None, one.problem.task) and one.problem.dataset not in _LEAKING
-            if of_task and _like(one, *like):
+            if task in (None, one.problem.task) and _like(one, *like):
                 by_task[str(one.problem.task)].append(one)
         found = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
         if found:
@@ -149,6 +150,11 @@ def _sheet(
     groups = [*["distance"] * (1 + len(divided)), *["others"] * 5] if divided else ()
     name = f"Which model: {task}, {sizes}{classes}"
     return Sheet(name, 1, header, rows, [*notes, seconds], groups)
+
+
+def _leaks(config: Path | None) -> bool:
+    """Whether the features of a data set hold its target, so that it says nothing of others."""
+    return config is not None and bool((read_yaml(config).get("facts") or {}).get("leak"))
 
 
 def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
