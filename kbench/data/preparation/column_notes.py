@@ -8,8 +8,11 @@ import numpy as np
 from kbench.data.formats import Layout, dropping, printable
 from kbench.data.sources.rows import Rows
 
-_FEW_ROWS = 10  # below which a column is easily one of these by chance
-_MAX_FEATURES = 10_000  # beyond which the statistics would cost more than reading the table
+# Rows below which a column is easily one of these by chance, and features beyond which sums over
+# all of them would take longer than reading the table. Set by hand.
+_FEW_ROWS, _MAX_FEATURES = 10, 10_000
+# Classes whose ranges are kept, each of two numbers a feature and a pass over its rows; of more
+# classes nothing is said of copies. Set by hand.
 _MAX_CLASSES = 50
 
 # Share of the target's variance that a line through a column leaves, below which the column is
@@ -22,7 +25,7 @@ def column_notes(layout: Layout, rows: Rows, task: str) -> list[str]:
 
     rows : all rows of the training file, with features as of `layout`; targets may be missing.
     """
-    if not rows.n >= _FEW_ROWS or rows.d > _MAX_FEATURES:
+    if rows.n < _FEW_ROWS or rows.d > _MAX_FEATURES:
         return []
     features = _features_of(layout)
     y = rows.y

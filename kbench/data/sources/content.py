@@ -49,16 +49,16 @@ _NO_TEXT = {
 }
 """First bytes of files that hold no rows of text -> what they are, and how they can be read."""
 
+_PAGE = (
+    "an HTML or XML page; a server may have sent it instead of the data: delete the file and "
+    "fetch it again"
+)
+_LINES = "`pandas.read_json(FILE, lines=True).to_csv(NEW, index=False)` makes a table"
 _MARKED_UP = {
-    re.compile(
-        rb"\s*<"
-    ): "an HTML or XML page; a server may have sent it instead of the data: delete "
-    "the file and fetch it again",
-    re.compile(rb"\s*\{.*\}\s*?\n\s*\{"): "lines of JSON; "
-    "`pandas.read_json(FILE, lines=True).to_csv(NEW, index=False)` makes a table",
-    re.compile(
-        rb"\s*(\{\s*\"|\[\s*[\[{])"
-    ): "JSON; `pandas.read_json(FILE).to_csv(NEW, index=False)` makes a table",
+    # Not a header such as <TICKER>,<DATE>, or a first column of values below a bound.
+    re.compile(rb"\s*<[A-Za-z!?/](?![^<>\n]*>[,;\t|])"): _PAGE,
+    re.compile(rb"\s*\{.*\}\s*?\n\s*\{"): f"lines of JSON; {_LINES}",
+    re.compile(rb"\s*(\{\s*\"|\[\s*[\[{])"): f"JSON; {_LINES.replace(', lines=True', '')}",
 }
 """The same of texts that are not made of rows."""
 

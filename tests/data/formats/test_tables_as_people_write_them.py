@@ -14,6 +14,7 @@ from kbench.data import open_prepared, prepare, read_rows
 from kbench.data.formats.coding import RARE_ROWS
 from kbench.data.formats.csv_records import delimiter_of, quoted_pattern, records
 from kbench.data.formats.number_text import decorated
+from kbench.data.sources.content import require_text
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
@@ -244,6 +245,11 @@ def test_a_file_that_is_no_text_is_named(folders, magic, what, name):
     path.write_bytes(magic + bytes(range(256)) * 4)
     with pytest.raises(DataError, match=f"not rows of text in UTF-8 but {what}"):
         opened(path, folders)
+
+
+@pytest.mark.parametrize("head", [b"<TICKER>,<DATE>,<CLOSE>\n", b"<5,a,y\n", b"<A>;<B>\n"])
+def test_headers_in_angle_brackets_are_no_markup(tmp_path, head):
+    require_text(head + b"1.5,2.5,0\n", tmp_path)
 
 
 NUMBERS = {
