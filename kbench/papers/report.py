@@ -1,6 +1,5 @@
 """The papers' report: its tables and sheets, every format, and its part of the pages."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -18,10 +17,9 @@ from kbench.papers.claims.decision import verdict
 from kbench.papers.claims.stated import claims
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.claims.verdicts import summary, verdict_records
-from kbench.papers.figures.drawing import Drawing, drawings, method_styles
+from kbench.papers.figures.drawing import Drawing, drawings
 from kbench.papers.printed.layout import PAPERS, all_tables, legend
 from kbench.papers.studies import budget_sheet, budgets, system_sheet, systems
-from kbench.report.charts.profiles import in_profiles, ranking_charts
 from kbench.report.charts.svg import document
 from kbench.report.comparisons.reading import (
     Content,
@@ -31,14 +29,11 @@ from kbench.report.comparisons.reading import (
     require_names,
     write,
 )
-from kbench.report.comparisons.tables import comparisons
 from kbench.report.page.additions import Addition
 from kbench.report.page.pages import page
 from kbench.report.page.site import RowStore
 from kbench.report.plugins import Plugin
 from kbench.report.sheet import Sheet
-from kbench.report.statistics.rankings import rankings
-from kbench.report.statistics.rankings import sheet as ranking_sheet
 from kbench.report.text import latex, markdown, terminal
 from kbench.report.text.tidy import csv_lines, csv_text, json_text, sheet_record
 from kbench.streams import terminal_width
@@ -49,7 +44,7 @@ if TYPE_CHECKING:
 PAPER_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 
 # What can be selected beside the papers and their tables.
-_SHEETS = ("cells", "causes", "claims", "systems", "budgets", "rankings")
+_SHEETS = ("cells", "causes", "claims", "systems", "budgets")
 
 
 def make_papers(
@@ -68,8 +63,8 @@ def make_papers(
     ----------
     folder : ResultsFolder
     tables : sequence of str, optional
-        Tables such as `hss_table5`, papers such as `hss`, `cells`, `causes`, `claims`, `systems`,
-        `budgets` and `rankings`; all of them by default, in the terminal a screen for each paper.
+        Tables such as `hss_table5`, papers such as `hss`, `cells`, `causes`, `claims`, `systems`
+        and `budgets`; all of them by default, in the terminal a screen for each paper.
     format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
         Also write the text there.
@@ -137,7 +132,6 @@ class Report:
         chosen = {table.id: table for name in selected for table in known.get(name, ())}
         self.filled = [form for table in chosen.values() for form in filled(table, runs)]
         self.verdicts = [verdict(claim, runs) for claim in claims()] if "claims" in selected else []
-        self.rankings = rankings(comparisons(runs.rows)) if "rankings" in selected else []
         studies: dict[str, Callable[[], list[Sheet]]] = {
             "systems": lambda: [system_sheet(system, runs, environments) for system in systems()],
             "budgets": lambda: [budget_sheet(budget, runs, environments) for budget in budgets()],
@@ -168,8 +162,8 @@ class Report:
         return made
 
     def study_sheets(self) -> list[Sheet]:
-        """Rankings, systems, budgets and counts."""
-        return [*map(ranking_sheet, self.rankings), *chain(*self.studies.values())]
+        """Systems, budgets and counts."""
+        return list(chain(*self.studies.values()))
 
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
         """The report in one of `PAPER_FORMATS`."""
@@ -200,7 +194,7 @@ class Report:
                 views.tables_view(self.filled, self.verdicts, self.environments, store),
                 views.figures_view(self.drawings),
             ],
-            studies=[views.studies_view(self.studies, self.rankings)],
+            studies=[views.studies_view(self.studies)],
             titles=views.papers_of_sets(),
             environments=frozenset(of_drawings | {machine.environment for machine in machines}),
         )
@@ -241,11 +235,6 @@ class Report:
                 texts[file] = document(drawing.charts, drawing.legend, drawing.remarks)
             else:
                 file.unlink(missing_ok=True)
-        for ranking in self.rankings:
-            machine = f"{ranking.machine.environment}_{ranking.machine.threads}"
-            name = re.sub(r"\W", "_", f"rankings_{ranking.task}_{machine}")
-            charts = ranking_charts(ranking, method_styles(in_profiles(ranking)))
-            texts[where / "figures" / f"{name}.svg"] = document(*charts)
         for file, text in texts.items():
             write(file, text)
         return list(texts)

@@ -16,10 +16,9 @@ from kbench.papers.claims.outcomes import OUTCOMES
 from kbench.papers.claims.ratios import picture
 from kbench.papers.claims.stated import tables_of
 from kbench.papers.claims.verdicts import TALLY, at_hand, counted, detail, line, of_papers, tally
-from kbench.papers.figures.drawing import Drawing, method_styles
+from kbench.papers.figures.drawing import Drawing
 from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, Table, legend, paper
-from kbench.report.charts.profiles import caption, in_profiles, ranking_charts
 from kbench.report.comparisons.cells import describe_machine, title
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.page.site import Item, RowStore, View
@@ -39,8 +38,6 @@ from kbench.report.page.tags import (
     words,
 )
 from kbench.report.sheet import Sheet, pieces
-from kbench.report.statistics.rankings import Ranking
-from kbench.report.statistics.rankings import sheet as ranking_sheet
 
 _MEANINGS = "".join(f"<dt>{words(of)}</dt><dd>{words(of.means)}</dd>" for of in OUTCOMES)
 
@@ -190,23 +187,14 @@ def figures_view(drawings: Sequence[Drawing]) -> View:
     return View("figures", "Figures", head, items)
 
 
-def studies_view(studies: Mapping[str, Sequence[Sheet]], rankings: Sequence[Ranking]) -> View:
-    """Rankings, then algorithm against implementation, budgets, and counts of cells."""
+def studies_view(studies: Mapping[str, Sequence[Sheet]]) -> View:
+    """Algorithm against implementation, budgets, and counts of cells."""
     items = []
-    for i, ranking in enumerate(rankings):
-        charts, marks = ranking_charts(ranking, method_styles(in_profiles(ranking)))
-        sheet = ranking_sheet(ranking)
-        detail = plain(sheet, titled=False) + figure(charts, marks, caption(ranking))
-        methods = [standing.method for standing in ranking.standings]
-        sets = [title(comparison.problem) for comparison in ranking.comparisons]
-        facets = {"method": methods, "set": [name.partition(" (")[0] for name in sets]}
-        text = f"{legend('study_rankings')} {', '.join(sets)}; "
-        text += f"environment {ranking.machine.environment}"
-        items.append(_study(f"ranking-{i + 1}", sheet.name, text, detail, facets))
     for kind, several in studies.items():
         for i, one in enumerate(several):
-            shown = plain(one, titled=False)
-            items.append(_study(f"{kind}-{i + 1}", one.name, legend(f"study_{kind}"), shown, {}))
+            id = f"{kind}-{i + 1}"
+            cells = row_header(link(one.name, id)) + cell(legend(f"study_{kind}"), "long")
+            items.append(Item(cells, {}, id, plain(one, titled=False), one.name))
     head = [header("study"), header("what it answers", kind="word")]
     return View("studies", "Studies", head, items)
 
@@ -218,11 +206,6 @@ def papers_of_sets() -> dict[str, list[str]]:
         for dataset in {choice.dataset for several in printed.data.values() for choice in several}:
             papers.setdefault(dataset, []).append(printed.title)
     return papers
-
-
-def _study(id: str, name: str, text: str, detail: str, facets: Mapping[str, Sequence[str]]) -> Item:
-    cells = row_header(link(name, id)) + cell(text, "long")
-    return Item(cells, facets, id, detail, name)
 
 
 def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> str:

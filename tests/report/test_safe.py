@@ -41,7 +41,7 @@ def texts(folder, format):
     yield make_report(folder, format=format)
     if format != "html":
         yield make_comparison(folder, methods=["svc", *HOSTILE], format=format)
-    yield make_papers(folder, format=format, tables=["systems", "rankings", "dcsvm_table3"])
+    yield make_papers(folder, format=format, tables=["systems", "dcsvm_table3"])
 
 
 def test_no_cell_of_csv_is_a_formula(folder):

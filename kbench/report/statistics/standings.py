@@ -20,7 +20,6 @@ from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.comparisons.tables import Comparison, Line, Problem, Row, comparisons
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import ranks
-from kbench.report.statistics.rankings import best_score, distances
 from kbench.run.results.rows import WITHOUT_OUTCOME
 
 # Experiments whose rows are comparable in this way.
@@ -112,7 +111,7 @@ def _sheet(
     for number, (comparison, known) in enumerate(zip(sets, lines, strict=True)):
         here = [name for name in names if name in known]
         scores = [_score(known[name], comparison) for name in here]
-        behind = distances(scores, best_score(comparison, scores))
+        behind = _distances(scores, _best_score(comparison, scores))
         for name, gap, place in zip(
             here, behind, ranks([scores], comparison.score.sign)[0], strict=True
         ):
@@ -224,3 +223,15 @@ def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
         return ""
     middle = statistics.median(found)
     return f"{middle:.{decimals_for(middle, 2)}f}"
+
+
+def _distances(scores: Sequence[float], top: float) -> list[float]:
+    """Relative differences to the best score; infinite where a score is NaN, that of a failure."""
+    return [math.inf if math.isnan(s) else abs(top - s) / (abs(top) or 1.0) for s in scores]
+
+
+def _best_score(comparison: Comparison, scores: Sequence[float]) -> float:
+    """The best of `scores`, of which failures are NaN; NaN where all failed."""
+    sign = comparison.score.sign
+    known = [score for score in scores if not math.isnan(score)]
+    return max(known, key=lambda score: sign * score, default=math.nan)
