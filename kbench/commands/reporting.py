@@ -38,7 +38,8 @@ scores over a swept parameter (x=C), or curves (x=seconds y=objective).
 papers, each cell as "printed | measured". table=claims gives the papers' claims with verdicts
 computed from the rows, table=cells counts the measured cells, table=causes lists why scores differ
 from the printed ones, table=systems separates the gain of the idea from that of faster code, and
-table=budgets compares methods at equal prediction costs. Other packages may add words like `papers` (entry points of the group kbench.reports).
+table=budgets compares methods at equal prediction costs. Other packages may add words like `papers`
+(entry points of the group kbench.reports).
 """
 
 import sys
