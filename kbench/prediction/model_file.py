@@ -3,16 +3,16 @@
 An .npz archive (a zip of .npy files, not compressed, no pickled objects) with `manifest.json`:
 
     format        1
-    kbench        version that wrote it; scikit_learn likewise
+    kbench        version that wrote it; scikit_learn likewise. Another major or minor version of
+                  either refuses to read the file, because its classes may have other attributes.
     estimator     tree of the estimator (`kbench.prediction.encoding`)
     preparation   tree of the preparation of raw rows, or null
     about         strings and numbers on the origin of the model
     arrays        name -> {dtype, shape, fortran_order, sha256}, of each .npy
     sha256        of all that, as JSON with sorted keys
 
-Reading checks all of this before anything is built. The checksums detect damage and careless
-edits; they are not a signature. Whoever wrote a file, it can build only what the encoding allows,
-and every object is checked before compiled code reads it (`kbench.prediction.stored_checks`).
+Reading checks all of this before anything is built. The checksums detect damage, not forgery. A
+file builds only what the encoding allows, and every object is checked before compiled code reads it.
 """
 
 import hashlib
@@ -222,7 +222,7 @@ def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
 
 
 def _require_versions(manifest: Mapping[str, Any]) -> None:
-    """Refuse a model of another version, whose classes may have other attributes."""
+    """Refuse a model that another major or minor version of kbench or scikit-learn wrote."""
     import sklearn
 
     installed = {"kbench": __version__, "scikit_learn": sklearn.__version__}

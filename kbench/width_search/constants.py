@@ -3,8 +3,9 @@
 Each line says what the number is (with its unit) and what it trades off. `scripts/ablate_tuned.py`
 measures what each is worth: it halves and doubles one, and compares held-out errors and the number
 of kernel values on data sets that are left out in turn. What is not here is derived: how many rows
-and folds a rung has (from `RUNG_VALUES`), when cells end (from the sampling error), what a final
-fit costs (from the stages of the search), how long a rung may go on (from the time budget).
+and folds a rung has (from `GRID_VALUES`, `SECOND_VALUES`, `SAMPLE_VALUES`, `LAST_VALUES`), when
+cells end (from the sampling error), what a final fit costs (from the stages of the search), how
+long a rung may go on (from the time budget).
 """
 
 import numpy as np

@@ -627,7 +627,7 @@ def test_a_model_of_an_earlier_release_says_what_it_said(tmp_path, name, content
     try:
         model = load_model(path)
     except ModelError as error:
-        if "scikit-learn" in str(error):
+        if "written with" in str(error):  # by another minor version, whose models are refused
             pytest.skip(str(error))
         raise
     task = name.removesuffix(".npz").rpartition("-")[2]

@@ -328,7 +328,8 @@ KEYS: dict[str, Key] = {
     "holdout.seed": Key(_integer_from(0), "seed of the division into folds; 0 if null"),
     "storage": Key(
         _one_of("auto", "dense", "csr"),
-        "form of the prepared arrays; auto: dense unless wide and sparse",
+        "form of the prepared arrays; auto: sparse rows are dense with at most 1,024 columns and"
+        " 2 GiB, or if more than a quarter of the entries are not zero, and otherwise CSR",
     ),
     "chunks": Key(
         _one_of("auto", "always", "never"),

@@ -29,10 +29,10 @@ from kbench.errors import ConfigError, DataNotFoundError
 # Keys of `source` by which later rows are read.
 _INTERPRETATION = ("format", "columns", "arrays", "zero_based")
 
-# `storage: auto` makes arrays dense up to this number of columns and of bytes (2 GiB). Dense arrays
-# suit more methods, CSR arrays of sparse data are smaller.
-DENSE_COLUMNS = 1024
-DENSE_BYTES = 2 << 30
+# `storage: auto` makes arrays of sparse rows dense if they have at most this number of columns and
+# of bytes (2 GiB), or in any case above this fraction of nonzero entries, where CSR, with 8 bytes
+# for each, saves less than half. Dense arrays suit more methods. Set by hand.
+DENSE_COLUMNS, DENSE_BYTES, DENSE_DENSITY = 1024, 2 << 30, 0.25
 
 
 def prepare(
@@ -342,7 +342,7 @@ def _is_dense(config: Mapping[str, Any], train: Any, test: Any) -> bool:
     if storage != "auto":
         return bool(storage == "dense")
     narrow = train.d <= DENSE_COLUMNS and 4 * train.d * (train.n + test.n) <= DENSE_BYTES
-    return narrow or train.density > 0.25
+    return narrow or train.density > DENSE_DENSITY
 
 
 def _write_dense(folder: Path, name: str, rows: Any, n: int, columns: Any) -> None:

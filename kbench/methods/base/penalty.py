@@ -1,4 +1,4 @@
-"""The ridge or C of the data, where the user leaves it to the method ("loo").
+"""The ridge, or C, that the parameter "loo" chooses by the training rows.
 
 With a given kernel, one eigendecomposition of at most 500 rows gives the leave-one-out errors of
 ridge regression for every ridge (`kbench.width_search.leave_one_out`). Support vector machines take
@@ -24,9 +24,13 @@ from kbench.width_search.leave_one_out import errors_by_ridge
 ALPHA = PENALTY = [Interval(Real, 0, None, closed="neither"), StrOptions({"loo"})]
 # Rows whose leave-one-out errors choose `alpha`: an eigendecomposition of 0.05 s, one thread.
 ALPHA_ROWS = 500
-# Ridges that are compared. Approximate kernel matrices of kbench have eigenvalues as low as -0.01,
-# so that a smaller ridge can make a system indefinite.
+# Ridges that are compared: factors of 4, which change a leave-one-out error little. Errors of
+# approximate kernel matrices (MEKA) move eigenvalues below 0, down to about -0.01; much smaller
+# ridges than the least, 1/128, would leave their systems indefinite. Set by hand.
 _ALPHAS = 2.0 ** np.arange(-7, 4, 2)
+# Rows count as equal if their keys, parts of 1, differ by less: keys are random projections times
+# _SHUFFLE, whose fractional part is a random order. Guard.
+_SHUFFLE, _EQUAL_KEYS = 1e4, 1e-7
 
 
 def chosen_alpha(
@@ -38,8 +42,8 @@ def chosen_alpha(
 ) -> float:
     """The ridge, or with "loo" the one with the lowest leave-one-out error on at most 500 rows.
 
-    The best ridge is the variance of the noise where the function's is 1, so that it hardly depends
-    on the number of rows.
+    The best ridge is about the noise variance / the variance of the function (Gaussian processes),
+    which does not depend on the number of rows.
 
     X : (n, d). Y : (n, m) targets. weight : (n,); rows of weight 0 are left out.
     """
@@ -59,10 +63,9 @@ def _distinct_rows(X: Any, candidates: np.ndarray) -> np.ndarray:
     direction = np.random.RandomState(0).standard_normal(X.shape[1])
     values = np.asarray(matmul(X, direction), np.float64)[candidates]
     largest = np.abs(values).max(initial=0.0)
-    keys = np.modf(1e4 * values / largest)[0] if largest > 0.0 else values
+    keys = np.modf(_SHUFFLE * values / largest)[0] if largest > 0.0 else values
     order = np.argsort(keys, kind="stable")
-    # Equal rows have keys that differ by rounding errors.
-    new = np.diff(keys[order], prepend=-np.inf) > 1e-7
+    new = np.diff(keys[order], prepend=-np.inf) > _EQUAL_KEYS
     return candidates[order[new]][:ALPHA_ROWS]
 
 
@@ -76,10 +79,10 @@ def chosen_c(estimator: Any, X: Any, index: np.ndarray, n_classes: int, weight: 
     if not isinstance(estimator.C, str):
         return estimator.C
     part = getattr(estimator, "feature_map", None) or getattr(estimator, "matrix", None)
-    named: dict[str, Any] = {"kernel": "rbf", "gamma": "scale", "degree": 3, "coef0": 0.0}
+    defaults: dict[str, Any] = {"kernel": "rbf", "gamma": "scale", "degree": 3, "coef0": 0.0}
     options: dict[str, Any] = {
         name: getattr(part, name, getattr(estimator, name, default))
-        for name, default in named.items()
+        for name, default in defaults.items()
     }
     kernel = options.pop("kernel")
     if kernel == "precomputed":
@@ -91,7 +94,7 @@ def chosen_c(estimator: Any, X: Any, index: np.ndarray, n_classes: int, weight: 
 
 
 def penalty_of_sample(estimator: Any, survey: Survey) -> float:
-    """C for rows in chunks, which "loo" decides on the sample of their labels."""
+    """C for rows in chunks; "loo" chooses it by the labelled sample of the survey."""
     targets = survey.targets
     assert isinstance(targets, ClassTargets)
     index = class_labels.index_of(targets.classes, survey.sample_y)

@@ -46,14 +46,17 @@ class DCRidge(KernelRidgeEstimator):
     Parameters
     ----------
     n_parts : int or None, default=None
-        c, the number of subsets; None is one for each 500 rows, at most 10.
+        c, the number of subsets. None: one for each 500 rows, at most 10, or one for each 16,384
+        rows if that is more.
     alpha : float or "loo", default="loo"
         Added to the diagonal of every subset's kernel matrix. (The theory uses the parameter of the
         whole problem for each subset: lambda n for the mean of squares, alpha for their sum.)
         "loo": chosen by the leave-one-out error of at most 500 rows; `alpha_` has it.
     kernel, gamma, degree, coef0
         As in `KernelSVC`; the kernel is positive semidefinite.
-    fit_intercept, tol, max_iter, max_time, dtype, memory_mb
+    fit_intercept, max_time
+        As in `KernelRidge`; all subsets share the seconds.
+    tol, max_iter, dtype, memory_mb
         As in `KernelRidge`, for each subset.
     n_jobs : int or None, default=None
         Subsets that are solved in parallel, through joblib. The result does not depend on it.
