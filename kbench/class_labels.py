@@ -118,7 +118,7 @@ def probabilities(values: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
 
 # Probabilities of pairs are kept this far from 0 and 1, as in LIBSVM.
 _MIN_OF_PAIR = 1e-7
-# Rows whose systems of equations are solved together: 24 MB at 26 classes.
+# Rows whose systems of equations are solved together: 24 MiB at 26 classes.
 _COUPLED_ROWS = 4096
 
 

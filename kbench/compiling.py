@@ -119,7 +119,7 @@ class CollectorPause:
 
     numba makes hundreds of thousands of objects for a large function, and the collector would look
     at all of them, and at those of the imported packages, again and again: an eighth of the time
-    of a compilation. Without it the first fit of KernelSVC takes 20 MB more.
+    of a compilation. Without it the first fit of KernelSVC takes 20 MiB more.
     """
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import require_width
 from kbench.stored import check_arrays, require
 
-# Points per block of kernel values with the sample, 4 MB of float32 for a sample of 1,000 points:
+# Points per block of kernel values with the sample, 4 MiB of float32 for a sample of 1,000 points:
 # larger blocks take more memory, smaller ones make the matrix products slow. Set by hand.
 _BATCH = 1024
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from kbench.intrinsics.products import matmul
 
-# Inner products with all centroids per batch of rows: 2 MB of float64, which argmax still finds in
+# Inner products with all centroids per batch of rows: 2 MiB of float64, which argmax still finds in
 # the L2 cache. A batch has at least 64 rows, because GEMM is slow on fewer. Both are set by hand.
 _BLOCK_VALUES = 1 << 18
 _MIN_BATCH = 64

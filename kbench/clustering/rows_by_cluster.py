@@ -21,7 +21,7 @@ from kbench.chunked import Block, ChunkedRows
 from kbench.errors import KbenchError
 
 _STARTS = "starts.npy"  # (k + 1,) int64, written last: a run that has it is complete
-# Rows that are gathered and written at a time: 14 MB of 54 float32 numbers. More take more memory,
+# Rows that are gathered and written at a time: 14 MiB of 54 float32 numbers. More take more memory,
 # fewer cost more calls.
 _WRITTEN = 65536
 

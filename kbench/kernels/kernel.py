@@ -23,7 +23,7 @@ from kbench.kernels.spectrum import Spectrum
 from kbench.stored import MAX_FEATURES, check_number, check_whole, require
 from kbench.validated import canonical
 
-# A tile of 128 x 2048 float32 is 1 MB, so the passes after the product find it in the L2 cache.
+# A tile of 128 x 2048 float32 is 1 MiB, so the passes after the product find it in the L2 cache.
 _TILE_ROWS = 128
 _TILE_COLUMNS = 2048
 # Columns of a tile for points whose slices are copies: wider tiles make copying negligible.

@@ -21,7 +21,7 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole
 # Number of rows that descend a level together: their inner products are independent, so the
 # processor overlaps them. Larger groups take a larger buffer of padded rows. Set by hand.
 _GROUP = 32
-# CSR rows are converted to dense float32 rows in blocks of at most this many values, 64 MB: larger
+# CSR rows are converted to dense float32 rows in blocks of at most this many values, 64 MiB: larger
 # blocks take more memory, smaller ones cost more calls. Set by hand.
 _DENSE_VALUES = 2**24
 

@@ -21,7 +21,7 @@ from kbench.kernels.kernel import check_points, check_width, squared_norms
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
 
-# Kernel values computed at a time: 4 MB of float32. More take more memory, fewer cost more calls.
+# Kernel values computed at a time: 4 MiB of float32. More take more memory, fewer cost more calls.
 # Set by hand.
 _ENTRIES = 2**20
 # Up to this many centres float64 takes at most 50 microseconds more for 100 rows.

@@ -21,7 +21,7 @@ from kbench.kernels.distances import Exponential
 from kbench.solvers.small.rows import by_feature
 from kbench.width_search.c_path import KernelRows, on_demand, stored
 
-# Rows of a block of kernel values at validation rows: 512 x 4,000 float32 values are 8 MB.
+# Rows of a block of kernel values at validation rows: 512 x 4,000 float32 values are 8 MiB.
 _BLOCK_ROWS = 512
 # Rows of the matrix that are exponentiated together, so that they stay in the processor's cache.
 _CACHED_ROWS = 32
@@ -34,9 +34,9 @@ _MIN_EXPONENT = -100.0 * math.log(2.0)
 # 1.7 with 54.
 _FEW_FEATURES = 32
 # Squared distances between validation and training rows are kept for all widths if there are at
-# most this many: 16 MB of float32. Writing more to new memory costs as much as computing it again.
+# most this many: 16 MiB of float32. Writing more to new memory costs as much as computing it again.
 _KEPT_DISTANCES = 2**22
-# CSR rows are made dense if they take at most this many entries: 256 MB of float32.
+# CSR rows are made dense if they take at most this many entries: 256 MiB of float32.
 _DENSE_ENTRIES = 2**26
 _DENSE_COLUMNS = 2**14
 # Rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs.

@@ -31,7 +31,7 @@ from kbench.clustering.cluster_tree import ClusterTree
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 
-# Number of kernel columns evaluated per block: more take more memory (16 MB of float32 for 1,000
+# Number of kernel columns evaluated per block: more take more memory (16 MiB of float32 for 1,000
 # rows), fewer make the matrix products slower. Set by hand.
 _CHUNK = 4096
 # Number of rows of a node on which the norms of its near columns are estimated: more rows choose

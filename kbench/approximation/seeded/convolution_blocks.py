@@ -19,7 +19,7 @@ from kbench.intrinsics.products import matmul
 
 # Side of a filter in pixels, and number of filters of the first layer; the net of Dai et al.
 _FILTER, _FIRST_FILTERS = 5, 16
-# Images whose windows are copied for a matrix product: 5 MB in the first layer for 28 x 28 pixels.
+# Images whose windows are copied for a matrix product: 5 MiB in the first layer for 28 x 28 pixels.
 # More images take more memory, fewer make the product slower. Set by hand.
 _IMAGES = 64
 

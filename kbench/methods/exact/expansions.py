@@ -18,7 +18,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
 from kbench.solvers.small import GaussianRows, MatrixRows
 
-# CSR rows with at most this many entries, zeros included, are made dense: 64 MB of float64. Dense
+# CSR rows with at most this many entries, zeros included, are made dense: 64 MiB of float64. Dense
 # rows have the faster code; the limit bounds their memory. Set by hand.
 _DENSE_ENTRIES = 2**23
 # Largest rounding error of a decision value, in units of the margin: if that of float32 may be

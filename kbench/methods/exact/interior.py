@@ -40,7 +40,7 @@ class Interior:
     ----------
     X : as `KernelMatrix` takes it
     coupled : Whether there is an intercept
-    cache_mb : MB that an explicit map or a stored matrix may take
+    cache_mb : MiB that an explicit map or a stored matrix may take
     max_iter : Limit on iterations; -1 means no limit
     total : The sum of the coefficients of a coupled problem
     """
@@ -72,7 +72,7 @@ class Interior:
         d = self._X.shape[1]
         rank = self._kernel.rank(d)
         # A map as wide as dense rows takes no more memory than they do.
-        fits = 16.0 * n * rank <= self._cache_mb * 1e6 or (rank <= d and not sp.issparse(self._X))
+        fits = 16.0 * n * rank <= self._cache_mb * 2**20 or (rank <= d and not sp.issparse(self._X))
         return fits and is_low_rank(n, rank, d)
 
     def solve_by_rank(self, dual: Dual) -> InteriorResult | None:
@@ -98,7 +98,7 @@ class Interior:
         solve : solves the problem; its argument limits the steps, -1 for no limit
         """
         n = len(dual.rows)
-        if n > MAX_STORED or 24.0 * n * n > self._cache_mb * 1e6:
+        if n > MAX_STORED or 24.0 * n * n > self._cache_mb * 2**20:
             return solve(max_iter)
         work = interior_work(self._kernel, self._X, n)
         steps = 2**62 if math.isinf(work) else steps_before(n, work)

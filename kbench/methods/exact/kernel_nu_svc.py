@@ -173,7 +173,7 @@ class KernelNuSVC(ExactSVC):
         def rows_of(a: int, b: int) -> np.ndarray:
             return np.concatenate([data.order[spans[a]], data.order[spans[b]]])
 
-        if np.sort(sizes)[-2:].sum() > FLOAT64_POINTS or 8 * n * n > 0.5e6 * self.cache_size:
+        if np.sort(sizes)[-2:].sum() > FLOAT64_POINTS or 8 * n * n > 2**19 * self.cache_size:
 
             def computed(a: int, b: int) -> tuple[Any, Any]:
                 rows = rows_of(a, b)

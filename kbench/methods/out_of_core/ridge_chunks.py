@@ -38,7 +38,7 @@ from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Trace
 
 # Rows whose products W'W are added at a time. The sums are those of consecutive batches of this
-# size, so that they do not depend on the chunks; 16,384 rows of 1,000 features are 64 MB.
+# size, so that they do not depend on the chunks; 16,384 rows of 1,000 features are 64 MiB.
 _BATCH = 16384
 # Fraction of the memory that the kernel matrix of a cluster and its factor may take. The rest is
 # for the rows and for a block that is read. A larger one trains larger clusters. Set by hand.

@@ -99,7 +99,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     n_jobs : int or None, default=None
         Shards computed at the same time, by joblib or the workers of a Dask cluster; the result
         does not depend on it. A worker gets the rows of its shard and the coefficients, draws the
-        features from their seed, and returns sums: 8 MB with the preconditioner of 2,048 features.
+        features from their seed, and returns sums: 8 MiB with the preconditioner of 2,048 features.
         Large batches hide that (`scripts/bench_chunks.py steps`).
     cache_mb : float, default=64.0
         MiB of random frequencies that are kept; others are drawn again when they are needed.

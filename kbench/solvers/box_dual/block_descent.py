@@ -38,7 +38,7 @@ from kbench.solvers.box_dual.row_cache import RowCache
 from kbench.solvers.box_dual.stored_descent import StoredDescent
 
 # Points in a working set. Larger: fewer updates of e, but O(q) for each step inside. K_WW of 512
-# points in float32 is 1 MB and stays in the L2 cache. Twice as many once that many points are free.
+# points in float32 is 1 MiB and stays in the L2 cache. Twice as many if that many are free.
 WORKING_SET = 512
 # A working set is left when its violation has fallen to this fraction of the violation on S:
 # the steps beyond are mostly undone by the next working set.
@@ -68,7 +68,7 @@ _FACE_FOUND = 0.1
 # it is undone by changes of the face; less often, working sets make slow progress. Half and twice
 # the value take 1.0 to 1.2 times as long on kin40k, bike and cpusmall at C = 10, 10,000 rows.
 _SETS_PER_FACE = 5e5
-# Limit on its points: K of 4,000 points takes 128 MB in float64, its factorisation 0.35 s.
+# Limit on its points: K of 4,000 points takes 122 MiB in float64, its factorisation 0.35 s.
 _MAX_FREE = 4000
 # The minimum over the free points of W is computed once pairs have taken this many steps a point
 # and the solution has at most _FREE_OF_SET |W| free points: with more, the next sets undo it. The

@@ -35,7 +35,7 @@ class SolverOptions:
     # fewer than 16 times as many points (`nested_subsets`).
     first_subset: int = 1024
     # Without epsilon, sets S of at most this many points are one working set: K_SS of 2,048 points
-    # takes 16 MB in float32 and is kept while S stays the same. With 1,024 points, covtype_30k
+    # takes 16 MiB in float32 and is kept while S stays the same. With 1,024 points, covtype_30k
     # computes 11 % more kernel values, ijcnn1 5 % and cod-rna 2 % (`scripts/bench_svm.py`, means of
     # four orders of rows).
     whole_set: int = 2048

@@ -16,7 +16,7 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels.threads import run_tasks
 from kbench.solvers.interior_point.factors import weighted_gram
 
-# Rows of a block of float64 products: 4,096 rows of 30 columns are 1 MB, which stays in the cache.
+# Rows of a block of float64 products: 4,096 rows of 30 columns are 1 MiB, which stays in the cache.
 _BLOCK = 4096
 # Rows of a part of a stored factor, and the largest number of parts. More parts divide the work
 # more evenly; each costs up to 0.05 ms for its thread, while the cheapest sum over 32,768 rows of

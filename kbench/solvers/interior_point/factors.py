@@ -8,7 +8,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dsytrf, dsytrs
 
 from kbench.intrinsics.products import matmul
 
-# Rows of V that are weighted and multiplied at once. 4,096 rows of 30 columns are 1 MB, which stays
+# Rows of V that are weighted and multiplied at once: 4,096 rows of 30 columns are 1 MiB and stay
 # in the L2 cache (`scripts/bench_small.py --low-rank`, 500,000 x 20).
 _BLOCK_ROWS = 4096
 # Eigenvalues of a given matrix down to minus this multiple of its trace count as zeros.

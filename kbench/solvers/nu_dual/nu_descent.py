@@ -117,7 +117,7 @@ def solve_nu_dual(
     norm : t. If one of the bounds of each point is 0, the upper bounds must sum to t / 2 at least,
         and so must the lower ones; |b|_1 = t. Otherwise |b|_1 <= t.
     tol : Violation to reach, in units of e
-    cache_mb : MB that kernel values may take
+    cache_mb : MiB that kernel values may take
     max_iter : Limit on steps; -1 means no limit
     max_time : Limit in seconds, checked between working sets
     shrinking : Whether a classifier starts from the solutions of subsets
@@ -191,7 +191,7 @@ class _Descent:
         self._use(problem.kernel)
         # Steps before the interior-point method, which needs three matrices.
         self._before_interior, self._patience = 2**62, _PATIENCE_OF_CALLS
-        if n <= FLOAT64_POINTS and 24.0 * n * n <= cache_mb * 1e6:
+        if n <= FLOAT64_POINTS and 24.0 * n * n <= cache_mb * 2**20:
             self._before_interior = steps_before(n, factorisation(n, math.inf))
 
     def _use(self, kernel: KernelMatrix) -> None:
@@ -201,7 +201,7 @@ class _Descent:
         # Rows that are stored at their first use are dear; all points then take half the values.
         self._most_of_points = 0.5 if min_uses(kernel) == 1 else 0.75
         # Rows, or the matrix of all points, have half of the memory.
-        half = 0.5e6 * self._cache_mb
+        half = 2**19 * self._cache_mb
         self._size_limit = max(_WORKING_SET, math.isqrt(int(half / kernel.dtype.itemsize)))
 
     def start(self, rng: np.random.Generator | None) -> None:

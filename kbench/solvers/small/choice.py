@@ -23,10 +23,10 @@ def is_small(n: int, X: Any, cache_mb: float, max_points: int = MAX_POINTS) -> b
 
     n : Points of the problem
     X : (n_train, d) array, CSR or None. The rows; None where only kernel values are given.
-    cache_mb : MB that kernel values may take; the engine stores up to n^2 of them in float32
+    cache_mb : MiB that kernel values may take; the engine stores up to n^2 of them in float32
     max_points : The crossover, `MAX_POINTS` or `MAX_POINTS_OF_REGRESSION`
     """
-    if n > max_points or 4.0 * n * n > cache_mb * 1e6:
+    if n > max_points or 4.0 * n * n > cache_mb * 2**20:
         return False
     return n <= MAX_POINTS_OF_BITS or not _has_mostly_bits(X)
 

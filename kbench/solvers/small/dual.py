@@ -65,7 +65,7 @@ _FLAT = 1e-6
 # Rounds of float64 values in which the violation may fail to fall by 10 % before the solver gives
 # up: the problem cannot be solved to `tol` in the precision of its rows.
 _MAX_ROUNDS_WITHOUT_PROGRESS = 5
-# Float64 kernel values of a block: 8 MB.
+# Float64 kernel values of a block: 8 MiB.
 _EXACT_ENTRIES = 2**20
 
 
@@ -106,7 +106,7 @@ class Limits:
     # Steps between two checks of the deadline, and between two calls of the trace; 20,000 take
     # about 10 ms. Set by hand.
     steps_per_call: int = 20_000
-    # MB that float64 values may take, of the interior-point method 3 n^2, of an exact end 2 n^2.
+    # MiB that float64 values may take, of the interior-point method 3 n^2, of an exact end 2 n^2.
     memory_mb: float = 1000.0
 
 
@@ -129,8 +129,8 @@ def solve_pairs(
     coef0 : (k - 1, n), optional
         Where to start, feasible, as `SmallDualResult.coef`; default 0. Coefficients of other pairs
         are returned as they are.
-    memory_mb : MB for kernel values within classes, which all pairs of a class need. Without enough
-        of it they are computed again for each pair.
+    memory_mb : MiB for kernel values within classes, which all pairs of a class need. If they need
+        more, they are computed again for each pair.
 
     Time O(s d n_pair) for the s <= n_pair rows that steps of a pair need, and O(n_pair) a step.
     Memory of the largest pair's n_pair^2 float32 values at most, and `memory_mb`.
@@ -228,7 +228,7 @@ def _class_parts(
             own, known = rows.block(span, span), np.ones(size, np.uint8)
             points = np.empty((0, size), np.float32)
         else:
-            keep = n_bytes <= memory_mb * 1e6
+            keep = n_bytes <= memory_mb * 2**20
             own = np.empty((size, size), np.float32) if keep else _NO_VALUES
             known = np.zeros(size, np.uint8)
             points = by_feature(rows.points[span])
@@ -368,7 +368,7 @@ class _Search:
         """Steps that cost as much as the interior-point method, which then takes over."""
         n = self.problem.shape[1]
         work = self._source.work(n)
-        if math.isinf(work) or 24.0 * n * n > self._limits.memory_mb * 1e6:
+        if math.isinf(work) or 24.0 * n * n > self._limits.memory_mb * 2**20:
             return 2**62
         return steps_before(n, work)
 

@@ -68,7 +68,7 @@ class ExactEnd:
 
     Parameters
     ----------
-    memory_mb : MB that the float64 values and the factor of all points may take
+    memory_mb : MiB that the float64 values and the factor of all points may take
     centred : Whether the coefficients sum to 0
     """
 
@@ -84,7 +84,7 @@ class ExactEnd:
 
     def steps_before(self, n: int) -> int:
         """Steps among n points after which an end is tried for the first time."""
-        if math.isinf(self._source.work(n)) or 16.0 * n * n > self._memory_mb * 1e6:
+        if math.isinf(self._source.work(n)) or 16.0 * n * n > self._memory_mb * 2**20:
             return 2**62
         return steps_within(n, _ALLOWED_MORE + _NANOSECONDS_OF_VALUE * n * n / 2.0)
 
