@@ -19,7 +19,7 @@ from kbench.config import Composer, shipped_root
 from kbench.papers.cells.runs import Runs, asked_by
 from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, Cell, Paper, Selector, experiments_of, paper
-from kbench.report.comparisons.tables import Machine
+from kbench.report.comparisons.tables import TimingConditions
 from kbench.report.statistics.growth import MIN_SIZES
 from kbench.run.execution.runner import finished_here, split
 from kbench.run.planning.plan import make_plan
@@ -128,7 +128,7 @@ def open_places(runs: Sequence[Run]) -> list[str]:
 
     Those without data or without a method are left out.
     """
-    machine = Machine("planned", 1, None)
+    machine = TimingConditions("planned", 1, None)
     asked = asked_for(runs)
     rows = [
         {

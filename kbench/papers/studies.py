@@ -38,13 +38,20 @@ from kbench.papers.printed.layout import (
 )
 from kbench.report.comparisons.cells import describe_machine, title
 from kbench.report.comparisons.quantities import Quantity, decimals_for, quantity
-from kbench.report.comparisons.tables import Comparison, Line, Machine, Row, comparisons, measured
+from kbench.report.comparisons.tables import (
+    Comparison,
+    Line,
+    Row,
+    TimingConditions,
+    comparisons,
+    measured,
+)
 from kbench.report.sheet import Sheet
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]
 # A row of a sheet, and the machine of its runs, which it names if it is not None.
-OfMachine = tuple[Machine | None, list[str]]
+OfMachine = tuple[TimingConditions | None, list[str]]
 
 
 @dataclass(frozen=True)
@@ -324,7 +331,7 @@ def budget_sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -
 
 
 def _lines(
-    budget: Budgets, runs: Runs, machine: Machine, wanted: Selector, name: str
+    budget: Budgets, runs: Runs, machine: TimingConditions, wanted: Selector, name: str
 ) -> list[Line]:
     """The ok lines of the first data set with any, among those that stand for the paper's.
 

@@ -16,7 +16,7 @@ from kbench.papers.printed.layout import Cell, Measure, Table, experiments_of, p
 from kbench.papers.printed.numbers import Printed
 from kbench.papers.printed.settings import departures, stated
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.comparisons.tables import Machine, Problem, Row, mean_sd
+from kbench.report.comparisons.tables import Problem, Row, TimingConditions, mean_sd
 from kbench.report.statistics.growth import MAX_RESIDUAL, MIN_SIZES, fitted_power
 
 # Texts of cells without a value.
@@ -108,7 +108,7 @@ class Filled:
     """A table on one machine, or without measurements if `machine` is None."""
 
     table: Table
-    machine: Machine | None
+    machine: TimingConditions | None
     rows: list[str]
     groups: list[Group]
 
@@ -160,7 +160,7 @@ def filled(table: Table, runs: Runs) -> list[Filled]:
     return [forms[n_measured.index(max(n_measured))]]
 
 
-def _on_machine(table: Table, runs: Runs, machine: Machine | None) -> Filled:
+def _on_machine(table: Table, runs: Runs, machine: TimingConditions | None) -> Filled:
     """The table on one machine, without rows and columns that are neither printed nor measured."""
     groups = []
     for column in table.columns:
@@ -196,7 +196,7 @@ def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
     return f"{column} {measure.label}".strip() + unit
 
 
-def entry(cell: Cell, runs: Runs, machine: Machine | None) -> Entry:
+def entry(cell: Cell, runs: Runs, machine: TimingConditions | None) -> Entry:
     """The printed and the measured value of one cell; without a machine only the printed one."""
     measure = cell.measure
     if measure.ratio:
@@ -220,7 +220,7 @@ def entry(cell: Cell, runs: Runs, machine: Machine | None) -> Entry:
     return replace(made, absent=NO_ROWS) if nobody_ran else made
 
 
-def _read(cell: Cell, runs: Runs, machine: Machine) -> Entry:
+def _read(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
     """The entry of a cell whose value is the mean over the runs that its selector finds."""
     wanted, measure, in_paper = cell.wanted, cell.measure, cell.printed
     match = runs.find(machine, wanted, cell.choices)
@@ -264,7 +264,7 @@ def _read(cell: Cell, runs: Runs, machine: Machine) -> Entry:
     return replace(entry, compared=True, cause=cause, notes=notes)
 
 
-def _growth(cell: Cell, runs: Runs, machine: Machine) -> Entry:
+def _growth(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
     """The exponent of a measure over a column, fitted to the means of the data sets."""
     measure = cell.measure
     sought = (runs.find(machine, cell.wanted, (choice,)) for choice in cell.choices)
@@ -297,7 +297,7 @@ def _growth(cell: Cell, runs: Runs, machine: Machine) -> Entry:
     return replace(entry, value=power[0], notes=(note, *time_notes, *failed))
 
 
-def _ratio(cell: Cell, runs: Runs, machine: Machine | None) -> Entry:
+def _ratio(cell: Cell, runs: Runs, machine: TimingConditions | None) -> Entry:
     """One value over another, both of the paper or both of one problem on one machine."""
     measure = cell.measure
     if cell.row == measure.to:
@@ -347,7 +347,7 @@ def _sum(addends: Sequence[Entry]) -> Entry:
     return replace(made, value=math.fsum(values))
 
 
-def _total(cell: Cell, runs: Runs, machine: Machine) -> Entry:
+def _total(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
     """The sum over all rows of another table, or how many have a value if some are missing.
 
     All addends are of one data set, the one with the most values.

@@ -11,19 +11,19 @@ from kbench.papers.cells.readings import SECONDS, column, of_wall_seconds, train
 from kbench.papers.printed.layout import Choice, Measure, Selector
 from kbench.report.comparisons.tables import (
     Line,
-    Machine,
     Row,
-    began,
+    TimingConditions,
     comparisons,
     contended,
     method_version,
+    start_time,
 )
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
 Curves = Mapping[Identity, Mapping[str, Curve]]
-# Machine, data set and its variant.
-Place = tuple[Machine, str, str | None]
+# Conditions, data set and its variant.
+Place = tuple[TimingConditions, str, str | None]
 Params = Mapping[str, Any]
 
 # Experiments of kbench's own studies, and those that try a cause of a difference (`causes.yaml`):
@@ -64,7 +64,7 @@ class Runs:
         self._by_method: defaultdict[Place, defaultdict[str, list[tuple[Row, Params]]]]
         self._by_method = defaultdict(lambda: defaultdict(list))
         for row in filter(fills_cells, rows):
-            machine = Machine(row["environment"], row["threads"], row["jobs"])
+            machine = TimingConditions(row["environment"], row["threads"], row["jobs"])
             where = machine, row["dataset"], row["variant"]
             params = json.loads(row["params"] or "{}")
             self._by_method[where][row["method"]].append((row, params))
@@ -76,7 +76,9 @@ class Runs:
         self.places = sorted(self._by_method, key=_order)
         self.machines = list(dict.fromkeys(machine for machine, *_ in self.places))
 
-    def find(self, machine: Machine, wanted: Selector, choices: Sequence[Choice]) -> Match | None:
+    def find(
+        self, machine: TimingConditions, wanted: Selector, choices: Sequence[Choice]
+    ) -> Match | None:
         """The line of the first data set that has ok runs, else of the first that has any runs.
 
         Lines with rows of the wanted experiments come before all others. A layout should leave one
@@ -94,7 +96,7 @@ class Runs:
             first_failed = first_failed or match
         return first_failed
 
-    def lines(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Line]:
+    def lines(self, machine: TimingConditions, wanted: Selector, choice: Choice) -> list[Line]:
         """All lines of one data set that match a selector, of rows that `asked_first` leaves."""
         rows = asked_first(wanted.experiments, self.matching(machine, wanted, choice))
         same = tuple(map(id, rows))
@@ -138,7 +140,7 @@ class Runs:
         values = [self._read(row, measure, at) for row in line.ok]
         return [value for value in values if value is not None]
 
-    def _matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
+    def _matching(self, machine: TimingConditions, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
         params = {**wanted.all_params, **choice.params}
         accepted = {
@@ -254,7 +256,7 @@ def preference(line: Line) -> tuple[Any, ...]:
 
     Lines with ok runs, of those the newest version of the method, the most seeds, the newest run.
     """
-    newest = max(map(began, line.rows), default=0.0)
+    newest = max(map(start_time, line.rows), default=0.0)
     return bool(line.ok), version_of(line), len(line.ok), newest, line.address
 
 

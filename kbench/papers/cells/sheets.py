@@ -16,7 +16,7 @@ from kbench.papers.cells.entries import ABSENT, NO_POWER, NO_ROWS, Entry, Filled
 from kbench.papers.printed.causes import KINDS, Cause, differing
 from kbench.papers.printed.layout import PAPERS, Measure, legend, paper
 from kbench.report.comparisons.cells import describe_machine
-from kbench.report.comparisons.tables import Machine
+from kbench.report.comparisons.tables import TimingConditions
 from kbench.report.sheet import Sheet
 
 # States of a cell, the best first: measured on the paper's data, measured on others, runs that
@@ -153,7 +153,7 @@ def cell_records(tables: Iterable[Filled]) -> list[dict[str, Any]]:
 
 
 def _record(
-    machine: Machine | None, table: str, row: str, column: str, quantity: str, cell: Entry
+    machine: TimingConditions | None, table: str, row: str, column: str, quantity: str, cell: Entry
 ) -> dict[str, Any]:
     in_paper, match = cell.printed, cell.match
     line = match and match.line

@@ -23,7 +23,7 @@ from kbench.papers.claims import outcomes
 from kbench.papers.claims.outcomes import Outcome
 from kbench.papers.claims.stated import Claim, Interval, combined
 from kbench.papers.claims.terms import Term, terms_of
-from kbench.report.comparisons.tables import Machine
+from kbench.report.comparisons.tables import TimingConditions
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Verdict:
     # None where they are not known or the same.
     shares: dict[str, float | None] = field(default_factory=dict)
     keys: tuple[str, ...] = ()  # The runs behind the figure
-    machine: Machine | None = None  # The machine of all these runs
+    machine: TimingConditions | None = None  # The machine of all these runs
     # The same question with the paper's idea alone against the same code.
     idea: "Verdict | None" = None
 
@@ -92,7 +92,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     """
     if claim.open:
         return Verdict(claim=claim, outcome=outcomes.OPEN[claim.open], why=claim.why)
-    machines: Sequence[Machine | None] = runs.machines or [None]
+    machines: Sequence[TimingConditions | None] = runs.machines or [None]
     by_machine = [(machine, _cases(claim, runs, machine)) for machine in machines]
     machine, cases = max(by_machine, key=lambda pair: _answers(pair[1]))
     outcome, why = _outcome(claim, cases)
@@ -121,7 +121,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     )
 
 
-def _cases(claim: Claim, runs: Runs, machine: Machine | None) -> list[Case]:
+def _cases(claim: Claim, runs: Runs, machine: TimingConditions | None) -> list[Case]:
     cases = [_case(claim, terms_of(terms, runs, machine)) for terms in claim.cases]
     return [case for case in cases if case.printed is not None] or cases
 

@@ -15,7 +15,7 @@ from kbench.papers.printed.causes import MAX_RELATIVE
 from kbench.papers.printed.layout import Cell, Choice, paper
 from kbench.papers.printed.settings import stated, unnamed
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.tables import Machine, Problem, of_seconds
+from kbench.report.comparisons.tables import Problem, TimingConditions, of_seconds
 
 # The value of a run that failed can be any seconds, accuracy or error, none of which is negative.
 UNKNOWN: Interval = (0.0, math.inf)
@@ -53,7 +53,7 @@ class Term:
     chance: float = 0.0
 
 
-def terms_of(terms: Terms, runs: Runs, machine: Machine | None) -> list[Term]:
+def terms_of(terms: Terms, runs: Runs, machine: TimingConditions | None) -> list[Term]:
     """The terms of one repetition, on the first data set on which all of them have a value."""
     answers = []
     for choice in terms[0][0][0].choices:
@@ -97,7 +97,7 @@ def _best(terms: Sequence[Term]) -> Term:
     return replace(known[best(list(known))], printed=printed, measured=measured)
 
 
-def _value(cell: Cell, runs: Runs, machine: Machine | None, choice: Choice) -> Term:
+def _value(cell: Cell, runs: Runs, machine: TimingConditions | None, choice: Choice) -> Term:
     """The term of one cell, on one of the data sets that stand for the paper's."""
     found = entry(replace(cell, only=choice), runs, machine)
     quantity = quantity_of(cell.measure)

@@ -21,7 +21,7 @@ from kbench.papers.figures.figure import Axis, Figure, Panel, PanelLine
 from kbench.papers.printed.layout import Choice, paper
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import QUANTITIES
-from kbench.report.comparisons.tables import Line, Machine, Row, contended
+from kbench.report.comparisons.tables import Line, Row, TimingConditions, contended
 from kbench.report.statistics.fronts import unbeaten
 
 Point = tuple[float, float, float]  # x, y, standard deviation of y; in maps the value at (x, y)
@@ -36,7 +36,7 @@ class Drawn:
     """A panel with its points on one machine."""
 
     panel: Panel
-    machine: Machine
+    machine: TimingConditions
     data: str = ""  # The data set of kbench that the points are of
     # Label of a line -> its runs, a `Line` of rows for each setting.
     chosen: Mapping[str, Sequence[Line]] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Drawn:
         return sum(contended(row) for label in timed for row in _ok(self.chosen[label]))
 
 
-def drawn(figure: Figure, runs: Runs, machine: Machine) -> list[Drawn]:
+def drawn(figure: Figure, runs: Runs, machine: TimingConditions) -> list[Drawn]:
     """The panels with points on a machine, or with lines that are left out as disturbed.
 
     Each is of the first data set on which most lines have points. With sizes as abscissae each line
@@ -100,7 +100,7 @@ def drawn(figure: Figure, runs: Runs, machine: Machine) -> list[Drawn]:
 
 
 def _of_sets(
-    figure: Figure, panel: Panel, runs: Runs, machine: Machine, choices: Sequence[Choice]
+    figure: Figure, panel: Panel, runs: Runs, machine: TimingConditions, choices: Sequence[Choice]
 ) -> Drawn:
     chosen = {
         label: _choose(figure, line, runs, machine, choices) for label, line in panel.lines.items()
@@ -133,7 +133,11 @@ def _of_sets(
 
 
 def _choose(
-    figure: Figure, line: PanelLine, runs: Runs, machine: Machine, choices: Sequence[Choice]
+    figure: Figure,
+    line: PanelLine,
+    runs: Runs,
+    machine: TimingConditions,
+    choices: Sequence[Choice],
 ) -> list[Line]:
     """The runs of a line, made by the figure's experiments: of one setting, or all for a front."""
     of_choices = (runs.lines(machine, line.wanted, choice) for choice in choices)

@@ -26,7 +26,7 @@ from kbench.report.comparisons.tables import (
     Line,
     Row,
     comparisons,
-    short,
+    shortest_text,
 )
 from kbench.report.statistics.fronts import Cost, pareto, points
 
@@ -218,7 +218,7 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
     for line in comparison.lines:
         value = line.params.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            others = sorted((k, short(v)) for k, v in line.params.items() if k != name)
+            others = sorted((k, shortest_text(v)) for k, v in line.params.items() if k != name)
             groups[line.method, tuple(others)].append(line)
     found: list[_Series] = []
     for (method, own), lines in groups.items():

@@ -8,7 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kbench.report.comparisons.tables import REPEATS, SCORES, began, contended, method_version
+from kbench.report.comparisons.tables import (
+    REPEATS,
+    SCORES,
+    contended,
+    method_version,
+    start_time,
+)
 from kbench.run.results.rows import RUN, WITHOUT_OUTCOME, schema
 
 # Numbers that identify an attempt; they, and texts, are taken from the newest one.
@@ -57,7 +63,7 @@ def _current(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _counting(attempts: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The attempts that count, the newest last."""
-    by_age = sorted(attempts, key=began)
+    by_age = sorted(attempts, key=start_time)
     ended = [row for row in by_age if row["status"] not in WITHOUT_OUTCOME] or by_age
     newest = [row for row in ended if _source_and_origin(row) == _source_and_origin(ended[-1])]
     ok = [row for row in newest if row["status"] == "ok"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from kbench.errors import counted
 from kbench.report.comparisons.quantities import COSTS, Quantity
-from kbench.report.comparisons.tables import Comparison, Line, Machine, Problem, contended
+from kbench.report.comparisons.tables import Comparison, Line, Problem, TimingConditions, contended
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def title(problem: Problem) -> str:
     return f"{problem.dataset} ({problem.variant})" if problem.variant else problem.dataset
 
 
-def in_parallel(machine: Machine) -> str:
+def in_parallel(machine: TimingConditions) -> str:
     """`1 thread`, and how many runs there were at a time if there were several."""
     several = f", {machine.jobs} runs at a time" if machine.jobs and machine.jobs > 1 else ""
     return f"{counted(machine.threads, 'thread')}{several}"
@@ -106,7 +106,9 @@ def title_with_splits(problem: Problem) -> str:
     return title(problem) + (f", {problem.n_splits} splits" if problem.n_splits > 1 else "")
 
 
-def describe_machine(machine: Machine, environments: Mapping[str, Mapping[str, Any]]) -> str:
+def describe_machine(
+    machine: TimingConditions, environments: Mapping[str, Mapping[str, Any]]
+) -> str:
     """`AMD EPYC, 2 cores, 24 GiB, Debian 12; 1 thread; environment 0a1b2c3d`."""
     env = environments.get(machine.environment, {})
     hardware = [

@@ -23,19 +23,18 @@ from kbench.report.comparisons.splits import (
 from kbench.run.results.stopped import time_limit
 
 Row = Mapping[str, Any]
-# Of a row that is made of several attempts of a run: the rows of these attempts.
+# Key of a row that is made of several attempts of a run: the rows of these attempts.
 REPEATS = "repeats"
-# Of a row: the scores that its command asked for beside those of the task, by their names.
+# Column of the scores that a command asked for beside those of the task, by their names.
 SCORES = "scores"
 
-# Parameters that state the problem that is solved, as scikit-learn names them; the others say how.
+# Parameters that state the problem, as scikit-learn names them; others choose the algorithm.
 OF_THE_PROBLEM = ("kernel", "C", "alpha", "gamma", "degree", "coef0", "epsilon", "fit_intercept")
 
-# A run is contended if other processes kept more processors busy than this during its fit.
-_MAX_OTHER_CPUS = 0.2
-# Rows without `other_cpus`: a fit on one thread is contended if its wall seconds are more than this
-# multiple of its CPU seconds.
-_MAX_WALL_PER_CPU = 1.5
+# A run is contended if other processes kept more processors busy than this during its fit; in rows
+# without `other_cpus`, a fit on one thread if its wall seconds are more than this multiple of its
+# CPU seconds. Lower values leave out more wall seconds. Set by hand.
+_MAX_OTHER_CPUS, _MAX_WALL_PER_CPU = 0.2, 1.5
 
 # Seconds as compared -> the columns with CPU and with wall seconds.
 _CLOCKS = {"fit_s": ("fit_cpu_s", "fit_wall_s"), "predict_s": ("predict_cpu_s", "predict_wall_s")}
@@ -61,8 +60,8 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """The machine on which times were measured; times of two machines are never compared."""
+class TimingConditions:
+    """Machine, threads and simultaneous runs; only times under equal conditions are compared."""
 
     environment: str
     threads: int
@@ -112,14 +111,11 @@ class Line:
 
     @property
     def attempts(self) -> int:
-        """Number of attempts of which the ok rows are the medians."""
+        """Number of attempts behind the ok rows, each of which is the median of its attempts."""
         return sum(len(row.get(REPEATS) or [row]) for row in self.ok)
 
     def cut_short(self, column: str) -> bool:
-        """Whether the column is time of the fit and a run timed out.
-
-        The mean of the other runs would be less than that of all.
-        """
+        """Whether the column is fit time and a run timed out: the mean of the others is too low."""
         of_the_fit = column.startswith(("fit_", "phases."))
         return of_the_fit and any(row["status"] == "timeout" for row in self.rows)
 
@@ -154,7 +150,7 @@ class Line:
         return corrected_error(means, mean_test_per_train(self.ok))
 
     def deviation(self, column: str) -> float | None:
-        """What stands behind a ±: the standard error over splits, or the deviation over seeds."""
+        """The number behind a ±: the standard error over splits, or the deviation over seeds."""
         if self.n_splits > 1:
             return self.error(column)
         mean = self.mean_sd(column)
@@ -190,13 +186,13 @@ class Comparison:
     """Lines of one table, the best by `score` first, failures last."""
 
     problem: Problem
-    machine: Machine
+    machine: TimingConditions
     score: Quantity
     lines: list[Line] = field(default_factory=list)
 
     @property
     def best_lines(self) -> dict[str, Line]:
-        """Method -> its best line, or any line of a method of which no run is ok."""
+        """Method -> its best line; if no run of the method is ok, its first line."""
         best: dict[str, Line] = {}
         for line in self.lines:
             best.setdefault(line.method, line)
@@ -258,14 +254,15 @@ def unequal(lines: Iterable[Line]) -> list[str]:
         tried: dict[str, dict[str, None]] = {}  # method -> its values
         for line in lines:
             if name in line.params:
-                tried.setdefault(line.method, {})[short(line.params[name])] = None
+                tried.setdefault(line.method, {})[shortest_text(line.params[name])] = None
         by_values: dict[frozenset[str], list[str]] = {}
         for method, values in tried.items():
             by_values.setdefault(frozenset(values), []).append(method)
         if len(by_values) > 1:
             groups = [f"{_listed(values)} ({', '.join(m)})" for values, m in by_values.items()]
             remarks.append(f"{name}: {'; '.join(groups)}")
-    quantiles = {short(line.params["quantile"]) for line in lines if line.params.get("quantile")}
+    of_quantiles = [line.params["quantile"] for line in lines if line.params.get("quantile")]
+    quantiles = set(map(shortest_text, of_quantiles))
     said = [f"Compared at different {remark}." for remark in remarks]
     if len(quantiles) > 1:
         said.append(
@@ -322,9 +319,10 @@ def _grouped(
     rows: Sequence[Row], problems: Sequence[Problem], metric: Quantity | None
 ) -> list[Comparison]:
     """A comparison for each problem and machine."""
-    groups: defaultdict[tuple[Problem, Machine], list[Row]] = defaultdict(list)
+    groups: defaultdict[tuple[Problem, TimingConditions], list[Row]] = defaultdict(list)
     for row, problem in zip(rows, problems, strict=True):
-        groups[problem, Machine(row["environment"], row["threads"], row["jobs"])].append(row)
+        conditions = TimingConditions(row["environment"], row["threads"], row["jobs"])
+        groups[problem, conditions].append(row)
     made = []
     for (problem, machine), members in groups.items():
         score = leading(problem.task)
@@ -356,23 +354,19 @@ def _problems(rows: list[Row]) -> list[Problem]:
     A run that failed before the data were loaded has no sizes. It belongs to the problem of the
     same data that other runs did load, if there is exactly one.
     """
-    names = [Problem(r["dataset"], r["variant"], r["task"], r["data_sha256"]) for r in rows]
+    unsized = [Problem(r["dataset"], r["variant"], r["task"], r["data_sha256"]) for r in rows]
     sizes = ("n_train", "n_test", "n_features", "n_classes")
     sized = [
-        name
-        if row["n_train"] is None
-        else Problem(
-            name.dataset, name.variant, name.task, name.data_sha256, *(row[size] for size in sizes)
-        )
-        for name, row in zip(names, rows, strict=True)
+        known if row["n_train"] is None else replace(known, **{size: row[size] for size in sizes})
+        for known, row in zip(unsized, rows, strict=True)
     ]
     loaded: defaultdict[Problem, set[Problem]] = defaultdict(set)
-    for name, problem in zip(names, sized, strict=True):
+    for known, problem in zip(unsized, sized, strict=True):
         if problem.n_train is not None:
-            loaded[name].add(problem)
+            loaded[known].add(problem)
     return [
-        next(iter(loaded[name])) if problem.n_train is None and len(loaded[name]) == 1 else problem
-        for name, problem in zip(names, sized, strict=True)
+        next(iter(loaded[known])) if problem == known and len(loaded[known]) == 1 else problem
+        for known, problem in zip(unsized, sized, strict=True)
     ]
 
 
@@ -389,8 +383,8 @@ def _lines(rows: list[Row], problem: Problem, score: Quantity) -> list[Line]:
     lines = [line for own in by_method.values() for line in _with_settings(own)]
 
     def order(line: Line) -> tuple[Any, ...]:
-        measured = line.mean_sd(score.column)
-        rank = (1, 0.0) if measured is None else (0, -score.sign * measured[0])
+        mean = line.mean_sd(score.column)
+        rank = (1, 0.0) if mean is None else (0, -score.sign * mean[0])
         return (*rank, line.method, line.setting)
 
     return sorted(lines, key=order)
@@ -417,22 +411,22 @@ def _one_per_split_and_seed(rows: list[Row]) -> list[Row]:
     best: dict[Any, Row] = {}
     for row in sorted(rows, key=_preference):
         best[row.get(SPLIT), row["seed"]] = row
-    return sorted(best.values(), key=unit)
+    return sorted(best.values(), key=pair_key)
 
 
-def unit(row: Row) -> tuple[str, bool, int]:
-    """What pairs the runs of two methods, in order: the split and the seed."""
+def pair_key(row: Row) -> tuple[str, bool, int]:
+    """Key by which the runs of two methods are paired; it sorts by split, then by seed."""
     return row.get(SPLIT) or "", row["seed"] is not None, row["seed"] or 0
 
 
 def _preference(row: Row) -> tuple[bool, float, float]:
-    """Sort key of the rows of a seed: ok rows last, those that had most time last of the others."""
+    """Sort key of the rows of a seed: failed ones by their time limit, then ok ones by age."""
     ok = row["status"] == "ok"
-    return ok, 0.0 if ok else time_limit(row), began(row)
+    return ok, 0.0 if ok else time_limit(row), start_time(row)
 
 
-def began(row: Row) -> float:
-    """When a run began, in seconds since 1970; 0 of a row that does not say so."""
+def start_time(row: Row) -> float:
+    """When a run began, in seconds since 1970; 0 for a row without a start time."""
     return row["started_at"].timestamp() if row["started_at"] is not None else 0.0
 
 
@@ -450,10 +444,10 @@ def _with_settings(lines: list[Line]) -> list[Line]:
 
 
 def _setting(params: Mapping[str, Any], names: Iterable[str]) -> str:
-    return " ".join(f"{name}={short(params[name])}" for name in names if name in params)
+    return " ".join(f"{name}={shortest_text(params[name])}" for name in names if name in params)
 
 
-def short(value: Any) -> str:
+def shortest_text(value: Any) -> str:
     """A parameter's value in as few characters as tell it apart."""
     if isinstance(value, float):
         text = f"{value:g}"

@@ -23,8 +23,8 @@ from kbench.report.comparisons.tables import (
     Row,
     comparisons,
     measured,
+    pair_key,
     unequal,
-    unit,
 )
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import (
@@ -385,7 +385,7 @@ def _printed_error(error: float, quantity: Quantity) -> str:
 def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity) -> Pair:
     usable = [
         {
-            unit(row): value
+            pair_key(row): value
             for row in line.ok
             if (value := measured(row, quantity.column)) is not None
             and (value > 0.0 or not quantity.ratio)
