@@ -142,7 +142,7 @@ class Report:
 
     @cached_property
     def _counted(self) -> list[Filled]:
-        """The tables whose cells are counted: the selected ones, or all if none is."""
+        """The tables whose cells are counted: the selected ones, or all if none is selected."""
         return self.filled or [form for table in all_tables() for form in filled(table, self.runs)]
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
@@ -207,7 +207,7 @@ class Report:
         return site.one_file()
 
     def csv(self) -> str:
-        """The cells of the tables; without any, the verdicts; without those, all other sheets."""
+        """The cells of the tables, or without tables the verdicts, or else all other sheets."""
         if self.filled:
             return _csv(sheets.cell_records(self.filled))
         if self.verdicts:

@@ -2,12 +2,12 @@
 
 *Algorithm against implementation* shows the parts of a gain that are due to the paper's idea and to
 the code. A system is a list of steps, from a common program to the paper's method. Its table has a
-line for each problem and machine: for the paper's own setting if the last step and another one have
-ok runs of it, otherwise for the setting that most steps have run. A second line has the medians
-over all other settings, such as those of a grid. A part is the quotient of the costs of two steps,
-or of phases of each: 5 means that the second costs a fifth. One line of rows stands for a step: of
-those of the system's experiments, or of all if these have none, the one that cells prefer
-(`kbench.papers.cells.runs.preference`).
+line for each problem and machine on which the last step and another one have ok runs with the same
+setting: the paper's own setting if the steps have run it, otherwise the setting that most steps
+have run. A second line has the medians over all other settings, such as a grid. A part is the
+quotient of the costs of two steps, or of phases of each: 5 means that the second costs a fifth. A
+step is one line of rows: of the system's experiments, or if they have none of all commands, the
+line that cells prefer (`kbench.papers.cells.runs.preference`).
 
 A *budget* is a limit of the cost of predictions, a multiple of the time of a product with a vector.
 A line of the table is a method on a data set, or a method with one of its ingredients left out. For
@@ -50,7 +50,7 @@ from kbench.report.sheet import Sheet
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]
-# A row of a sheet, and the machine of its runs, which it names if it is not None.
+# A row of a sheet, and the machine to name in it; None in rows that name no machine.
 OfMachine = tuple[TimingConditions | None, list[str]]
 
 
@@ -113,7 +113,7 @@ def systems() -> tuple[System, ...]:
 
 
 def _system(entry: Mapping[str, Any]) -> System:
-    """A system as the file spells it; what its steps have in common is `where`."""
+    """A system as the file spells it; `where` selects what its steps have in common."""
     spelt = dict(entry)
     where = selector(run=spelt["run"], **spelt.pop("where", {}))
     spelt["steps"] = {name: where & selector(**step) for name, step in spelt["steps"].items()}
@@ -123,30 +123,29 @@ def _system(entry: Mapping[str, Any]) -> System:
 
 
 def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
-    """The lines of a system, ordered by data set."""
-    met = meetings(system, runs)
-    ran = {step for _, settings in met for _, steps in settings for step in steps}
+    """The table of a system: the main setting of each problem, then medians over its others."""
+    compared = compared_steps(system, runs)
+    ran = {step for _, settings in compared for _, steps in settings for step in steps}
     shown = [step for step in system.steps if step in ran]
     header = ["data set", "setting"]
     for step in shown:
         header += [f"{step}, {system.cost.title}", f"{step}, {system.score.title}"]
-    header += [f"× {part}" for part in system.parts] if met else []
+    header += [f"× {part}" for part in system.parts] if compared else []
     parts = system.parts.values()
     rows: list[OfMachine] = []
-    for comparison, ((words, steps), *others) in met:
-        texts: list[str] = []
+    for comparison, ((words, steps), *others) in compared:
+        costs_and_scores: list[str] = []
         for line in map(steps.get, shown):
-            texts += [_cost(line, system), _text(line, system.score)]
+            costs_and_scores += [_cost(line, system), _text(line, system.score)]
         ratios = [_ratio(_quotient(steps, part, system)) for part in parts]
         data = title(comparison.problem)
-        rows.append((comparison.machine, [data, words, *texts, *ratios]))
-        if others:
-            known = [[_quotient(steps, part, system) for _, steps in others] for part in parts]
-            medians = [_median([r for r in ratios if r is not None]) for ratios in known]
-            blank = [""] * len(texts)
-            if any(medians):
-                rows.append((None, ["… median of others", str(len(others)), *blank, *medians]))
-    notes = _notes(system, met)
+        rows.append((comparison.machine, [data, words, *costs_and_scores, *ratios]))
+        quotients = [[_quotient(steps, part, system) for _, steps in others] for part in parts]
+        medians = [_median([q for q in of_part if q is not None]) for of_part in quotients]
+        if any(medians):
+            blank = [""] * len(costs_and_scores)
+            rows.append((None, ["… median of others", str(len(others)), *blank, *medians]))
+    notes = _notes(system, compared)
     if gone := [step for step in system.steps if step not in shown]:
         notes.append(f"Without runs at these settings: {', '.join(gone)}.")
     if not rows:
@@ -167,18 +166,18 @@ def _with_machines(
         for machine, (first, *rest) in rows
     ]
     described = (f"{mark} {describe_machine(m, environments)}" for m, mark in marks.items())
-    groups = [name.partition(",")[0] for name in sheet.header[1:]]  # those of `a step, fit s`
+    groups = [name.partition(",")[0] for name in sheet.header[1:]]  # the step of `a step, fit s`
     return replace(sheet, rows=texts, notes=[*sheet.notes, *described], groups=groups)
 
 
-def _notes(system: System, met: Sequence[tuple[Comparison, list[Setting]]]) -> list[str]:
-    """What the parts are, what steps do not have in common, which runs ended or were disturbed."""
+def _notes(system: System, compared: Sequence[tuple[Comparison, list[Setting]]]) -> list[str]:
+    """Notes on the parts, on what steps do not have in common, on failed and disturbed runs."""
     words = "; ".join(f"{name} = {part}" for name, part in system.parts.items())
     notes = [f"× columns are quotients of {system.cost.title} of two steps: {words}."]
-    notes += system.notes if met else []
+    notes += system.notes if compared else []
     if phases := ", ".join(system.without):
         notes.append(f"Seconds are without those of phases that no step needs: {phases}.")
-    lines = [line for _, settings in met for line in settings[0][1].values()]
+    lines = [line for _, settings in compared for line in settings[0][1].values()]
     for name in sorted({line.method for line in lines if isinstance(line.params.get("C"), list)}):
         notes.append(f"{name} fits several C at once: seconds of all, the score of the best.")
     left_out = sum(phases_of(row) is None for line in lines for row in line.ok)
@@ -192,8 +191,11 @@ def _notes(system: System, met: Sequence[tuple[Comparison, list[Setting]]]) -> l
     return notes + list(dict.fromkeys(ended))
 
 
-def meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]]]:
-    """Comparisons in which several steps have ok runs, with their settings, the main one first."""
+def compared_steps(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]]]:
+    """Comparisons in which the last step and another one have ok runs with the same setting.
+
+    Each has its settings, the main one first, with the line of each step.
+    """
     experiments = experiments_of(system.run)
     steps_of: defaultdict[int, list[str]] = defaultdict(list)
     rows: list[Row] = []
@@ -204,10 +206,10 @@ def meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]
                 matching[id(row)] = row
                 steps_of[id(row)].append(step)
         rows += asked_first(experiments, list(matching.values()))
-    last, met = list(system.steps)[-1], []
+    last, compared = list(system.steps)[-1], []
     for comparison in comparisons(rows):
         matches: defaultdict[tuple[Any, ...], dict[str, Line]] = defaultdict(dict)
-        # Of several lines that match a step the last in this order stands for it.
+        # If several lines match a step, the last in this order stands for it.
         for line in sorted(
             comparison.lines, key=lambda line: (made_by(experiments, line), preference(line))
         ):
@@ -221,12 +223,12 @@ def meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]
                 settings.append((not stated, -n_ok, _words(system, values), steps))
         if settings:
             settings.sort(key=lambda setting: setting[:2])
-            met.append((comparison, [(words, steps) for *_, words, steps in settings]))
-    return met
+            compared.append((comparison, [(words, steps) for *_, words, steps in settings]))
+    return compared
 
 
 def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
-    """The settings of a line: one for each C of a fit; none if the method lacks a parameter."""
+    """The settings of a line: one for each C of a fit, none if the method lacks a parameter."""
     values = [line.params.get(name) for name in system.same]
     spread = [value if isinstance(value, list) else [value] for value in values]
     return [] if None in values else list(itertools.product(*spread))
@@ -253,7 +255,7 @@ def _text(line: Line | None, of: Quantity) -> str:
 
 
 def _quotient(steps: Mapping[str, Line], part: Part, system: System) -> float | None:
-    """The cost of one step, or of its phase, over that of another; None if one is not known."""
+    """The cost of one step, or of a phase, over another's; None if one of them is not known."""
     if part.before not in steps or part.after not in steps:
         return None
     lines = steps[part.before], steps[part.after]
@@ -265,7 +267,7 @@ def _quotient(steps: Mapping[str, Line], part: Part, system: System) -> float | 
 
 
 def _seconds_of(line: Line, phases: Sequence[str]) -> float | None:
-    """The mean seconds of phases together, of runs whose phases are known; None without such."""
+    """The mean seconds of several phases over the runs whose phases are known; None without any."""
     of_rows = [known for row in line.ok if (known := phases_of(row)) is not None]
     if not of_rows or any(set(phases).isdisjoint(known) for known in of_rows):
         return None
@@ -333,9 +335,9 @@ def budget_sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -
 def _lines(
     budget: Budgets, runs: Runs, machine: TimingConditions, wanted: Selector, name: str
 ) -> list[Line]:
-    """The ok lines of the first data set with any, among those that stand for the paper's.
+    """The ok lines of the first data set, of those that stand for the paper's, that has any.
 
-    Lines of the table's experiments where there are any, otherwise of any command.
+    These are lines of the table's experiments if there are any, otherwise of any command.
     """
     for choice in paper(budget.paper).data[name]:
         ok = [line for line in runs.lines(machine, wanted, choice) if line.ok]
@@ -345,7 +347,7 @@ def _lines(
 
 
 def _within(limit: float, lines: Sequence[Line], budget: Budgets) -> list[str]:
-    """Score, cost and setting of the best line within the limit; if none is, the least cost."""
+    """Score, cost and setting of the best line within the limit; without any, the least cost."""
     measured = []
     for line in lines:
         cost, score = line.mean_sd(budget.cost.column), line.mean_sd(budget.score.column)

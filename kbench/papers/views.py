@@ -41,8 +41,8 @@ from kbench.report.sheet import Sheet, pieces
 
 _MEANINGS = "".join(f"<dt>{words(of)}</dt><dd>{words(of.means)}</dd>" for of in OUTCOMES)
 
-# Characters of the value columns that fit beside the row names in a window of 1,280 pixels, and
-# those of a column's padding.
+# Characters of the value columns that fit beside the row names in a window of 1,280 pixels, and the
+# characters of a column's padding.
 _CHARACTERS, _PADDING = 150, 2
 
 
@@ -166,7 +166,7 @@ def tables_view(
 
 
 def _address(of: Table) -> str:
-    """The address of a table's detail; one that is printed for a figure has not the figure's."""
+    """The address of a table's detail, which differs from a figure's of the same name."""
     return f"{of.id}_table" if any(of.id == figure.name for figure in figures()) else of.id
 
 
@@ -200,7 +200,7 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]]) -> View:
 
 
 def papers_of_sets() -> dict[str, list[str]]:
-    """Data set of kbench -> the papers that it, or a part of it, stands for a data set of."""
+    """Data set of kbench -> titles of the papers for whose data it, or a part of it, stands."""
     papers: dict[str, list[str]] = {}
     for printed in map(paper, PAPERS):
         for dataset in {choice.dataset for several in printed.data.values() for choice in several}:

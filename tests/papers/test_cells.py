@@ -9,7 +9,7 @@ from kbench.papers.claims.stated import claims
 from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import drawn
 from kbench.papers.printed.layout import PAPERS, Cell, Choice, Selector, experiments_of, paper
-from kbench.papers.studies import meetings, systems
+from kbench.papers.studies import compared_steps, systems
 
 TABLES = {table.id: table for name in PAPERS for table in paper(name).tables.values()}
 
@@ -131,7 +131,7 @@ def test_no_second_run_of_its_experiments_matches_a_step(system, reference):
     """One run stands for a step; another of these experiments with its parameters would be lost."""
     experiments = experiments_of(system.run)
     several = []
-    for comparison, settings in meetings(system, reference):
+    for comparison, settings in compared_steps(system, reference):
         for words, steps in settings:
             for step, chosen in steps.items():
                 choice = Choice(comparison.problem.dataset, comparison.problem.variant)

@@ -7,7 +7,7 @@ from paper_rows import rbf, runs
 
 from kbench.papers.cells.entries import entry
 from kbench.papers.printed.layout import Cell, paper
-from kbench.papers.printed.settings import departures, stated
+from kbench.papers.printed.settings import departures, stated_settings
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_every_method_in_a_paper_s_cell_has_its_stated_settings_recorded(cells):
     lacking = {
         (table.paper, one.match.line.method)
         for table, column, one in cells
-        if stated(table, column, one.match.line.method) is None
+        if stated_settings(table, column, one.match.line.method) is None
     }
     assert lacking == set()
 
@@ -41,7 +41,7 @@ def test_every_departure_of_a_reference_row_is_noted_with_its_reason(cells):
     noted = 0
     for table, column, one in cells:
         line = one.match.line
-        differing = departures(stated(table, column, line.method), line)
+        differing = departures(stated_settings(table, column, line.method), line)
         said = f"{line.method}: {'; '.join(differing)}"
         if differing:
             assert said in one.notes, (table.id, column)

@@ -15,7 +15,7 @@ _TIMED = ("fit_", "predict_", "prediction_cost", "phases.")
 
 
 def ended_as(line: Line) -> str:
-    """How the runs of a line ended, some of which failed."""
+    """The number of ok runs of a line with failed runs; without ok runs, their statuses."""
     if line.ok:
         return f"{len(line.ok)} of {len(line.rows)} ok"
     return ", ".join(sorted(line.failures))
@@ -24,7 +24,7 @@ def ended_as(line: Line) -> str:
 def limits(line: Line, lower_bound: float | None = None) -> tuple[str, ...]:
     """The first lines of the messages of failed runs, such as the limit at which they ended.
 
-    lower_bound : of the mean seconds of all runs, of which some are ok.
+    lower_bound : Lower bound of the mean seconds of all runs; used if some of them are ok
     """
     messages = dict.fromkeys(
         without_seconds(str(row.get("message") or "").partition("\n")[0])
@@ -38,7 +38,7 @@ def limits(line: Line, lower_bound: float | None = None) -> tuple[str, ...]:
 
 
 def clocks(line: Line, measure: Measure) -> tuple[str, ...]:
-    """What readers have to know of the seconds that a measure reads."""
+    """Notes on the seconds that a measure reads: their clock, and runs that were disturbed."""
     where = _where(line)
     disturbed = sum(map(contended, line.ok))
     which = f"other processes disturbed {disturbed} of {len(line.ok)} runs"
@@ -54,7 +54,7 @@ def _where(line: Line) -> str:
 
 
 class Size(NamedTuple):
-    """A size of the data of runs, and the paper's with what it is rounded to."""
+    """A size of our data beside the printed one, which is rounded to a multiple of `step`."""
 
     name: str
     ours: int | None
@@ -68,7 +68,7 @@ class Size(NamedTuple):
 
 
 def _sizes(cell: Cell, problem: Problem) -> list[Size]:
-    """The sizes of a data set that the paper prints; it may count its training rows alone."""
+    """The sizes that the paper prints for a data set; its rows may be training rows alone."""
     table = cell.table
     n, test = problem.n_train, problem.n_test
     total = None if n is None or test is None else n + test
@@ -123,9 +123,9 @@ def differences(cell: Cell, match: Match) -> list[str]:
 
 
 def share_of_rows(cell: Cell, match: Match) -> float | None:
-    """Our training rows over the paper's, or all rows if it prints their number alone.
+    """Our training rows over the paper's, or all our rows over all of the paper's.
 
-    None if it prints neither, or as many rows as ours.
+    None if the paper prints neither number, or the same number.
     """
     if match.choice.share is not None:
         return match.choice.share

@@ -14,7 +14,7 @@ from kbench.papers.cells.runs import Match, Runs, identity, made_by
 from kbench.papers.printed.causes import Cause, cause_of, difference, is_score
 from kbench.papers.printed.layout import Cell, Measure, Table, experiments_of, paper
 from kbench.papers.printed.numbers import Printed
-from kbench.papers.printed.settings import departures, stated
+from kbench.papers.printed.settings import departures, stated_settings
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.comparisons.tables import Problem, Row, TimingConditions, mean_sd
 from kbench.report.statistics.growth import MAX_RESIDUAL, MIN_SIZES, fitted_power
@@ -22,13 +22,13 @@ from kbench.report.statistics.growth import MAX_RESIDUAL, MIN_SIZES, fitted_powe
 # Texts of cells without a value.
 ABSENT = "data not present"
 LACKING = "no such method"
-# Nobody has made the runs; the command that makes them stands below the table.
+# There are no runs; the command that makes them stands below the table.
 NO_ROWS = "no rows"
 # The runs are ok and did not record the quantity, such as those of older versions.
 NOT_MEASURED = "not measured"
 # The two sides of a ratio were measured on different data sets.
 OTHER_DATA = "other data"
-# No power of the sizes comes near to the values of an order of growth (`growth.MAX_RESIDUAL`).
+# The fit of an order of growth is off by more than `growth.MAX_RESIDUAL`.
 NO_POWER = "no power"
 
 # Units of printed times, in seconds.
@@ -49,15 +49,14 @@ class Entry:
     # Lower bound of training seconds that have no value because runs were stopped.
     lower_bound: float | None = None
     notes: tuple[str, ...] = ()
-    # All runs behind the value or the status; of a computed value those of all its cells.
+    # All runs behind the value or the status; for a computed value, the runs of all its cells.
     rows: tuple[Row, ...] = ()
     # Whether the runs are of other data than the paper's, such as a part of its rows.
     stand_in: bool = False
     share: float | None = None  # Our rows over the paper's, where both numbers are known and differ
-    # Why a printed cell has no runs: the data are not available, kbench lacks the method, or nobody
-    # has made the runs.
+    # Why a printed cell has no runs: `ABSENT`, `LACKING` or `NO_ROWS`.
     absent: str = ""
-    compared: bool = False  # Whether it is a score of which the paper prints a number
+    compared: bool = False  # Whether it is a score beside a printed number
     cause: Cause | None = None  # Why such a score differs from the printed one, if it does
 
     @property
@@ -143,9 +142,10 @@ def plain_quantity(measure: Measure) -> Quantity:
 def filled(table: Table, runs: Runs) -> list[Filled]:
     """The table once for each machine that has runs for its printed cells, most cells first.
 
-    A further table has its rows and columns with runs alone; sizes of data, our own lines that the
-    paper does not print, and runs of other experiments give none. Without runs for printed cells it
-    is that of the machine with the most other cells, and without any runs has no measurements.
+    Tables after the first have only rows and columns with measured cells. Machines without runs of
+    the table's own experiments are left out if another machine has such runs. If no machine has
+    runs for printed cells, the one with the most other cells fills the only table, and without any
+    runs the table has no measurements. Sizes of data count as no measurement here.
     """
     forms = [_on_machine(table, runs, machine) for machine in runs.machines]
     printed = [(form, of_printed) for form in forms if (of_printed := _of_printed_cells(form))]
@@ -181,7 +181,7 @@ def _with(form: Filled, shows: Callable[[Entry], bool]) -> Filled:
 
 
 def _of_printed_cells(form: Filled) -> list[Entry]:
-    """The measured entries of printed cells but for sizes of data."""
+    """The measured entries of printed cells, without sizes of data."""
     return [
         entry
         for _, measure, entry in form.cells()
@@ -248,7 +248,7 @@ def _read(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
     notes = (*differences(cell, match), *time_notes)
     quantity = quantity_of(measure)
     # A selector without methods reads sizes of the data set, which no setting changes.
-    different = departures(stated(cell.table, cell.column, line.method), line)
+    different = departures(stated_settings(cell.table, cell.column, line.method), line)
     if different and wanted.methods and (in_paper is not None or is_score(quantity)):
         notes += (f"{line.method}: {'; '.join(different)}",)
     value, sd = mean
@@ -298,7 +298,7 @@ def _growth(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
 
 
 def _ratio(cell: Cell, runs: Runs, machine: TimingConditions | None) -> Entry:
-    """One value over another, both of the paper or both of one problem on one machine."""
+    """The ratio of two printed values, and of two measured ones of one problem and machine."""
     measure = cell.measure
     if cell.row == measure.to:
         return Entry()
@@ -348,9 +348,9 @@ def _sum(addends: Sequence[Entry]) -> Entry:
 
 
 def _total(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
-    """The sum over all rows of another table, or how many have a value if some are missing.
+    """The sum over all rows of another table; if values are missing, how many there are.
 
-    All addends are of one data set, the one with the most values.
+    All addends belong to one data set, the one with the most values.
     """
     table = paper(cell.table.paper).tables[cell.wanted.table or ""]
     summed = replace(cell, table=table, label=cell.measure.total)

@@ -11,10 +11,10 @@ SECONDS = "seconds"
 
 
 def training_seconds(line: Line) -> list[float]:
-    """The training seconds of all runs, also of those that were stopped later, while predicting.
+    """The training seconds of all ok runs and of runs that were stopped while predicting.
 
-    Empty if a run was stopped while training, or was stopped and had several threads, because its
-    message tells CPU seconds only. Runs that failed otherwise, and runs without seconds, such as
+    Empty ("unknown") if a run was stopped while training, or with several threads, because its
+    message has CPU seconds only. Runs that failed otherwise, and runs without seconds, such as
     disturbed wall seconds, are left out.
     """
     stopped = [row for row in line.rows if row["status"] == "timeout"]
@@ -34,11 +34,13 @@ def mean_of(line: Line, name: str) -> tuple[float, float | None] | None:
 
 
 def least_seconds(line: Line) -> float | None:
-    """A lower bound of the mean training seconds of a line with stopped runs.
+    """A lower bound of the mean training seconds of a line whose runs were stopped while training.
 
-    None if no run was stopped while training, or if nothing is known of the seconds of one.
+    A stopped run counts with the seconds that its fit had taken. None if the mean itself is known,
+    if no run was stopped, or if the seconds of a run are not known.
     """
-    if "timeout" not in line.failures or training_seconds(line):
+    mean_is_known = bool(training_seconds(line))
+    if "timeout" not in line.failures or mean_is_known:
         return None
     seconds = [
         measured(row, "fit_s") if row["status"] == "ok" else least_fit_s(row) for row in line.rows
@@ -57,7 +59,7 @@ def column(row: Row, name: str) -> float | None:
 
 
 def phases_of(row: Row) -> Mapping[str, float] | None:
-    """CPU seconds of runs on one thread, wall seconds of others that nothing disturbed, by phase.
+    """Seconds by phase: CPU seconds of a run on one thread, wall seconds of an undisturbed other.
 
     Empty for a method without phases; None if the phases were not measured in this way.
     """

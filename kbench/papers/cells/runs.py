@@ -39,8 +39,8 @@ _MAX_LOG_RATIO = math.log(1.5)
 class Match(NamedTuple):
     """The line that fills a cell, and the data set that stands for the paper's.
 
-    `others` is the number of further lines that match the selector as well: of the table's own
-    experiments where these have lines, otherwise of any command.
+    `others` is the number of further lines that match the selector: lines of the table's own
+    experiments if there are any, otherwise lines of any command.
     """
 
     line: Line
@@ -129,9 +129,9 @@ class Runs:
         return list(zip(*points, strict=True))
 
     def values(self, line: Line, measure: Measure, at: Mapping[str, float]) -> list[float]:
-        """The values of the ok seeds that have one; none of seconds that are cut short.
+        """The values of the ok seeds that have one; none of seconds that are `cut_short`.
 
-        Training seconds are those of `training_seconds`.
+        Training seconds are the values of `training_seconds`.
         """
         if measure.trains:
             return training_seconds(line)
@@ -197,7 +197,7 @@ class Runs:
 
 
 def asked_first(experiments: Container[str], rows: Sequence[Row]) -> list[Row]:
-    """The rows, without those of other commands that repeat a run of `experiments`.
+    """The rows without repetitions: a run that `experiments` made has no rows of other commands.
 
     One run may have several rows, made with several limits.
     """
@@ -231,7 +231,7 @@ def asking(row: Row) -> list[str]:
 
 
 def fills_cells(row: Row) -> bool:
-    """Whether a row may fill a cell: not all its experiments are studies or try causes."""
+    """Whether a row may fill a cell: rows that only studies or trials of causes made may not."""
     names = asking(row)
     return not names or not all(n in _STUDIES or n.startswith(_TRIED_CAUSE) for n in names)
 
@@ -252,9 +252,9 @@ def version_of(line: Line) -> int:
 
 
 def preference(line: Line) -> tuple[Any, ...]:
-    """Sort key of matching lines, of which the largest fills the cell.
+    """Sort key of matching lines; the line with the largest key fills the cell.
 
-    Lines with ok runs, of those the newest version of the method, the most seeds, the newest run.
+    It compares, in this order: any ok run, version of the method, number of seeds, newest run.
     """
     newest = max(map(start_time, line.rows), default=0.0)
     return bool(line.ok), version_of(line), len(line.ok), newest, line.address

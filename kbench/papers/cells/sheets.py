@@ -19,14 +19,14 @@ from kbench.report.comparisons.cells import describe_machine
 from kbench.report.comparisons.tables import TimingConditions
 from kbench.report.sheet import Sheet
 
-# States of a cell, the best first: measured on the paper's data, measured on others, runs that
-# ended without a value, no rows, no data; and a size of data that rows tell.
+# States of a cell, the best first: measured on the paper's data, measured on other data, runs that
+# ended without a value, no rows, no data; last, a size of data that rows state.
 STATES = ("own", "stand_in", "ended", "missing", "absent", "sizes")
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of cells by their states; the sizes of data sets that rows tell count apart."""
+    """Numbers of cells by their states; sizes of data sets are counted apart."""
 
     own: int = 0
     stand_in: int = 0
@@ -200,7 +200,7 @@ def _letter(i: int) -> str:
 
 
 def cell_sheet(tables: Sequence[Filled]) -> Sheet:
-    """Three numbers a table, a line for each paper, and one for all papers together."""
+    """Numbers of cells: a line for each table, for each paper, and for all papers together."""
     header = ["table", "cells", "paper's data", "stand-ins", "not run", "sizes"]
     rows = []
     for name in PAPERS:
@@ -232,7 +232,7 @@ def _line(name: str, tables: Sequence[Filled]) -> list[str]:
 
 
 def cause_sheet(tables: Iterable[Filled]) -> Sheet:
-    """A line for each cause with the number of cells and the tables that it is about.
+    """A line for each cause with its tables and its number of cells.
 
     A cell counts once, on the machine of the first table that has it.
     """

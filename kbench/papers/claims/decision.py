@@ -1,17 +1,17 @@
 """The decision on a claim: its query is answered from rows, and the answer is a verdict.
 
-A claim has cases: its repetitions, but for those of which the paper prints no number although it
-does of others. A case is answered if all its terms have values of one data set and one machine; all
-rival methods must have been run. Its figure is an interval (`kbench.papers.claims.terms`), because
-a run that was stopped or failed might have reached more.
+A claim has cases: its repetitions, except repetitions without a printed number if others have one.
+A case is answered if all its terms have values of one data set and one machine; all rival methods
+must have been run. Its figure is an interval (`kbench.papers.claims.terms`), because a run that was
+stopped or failed might have reached more.
 
-A claim holds if every case keeps the bound, and does not hold if one misses it. A claim about a
-share of its cases counts those that miss it, and those that may. Only rows of the paper's own data
-decide, and only if the answer stays the same with times and scores that are off by what equal runs
-differ by; a figure of one run alone is not off, because all its seconds are slow or fast together.
-Everything else is open, with a reason.
+A claim holds if every case keeps the bound, and does not hold if one misses it. For a claim about a
+fraction of its cases, the interval of that fraction decides, from the cases that surely keep the
+bound and the cases that may. Only rows of the paper's own data decide, and only if the answer stays
+the same after the spread of repeated runs is added to times and scores; figures within one run have
+none, because all its seconds are slow or fast together. Everything else is open, with a reason.
 
-Of several machines that counts whose rows answer most cases, then the one with most runs.
+The machine with the most answered cases counts, of equal ones the machine with the most runs.
 """
 
 import math
@@ -30,8 +30,8 @@ from kbench.report.comparisons.tables import TimingConditions
 class Case:
     """One repetition of a query: its terms, and the figures that the rows leave possible.
 
-    `figures` is None without an answer; `wider` are those with the noise of equal runs, and `kept`
-    says whether they keep the bound, None where they leave it open.
+    `figures` is None without an answer; `wider` adds the spread of repeated runs to them. `kept` is
+    whether `wider` keeps the bound, None if the interval has values on both sides.
     """
 
     terms: Sequence[Term]
@@ -53,16 +53,16 @@ class Verdict:
     claim: Claim
     outcome: Outcome
     why: str = ""  # More on the reason of an open one
-    # The figure that decides, or that rows have, and the paper's: the worst of the cases, or their
-    # share.
+    # The measured and the paper's figure: the worst of the cases, or the fraction that keeps the
+    # bound. For a claim that does not hold, of cases of the paper's own data, otherwise of all.
     figures: Interval | None = None
     printed: Interval | None = None
-    # The unit of both: `×` of ratios, `points` of differences in per cent, or that of the values.
+    # Unit of both: `×` for ratios, `points` for differences in per cent, else the values' unit.
     unit: str = ""
     worst: str = ""  # The data set with the worst answer if several cases are answered
-    # Number of cases of the paper's own data that keep the bound by more than equal runs differ.
+    # Number of cases of the paper's own data that keep the bound by more than repeated runs differ.
     kept: int = 0
-    # Numbers of cases that rows of the paper's own data answer, that any rows answer, and of all.
+    # Numbers of cases: answered by rows of the paper's own data, answered by any rows, all.
     own: int = 0
     answered: int = 0
     asked: int = 0
@@ -166,7 +166,7 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
 
 
 def _unrun(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:
-    """The outcome with the most telling of the terms without a value: one whose runs ended so."""
+    """The outcome, and a reason: of a term whose runs ended without a value, if there is one."""
     if no_data:
         names = dict.fromkeys(term.why for term in missing if term.absent)
         return outcomes.NO_DATA, f"{', '.join(names)} not present"
@@ -192,7 +192,7 @@ def _case(claim: Claim, terms: Sequence[Term]) -> Case:
 
 
 def _worst(claim: Claim, cases: Sequence[Case]) -> Case:
-    """The case whose figure is the worst, by its better end if it is an interval."""
+    """The case with the worst figure; intervals are compared by their better ends."""
     bound = claim.of_cases
     known = [(case.figures, case) for case in cases if case.figures is not None]
     sign = 1.0 if bound.lower else -1.0
@@ -207,7 +207,7 @@ def _unit(claim: Claim, cases: Sequence[Case]) -> str:
     return "points" if unit == "%" and claim.kind != "value" else unit
 
 
-_UNKNOWN = "unknown"  # what a figure of runs that failed is
+_UNKNOWN = "unknown"  # the figure of runs that failed
 
 
 def in_words(figures: Interval, unit: str, limit: float = math.nan) -> str:
@@ -231,7 +231,7 @@ def _digits(value: float, limit: float) -> str:
 
 
 def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | None:
-    """The worst answer, or the per cent of the answers within `case`; None without answers."""
+    """The worst answer, or how many per cent of the answers keep `case`; None without answers."""
     known = [figures for figures in answers if figures is not None]
     if not known or claim.holds is None:
         return None

@@ -1,7 +1,7 @@
-"""The outcomes of a claim, and the reasons for which one is open: the only table of them.
+"""The outcomes of a claim, and the reasons why a claim is open: the only table of them.
 
-Pages, their filter and their colours, the terminal, CSV and the table in `docs/papers.md` (a test
-compares them) are made of it. A further reason is one more entry.
+Pages with their filter and colours, the terminal, CSV and the table in `docs/papers.md` (a test
+compares them) follow it. A further reason is one more entry.
 """
 
 from dataclasses import dataclass

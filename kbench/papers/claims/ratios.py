@@ -1,7 +1,7 @@
-"""The picture of the papers' claims: measured over printed, a mark for each that links to it.
+"""The picture of the papers' claims: measured over printed, with a mark that links to each claim.
 
-A claim about a ratio or a value stands at its figure over the paper's, one about a difference or a
-share of cases at the difference of both. Our own questions have no printed figure and no mark.
+Ratios, values and fractions of cases are drawn at the measured figure over the printed one, other
+claims at the difference of both. Our own questions have no printed figure and no mark.
 """
 
 import math
@@ -36,7 +36,6 @@ def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
         if verdict.figures is None or verdict.printed is None or verdict.claim.ours:
             continue
         measured, printed = verdict.figures[0], verdict.printed[0]
-        # Shares of cases, too, are compared by their ratio.
         relative = verdict.claim.kind in ("ratio", "value") or verdict.claim.case is not None
         if not math.isfinite(measured) or (relative and min(measured, printed) <= 0.0):
             continue  # rows bound the figure on one side alone, or it has no logarithm

@@ -68,11 +68,11 @@ class Claim:
     paper: str
     where: str
     says: str
-    # {"ratio", "difference", "range", "value", ""}: what the query asks for; empty of a claim that
-    # no query can answer.
+    # {"ratio", "difference", "range", "value", ""}: what the query asks for; empty if no query can
+    # answer the claim.
     kind: str = ""
-    # The query, once for each repetition, as its terms. A term is a list of rivals, of which the
-    # best counts, and a rival a list of cells, whose values are added.
+    # The terms of the query, once for each repetition. A term is a list of rivals, and the best
+    # rival counts; a rival is a list of cells, whose values are added.
     cases: Sequence[Terms] = ()
     holds: Bound | None = None
     case: Bound | None = None
@@ -87,7 +87,7 @@ class Claim:
 
     @property
     def of_cases(self) -> Bound:
-        """The bound on one answer: `case`, or `holds` where the figure is an answer."""
+        """The bound on one answer: `case` if it is given, otherwise `holds`."""
         bound = self.case or self.holds
         assert bound is not None
         return bound
@@ -102,7 +102,7 @@ class Claim:
 def combined(
     values: Sequence[Interval | None], how: Callable[[Sequence[float]], float]
 ) -> Interval | None:
-    """The intervals combined at both ends; None if one of them is not known, or there is none."""
+    """The intervals combined at both ends; None if one is not known, or without intervals."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
@@ -170,7 +170,7 @@ def _listed(spelt: Any) -> list[Any]:
 
 
 def _addends(rival: Any) -> list[Any]:
-    """The cells whose values are added: those of `sum`, or the rival itself."""
+    """The cells whose values are added: the cells of `sum`, or the rival itself."""
     return rival["sum"] if isinstance(rival, Mapping) and "sum" in rival else [rival]
 
 

@@ -13,19 +13,19 @@ from kbench.papers.cells.runs import Runs
 from kbench.papers.claims.stated import Interval, Terms, combined
 from kbench.papers.printed.causes import MAX_RELATIVE
 from kbench.papers.printed.layout import Cell, Choice, paper
-from kbench.papers.printed.settings import stated, unnamed
+from kbench.papers.printed.settings import stated_settings, unnamed
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.tables import Problem, TimingConditions, of_seconds
 
-# The value of a run that failed can be any seconds, accuracy or error, none of which is negative.
+# A run that failed might have had any seconds, accuracy or error; none of these is negative.
 UNKNOWN: Interval = (0.0, math.inf)
 # The largest factor by which seconds of equal runs differed: 46 runs of LDKL and MEKA were repeated
-# a day later on the same idle machine. A smaller one decides more claims, and some of them wrongly.
+# a day later on the same idle machine. A smaller factor decides more claims, some of them wrongly.
 NOISE_OF_SECONDS = 1.88
 # The factor by which two values of RMSE or of a kernel error may differ and count as equal.
 NOISE_OF_ERRORS = 1.0 + MAX_RELATIVE
-# A difference of this many test rows may be due to chance: of five rows that only one of two models
-# predicts rightly, all five are the same model's by chance once in sixteen (sign test).
+# A difference of this many test rows may be due to chance (sign test): if one of two models alone
+# is right on each of five rows, it is the same model five times with the probability 1/16.
 CHANCE_ROWS = 5
 
 _TIMES = ("prediction_cost", "prediction_cost_loop")
@@ -40,15 +40,15 @@ class Term:
     measured: Interval | None = None
     sign: int  # 1 if more is better, else -1
     unit: str = ""
-    why: str = ""  # Why there is no value; of absent data their name
+    why: str = ""  # Why there is no value; the name of the data if they are absent
     absent: bool = False  # Whether there are no data to make the runs with
     data: str = ""  # The data set of the runs
     keys: tuple[str, ...] = ()  # The runs; empty if there are none
     share: float | None = None  # Our rows over the paper's, where both are known and differ
     stand_in: bool = False  # Whether the runs are of other data than the paper's
     unknown: str = ""  # Settings of the runs that the paper does not state
-    # Noise of equal runs: the factor by which seconds and errors may differ, and the share of the
-    # test rows that `CHANCE_ROWS` rows are, by which accuracies may differ.
+    # Spread of equal runs: the factor by which seconds and errors may differ, and the difference of
+    # accuracies, `CHANCE_ROWS` / test rows.
     factor: float = 1.0
     chance: float = 0.0
 
@@ -64,7 +64,7 @@ def terms_of(terms: Terms, runs: Runs, machine: TimingConditions | None) -> list
         answers.append([_best(term) for term in values])
         if all(term.measured is not None for term in answers[-1]):
             break
-    # The last answer if it is complete, or else the one in which most terms have values, then rows.
+    # The last answer if it is complete; otherwise the answer with the most values, then rows.
     return max(
         answers,
         key=lambda terms: (
@@ -116,7 +116,7 @@ def _value(cell: Cell, runs: Runs, machine: TimingConditions | None, choice: Cho
     if found.value is not None:
         measured = found.value, found.value
     without = f"{line.method} on {where}: {found.status or 'no value'}"
-    of = stated(cell.table, cell.column, line.method)
+    of = stated_settings(cell.table, cell.column, line.method)
     names = ", ".join(name for name in unnamed(of, line) if name not in cell.wanted.all_params)
     factor, chance = _noise(cell, line.problem)
     return replace(
@@ -134,7 +134,7 @@ def _value(cell: Cell, runs: Runs, machine: TimingConditions | None, choice: Cho
 
 
 def _noise(cell: Cell, problem: Problem) -> tuple[float, float]:
-    """Noise of a measure between equal runs: a factor, and a difference that chance may make."""
+    """By how much equal runs may differ in a measure: as a factor, and as a difference."""
     measure = cell.measure
     if measure.total:
         table = paper(cell.table.paper).tables[cell.wanted.table or ""]

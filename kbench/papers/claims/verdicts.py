@@ -1,4 +1,4 @@
-"""Verdicts in words: a line and a detail of each, sheets for every format that is text, records."""
+"""Verdicts in words: a line and a detail for each, sheets for all text formats, records."""
 
 import itertools
 import textwrap
@@ -14,17 +14,16 @@ from kbench.report.sheet import Sheet
 
 _MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcome in OUTCOMES)
 
-# Lines and columns of a paper's screen, characters of a verdict on it and in a narrower window
-# (where sentences are not cut), and between two columns.
+# Lines and columns of a paper's screen; characters of the column of verdicts there and in a
+# narrower window (where sentences are not cut); characters between two columns.
 _LINES, _SCREEN, _OUTCOME, _NARROW, _GAP = 44, 100, 22, 13, 2
 
-
-# What `tally` counts.
+# Titles of what `tally` counts.
 TALLY = ("hold", "do not hold", "open: kept", "missed", "no figure", "paper's data")
 
 
 class Words(NamedTuple):
-    """The figures of a verdict's line; `measured` is the figure and where it is the worst."""
+    """The texts of a verdict's line; `measured` is `figure` with the data set that it is of."""
 
     printed: str
     measured: str
@@ -34,7 +33,7 @@ class Words(NamedTuple):
 
 
 def line(verdict: Verdict) -> Words:
-    """The printed and the measured figure, that of the idea alone, data and their shares."""
+    """The printed figure, the measured one, the figure of the idea alone, and the data sets."""
     measured = figure = _words(verdict, verdict.figures)
     if verdict.worst and verdict.figures is not None:
         measured += f" on {verdict.worst}"
@@ -76,7 +75,7 @@ def detail(verdict: Verdict) -> list[str]:
 
 
 def claimed_bound(verdict: Verdict) -> str:
-    """With which figures a claim holds."""
+    """A sentence that says for which figures a claim holds."""
     holds = verdict.claim.holds
     if holds is None:
         return ""
@@ -90,7 +89,7 @@ def claimed_bound(verdict: Verdict) -> str:
 
 
 def counted(verdicts: Collection[Verdict]) -> str:
-    """How many claims have each outcome, and how many open ones the runs at hand bear out."""
+    """How many claims have each outcome, and of how many open ones runs keep or miss the bound."""
     counts = Counter(verdict.outcome.word for verdict in verdicts)
     reasons = Counter(verdict.outcome.reason for verdict in verdicts if verdict.outcome.reason)
     why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
@@ -101,8 +100,7 @@ def counted(verdicts: Collection[Verdict]) -> str:
 
 
 def tally(verdicts: Sequence[Verdict]) -> list[str]:
-    """How many claims of some hold and do not, of how many open ones the runs keep the bound, miss
-    it, and have no figure, and how many have runs on the paper's data for every case."""
+    """The counts named in `TALLY`, as texts."""
     outcomes = [sum(verdict.outcome is of for verdict in verdicts) for of in (HOLDS, FAILS)]
     rows = Counter(verdict.kept_by_rows for verdict in verdicts if verdict.outcome.reason)
     own = sum(0 < verdict.own == verdict.asked for verdict in verdicts)
@@ -111,7 +109,7 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def at_hand(verdict: Verdict) -> str:
-    """What runs say of an open claim, whatever keeps them from deciding it."""
+    """Whether runs keep the bound of an open claim, as text, although they do not decide it."""
     return {True: "runs keep it", False: "runs miss it", None: ""}[verdict.kept_by_rows]
 
 
@@ -182,7 +180,7 @@ def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[
 
 
 def _short(figure: str) -> str:
-    """A figure in the width of its column: a range is the sign ~ and its beginning."""
+    """A figure, shortened to the width of its column: a range becomes ~ and its lower end."""
     for words, sign in (("at least ", "≥ "), ("at most ", "≤ "), ("from ", "~ ")):
         if figure.startswith(words):
             figure = sign + figure.removeprefix(words)
@@ -229,7 +227,7 @@ def _record(verdict: Verdict) -> dict[str, Any]:
 
 
 def _end(verdict: Verdict) -> tuple[float | None, str]:
-    """The end of the figure that decides, and which bound it is of what runs would reach."""
+    """The end of the figure that decides, and "at least" or "at most" if it is a bound."""
     if verdict.figures is None:
         return None, ""
     low, high = verdict.figures

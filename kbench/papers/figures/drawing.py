@@ -39,7 +39,7 @@ class Drawing:
     charts: tuple[Chart, ...]  # Empty if no panel has points
     legend: tuple[tuple[str, Style], ...]
     remarks: tuple[str, ...]  # The machines that measured it, and why lines and panels are missing
-    environments: tuple[str, ...] = ()  # Those of the machines that the remarks name
+    environments: tuple[str, ...] = ()  # Environments that the remarks name
 
 
 def drawings(
@@ -77,7 +77,7 @@ def _drawing(figure: Figure, panels: Sequence[Drawn], environments: Mapping[str,
 
 
 def _of_panels(panels: Sequence[Drawn], remarks: Callable[[Drawn], Iterable[str]]) -> list[str]:
-    """Each of the panels' remarks once, behind the titles of its panels if it is not of all."""
+    """Each remark once; a remark that is not about all panels begins with their titles."""
     titles: defaultdict[str, list[str]] = defaultdict(list)
     for panel in panels:
         for remark in remarks(panel):
@@ -89,7 +89,7 @@ def _of_panels(panels: Sequence[Drawn], remarks: Callable[[Drawn], Iterable[str]
 
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
-    """Which panels and lines are not drawn, and why; of how many runs the others are."""
+    """Remarks on panels and lines that are not drawn, disturbed runs, and numbers of runs."""
     without = [empty for empty in figure.panels if empty not in [panel.panel for panel in panels]]
     not_present = paper(figure.paper).absent
     absent = dict.fromkeys(panel.data for panel in without if panel.data in not_present)
@@ -104,7 +104,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     if n_contended := sum(panel.n_contended for panel in panels):
         runs = "one run" if n_contended == 1 else f"{n_contended} runs"
         remarks.append(f"other processes disturbed {runs}, whose seconds may be too many")
-    # A curve is that of one seed, any other point the mean of several.
+    # A curve shows one seed, any other point the mean over seeds.
     counts: dict[bool, list[int]] = {True: [], False: []}
     for panel in panels:
         for label, line in panel.shown.items():
@@ -163,7 +163,7 @@ def _plot(figure: Figure, panel: Drawn, across: Axis, up: Axis, width: int = _WI
 
 
 def _styles(panel: Drawn) -> Mapping[str, Style]:
-    """The style of each line: that of its method, or one for each line if a method has several."""
+    """The style of each line: its method's, or a style for each line if a method has several."""
     methods = {label: line.wanted.methods[0] for label, line in panel.panel.lines.items()}
     if len(set(methods.values())) < len(methods):
         return distinct([methods])

@@ -46,7 +46,7 @@ class Drawn:
 
     @cached_property
     def shown(self) -> dict[str, PanelLine]:
-        """The lines that have points; none where one line would be alone, or one setting."""
+        """The lines that have points; none if there is only one line, or only one setting."""
         lines, x = self.panel.lines, self.panel.x
         shown = {label: line for label, line in lines.items() if self.points.get(label)}
         abscissae = {point[0] for points in self.points.values() for point in points}
@@ -87,8 +87,8 @@ class Drawn:
 def drawn(figure: Figure, runs: Runs, machine: TimingConditions) -> list[Drawn]:
     """The panels with points on a machine, or with lines that are left out as disturbed.
 
-    Each is of the first data set on which most lines have points. With sizes as abscissae each line
-    has a point for each data set that stands for the paper's.
+    A panel shows the data set on which most lines have points, the first of several. With sizes as
+    abscissae each line has a point for each data set that stands for the paper's.
     """
     panels = []
     for panel in figure.panels:
@@ -139,7 +139,7 @@ def _choose(
     machine: TimingConditions,
     choices: Sequence[Choice],
 ) -> list[Line]:
-    """The runs of a line, made by the figure's experiments: of one setting, or all for a front."""
+    """The runs of a line that the figure's experiments made: one setting, or all for a front."""
     of_choices = (runs.lines(machine, line.wanted, choice) for choice in choices)
     lines = itertools.chain.from_iterable(of_choices)
     if figure.front:
@@ -150,11 +150,10 @@ def _choose(
 def _of_one_setting(lines: Iterable[Line], of: PanelLine) -> list[Line]:
     """The runs of one setting and one version of the method, one that its experiments made.
 
-    They differ only in the swept parameters and in the data set. Other commands may have made
-    some of them: a run that is there is not repeated, and its row names the first command's
-    experiment. Of several settings that of the newest version counts, then the one with most
-    points, then the one that cells prefer. Of several lines with the same parameters on one data
-    set one is left.
+    The runs differ only in the swept parameters and in the data set. Other commands may have made
+    some of them, because a run that exists is not repeated, and its row names the experiment of the
+    first command. Settings are compared by the version of the method, then by the number of points,
+    then by `preference`, which also chooses among lines of equal parameters and data set.
     """
     settings: defaultdict[tuple[int, str], list[Line]] = defaultdict(list)
     for line in lines:
@@ -194,9 +193,9 @@ def _why_not_drawn(line: PanelLine, lines: Sequence[Line]) -> str:
 def _over_sizes(
     y: Axis, lines: Iterable[Line], sizes: Mapping[Any, float]
 ) -> tuple[list[Point], list[Point]]:
-    """A point for each data set: its size, and the mean of the runs, or the least of stopped ones.
+    """Points (size, value) of the data sets: a list of means, and a list of lower bounds.
 
-    The points of means are the first list, those of the least seconds the second one.
+    The second list has the least seconds of data sets with stopped runs.
     """
     points: list[Point] = []
     stopped: list[Point] = []
@@ -250,7 +249,7 @@ def _of_curves(panel_line: PanelLine, line: Line, runs: Runs) -> list[Point]:
 
 
 def _mean(axis: Axis, line: Line) -> tuple[float, float] | None:
-    """Mean and standard deviation of the line's runs, 0 of one run, in the unit of the axis."""
+    """Mean and standard deviation (0 for one run) of a line, in the unit of the axis."""
     if axis.param:
         value = line.params.get(axis.param)
         return (float(value), 0.0) if isinstance(value, (int, float)) and line.ok else None

@@ -2,9 +2,9 @@
 
 A score differs if an accuracy or an error in per cent is more than half a point from the printed
 one, an error below 2 % more than a quarter of it, or a kernel error, an RMSE, an MAE or a rank more
-than 5 %. Each such cell takes the first cause of the file that is about its place and its rows;
-tests demand one for every cell of the reference rows. A cause of the kind `open` says what is known
-of a difference that nobody has explained.
+than 5 %. The cause of such a cell is the first one in the file that matches its place and its rows;
+tests demand a cause for every cell of the reference rows. A cause of the kind `open` says what is
+known about a difference that is not explained.
 """
 
 import re
@@ -15,8 +15,8 @@ from functools import cache
 from kbench.papers.printed.layout import all_tables, load
 from kbench.report.comparisons.quantities import SCORES, Quantity
 
-# Half a point covers rounding and the spread of seeds, but not of errors that are hardly larger
-# themselves: of these a quarter counts. 5 % covers the spread of kernel errors over seeds.
+# Half a point covers rounding and the spread of seeds; an error below 2 % would then never differ,
+# so a quarter of it is the limit. 5 % covers the spread of kernel errors over seeds. Set by hand.
 MAX_POINTS, MAX_OF_ERROR, MAX_RELATIVE = 0.5, 0.25, 0.05
 
 UNEXPLAINED = "open"
@@ -48,7 +48,7 @@ class Cause:
     sign: int = 0
 
     def explains(self, table: str, names: Names, *, larger: bool) -> bool:
-        """Whether a difference in a cell of a table, to larger values or not, is of this cause."""
+        """Whether this is the cause if the measured value of a cell is `larger`, or smaller."""
         patterns = self.rows, self.columns, self.quantities, self.data, self.variant
         return (
             table in self.tables
@@ -102,6 +102,6 @@ def differing(compared: Collection[Cause | None], where: str = "") -> str:
 
 
 def cause_of(table: str, names: Names, *, larger: bool) -> Cause:
-    """The first cause of a difference; one that says so if none is known."""
+    """The first cause of a difference; if none is known, a cause that says so."""
     known = (cause for cause in causes() if cause.explains(table, names, larger=larger))
     return next(known, Cause(UNEXPLAINED, "no cause is known", "", (table,)))

@@ -34,7 +34,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Selector:
-    """Which runs fill a cell; `Runs` holds what each matches, by its identity."""
+    """Which runs fill a cell."""
 
     methods: tuple[str, ...] = ()  # Any of these; empty for all
     data: str | None = None  # The paper's name of the data set
@@ -45,8 +45,7 @@ class Selector:
     table: str | None = None  # The table over which a total is taken
     # The paper's name of a data set -> parameters of the runs on it, as in `params`.
     by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # The kernel of the runs of methods that have a choice of kernels; any if it is empty, or if
-    # `params` names one.
+    # The kernel, for methods with a choice of kernels; empty for any. `params` may name another.
     kernel: str = ""
     # The experiments whose rows come before those of other commands.
     experiments: frozenset[str] = frozenset()
@@ -57,7 +56,7 @@ class Selector:
         return {**self.params, **self.by_data.get(self.data or "", {})}
 
     def __and__(self, other: "Selector") -> "Selector":
-        """Both; where they differ in a name or a value, the other's counts."""
+        """Both selectors as one; where they differ in a name or a value, the other's counts."""
         both: dict[str, Any] = {}
         for name in (attribute.name for attribute in fields(self)):
             a, b = getattr(self, name), getattr(other, name)
@@ -79,9 +78,8 @@ class Measure:
     # straight line through the logarithms, over all data sets that stand for the paper's.
     over: str = ""
     curve: str = ""  # A curve, read at the places that the cell's selector names (`Selector.at`)
-    # {"last place", "sum", "end"}: which value of the curve counts: that of the last place, the sum
-    # over all places, or the end of the curve whatever the places are. `whole` values are printed
-    # without decimals.
+    # {"last place", "sum", "end"}: the value of a curve is the value at the last place, the sum
+    # over all places, or the last value wherever it is. `whole` values have no decimals.
     pick: Literal["last place", "sum", "end"] = "last place"
     whole: bool = False
     sum: tuple[str, ...] = ()  # Other measures of the same cell that are added up
@@ -94,7 +92,7 @@ class Measure:
 
     @property
     def reads(self) -> bool:
-        """Whether runs can fill it: read from their rows, or a total of cells that are."""
+        """Whether runs can fill it: it is read from their rows, or a total of such cells."""
         return bool(self.of or self.curve or self.total)
 
     @property
@@ -105,7 +103,7 @@ class Measure:
 
     @property
     def trains(self) -> bool:
-        """Whether it is the seconds of training, of which a limit of time is a lower bound."""
+        """Whether it is training seconds: a run's limit of time is then a lower bound of them."""
         return (self.of, self.per) == (("fit_s",), None)
 
 
@@ -186,7 +184,7 @@ class Cell:
 
     @property
     def data(self) -> str:
-        """The paper's name of its data set, of a total that of the table it sums over; or empty."""
+        """The paper's name of its data set; for a total, of the table that is summed; or empty."""
         of, name = paper(self.table.paper), self.wanted.table
         summed = of.tables[name].rows.values() if name else ()
         return self.wanted.data or next((cell.data or "" for cell in summed), "")
@@ -198,7 +196,7 @@ class Cell:
 
     @property
     def choices(self) -> Sequence[Choice]:
-        """The data sets that stand for the paper's, of which the first available one counts."""
+        """The data sets that stand for the paper's; the first available one counts."""
         if self.only is not None:
             return (self.only,)
         return paper(self.table.paper).data[self.data] if self.data else ()

@@ -31,8 +31,8 @@ class Printed:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The least and the largest value that the text states: twice the number, or of `>300000`
-        all values from there on; None of a dash or words."""
+        """The least and the largest value that the text allows: the number twice; the number and
+        infinity for a bound such as `>300000`; None for a dash or words."""
         least = _number(self.text.removeprefix(">"))
         if least is None:
             return None

@@ -1,7 +1,7 @@
 """Settings that the papers state for their methods, and how the rows of a cell differ from them.
 
-`settings.yaml` has them as parameters of kbench's methods, so that notes on differences are made of
-the rows and not from memory.
+`settings.yaml` has them as parameters of kbench's methods, so that notes follow from the rows. For
+a cell the first entry of the file with its paper, method, table and column counts.
 """
 
 import re
@@ -41,10 +41,10 @@ class Stated:
 
 @cache
 def all_stated() -> tuple[Stated, ...]:
-    """All of them, in the order of the file.
+    """All entries, in the order of the file.
 
-    Raises TypeError, ValueError: a key does not exist, or a reason is about a parameter of which
-    the entry says nothing.
+    Raises TypeError, ValueError: a key does not exist, or `why` names a parameter that the entry
+    does not state.
     """
     listed = tuple(
         Stated(**entry | {"methods": tuple(entry["methods"])}) for entry in load("settings.yaml")
@@ -55,7 +55,7 @@ def all_stated() -> tuple[Stated, ...]:
     return listed
 
 
-def stated(table: Table, column: str, method: str) -> Stated | None:
+def stated_settings(table: Table, column: str, method: str) -> Stated | None:
     """What a paper says about a method in a column of a table; None if nothing is recorded."""
     for entry in all_stated():
         if (
@@ -71,7 +71,7 @@ def stated(table: Table, column: str, method: str) -> Stated | None:
 def departures(of: Stated | None, line: Line) -> list[str]:
     """Settings of the rows that are not the paper's or that it does not state, with the reason.
 
-    A parameter that the rows do not have is that of an older version, which had no such choice.
+    A parameter that the rows lack is no difference: an older version did not have it yet.
     """
     if of is None:
         return []
