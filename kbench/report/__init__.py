@@ -3,7 +3,7 @@
 `make_report` returns one text, `write_report` writes every format beside the rows. `comparisons`
 groups the runs that may be compared and formats their numbers, `statistics` has ranks and paired
 differences, `text` has a module for each text format, `charts` draws SVG, `page` writes HTML.
-Other packages add reports of their own as `plugins`; that on the papers is `kbench.papers`.
+Other packages add reports of their own as `plugins`, such as `kbench.papers`.
 """
 
 import io
@@ -74,11 +74,11 @@ PLOT_FORMATS = (".png", ".svg", ".pdf")
 
 COMPARE_FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 
-# Lines of one method that a table shows; further settings are only counted.
+# Lines of one method that a table shows; further settings are only counted. Set by hand.
 SETTINGS = 5
 
-# Tables that a terminal shows whole; of more, data sets with reference rows alone are only listed.
-# All reference rows are 5,000 lines.
+# With more tables than this a terminal only lists the data sets that have reference rows alone: all
+# reference rows are 5,000 lines. Set by hand.
 _WHOLE = 20
 
 _FIRST_COMMAND = "kbench -m experiment=demo"
@@ -112,8 +112,7 @@ def make_report(
     out : Path, optional
         Also write the text there.
     methods, datasets, tags : sequence of str, optional
-        The report is restricted to these. Of a run with attempts of several tags, only those of
-        `tags` count.
+        The report is restricted to these. Of a run's attempts, only those with one of `tags` count.
     metric : str, optional
         Column of the rows that leads and ranks, wherever a run has measured it; otherwise the first
         score of the task does.
@@ -196,7 +195,7 @@ def make_report(
 
 
 def _listed_apart(tables: Sequence[Comparison]) -> tuple[list[Comparison], str]:
-    """The tables of data sets of which there are own rows, and a list of the other data sets."""
+    """The tables of data sets with the user's own rows, and a list of the other data sets."""
     own = {
         table.problem.dataset
         for table in tables
@@ -294,9 +293,9 @@ def make_ranking(
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """Which model for data of a task with `n` training rows of `d` features.
+    """A ranking of methods for data of a task with `n` training rows of `d` features.
 
-    Further parameters are those of `make_report`; `standings` says how methods are ranked.
+    Further parameters are as in `make_report`; `standings` says how methods are ranked.
 
     Raises
     ------
@@ -464,7 +463,7 @@ def write_report(folder: "ResultsFolder", *, reference: bool = True) -> list[Pat
 
 
 def _standings(rows: Sequence[Row]) -> list[Sheet]:
-    """The rankings for a page; none where too few data sets have rows of their experiments."""
+    """The rankings for a page; none if too few data sets have rows of their experiments."""
     try:
         return standings(rows)
     except ConfigError:

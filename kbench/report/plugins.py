@@ -1,4 +1,4 @@
-"""Reports of other packages: what they add to the pages, and their words of `kbench report`.
+"""Reports of other packages: additions to the pages, and words of `kbench report`.
 
 A package registers a `Plugin` as an entry point of the group `kbench.reports`:
 
@@ -29,8 +29,8 @@ class Plugin:
     ----------
     formats : Values of `format=` that `make` takes
     make : `make(folder, *, tables, format, out, reference, colour)` returns the text of a report,
-        and also writes it to the file `out` unless that is None. Parameters are those of
-        `kbench.report.make_report`; `tables` are names, or None for all that there is.
+        and also writes it to the file `out` unless that is None. Parameters are as in
+        `kbench.report.make_report`; `tables` are names, or None for all tables.
     read : Makes a `Contribution` from the `Content` of a results folder
     """
 

@@ -41,7 +41,7 @@ _MARKERS = "osD^vP*X<>"
 _COLUMNS, _WIDTH, _HEIGHT = 3, 4.2, 3.3  # panels side by side; inches of one
 # Inches of an entry of the legend, beside its letters, of a letter and of a line.
 _SYMBOL, _LETTER, _LINE = 0.6, 0.08, 0.22
-# Values over more than this factor get a logarithmic axis: less is readable on a linear one.
+# Values that span more than this factor get a logarithmic axis. Set by hand.
 _WIDE = 20.0
 
 Styles = Mapping[str, dict[str, Any]]
@@ -189,7 +189,7 @@ def _curves(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> l
         ]
         found += drawn
         if of_scores and not drawn:
-            # What a method that does not learn step by step has in the end.
+            # A method without a curve is a mark at its final cost and score.
             cost = line.mean_sd("fit_wall_s" if x == "seconds" else x)
             score = line.mean_sd(y.removeprefix("test_"))
             if cost is not None and score is not None:
@@ -236,7 +236,7 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
 
 
 def _where_they_differ(own: _Others, settings: Sequence[_Others]) -> str:
-    """The parameters of the problem in which a setting differs from others of its method."""
+    """The parameters of the problem in which a setting differs from its method's other settings."""
     values, every = dict(own), [dict(setting) for setting in settings]
     return " ".join(
         f"{name}={values[name]}"
@@ -246,13 +246,13 @@ def _where_they_differ(own: _Others, settings: Sequence[_Others]) -> str:
 
 
 def _of_problems(comparison: Comparison, y: str | None) -> bool:
-    """Whether a curve is that of binary problems of several classes, which follow one another."""
+    """Whether a curve strings together the binary problems of several classes."""
     of_scores = {score.column for score in OF_SCORES}
     return (comparison.problem.n_classes or 0) > 2 and str(y).removeprefix("test_") not in of_scores
 
 
 def _meaning(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str, y: str | None) -> str:
-    """What marks, bars and dashes of a figure are."""
+    """A sentence that explains marks, bars and dashes of a figure."""
     series = [one for _, several in drawn for one in several]
     if all(spread is None for *_, spread in series):
         several = {_of_problems(comparison, y) for comparison, _ in drawn}

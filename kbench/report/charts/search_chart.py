@@ -23,7 +23,7 @@ _OPACITIES = (0.08, 1.0)
 
 
 class Tried(NamedTuple):
-    """One machine of a search."""
+    """One model that a search tried."""
 
     gamma: float
     penalty: float
@@ -35,7 +35,7 @@ class Searched(NamedTuple):
     """The search of one run."""
 
     penalty: str  # "C" or "alpha"
-    points: list[Tried]  # of equal parameters, the one measured last
+    points: list[Tried]  # the last measurement of each pair of parameters
     chosen: tuple[float, float]  # gamma and penalty
 
 
@@ -48,7 +48,7 @@ def searches(curves: "pd.DataFrame") -> dict[Run, Searched]:
         columns = {name: part["value"].tolist() for name, part in own.groupby("curve")}
         penalty = "C" if "chosen_C" in columns else "alpha"
         names = ("gamma", penalty, "validation_error", "n_rows")
-        # Rows of earlier versions have no `n_rows`, and no ridge of each error.
+        # Rows of earlier versions lack `n_rows` and the ridge of each error.
         if len({len(columns.get(name, ())) for name in names}) > 1 or "chosen_gamma" not in columns:
             continue
         rows = zip(*(columns[name] for name in names), strict=True)
@@ -60,7 +60,7 @@ def searches(curves: "pd.DataFrame") -> dict[Run, Searched]:
 
 
 def search_charts(comparison: Comparison, found: Mapping[Run, Searched]) -> list[Chart]:
-    """A chart for each method with a search: that of the first run of its best setting."""
+    """A chart for each method with a search, of the first run of its best setting."""
     shown: dict[str, Chart] = {}
     for line in comparison.lines:
         for row in line.ok:

@@ -47,7 +47,7 @@ def distinct(
     """A style for each name, such that names of one group differ in colour while colours suffice.
 
     Names are assigned in the order of the groups. A name that is not `known` takes the colour and
-    the marker that are rarest among the names in its groups, and of those the one used
+    the marker that are rarest among the names in its groups; of equally rare ones, the one used
     least so far.
     """
     listed = [tuple(dict.fromkeys(group)) for group in groups]

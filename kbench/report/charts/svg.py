@@ -21,9 +21,14 @@ from kbench.report.safe import printable
 # Width of a letter of 12 px, and the height of a line, in units of the view box.
 LETTER, LINE = 6.4, 14.0
 
-# Least number of ticks of an axis.
-_MIN_TICKS = 3
-_TOP, _RIGHT, _BOTTOM = 14, 16, 44  # margins around the axes, units of the view box
+# Least number of ticks of an axis of numbers, and largest number on a logarithmic axis.
+_MIN_TICKS, _MAX_TICKS = 3, 7
+# Intervals that a linear axis is divided into: about the first number, or a later one if there are
+# too few ticks.
+_INTERVALS = (4, 6, 9, 14)
+# Margins around the axes in units of the view box: at the top and on the right; at the bottom and
+# on the left with a title, and without one; between tick labels and the left axis.
+_TOP, _RIGHT, _BOTTOM, _BARE_BOTTOM, _LEFT, _BARE_LEFT, _GAP = 14, 16, 44, 26, 26, 8, 6
 _SHADES = 64  # grey levels of an image
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -79,15 +84,15 @@ class Axis:
         return (inside - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Values and texts of the ticks: at least three, all between the ends."""
+        """Values and texts of the ticks: of names one each, of numbers three or more in range."""
         if self.names:
             return list(enumerate(self.names))
         if self.log:
             for steps in ((1,), (1, 2, 5)):
                 if len(powers := self._powers(steps)) >= _MIN_TICKS:
-                    every = math.ceil(len(powers) / 7)
+                    every = math.ceil(len(powers) / _MAX_TICKS)
                     return [(value, number(value)) for value in powers[::every]]
-        for about in (4, 6, 9, 14):
+        for about in _INTERVALS:
             step = _round_up((self.high - self.low) / about)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
             if last - first + 1 >= _MIN_TICKS:
@@ -140,9 +145,9 @@ class Plot:
         self.width, self.height, self.label = width, height, label
         heads = title.splitlines()
         longest = max((len(text) for _, text in y.ticks()), default=0)
-        self.left = (26 if y.title else 8) + LETTER * longest + 6
+        self.left = (_LEFT if y.title else _BARE_LEFT) + LETTER * longest + _GAP
         self.top = _TOP + LINE * len(heads)
-        self.right, self.bottom = width - _RIGHT, height - (_BOTTOM if x.title else 26)
+        self.right, self.bottom = width - _RIGHT, height - (_BOTTOM if x.title else _BARE_BOTTOM)
         self._parts = [
             f'<text class="head x" x="{width / 2:g}" y="{LINE * (i + 1):g}">{escape(line)}</text>'
             for i, line in enumerate(heads)
@@ -150,9 +155,9 @@ class Plot:
         self._axes()
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """The place of a point in units of the view box."""
-        across = self.left + self.x.fraction(x) * (self.right - self.left)
-        return across, self.bottom - self.y.fraction(y) * (self.bottom - self.top)
+        """A point's distances from the left and the top edge, in units of the view box."""
+        x_px = self.left + self.x.fraction(x) * (self.right - self.left)
+        return x_px, self.bottom - self.y.fraction(y) * (self.bottom - self.top)
 
     def add(self, svg: str) -> None:
         """Put finished SVG on top."""
@@ -177,14 +182,14 @@ class Plot:
         sd: float = 0.0,
     ) -> None:
         """A marker with an error bar, and `words` as its tooltip."""
-        across, up = self.at(x, y)
+        x_px, y_px = self.at(x, y)
         bar = ""
         if sd > 0.0:
             (_, low), (_, high) = self.at(x, y - sd), self.at(x, y + sd)
-            path = f"M{short(across)} {short(low)}V{short(high)}"
+            path = f"M{short(x_px)} {short(low)}V{short(high)}"
             bar = f'<path class="sd c{style.colour}" d="{path}"/>'
         tooltip = f"<title>{escape(words)}</title>" if words else ""
-        self.add(bar + marker(across, up, style, tooltip, hollow=hollow))
+        self.add(bar + marker(x_px, y_px, style, tooltip, hollow=hollow))
 
     def text(self, x: float, y: float, words: str, kind: str = "") -> None:
         """Text at a position in units of the view box."""
@@ -243,8 +248,7 @@ class Plot:
             self.add(f'<text class="x" {place}>{escape(self.y.title)}</text>')
 
     def _pair(self, x: float, y: float) -> str:
-        across, up = self.at(x, y)
-        return f"{short(across)} {short(up)}"
+        return " ".join(map(short, self.at(x, y)))
 
 
 def marker(x: float, y: float, style: Style, content: str = "", *, hollow: bool = False) -> str:
@@ -306,7 +310,7 @@ def short(value: float) -> str:
 
 
 def _round_up(step: float) -> float:
-    """The next of 1, 2 and 5 times a power of ten, from `step` on."""
+    """The least number of the form 1, 2 or 5 times a power of ten that is at least `step`."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(f * power for f in (1.0, 2.0, 5.0, 10.0) if f * power >= step * (1 - 1e-9))
 

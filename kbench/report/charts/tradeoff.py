@@ -2,7 +2,7 @@
 
 The cost has a logarithmic axis. A score far worse than the others (beyond Tukey's fence) would
 compress their range, so it is drawn on the edge, with an arrow and its value. The dashed stairs
-are the Pareto front of the others: no other setting is both cheaper and better than those on it.
+are the Pareto front of the others: no other setting is both cheaper and better.
 The methods on the front are named beside their marks where there is space.
 """
 
@@ -64,7 +64,7 @@ def tradeoff(
         _mark(drawn, point, quantity, cost, styles[method], faint=faint)
     if len(front) > 1:
         taken = [drawn.at(p.cost, p.score * quantity.factor) for p in drawn_points]
-        best = {point.line.method: point for point in front}  # the best of several
+        best = {point.line.method: point for point in front}  # a method's last point is its best
         for method, point in best.items():
             _name(drawn, method, drawn.at(point.cost, point.score * quantity.factor), taken)
     return drawn.chart()

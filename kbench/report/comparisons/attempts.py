@@ -36,13 +36,12 @@ _DISTURBED = {
 def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One row for each run, in the order of the first attempts.
 
-    The attempts that count are of the same source of the method and the same origin (own or
-    reference) as the newest one with an outcome: those that are ok if they are the majority,
-    otherwise the newest alone. Where several count, every measured number is the median over those
-    that have it (seconds: over those that other processes did not disturb), and everything else is
-    the newest attempt's.
-    `repeats` is the list of these attempts, empty where only one counts. Runs of a setting that was
-    run with a newer version of the method, even if only with other seeds, are left out. O(n log n).
+    Attempts are compared with the newest one that has an outcome: those with the same source of the
+    method and the same origin (own or reference) count, if most of them are ok the ok ones,
+    otherwise the newest alone. If several count, a measured number is the median of the attempts
+    that have it (seconds: that other processes did not disturb), and everything else is the newest
+    attempt's. `repeats` lists these attempts; it is empty if only one counts. Runs of a setting
+    with a newer version of the method, even if only with other seeds, are left out. O(n log n).
     """
     runs: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in _current(list(rows)):

@@ -102,7 +102,7 @@ def in_parallel(machine: TimingConditions) -> str:
 
 
 def title_with_splits(problem: Problem) -> str:
-    """The title, and of how many splits the means are where there are several."""
+    """The title, and the number of splits that means are over if there are several."""
     return title(problem) + (f", {problem.n_splits} splits" if problem.n_splits > 1 else "")
 
 
@@ -121,7 +121,7 @@ def describe_machine(
 
 
 def mean_sd(line: Line, quantity: Quantity) -> tuple[float, float | None] | None:
-    """As `Line.mean_sd`; of ratios of wall seconds that of the runs that nothing disturbed."""
+    """As `Line.mean_sd`; ratios of wall seconds are taken over undisturbed runs alone."""
     if quantity.column.startswith("prediction_cost") and any(map(contended, line.rows)):
         line = replace(line, rows=[row for row in line.rows if not contended(row)])
     return line.mean_sd(quantity.column)

@@ -37,7 +37,7 @@ class Quantity:
 
     @property
     def sign(self) -> int:
-        """1 where more is better, -1 where less is."""
+        """1 if more is better, else -1."""
         return 1 if self.direction == "max" else -1
 
     def decimals_of(self, value: float) -> int:
@@ -98,8 +98,8 @@ QUANTITIES = {quantity.column: quantity for quantity in (*SCORES, *FURTHER, *COS
 def quantity(column: str, what: str = "columns", added: Collection[str] = ()) -> Quantity:
     """The quantity of a row's column, or of one of the `added` scores that rows have.
 
-    Raises ConfigError: no quantity has the name, or methods cannot be ranked by it, which every
-    option but `columns` does; `what` is the option that names it.
+    Raises ConfigError: no quantity has the name; or the option `what` that names it is not
+    `columns`, and methods cannot be ranked by it.
     """
     if column in added and column not in QUANTITIES:
         return Quantity(column, column, added_score(column).direction, digits=4)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-# Beside a similar name, a message lists all names of rows only if these are at most as many.
+# Number of names up to which a message lists all of them beside a similar one. Set by hand.
 _LISTED = 12
 
 # What a report says where it leaves out the rows that came with kbench.
@@ -56,7 +56,7 @@ def chosen(
     tags: Sequence[str] | None,
     more: str = "",
 ) -> "pd.DataFrame":
-    """The rows of these; `more` : what the message on a name that none has says of other rows."""
+    """The rows with these names; `more` is added to the message if no row has a name."""
     for column, names in (("method", methods), ("dataset", datasets), ("tag", tags)):
         rows = _only(rows, column, names, "" if column == "tag" else more)
     return rows
@@ -67,7 +67,7 @@ _NEEDED = (*IDENTITY, "status", "method", "dataset", "seed", "task", "params")
 
 
 def own_frame(rows: Any) -> "pd.DataFrame":
-    """The data frame of a caller, with every column of the rows.
+    """The data frame of a caller; columns of the rows that it lacks are null.
 
     Raises ConfigError: `rows` is not a data frame, or lacks a column that every run has.
     """
@@ -87,7 +87,7 @@ def own_frame(rows: Any) -> "pd.DataFrame":
 
 
 def require_measured(rows: "pd.DataFrame", option: str, column: str | None) -> None:
-    """Refuse a column, named by an option, that none of the rows of `frame` has."""
+    """Refuse a column, named by an option, in which all rows are null."""
     done = rows[rows["status"] == "ok"]
     if column not in done or done.empty or done[column].notna().any():
         return
@@ -172,7 +172,7 @@ def read_rows(results_dir: str | Path = "results", *, reference: bool = False) -
 
 
 def require_folder(folder: Any) -> None:
-    """Raise a ConfigError if it is a path, for example."""
+    """Raise a ConfigError unless it is a ResultsFolder; a path is the usual mistake."""
     if not hasattr(folder, "read_curves"):
         raise ConfigError(
             f"folder is {folder!r}, should be a kbench.run.results.folder.ResultsFolder"

@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 
 def split_of(variant: str | None) -> tuple[str | None, str]:
-    """A variant without its split's seed and fold, and these; "" is the default split.
+    """A variant without seed and fold of the split, and both as a text; "" is the default split.
 
     >>> split_of("raw,split.folds=2,split.fold=1,split.seed=3")
     ('raw,split.folds=2', 'split.fold=1,split.seed=3')
@@ -45,7 +45,7 @@ def over_splits(
         Rows in the first list have the variant without the split, the split under the key `SPLIT`,
         and the sizes of the split with the most training rows. A row of the default split is in
         both lists if another setting ran on that split only, so that the two can be compared.
-        Reference rows are of the splits that the papers state, and are in the second list.
+        Reference rows use the splits that the papers state and are in the second list.
     """
     named = [split_of(row["variant"]) for row in rows]
     splits: defaultdict[Hashable, set[str]] = defaultdict(set)

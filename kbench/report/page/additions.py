@@ -12,7 +12,7 @@ from kbench.report.page.site import RowStore, View
 class Addition:
     """What a plug-in adds to a page."""
 
-    summary: str = ""  # Words of the line at the top of the page; may be empty
+    summary: str = ""  # A part of the line at the top of the page; may be empty
     front: str = ""  # HTML for the overview; may be empty
     # Lists before the list of data sets, and behind it.
     views: Sequence[View] = ()

@@ -190,7 +190,7 @@ class _Details:
         )
 
     def _symbols(self, comparison: Comparison) -> list[str]:
-        """What the marks in the table's headers and lines mean."""
+        """Sentences that explain the marks in the table's headers and lines."""
         return [f"{marks_of([comparison], self.columns, 'the best of a column is marked')}."]
 
     def _table(self, comparison: Comparison) -> str:

@@ -11,14 +11,14 @@ from kbench.report.comparisons.tables import REPEATS, SCORES, Row
 # many failures. Set by hand.
 _LOGS = 250_000
 
-# Largest number of characters of one log, of which the end is kept. Set by hand.
+# Number of characters that are kept from the end of a log. Set by hand.
 _TAIL = 2000
 
 # Columns that are mappings of a phase to seconds.
 _PHASES = ("phases", "phases_cpu")
 
-# Significant digits of numbers that are not whole: an accuracy to a thousandth of a point. Each
-# more adds a fiftieth to the size of the page.
+# Significant digits of numbers that are not whole: an accuracy to a thousandth of a point. A
+# further digit makes the page a fiftieth larger.
 _DIGITS = 5
 
 # Significant digits of seconds, bytes and costs, which differ by more than that from run to run.
@@ -98,7 +98,7 @@ def _rounded(value: float, digits: int) -> int | float | str:
 
 
 def _packed(values: list[Any]) -> Any:
-    """A column with each different value stored once, where that is shorter."""
+    """A column with each different value stored once, if that is shorter."""
     # 1 and True are equal and hash alike, and so are 0 and False.
     different = {(type(value), value): value for value in values}
     if len(different) == 1:

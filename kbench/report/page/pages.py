@@ -19,14 +19,14 @@ from kbench.report.page.site import RowStore, Site, View, site
 from kbench.report.page.tags import about, element, plain, words
 from kbench.report.sheet import Sheet
 
-# What a reader has before him, and what the words of the page stand for.
+# What the page shows, and what its words mean.
 _ABOUT = (
     "kbench runs experiments with large-scale kernel machines and their rivals, and this page shows"
     " the runs of a results folder. A run is one method with one setting and seed on one data set;"
     " the number of an environment stands for a machine with its software (Environments)."
 )
 
-# How a reader takes the rankings of the overview for data of his own.
+# How to use the rankings of the overview for data of one's own.
 _RANKED = (
     "Methods with defaults or with a search on training rows, the best first. % behind is by how"
     " much the score is worse than the best one of a data set, in per cent of it, the median over"
@@ -132,7 +132,7 @@ def _rankings(standings: Sequence[Sheet]) -> str:
 
 
 def _described(sheet: Sheet) -> Sheet:
-    """A ranking whose second column says what each method is."""
+    """A ranking with a second column that describes each method."""
     files = options("method")
     says = []
     for name, *_ in sheet.rows:

@@ -62,7 +62,7 @@ def header(text: str, *, direction: str = "", kind: str = "", name: str = "") ->
 
 
 def spanning(text: str, columns: int) -> str:
-    """A header above several columns."""
+    """A header over `columns` columns."""
     return element("th", f"<span>{words(text)}</span>", scope="colgroup", colspan=columns)
 
 

@@ -71,13 +71,13 @@ class Corrected:
 
 
 def corrected_t(differences: Sequence[float], test_per_train: float) -> Corrected | None:
-    """The corrected resampled t test of Nadeau and Bengio (2003); None of fewer than two splits.
+    """The corrected resampled t test of Nadeau and Bengio (2003); None for fewer than two splits.
 
     differences : Paired differences of two methods, one for each split
     test_per_train : Test rows divided by training rows
 
-    The mean divided by `corrected_error` has Student's t with one degree of freedom less than
-    splits. Without any variance there is no interval; t and p are NaN.
+    The mean divided by `corrected_error` has Student's t distribution; its degrees of freedom are
+    the number of splits less one. Without variance there is no interval; t and p are NaN.
     """
     from scipy.stats import t as student
 
@@ -146,7 +146,7 @@ def critical_difference(n_methods: int, n_datasets: int) -> float:
 
 
 def _interval(estimate: float, resampled: NDArray[Any]) -> Interval:
-    """The interval of resampled means; none where they differ by rounding alone."""
+    """The interval of resampled means; none if they differ by rounding alone."""
     if np.ptp(resampled) <= 1e-12 * abs(estimate):
         return Interval(estimate)
     tail = (1.0 - LEVEL) / 2.0

@@ -26,16 +26,16 @@ COSTS = (FIT, PREDICTION)
 
 @dataclass(frozen=True)
 class Point:
-    """A line's mean cost and score, and what the score's bar is, as `Line.deviation` says."""
+    """A line's mean cost and score."""
 
     line: Line
     cost: float
     score: float
-    sd: float
+    sd: float  # Half the length of the score's error bar, `Line.deviation`
 
 
 def points(comparison: Comparison, cost: Cost = FIT) -> list[Point]:
-    """Of the lines that have both a cost above zero and a finite score."""
+    """A point for each line with a cost above zero and a finite score."""
     made = []
     for line in comparison.lines:
         paid, score = line.mean_sd(cost.column), line.mean_sd(comparison.score.column)
@@ -52,7 +52,7 @@ def pareto(candidates: Sequence[Point], sign: int) -> list[Point]:
 
 
 def unbeaten(places: Sequence[tuple[float, float]], sign: int) -> list[int]:
-    """Numbers of the pairs of cost and score that no other pair beats in both, the cheapest first.
+    """Indices of the pairs of cost and score that no other pair beats in both, cheapest first.
 
     More is better if the score's `sign` is 1, less if it is -1.
     """

@@ -1,9 +1,9 @@
-"""Which model for data like mine: methods over data sets of one task, nothing chosen on test rows.
+"""Rankings of methods for data like the user's; no setting was chosen on test rows.
 
-A competitor is a method with one setting, as an experiment fixed it before it saw any test row
+A competitor is a method with a setting that its experiment fixed before it saw any test row
 (`tables` and `tuned`: defaults, or a search on training rows). It takes part if it has an outcome
-on three of the data sets. Its distance on a data set is the relative difference to the best score
-of all competitors there; a failed run has an infinite distance and ranks last.
+on three data sets of the task. Its distance on a data set is the relative difference to the best
+score of all competitors there; a failed run has an infinite distance and ranks last.
 """
 
 import bisect
@@ -24,8 +24,8 @@ from kbench.run.results.rows import WITHOUT_OUTCOME
 
 # Experiments whose rows are comparable in this way.
 EXPERIMENTS = ("tables", "tuned")
-# A data set is like the user's if its rows and columns are within this factor of theirs. A smaller
-# one leaves one or two of the committed data sets, a larger one all of them. Set by hand.
+# A data set is like the user's if its numbers of rows and columns are within this factor. A smaller
+# factor leaves one or two of the committed data sets, a larger one all of them. Set by hand.
 _FACTOR = 10.0
 # Minimum number of data sets of a competitor: fewer say little about it. Set by hand.
 _MIN_SETS = 3
@@ -44,7 +44,7 @@ def standings(
     rows : iterable of mapping. As for `comparisons`; only those of `EXPERIMENTS` count.
     task : {"binary", "multiclass", "regression"}, optional. Only this one.
     n, d : Training rows and features of the user's data: only data sets within a factor of ten.
-        Where no two are left, those like it in one of both, or all of them; a note says so.
+        If fewer than two are left, data sets alike in one of both, or all; a note says so.
 
     Raises ConfigError: fewer than two data sets of the task have rows of such an experiment.
     """
@@ -90,7 +90,7 @@ def _like(comparison: Comparison, n: int | None, d: int | None) -> bool:
 
 
 def _less_alike(asked: tuple[int | None, int | None], like: tuple[int | None, int | None]) -> str:
-    """Which of the user's sizes the data sets of a ranking have."""
+    """A note on the user's sizes that the data sets of a ranking do not have."""
     said = [
         ", ".join(f"{name}={size:,}" for name, size in zip("nd", sizes, strict=True) if size)
         for sizes in (asked, like)
@@ -152,12 +152,12 @@ def _sheet(
 
 
 def _leaks(config: Path | None) -> bool:
-    """Whether the features of a data set hold its target, so that it says nothing of others."""
+    """Whether the features of a data set hold its target, so that it cannot rank methods."""
     return config is not None and bool((read_yaml(config).get("facts") or {}).get("leak"))
 
 
 def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
-    """A column's title -> the numbers of the data sets of so many training rows, two at least."""
+    """Title of a range of training rows -> indices of its data sets, if there are two or more."""
     thousands = [f"{bound // 1000}k rows" for bound in _BOUNDS]
     titles = [*(f"≤ {rows}" for rows in thousands), f"> {thousands[-1]}"]
     numbers: dict[str, list[int]] = {title: [] for title in titles}
@@ -168,7 +168,7 @@ def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
 
 
 def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
-    """From which to which size the data sets are."""
+    """The smallest and the largest size of the data sets, as text."""
     known = sorted({value for one in sets if (value := getattr(one.problem, size)) is not None})
     ends = dict.fromkeys(f"{end:,}" for end in (*known[:1], *known[-1:]))
     return f", {' to '.join(ends)} {unit}" if known else ""

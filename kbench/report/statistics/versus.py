@@ -40,8 +40,8 @@ from kbench.report.statistics.compare import (
 )
 
 FEW_TEST_ROWS = 10
-"""Test rows below which the score of a data set is no win of either method: one row of ten changes
-an accuracy by ten points. Set by hand, as is that of the line of a run."""
+"""Number of test rows below which a score is no win of either method: one row of ten changes an
+accuracy by ten points. Set by hand."""
 
 _PERCENT = f"{100 * LEVEL:g} %"
 
@@ -54,8 +54,8 @@ PAIR_COLUMNS += ["estimate", "low", "high", "outcome", "splits", "standard_error
 class Pair:
     """Two methods on one data set; `a` and `b` are their values over the seeds both finished.
 
-    `splits` names the split of each value, `test_per_train` is the ratio of their rows, and each
-    has `n_test` test rows.
+    `splits` names the split of each value; a split has `n_test` test rows, and `test_per_train` of
+    them for each training row.
     """
 
     where: str
@@ -112,7 +112,7 @@ class Pair:
     def outcome(self) -> str:
         """Result of the first method: win, tie or loss; means that are printed alike are a tie.
 
-        Empty without a seed that both finished, or of scores of few rows.
+        Empty without a seed that both finished, or if a score has too few test rows.
         """
         if not self.a or self.is_of_few_rows:
             return ""
@@ -129,7 +129,7 @@ class Versus:
     methods: list[str]
     comparisons: list[Comparison]  # One for each data set
     quantities: list[Quantity]  # The compared quantity of each data set
-    # Method -> number of its settings, for methods with several, of which the best takes part.
+    # Method -> number of its settings, for methods with several; the best one takes part.
     chosen: dict[str, int]
 
     def pairs(self) -> list[Pair]:
@@ -149,7 +149,7 @@ class Versus:
     def _tables(self, methods: set[str]) -> list[tuple[Comparison, Quantity]]:
         """The data sets on which all of `methods` have runs, each once.
 
-        The table of one split is left out where one of several splits has these methods too.
+        A table of one split is left out if a table of several splits has these methods, too.
         """
         every = zip(self.comparisons, self.quantities, strict=True)
         found = [(one, quantity) for one, quantity in every if methods <= set(one.best_lines)]
@@ -162,7 +162,7 @@ class Versus:
 
 
 def _data(comparison: Comparison) -> tuple[str, str, str | None]:
-    """The data of a comparison, however they are divided."""
+    """What identifies the data of a comparison, whatever its splits are."""
     problem = comparison.problem
     words = [word for word in (problem.variant or "").split(",") if "split.folds" not in word]
     return problem.dataset, ",".join(words), problem.task
@@ -337,9 +337,9 @@ def _each(pairs: Sequence[Pair]) -> Sheet:
 
 
 def _of_few(n: int, what: str) -> list[str]:
-    """A remark on bootstrap intervals of few values, which reach from the least to the largest.
+    """A remark on bootstrap intervals of n values if n is small.
 
-    Those enclose the median of a distribution with the probability 1 - 2^(1 - n).
+    The least and the largest value enclose the median with the probability 1 - 2^(1 - n).
     """
     most = 1.0 - 2.0 ** (1 - n)
     if most >= LEVEL:

@@ -14,12 +14,12 @@ _WARNINGS = 5
 _REPEATED = 8
 
 
-# What the unit of prediction costs is, below every table that has it.
+# Explains the unit of prediction costs below every table that has it.
 COST = "× Xw: seconds of the predictions over those of the product of the rows with one vector"
 
 
 def legend(comparisons: Iterable[Comparison], columns: Iterable[Quantity], best: str) -> str:
-    """What marks and `columns` of the tables mean; `best` names the mark of the best."""
+    """Explains the marks and `columns` of the tables; `best` names the mark of the best."""
     comparisons = list(comparisons)
     lines = [line for comparison in comparisons for line in comparison.lines]
     parts = [f"{best} (↑ more, ↓ less is better)"]
@@ -46,7 +46,7 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
     comparison : With all its lines, including those that are not shown
     cut : mapping of str to int
         Method -> number of its lines, for methods of which only `settings` lines are shown.
-    rest : Where the other lines are found, such as `format=csv has all`
+    rest : Where to find the other lines, such as `format=csv has all`
     """
     remarks_below = unequal(comparison.lines)
     n_splits = comparison.problem.n_splits

@@ -29,7 +29,7 @@ _GAP = "  "
 # Minimum number of characters of a column of words in a table that is too wide. Set by hand.
 _LEAST = 12
 
-# Names of methods that take more than this part of a line are shortened before a column is dropped.
+# Names that take more than 1 / _NAMES of a line are shortened before a column is dropped.
 _NAMES = 3
 
 # Select Graphic Rendition parameters of ECMA-48.
@@ -128,7 +128,7 @@ def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
 
 
 def _spared(sheet: Sheet, width: int) -> Sheet:
-    """The sheet; of one that is too wide no empty columns, and what all lines say in its name."""
+    """The sheet; if too wide, without empty columns and columns of one word, which its name has."""
     columns = list(zip(sheet.header, *sheet.rows, strict=True))
     taken = sum(max(map(len, column)) + len(_GAP) for column in columns) - len(_GAP)
     if taken <= width or not sheet.rows or sheet.groups:
@@ -142,7 +142,7 @@ def _spared(sheet: Sheet, width: int) -> Sheet:
 
 
 def _widths(table: Sequence[Sequence[str]], words: int, width: int) -> list[int]:
-    """The characters of each column: the widest ones of words give way to those of numbers."""
+    """The characters of each column; if a table is too wide, the widest columns of words shrink."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     while sum(widths) + len(_GAP) * (len(widths) - 1) > width:
         widest = max(range(words), key=widths.__getitem__, default=None)
@@ -185,7 +185,7 @@ def _fitted(
         elif (cut := _cut(table.names, excess, width // _NAMES)) != table.names:
             table = replace(table, names=cut)
         elif len(table.quantities) > 1:
-            # The column with most empty cells, such as disturbed wall seconds; of several the last.
+            # The column with the most empty cells, such as disturbed wall seconds, or the last of several.
             empty = [sum(not cell.mean for cell in of) for of in zip(*table.cells, strict=True)]
             least = max(range(1, len(empty)), key=lambda j: (empty[j], j))
             dropped.append(table.quantities[least].title)
