@@ -35,7 +35,7 @@ ALTERNATIVES: dict[str, list[Any]] = {
     "FOLDS": [(3, 2), (2,)],
     "WIDTHS": [np.arange(-4.0, 7.0)],
     "CS": [np.arange(-2.0, 9.0)],
-    "GOAL_OF_CELLS": [(0.0, 0.0), (-1.0, 1.0)],
+    "LOCAL_GOAL": [(0.0, 0.0), (-1.0, 1.0)],
     "TUBES": [(0.6, 0.6), (1.0, 0.6, 0.2)],
     "RIDGES": [np.arange(-20.0, 5.0, 4.0)],
     "RIDGE_STEPS": [(2.0, -2.0)],

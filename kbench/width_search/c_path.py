@@ -7,8 +7,8 @@ along itself: s b minimises the objective over s at s = (z'b - epsilon |b|_1) / 
 residual e = z - s K b follows from the old one without a kernel value. If no b is at a bound,
 a larger C has the same solution.
 
-The tolerance is loose. On covtype, held-out errors at violations of 0.1, 0.03 and 0.01 differ by at
-most 0.1 points, less than their noise.
+The tolerance is loose (`constants.TOL`). On covtype, held-out errors at violations of 0.1, 0.03 and
+0.01 differ by at most 0.1 points, less than their noise.
 """
 
 import math
@@ -29,14 +29,9 @@ from kbench.solvers.small.steps import (
     descend,
 )
 from kbench.trace import Deadline
+from kbench.width_search import constants
 
-# A first C above this is reached by factors of 4 from here: from zero, a model of C = 2^7 takes
-# ten times as many steps. C in units of the targets' deviation.
-_FIRST_C = 0.25
-_CLIMB = 4.0
-# Violation at which the models on the way to the first C stop.
-_CLIMB_TOL = 0.5
-# Curvatures below this are rounding errors of float32 kernel values of about 1.
+# Guard: curvatures below this are rounding errors of float32 kernel values of about 1.
 _FLAT = 1e-6
 _LOG2_E = math.log2(math.e)
 _NO_VALUES = np.empty((0, 0), np.float32)
@@ -158,7 +153,8 @@ def along_c(
                     beta *= scale
             values[1], values[2] = C * unit_lower, C * unit_upper
             np.clip(beta, values[1], values[2], out=beta)
-            limit, steps = (tol, max_steps) if wanted else (max(tol, _CLIMB_TOL), climb_steps)
+            climbing = max(tol, constants.CLIMB_TOL), climb_steps
+            limit, steps = (tol, max_steps) if wanted else climbing
             arguments = (*kernel, values, state, width, _FLAT, 0.0, 0.0)
             status = _descend(arguments, limit, steps, report, deadline)
             if status == OUT_OF_STEPS:
@@ -209,11 +205,11 @@ def in_time(solutions: Iterator[Solution]) -> list[Solution]:
 
 
 def _climb(Cs: Sequence[float]) -> Iterator[tuple[float, bool]]:
-    """Values of C on the way to the first one, and the wanted ones; whether a value is wanted."""
+    """Pairs of a value of C, on the way to the first one or wanted, and whether it is wanted."""
     way = []
-    C = Cs[0] / _CLIMB
-    while C >= _FIRST_C:
+    C = Cs[0] / constants.CLIMB
+    while C >= constants.FIRST_C:
         way.append(C)
-        C /= _CLIMB
+        C /= constants.CLIMB
     yield from ((C, False) for C in reversed(way))
     yield from ((C, True) for C in Cs)

@@ -1,11 +1,12 @@
-"""The constants of the search, all of them: docs/tuned.md explains the method that they belong to.
+"""The constants of the search: docs/tuned.md explains the method that they belong to.
 
 Each line says what the number is (with its unit) and what it trades off. `scripts/ablate_tuned.py`
 measures what each is worth: it halves and doubles one, and compares held-out errors and the number
 of kernel values on data sets that are left out in turn. What is not here is derived: how many rows
 and folds a rung has (from `GRID_VALUES`, `SECOND_VALUES`, `SAMPLE_VALUES`, `LAST_VALUES`), when
-cells end (from the sampling error), what a final fit costs (from the stages of the search), how
-long a rung may go on (from the time budget).
+neighbourhoods end (from the sampling error), what a final fit costs (from the stages of the
+search), how long a rung may go on (from the time budget). Block sizes of kernel values, which
+change no result, are in `gram.py`.
 """
 
 import numpy as np
@@ -13,9 +14,9 @@ import numpy as np
 # ---- Rungs: which rows are trained on, and which validate -------------------------------------
 
 # Kernel values between training rows, for one width, of the coarse grid, the second rung, the
-# sample that follows cells, and the last rung: a model's cost is proportional to them. More
-# values, more seconds and less noise. A rung is the most folds of 5, 3 or 2 that fit, or else two
-# samples. Up to 2^14 rows both halves of all rows fit into the last rung.
+# sample that follows neighbourhoods, and the last rung: a model's cost is proportional to them.
+# More values, more seconds and less noise. A rung is the most folds of 5, 3 or 2 that fit, or else
+# two samples. Up to 2^14 rows both halves of all rows fit into the last rung.
 GRID_VALUES, SECOND_VALUES, SAMPLE_VALUES, LAST_VALUES = 2**21, 2**24, 2**25, 2**27
 FOLDS = (5, 3, 2)
 # Maximum number of validation rows of a pair of samples: with 4,000 the sampling error of an error
@@ -24,20 +25,46 @@ VALIDATION_ROWS = 4000
 # Points of each rung after the grid, after which the surface is fitted again; widths of the later
 # rungs of ridge models; models of the last comparison of classifiers.
 POINTS = 5
+# Kernel values of the first grid as a multiple of those of the pilot, one width on few rows that
+# shows how long the grid would take under a time limit; rows of the pilot of ridge models. A
+# smaller pilot is less exact, a larger one costs more of the limit.
+PILOT, PILOT_ROWS = 64, 100
 
-# ---- Cells: neighbourhoods at the density of all rows -----------------------------------------
+# ---- Neighbourhoods at the density of all rows -------------------------------------------------
 
-# Rows of a cell, and the fraction of them, nearest to its centre, that validate. More rows see a
-# wider neighbourhood and cost their square.
-CELL_ROWS, CELL_VALIDATION = 2000, 0.2
-# Maximum number of cells, and the errors after which no cell is added: the relative sampling error
-# of an error rate is 1 / sqrt(errors).
-MAX_CELLS, CELL_ERRORS = 24, 800
-# Where the surface is minimised after cells, as (t, local) of `kbench.width_search.surface`: a
-# model of all rows has the cells' density, but sees more than a neighbourhood; halfway.
-GOAL_OF_CELLS = (-0.5, 0.5)
-# Octaves of width over which errors of cells must be alike for samples to take their place.
+# Rows of a neighbourhood, and the fraction of them that validates, drawn from twice as many rows
+# nearest to its centre. More rows see more of the surroundings and cost their square.
+LOCAL_ROWS, LOCAL_VALIDATION = 2000, 0.2
+# Maximum number of neighbourhoods, and the errors after which none is added: the relative sampling
+# error of an error rate is 1 / sqrt(errors).
+MAX_NEIGHBOURHOODS, LOCAL_ERRORS = 24, 800
+# Where the surface is minimised after them, as (t, local) of `kbench.width_search.surface`: a model
+# of all rows has their density, but sees more than a neighbourhood; halfway.
+LOCAL_GOAL = (-0.5, 0.5)
+# Octaves of width over which their errors must be alike for samples to take their place.
 FLAT_OCTAVES = 12.0
+
+# ---- The surface: priors of `kbench.width_search.surface` --------------------------------------
+
+# Drifts among which the most likely one is taken, in octaves of width per doubling of the rows.
+DRIFTS = (0.0, 0.2, 0.4, 0.6)
+# Correlation lengths in octaves of width and of C. With these and a Matern kernel, the log errors
+# of eight development sets have e^230 times the likelihood that a Gaussian one of lengths 2.2 and
+# 2.8 gives; that overshoots beside slopes.
+LENGTHS = (8.8, 11.2)
+# Deviation of the shape as a multiple of the deviation of the log errors seen, and its least value.
+SHAPE_DEVIATIONS, MIN_DEVIATION = 1.5, 0.2
+# Deviation of what changes the shape, per doubling of the rows and in neighbourhoods, relative to
+# that of the shape.
+CHANGE_DEVIATION = 0.2
+# Deviation of the offsets that all points of a rung have in common: of every rung, per doubling of
+# the rows, and of neighbourhoods.
+OFFSET_DEVIATION = 0.5
+# Deviation of a log error beside its sampling error, alone and together with its rung's.
+NOISE_DEVIATION = 0.03
+# An expected improvement of the log error below the first number is not worth a model; points whose
+# expected log error is above the best by more than the second one are not tried.
+MIN_IMPROVEMENT, HOPELESS = 3e-4, 0.3
 
 # ---- The points that may be tried or chosen ----------------------------------------------------
 
@@ -53,6 +80,9 @@ SMOOTHER = 0.05
 # and one that is stopped is worse for it. Without it kin40k (32,000 rows, seed 0) has C = 54, not
 # 38, and an RMSE of .114, not .092; a9a has C = 128, not 4, at the same error.
 DEAR_C, DEAR = 5.0, 0.012
+# Multiple of the largest coefficient of the nearest model to which a larger C is lowered: models of
+# more rows have other coefficients, and a C beyond them only costs steps.
+BOUND_MARGIN = 2.0
 # Deviation of a log error that is not common to models of the same rows, as a fraction of its
 # sampling error.
 COMMON = 0.35
@@ -62,6 +92,11 @@ COMMON = 0.35
 # Limit on steps of a model for each training row: of the grid and of regressions, and of
 # classifiers. More steps solve more models of large C, and cost as much more.
 STEPS, STEPS_OF_CLASSES = 10, 25
+# A first C above FIRST_C deviations of the targets is reached by factors of CLIMB from there, at
+# the violation CLIMB_TOL: from zero, a model of C = 2^7 takes ten times as many steps. A regression
+# may take CLIMB_STEPS of the limit on steps for each C on the way: with 1 and with 0.1, models of
+# bike (C = 64 to 460) take 0.09 to 0.36 s and 0.08 s, with errors within 0.5 per cent.
+FIRST_C, CLIMB, CLIMB_TOL, CLIMB_STEPS = 0.25, 4.0, 0.5, 0.1
 # Violation at which models stop: of classifiers with margin 1 and of the final regression, in
 # held-out deviations; of regressions of the search, in deviations of the targets.
 TOL, TOL_OF_TARGETS = 0.1, 0.05
@@ -116,8 +151,9 @@ ERROR_QUANTILE, NORMAL_QUANTILE = 0.8, 1.2816
 
 # ---- Ridge models ----------------------------------------------------------------------------
 
-# Rows of the two eigendecompositions and of the factorisations of the last rung; O(rows^3) each.
-RIDGE_ROWS = (600, 1000, 3000)
+# Rows of the eigendecompositions of two rungs and of the factorisations of the last one, O(rows^3)
+# each; disjoint samples of the first two rungs if there are rows for them.
+RIDGE_ROWS, RIDGE_SAMPLES = (600, 1000, 3000), (1, 2)
 # Octaves of ridge that are tried.
 RIDGES = np.arange(-20.0, 5.0, 2.0)
 # Octaves from the best width of the last rung to the next one.

@@ -2,9 +2,9 @@
 
 Dense rows of the Gaussian kernel: squared distances are computed once, by matrix products in
 float32, and exponentiated for each width. The rounding error of a kernel value is about
-1e-7 gamma ||x||^2 with centred x, far below what matters at the tolerance 0.1 of the search. Of few
-features, the models compute the rows that they need themselves, from differences. For other
-kernels and wide CSR rows, `KernelMatrix` computes the blocks.
+1e-7 gamma ||x||^2 with centred x, far below the tolerance 0.1 of the search. With few features, the
+models compute the kernel rows that they need themselves, from differences. For other kernels and
+wide CSR rows, `KernelMatrix` computes the blocks.
 """
 
 import math
@@ -57,7 +57,7 @@ class Gram(Protocol):
 
 
 class Rows:
-    """All training rows in the form from which the kernel matrices of some of them are computed.
+    """All training rows, prepared for kernel matrices of subsets of them.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Rows:
         return float(np.ldexp(1.0 / median if median > 0.0 else 1.0, -2 * self._exponent))
 
     def scaled(self, gamma: float) -> float:
-        """The width for `X` that `gamma` is for the rows as they were given."""
+        """The width for the scaled rows `X` that equals `gamma` for the given rows."""
         return float(np.ldexp(gamma, 2 * self._exponent))
 
     def nearest(self, row: int, count: int) -> np.ndarray:

@@ -8,9 +8,8 @@ With K = Q diag(l) Q' and G = K + alpha I, the error of the model without row i 
 (G. Wahba, "Spline Models for Observational Data", SIAM 1990, equation 4.2.9), so that one
 eigendecomposition of m rows, O(m^3), gives the errors of all alpha, O(m^2) each. The surface of
 `kbench.width_search.surface`, with v = log2 alpha, extrapolates from few rows to more. Small
-samples mislead where few rows have large errors, or where more rows make models much more local,
-so that models of 3,000 rows come last, each by one inverse factor of G, a few octaves of width
-apart.
+samples mislead if few rows have large errors, or if more rows make models much more local. So
+models of 3,000 rows come last, each by one inverse factor of G, a few octaves of width apart.
 """
 
 import numpy as np
@@ -22,14 +21,9 @@ from kbench.width_search import constants
 from kbench.width_search.gram import Rows
 from kbench.width_search.surface import Surface
 
-# Disjoint samples of the first and the second rung, where there are rows for them.
-_SAMPLES = (1, 2)
 # Multiplications of an eigendecomposition of m rows, as a multiple of m^3 (G. Golub and C. Van
 # Loan, "Matrix Computations", 4th edition, 2013, section 8.3: 9 m^3 operations).
 _PRODUCTS_OF_EIGENVALUES = 9.0
-# Rows of the eigendecomposition that tells, where there is a deadline, what larger ones take: under
-# a hundredth of a second.
-_PILOT_ROWS = 100
 
 
 def errors_by_ridge(K: np.ndarray, y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
@@ -57,9 +51,9 @@ def errors_of_one_ridge(K: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.
     """Leave-one-out errors (m,) for one ridge > 0, from K : (m, m) and y : (m,), and the effective
     dimension tr K (K + alpha I)^-1 of the model as a fraction of m.
 
-    (G^-1)_ii is the squared length of a column of the inverse factor, which takes half of what the
-    inverse takes. Where rounding of K exceeds the ridge, so that K + alpha I is not positive
-    definite, the errors are those of the model that is zero.
+    (G^-1)_ii is the squared length of a column of the inverse factor, which takes half the time of
+    the inverse. If rounding of K exceeds the ridge, so that K + alpha I is not positive definite,
+    the errors are y, as of the model 0.
     """
     m = len(K)
     # A ridge below the rounding of float32 is lost in a factor of float32.
@@ -125,18 +119,19 @@ class RidgeSearch:
         """Rows of the first rung: as many as the deadline is expected to leave time for."""
         most = min(len(self._rows), constants.RIDGE_ROWS[0])
         left = self._deadline.seconds_left()
-        if left is None or most <= _PILOT_ROWS:
+        few = constants.PILOT_ROWS
+        if left is None or most <= few:
             return most
-        start, sample = self._trace.running_s(), self._order[:_PILOT_ROWS]
+        start, sample = self._trace.running_s(), self._order[:few]
         K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit)
         errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES)
-        rate = (self._trace.running_s() - start) / _PILOT_ROWS**3
+        rate = (self._trace.running_s() - start) / few**3
         affordable = np.cbrt(left / max(len(constants.WIDTHS) * rate, 1e-300))
-        return int(np.clip(affordable, _PILOT_ROWS, most))
+        return int(np.clip(affordable, few, most))
 
     def _rung(self, number: int, m: int, widths: np.ndarray) -> Surface:
         """Measure all ridges of some widths on samples of m rows."""
-        n_samples = min(_SAMPLES[number], len(self._order) // m)
+        n_samples = min(constants.RIDGE_SAMPLES[number], len(self._order) // m)
         samples = [self._order[k * m : (k + 1) * m] for k in range(n_samples)]
         # Widths in the middle first: the deadline may leave no time for the others.
         for u in sorted(widths, key=lambda u: (abs(u), u)):
@@ -190,7 +185,7 @@ class RidgeSearch:
         return self._surface()
 
     def _candidates(self, beyond: float) -> np.ndarray:
-        """All ridges of the widths of the rung before and `beyond` octaves from them; (q, 2)."""
+        """All ridges for widths up to `beyond` octaves from those of the last rung; (q, 2)."""
         tried = self._points[self._rungs == self._rungs[-1], 0]
         return _all_ridges(
             np.arange(tried.min() - beyond, tried.max() + beyond + 0.01, constants.SPACING)

@@ -26,9 +26,9 @@ Pairs = list[tuple[np.ndarray, np.ndarray]]
 
 @dataclass
 class Rung:
-    """Machines of some pairs of training and validation rows."""
+    """Pairs of training and validation rows, and limits of the models on them."""
 
-    kind: str  # "fold", "sample" or "cell"
+    kind: str  # "fold", "sample" or, for neighbourhoods, "cell"
     pairs: Pairs
     n_all: int
     steps: int  # limit on steps for each training row
@@ -44,7 +44,7 @@ class Rung:
 
     @property
     def place(self) -> tuple[float, float]:
-        """(t, local) of `kbench.width_search.surface`: a cell has half of all rows' density."""
+        """(t, local) of `kbench.width_search.surface`; local rows have half the density of all."""
         return (-1.0, 1.0) if self.is_local else (math.log2(self.n_rows / self.n_all), 0.0)
 
 
@@ -80,24 +80,28 @@ def divided(order: np.ndarray, values: float, steps: int) -> Rung:
     return Rung("sample", pairs, n, steps)
 
 
-def cells(rows: Rows, rng: np.random.Generator, steps: int, is_cross: bool = False) -> Rung:
-    """Cells around random rows."""
-    centres = rng.integers(len(rows), size=constants.MAX_CELLS)
-    pairs = [_cell(rows, int(centre), rng) for centre in centres]
+def neighbourhoods(
+    rows: Rows, rng: np.random.Generator, steps: int, is_cross: bool = False
+) -> Rung:
+    """Neighbourhoods of random rows."""
+    centres = rng.integers(len(rows), size=constants.MAX_NEIGHBOURHOODS)
+    pairs = [_neighbourhood(rows, int(centre), rng) for centre in centres]
     return Rung("cell", pairs, len(rows), steps, is_cross)
 
 
-def _cell(rows: Rows, centre: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Training and validation rows of the cell around a row: every other one of the inner rows."""
-    nearest = rows.nearest(centre, constants.CELL_ROWS)
-    n_validation = int(constants.CELL_VALIDATION * len(nearest))
+def _neighbourhood(
+    rows: Rows, centre: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Training and validation rows around a row; a random half of the inner rows validates."""
+    nearest = rows.nearest(centre, constants.LOCAL_ROWS)
+    n_validation = int(constants.LOCAL_VALIDATION * len(nearest))
     inner = rng.permutation(nearest[: 2 * n_validation])
     training = np.concatenate([inner[n_validation:], nearest[2 * n_validation :]])
     return training, inner[:n_validation]
 
 
 class _Pace:
-    """Whether a stage may begin: it is expected to take what the last one took, by its work."""
+    """Whether a stage may begin: its seconds are estimated from the last stage's, by its work."""
 
     def __init__(self, deadline: Deadline, trace: Trace) -> None:
         self._deadline, self._trace = deadline, trace
@@ -118,7 +122,7 @@ class _Pace:
 def run(
     rows: Rows, task: Task, rung: Rung, points: Sequence[Point], deadline: Deadline, trace: Trace
 ) -> list[Measured | None]:
-    """Measure every point of a rung; None for those that the deadline left no time for."""
+    """Measure every point of a rung; None for points that the deadline left no time for."""
     q = len(points)
     losses = np.zeros((q, 3))  # sums of loss, squared loss and weight
     n_rows, solved, largest = np.zeros(q, int), np.ones(q, bool), np.zeros(q)
@@ -130,8 +134,8 @@ def run(
     if not rung.is_local:
         pairs = [part for pair in pairs for part in task.divided(rows, *pair)]
     for number, (training, validation) in enumerate(pairs):
-        # Further cells are left out once the best point has enough errors.
-        enough = _relative(losses[losses[:, 0].argmin()]) <= constants.CELL_ERRORS**-0.5
+        # further neighbourhoods are left out once the best point has enough errors.
+        enough = _relative(losses[losses[:, 0].argmin()]) <= constants.LOCAL_ERRORS**-0.5
         if rung.is_local and number and enough:
             break
         training = task.arranged(training)

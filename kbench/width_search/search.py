@@ -2,21 +2,21 @@
 
     rung 1: a coarse grid of (gamma, C) on a thousand rows
     rung r: points that the surface of the errors so far proposes, on more rows
-    answer: minimum of the surface at all rows (after cells: halfway to all rows), among the points
-            near those tried
+    answer: minimum of the surface near the points tried, for a model of all rows (for t = -1/2
+            and local = 1/2 after neighbourhoods, `LOCAL_GOAL`)
 
-A rung is a list of pairs of training and validation rows, bought with a number of kernel values for
-each width: as many folds as it pays for, or else two samples. One kernel matrix for each gamma and
+A rung is a list of pairs of training and validation rows, limited to a number of kernel values for
+each width; it has as many folds as fit, or else two samples. One kernel matrix for each gamma and
 pair serves all C.
 
-Where all rows are too many for the halves of the last rung, smaller samples mislead: the best gamma
-of covtype is 1 for 5,000 rows, 17 for 10,000 and 40 for 74,370. So the next rungs are cells: the
-2,000 rows nearest to a random row, of which 400 of the inner 800 are validation rows. A cell has
-nearly the density of the data, and shows the optimum of a local model. A sample follows and shows
-what a local model misses. Where larger models are not compared afterwards, because they take too
-long, other cells come last and measure the neighbourhood of the optimum.
+If the two halves of all rows exceed the last rung, smaller samples mislead: the best gamma of
+covtype is 1 for 5,000 rows, 17 for 10,000 and 40 for 74,370. So the next rungs are neighbourhoods:
+the 2,000 rows nearest to a random row; 400 rows drawn from the 800 nearest ones validate, the other
+1,600 train. A neighbourhood has nearly the density of the data, and shows the optimum of a local
+model. A sample follows and shows what a local model misses. If the caller will not compare larger
+models, because they take too long, other neighbourhoods measure the surroundings of the optimum.
 
-Where the errors of cells do not depend on the parameters, samples take the place of cells.
+If the errors of neighbourhoods do not depend on the parameters, samples take their place.
 
 A deadline may pass at any time: a stage, the models of one width on one pair, is not begun if the
 last one makes it likely to end too late, and ends between two problems if it was. What has been
@@ -32,25 +32,19 @@ import numpy as np
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.gram import Rows
-from kbench.width_search.rungs import Measured, Pairs, Point, Rung, cells, divided, run
+from kbench.width_search.rungs import Measured, Pairs, Point, Rung, divided, neighbourhoods, run
 from kbench.width_search.surface import Surface
 from kbench.width_search.tasks import Task
 
 # Rows up to which both halves of all rows fit into the last rung of classes: 16,384.
 FEW_ROWS = math.isqrt(2 * constants.LAST_VALUES)
-# Points of the last cells, in octaves of gamma and C from the minimum so far: its neighbours, and
-# one in the direction in which errors change least.
+# Points of the last neighbourhoods, in octaves of gamma and C from the minimum so far: the minimum,
+# its neighbours, and smaller gamma with larger C, the direction in which errors change least.
 _CROSS = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (-1, 1)])
-# Kernel values of the first grid as a multiple of those of the pilot, one width on few rows that
-# shows how long the grid would take. A smaller pilot is less exact, a larger one costs more of the
-# time limit. Set by hand.
-_PILOT = 64
 
 
 @dataclass
-class Search:
-    """Results of the search."""
-
+class SearchResult:
     # An entry for each point of each rung: rung, rows, n_rows, gamma, C, error, n_validation,
     # solved.
     columns: dict[str, list] = field(
@@ -67,10 +61,11 @@ class Search:
     n_validation: int = 0  # Rows that it was measured on
     relative_deviation: float = 1.0  # Sampling error of `error` as a fraction of it
     support_fraction: float = 1.0  # Fraction of training rows that were support vectors there
-    flat_cells: bool = False  # Whether the errors of cells did not depend on the parameters
+    # Whether the errors of neighbourhoods did not depend on the parameters.
+    flat_neighbourhoods: bool = False
     solved: bool = True  # Whether the model there reached its tolerance within the limit on steps
-    # Whether other cells came last in place of the caller's comparison of larger models.
-    ends_with_cells: bool = False
+    # Whether other neighbourhoods came last in place of the caller's comparison of larger models.
+    ends_with_neighbourhoods: bool = False
     # Ints: a pair of rows of that model, from which it can be fitted again.
     training: np.ndarray | None = None
     validation: np.ndarray | None = None
@@ -95,7 +90,7 @@ class Search:
 
 
 class FirstRung:
-    """The coarse grid, measured on a thousand rows: also a quick look at how good the rows are.
+    """The coarse grid, measured on a thousand rows; also a quick comparison of forms of the rows.
 
     Attributes
     ----------
@@ -113,13 +108,14 @@ class FirstRung:
         self.points = [Point(*point) for point in grid]
         values = constants.GRID_VALUES
         if (left := deadline.seconds_left()) is not None:
-            # One width on few rows tells what the grid would take, and how many rows it may have.
-            pilot = divided(order, values / _PILOT, steps)
+            # The seconds of one width on few rows decide how many rows the grid may have.
+            pilot = divided(order, values / constants.PILOT, steps)
             some = [point for point in self.points if point.u == 1.0]
             run(rows, task, pilot, some, deadline, trace)
             seconds = left - (deadline.seconds_left() or 0.0)
-            expected = _PILOT * seconds * len(self.points) / len(some)
-            values = int(values * min(max(left / max(expected, 1e-9), 1.0 / _PILOT), 1.0))
+            expected = constants.PILOT * seconds * len(self.points) / len(some)
+            affordable = left / max(expected, 1e-9)
+            values = int(values * min(max(affordable, 1.0 / constants.PILOT), 1.0))
         self.rung = divided(order, values, steps)
         self.outcome = run(rows, task, self.rung, self.points, deadline, trace)
         found = [measured for measured in self.outcome if measured is not None]
@@ -159,7 +155,7 @@ class _Observations:
         )
 
     def on(self, pairs: Pairs) -> np.ndarray:
-        """Which observations are of these rows."""
+        """Mask of the observations that were made on these pairs of rows."""
         return np.array([known is pairs for known in self.pairs], bool)
 
 
@@ -171,7 +167,7 @@ def search(
     trace: Trace,
     first: FirstRung | None = None,
     compared_entries: float = np.inf,
-) -> Search:
+) -> SearchResult:
     """Choose gamma and C.
 
     task : Targets, and the error to be minimised
@@ -179,22 +175,23 @@ def search(
     trace : Receives the validation error of every point
     first : The first rung of these rows, if it has been measured
     compared_entries : Kernel values of the exact fit, n^2 times the fraction of support vectors, up
-        to which the caller compares larger models. Beyond, the search ends with other cells.
+        to which the caller compares larger models. Beyond, other neighbourhoods come last.
     """
     if first is None:
         first = FirstRung(rows, task, task.order(rng), deadline, trace)
-    result, seen = Search(), _Observations(task)
+    result, seen = SearchResult(), _Observations(task)
     plan = _plan(rows, first, rng, task)
-    has_cells = any(rung.is_local for rung in plan)
-    goal = constants.GOAL_OF_CELLS if has_cells else (0.0, 0.0)
+    has_neighbourhoods = any(rung.is_local for rung in plan)
+    goal = constants.LOCAL_GOAL if has_neighbourhoods else (0.0, 0.0)
     points, outcome = first.points, first.outcome
-    used = refined = np.empty(0, bool)
+    # Masks of the observations: those of the surface, and those near which the answer is chosen.
+    in_surface = near_answer = np.empty(0, bool)
     surface: Surface | None = None
     for number, rung in enumerate(_growing(plan)):
         if surface is not None:
             if deadline.passed:
                 break
-            points = _proposed(surface, seen, rung, goal, refined)
+            points = _proposed(surface, seen, rung, goal, near_answer)
             if not points:
                 continue
             outcome = run(rows, task, rung, points, deadline, trace)
@@ -209,34 +206,34 @@ def search(
         if number == 0:
             task.adapt(first.error)
         if rung.is_local and plan and _is_flat(kept):
-            # Errors of cells are the same for all parameters here; only samples differ.
-            result.flat_cells, goal = True, (0.0, 0.0)
+            # Only samples show how errors depend on the parameters: they come twice, instead.
+            result.flat_neighbourhoods, goal = True, (0.0, 0.0)
             plan[:] = [other for other in plan if not other.is_local for _ in range(2)]
         best = min((measured for _, measured in kept), key=lambda measured: measured.error)
         is_too_large = len(rows) ** 2 * best.support_fraction > compared_entries
-        if has_cells and not (plan or result.flat_cells or rung.is_local) and is_too_large:
-            plan.append(cells(rows, rng, task.steps, is_cross=True))
-            result.ends_with_cells = True
-        used = (seen.points[:, 3] == 0.0) | (not result.flat_cells)
-        surface = seen.surface(used)
-        # Points among whose neighbours the answer is.
-        refined = used & (seen.rungs >= min(number, 1))
+        ends = not (plan or result.flat_neighbourhoods or rung.is_local)
+        if has_neighbourhoods and ends and is_too_large:
+            plan.append(neighbourhoods(rows, rng, task.steps, is_cross=True))
+            result.ends_with_neighbourhoods = True
+        in_surface = (seen.points[:, 3] == 0.0) | (not result.flat_neighbourhoods)
+        surface = seen.surface(in_surface)
+        near_answer = in_surface & (seen.rungs >= min(number, 1))
         cut = len(kept) < len(points)
-        if cut or not refined.any():
-            # Only cells whose errors are all alike have followed the coarse grid, or the deadline
-            # passed within this rung, so that its order, not the errors, chose the points measured.
-            refined = used
+        if cut or not near_answer.any():
+            # The deadline passed within this rung, so that the order of its points, not their
+            # errors, chose the measured ones; or only flat neighbourhoods followed the coarse grid.
+            near_answer = in_surface
     if surface is None:
         result.gamma, result.C = rows.unit, task.scale_of_c
     else:
-        # The last rung that is used was measured on the most rows.
-        last = seen.on(seen.pairs[int(np.flatnonzero(used)[-1])])
-        _choose(result, rows, task, seen, surface, used if cut else last, refined, goal)
+        # The last rung of the surface was measured on the most rows.
+        last = seen.on(seen.pairs[int(np.flatnonzero(in_surface)[-1])])
+        _choose(result, rows, task, seen, surface, in_surface if cut else last, near_answer, goal)
     return result
 
 
 def _growing(plan: list[Rung]) -> Iterator[Rung]:
-    """The rungs of a plan, to which the caller may add some."""
+    """The rungs of a plan, to which the caller may add further ones meanwhile."""
     while plan:
         yield plan.pop(0)
 
@@ -246,10 +243,10 @@ def _proposed(
     seen: _Observations,
     rung: Rung,
     goal: tuple[float, float],
-    refined: np.ndarray,
+    near_answer: np.ndarray,
 ) -> list[Point]:
     if rung.is_cross:
-        chosen = _minimum(surface, seen, refined, goal) + _CROSS
+        chosen = _minimum(surface, seen, near_answer, goal) + _CROSS
     else:
         candidates = _product(constants.WIDTHS, constants.CS)
         known = (candidates[:, None] == seen.points[seen.on(rung.pairs), :2]).all(axis=2)
@@ -258,23 +255,27 @@ def _proposed(
 
 
 def _choose(
-    result: Search,
+    result: SearchResult,
     rows: Rows,
     task: Task,
     seen: _Observations,
     surface: Surface,
-    among: np.ndarray,
-    refined: np.ndarray,
+    candidates: np.ndarray,
+    near_answer: np.ndarray,
     goal: tuple[float, float],
 ) -> None:
-    """Set the answer, and the error of the point nearest to it among some."""
-    u, v = _minimum(surface, seen, refined, goal)
-    distance = np.abs(seen.points[among, :2] - (u, v)).sum(axis=1)
-    nearest = int(np.flatnonzero(among)[distance.argmin()])
+    """Set the answer, and the measurements of the candidate nearest to it.
+
+    candidates, near_answer : Masks of observations
+    """
+    u, v = _minimum(surface, seen, near_answer, goal)
+    distance = np.abs(seen.points[candidates, :2] - (u, v)).sum(axis=1)
+    nearest = int(np.flatnonzero(candidates)[distance.argmin()])
     measured = seen.measured[nearest]
     if measured.solved:
         # A bound that no coefficient comes near changes the solver's steps, not the solution.
-        v = min(v, seen.points[nearest, 1] + math.log2(max(2.0 * measured.largest, 2.0**-20)))
+        margin = max(constants.BOUND_MARGIN * measured.largest, 2.0**-20)
+        v = min(v, seen.points[nearest, 1] + math.log2(margin))
     result.gamma, result.C = float(rows.unit * 2.0**u), float(task.scale_of_c * 2.0**v)
     result.error, result.n_validation = measured.error, measured.n_rows
     result.relative_deviation = measured.deviation
@@ -288,17 +289,17 @@ def _product(us: np.ndarray, vs: np.ndarray) -> np.ndarray:
 
 
 def _minimum(
-    surface: Surface, seen: _Observations, refined: np.ndarray, goal: tuple[float, float]
+    surface: Surface, seen: _Observations, near_answer: np.ndarray, goal: tuple[float, float]
 ) -> np.ndarray:
-    """Minimum of the surface at the goal near the refined ones of the points seen; (2,) u and v."""
-    tried, trust = seen.points[refined, :2], constants.TRUST
+    """Minimum (u, v) of the surface at the goal, near the observations of the mask; (2,)."""
+    tried, trust = seen.points[near_answer, :2], constants.TRUST
     low, high = tried.min(axis=0) - trust, tried.max(axis=0) + trust
     fine = _product(*(np.arange(low[i], high[i] + 1e-9, constants.SPACING) for i in (0, 1)))
     near = fine[np.abs(fine[:, None] - tried).max(axis=2).min(axis=1) <= trust]
     mean = surface.mean(np.column_stack([near, np.tile(goal, (len(near), 1))]))
-    octave = constants.SMOOTHER * np.median(seen.deviations[refined]) / constants.COMMON
-    dear = constants.DEAR * np.maximum(near[:, 1] - constants.DEAR_C, 0.0)
-    return near[(mean + octave * near.sum(axis=1) + dear).argmin()]
+    octave = constants.SMOOTHER * np.median(seen.deviations[near_answer]) / constants.COMMON
+    cost_of_large_c = constants.DEAR * np.maximum(near[:, 1] - constants.DEAR_C, 0.0)
+    return near[(mean + octave * near.sum(axis=1) + cost_of_large_c).argmin()]
 
 
 def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, task: Task) -> list[Rung]:
@@ -306,12 +307,12 @@ def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, task: Task) ->
     if n <= FEW_ROWS:
         values = (constants.SECOND_VALUES, task.last_values)
         return [first.rung, *(divided(order, budget, task.steps) for budget in values)]
-    local = cells(rows, rng, task.steps)
+    local = neighbourhoods(rows, rng, task.steps)
     return [first.rung, local, local, divided(order, constants.SAMPLE_VALUES, task.steps)]
 
 
 def _is_flat(kept: Sequence[tuple[Point, Measured]]) -> bool:
-    """Whether points of very different widths have errors within the sampling error of one."""
+    """Whether errors at very different widths differ by less than their sampling error."""
     us = [point.u for point, _ in kept]
     errors = [measured.error for _, measured in kept]
     deviation = min(measured.deviation for _, measured in kept)

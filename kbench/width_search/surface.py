@@ -16,27 +16,7 @@ import scipy.linalg
 from scipy.special import ndtr
 
 from kbench.intrinsics.products import matmul
-
-# Drifts among which the most likely one is taken, in octaves of width per doubling of the rows.
-_DRIFTS = (0.0, 0.2, 0.4, 0.6)
-# Correlation lengths in octaves of width and of C. With these and a Matern kernel, the log errors
-# of eight development sets have e^230 times the likelihood that a Gaussian one of lengths 2.2 and
-# 2.8 gives; that overshoots beside slopes.
-_LENGTHS = (8.8, 11.2)
-# Deviation of the shape as a multiple of the deviation of the log errors seen, and its least value.
-_DEVIATIONS, _MIN_DEVIATION = 1.5, 0.2
-# Deviation of what changes the shape, per doubling of the rows and in neighbourhoods, relative to
-# that of the shape.
-_CHANGE = 0.2
-# Deviation of the offsets that all points of a rung have in common: of every rung, per doubling of
-# the rows, and of neighbourhoods.
-_OFFSET = 0.5
-# Deviation of a log error beside its sampling error, alone and together with its rung's.
-_NOISE = 0.03
-# An expected improvement of the log error below this is not worth a model.
-_MIN_IMPROVEMENT = 3e-4
-# Points whose expected log error is this much above the best are not tried.
-_HOPELESS = 0.3
+from kbench.width_search import constants
 
 
 class Surface:
@@ -58,12 +38,13 @@ class Surface:
         self, points: np.ndarray, log_errors: np.ndarray, rungs: np.ndarray, deviations: np.ndarray
     ) -> None:
         self._points, self._prior = points, float(log_errors.max())
-        self._deviation = max(_DEVIATIONS * float(np.std(log_errors)), _MIN_DEVIATION)
-        noise = np.diag(deviations**2 + _NOISE**2)
-        noise += _NOISE**2 * (rungs[:, None] == rungs)
+        spread = float(np.std(log_errors))
+        self._deviation = max(constants.SHAPE_DEVIATIONS * spread, constants.MIN_DEVIATION)
+        noise = np.diag(deviations**2 + constants.NOISE_DEVIATION**2)
+        noise += constants.NOISE_DEVIATION**2 * (rungs[:, None] == rungs)
         residual = log_errors - self._prior
         best = -np.inf
-        for drift in _DRIFTS:
+        for drift in constants.DRIFTS:
             factor = scipy.linalg.cholesky(
                 self._covariance(points, points, drift) + noise, lower=True
             )
@@ -78,8 +59,8 @@ class Surface:
         moved = du - drift * np.subtract.outer(P[:, 2], Q[:, 2])
         doublings, local = np.outer(P[:, 2], Q[:, 2]), np.outer(P[:, 3], Q[:, 3])
         shape, slow = _matern(moved, dv), _matern(du, dv)
-        slopes = _CHANGE**2 * (doublings + local) * slow
-        offsets = _OFFSET**2 * (1.0 + doublings + local)
+        slopes = constants.CHANGE_DEVIATION**2 * (doublings + local) * slow
+        offsets = constants.OFFSET_DEVIATION**2 * (1.0 + doublings + local)
         return self._deviation**2 * (shape + slopes) + offsets
 
     def mean(self, Q: np.ndarray) -> np.ndarray:
@@ -112,9 +93,9 @@ class Surface:
         Returns
         -------
         (at most count, 2)
-            The best at the goal, the best of the rung (the two show the drift), then those of the
-            most expected improvement at the goal, each given that those before it are known. None
-            if nothing is expected to improve.
+            The best candidate at the goal, the best one of the rung (the two show the drift), then
+            the candidates of the largest expected improvement at the goal, each computed as if the
+            ones before it were known. No rows if nothing is expected to improve.
         """
         q = len(candidates)
         at_goal = np.column_stack([candidates, np.tile(goal, (q, 1))])
@@ -123,7 +104,7 @@ class Surface:
         here, mean = int(mean[q:].argmin()), mean[:q]
         best = int(mean.argmin())
         chosen = [i for i in dict.fromkeys((best, here)) if not known[i]][:count]
-        useless = known | (mean > mean[best] + _HOPELESS)
+        useless = known | (mean > mean[best] + constants.HOPELESS)
         for i in chosen:
             covariance = _conditioned(covariance, q + i)
         while len(chosen) < count:
@@ -133,7 +114,7 @@ class Surface:
             density = np.exp(-(gain**2) / 2.0) / np.sqrt(2.0 * np.pi)
             improvement = deviation * (gain * ndtr(gain) + density)
             improvement[useless] = improvement[chosen] = 0.0
-            if improvement.max() < _MIN_IMPROVEMENT:
+            if improvement.max() < constants.MIN_IMPROVEMENT:
                 break
             chosen.append(int(improvement.argmax()))
             covariance = _conditioned(covariance, q + chosen[-1])
@@ -142,11 +123,12 @@ class Surface:
 
 def _matern(du: np.ndarray, dv: np.ndarray) -> np.ndarray:
     """Correlation of smoothness 3/2 at distances du and dv."""
-    r = np.sqrt(3.0 * ((du / _LENGTHS[0]) ** 2 + (dv / _LENGTHS[1]) ** 2))
+    of_width, of_c = constants.LENGTHS
+    r = np.sqrt(3.0 * ((du / of_width) ** 2 + (dv / of_c) ** 2))
     return (1.0 + r) * np.exp(-r)
 
 
 def _conditioned(covariance: np.ndarray, i: int) -> np.ndarray:
     """Covariance given an observation of point i."""
     column = covariance[:, i]
-    return covariance - np.outer(column, column) / (column[i] + _NOISE**2)
+    return covariance - np.outer(column, column) / (column[i] + constants.NOISE_DEVIATION**2)

@@ -16,11 +16,6 @@ from kbench.width_search import constants
 from kbench.width_search.c_path import along_c, class_problem, in_time, regression_problem, stored
 from kbench.width_search.gram import Gram, Rows
 
-# Limit on steps of a regression for each C on the way to its first one, as a fraction of the limit
-# for that. With 1 and with 0.1, models of bike (C = 64 to 460) take 0.09 to 0.36 s and 0.08 s,
-# with held-out errors within 0.5 per cent of each other.
-_CLIMBING = 0.1
-
 
 class Losses(NamedTuple):
     """Held-out losses for p values of C."""
@@ -56,7 +51,7 @@ class Task(Protocol):
 
     @property
     def n_divided(self) -> float:
-        """Time of a model of all rows as a multiple of that of one of the divided problems."""
+        """Time of a model of all rows over the time of one of the divided problems."""
 
     def arranged(self, training: np.ndarray) -> np.ndarray:
         """Training rows in the order in which `losses` needs them."""
@@ -76,7 +71,7 @@ class Task(Protocol):
     ) -> Losses:
         """Losses of the validation rows for increasing values of C.
 
-        Of the first of them if the deadline passes before the others of a single problem.
+        Fewer values if the deadline passes while the only problem is solved.
 
         Raises OutOfTime: the deadline has passed before any value of C was solved for all problems.
         """
@@ -88,8 +83,8 @@ class Task(Protocol):
 class Classification:
     """Classes by pairs, as in `KernelSVC`; two classes are one pair.
 
-    Of more than `constants.MAX_PAIRS` pairs, those within groups of similar classes are taken: a
-    validation row is in the wrong class if another one of the group of its own class wins.
+    If there are more than `constants.MAX_PAIRS` pairs, only pairs within groups of similar classes
+    are solved: a row is in the wrong class if another class of its own class's group wins.
 
     Parameters
     ----------
@@ -118,7 +113,7 @@ class Classification:
         self._groups: list[Classification] = []
 
     def weights_of(self, rows: np.ndarray) -> np.ndarray | None:
-        """Factors of C of some rows, where rows differ in them."""
+        """Factors of C for these rows; None if all rows have the same factor."""
         return None if self._factor is None else self._factor[rows]
 
     @property
@@ -172,7 +167,7 @@ class Classification:
         return self._groups[of_rows[0]] if of_rows.min() == of_rows.max() else self
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
-        """Rows of each class are spread evenly: every range of the order represents the data."""
+        """A random order that spreads each class evenly: every range represents the data."""
         place = np.empty(len(self._index))
         for c in range(self._k):
             rows = np.flatnonzero(self._index == c)
@@ -203,13 +198,13 @@ class Classification:
         return self._sums((self._index[validation] != classes[0])[:, None], validation)[0]
 
     def _sums(self, wrong: np.ndarray, validation: np.ndarray) -> np.ndarray:
-        """(p, 3) of which validation rows are in the wrong class : (v, p)."""
+        """Sums (p, 3) of the loss, its square and the weights, from the mask `wrong` : (v, p)."""
         weight = self._weight[validation]
         total = np.full(wrong.shape[1], weight.sum())
         return np.column_stack([matmul(weight, wrong), matmul(weight**2, wrong), total])
 
     def error(self, wrong: np.ndarray, rows: np.ndarray) -> float:
-        """Error of predictions for some rows, of which some are wrong."""
+        """Error of predictions for `rows`, from the mask `wrong`."""
         loss, _, weight = self._sums(wrong[:, None], rows)[0]
         return float(loss / weight)
 
@@ -238,14 +233,14 @@ class Classification:
         factor = np.ones(n) if weights is None else self.scale_of_c * weights
         starts = np.searchsorted(self._index[training], np.arange(k + 1))
         spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
-        # As in `SmallDualResult.coef`: of a row of class c, against the earlier and later classes.
+        # As in `SmallDualResult.coef`: a row of class c has one for each earlier and later class.
         coef = np.zeros((n, p, k - 1), np.float32)
         intercepts = np.zeros((p, len(self._pairs)))
         solved = np.ones(p, bool)
         for pair, (a, b) in enumerate(self._pairs):
             n_a, n_b = (spans[c].stop - spans[c].start for c in (a, b))
             if n_a == 0 or n_b == 0:
-                # Votes of a pair without rows go to the class that has some.
+                # The votes of a pair with one empty class go to the other class.
                 intercepts[:, pair] = 1.0 if n_a else -1.0
                 continue
             if k > 2:
@@ -302,7 +297,7 @@ class Classification:
 
 
 def _halved(means: np.ndarray, classes: np.ndarray, parts: int) -> list[np.ndarray]:
-    """So many groups of some classes, halved by the first principal axis of means : (k, d)."""
+    """`parts` groups of the classes, halved by the first principal axis of their means : (k, d)."""
     if parts == 1:
         return [classes]
     centred = means[classes] - means[classes].mean(axis=0)
@@ -314,12 +309,12 @@ def _halved(means: np.ndarray, classes: np.ndarray, parts: int) -> list[np.ndarr
 
 
 def centre_and_scale(y: np.ndarray) -> tuple[float, float, float]:
-    """What targets are shifted and divided by, and the largest error that counts, in that unit.
+    """Centre and scale of the targets, and the largest error that counts, in units of the scale.
 
-    Mean, deviation and infinity; where few targets make up the deviation, because the interquartile
-    range tells of a much smaller one, median, robust deviation and `constants.LARGEST_ERROR`: such
-    targets would decide which model is best, and a tube that is a fraction of their deviation
-    holds all others.
+    Mean, deviation and infinity; for heavy-tailed targets, whose deviation is much larger than
+    their interquartile range suggests, median, robust deviation and `constants.LARGEST_ERROR`:
+    otherwise few targets decide which model is best, and a tube that is a fraction of the
+    deviation holds all others.
     """
     low, median, high = np.quantile(y, (0.25, 0.5, 0.75))
     deviation, robust = float(y.std()), float(high - low) / constants.QUARTILES
@@ -331,11 +326,11 @@ def centre_and_scale(y: np.ndarray) -> tuple[float, float, float]:
 class Regression:
     """Targets with mean 0 and deviation 1; the error is the mean squared error.
 
-    Of heavy-tailed targets (`centre_and_scale`) median and robust deviation take their places, and
-    errors above `constants.LARGEST_ERROR` robust deviations of the targets count as that. After the
-    first rung these are deviations of its best model's errors, if targets or errors have heavy
-    tails: otherwise few wrong targets decide which model is best, and a tube that is a fraction of
-    the RMSE holds all other errors.
+    For heavy-tailed targets (`centre_and_scale`) median and robust deviation replace them, and
+    errors are clipped at `constants.LARGEST_ERROR` robust deviations of the targets; after the
+    first rung, if targets or errors have heavy tails, of its best model's errors. Otherwise few
+    wrong targets decide which model is best, and a tube that is a fraction of the RMSE holds all
+    other errors.
 
     Parameters
     ----------
@@ -348,7 +343,7 @@ class Regression:
     epsilon : Half the width of the tube, in deviations of y
     z : (n,). The targets with mean 0 and deviation 1.
     mean, scale_of_c : float
-        Mean and deviation of y: C and epsilon in its units are those of the search times this.
+        Mean and deviation of y. The deviation times C and epsilon of the search gives them for y.
     largest_error : float
         Larger errors of a row are clipped to it, in deviations of y; infinite without heavy tails.
     """
@@ -368,7 +363,7 @@ class Regression:
         self._set_worst()
 
     def _set_worst(self) -> None:
-        # Of targets that are not heavy-tailed it is 1 but for rounding.
+        # Without heavy tails the deviation of z is 1, but for rounding.
         heavy = np.isfinite(self.largest_error)
         self.worst = float(self._squares(self.z).mean()) if heavy else 1.0
 
@@ -392,7 +387,7 @@ class Regression:
     def adapt(self, error: float) -> None:
         """Widen the tube to a fraction of the first rung's RMSE, which saves steps.
 
-        Of heavy-tailed targets or errors the robust deviation of the errors takes its place.
+        For heavy-tailed targets or errors the robust deviation of the errors replaces the RMSE.
         """
         deviation = float(np.sqrt(error))
         if self._quantiles:
@@ -425,7 +420,7 @@ class Regression:
         deadline: Deadline,
         narrower: Sequence[float] = (),
     ) -> Losses:
-        """As in `Task`; after all C, the last one also with each tube of `narrower`, decreasing."""
+        """As in `Task`; after all C, the last one is solved with each narrower tube, too."""
         factor = np.ones(len(training)) if self._factor is None else self._factor[training]
         problem = regression_problem(stored(gram.matrix(gamma)), self.z[training], factor)
         solutions = in_time(
@@ -434,7 +429,7 @@ class Regression:
                 Cs,
                 tol=constants.TOL_OF_TARGETS,
                 max_steps=max_steps,
-                climb_steps=int(_CLIMBING * max_steps),
+                climb_steps=int(constants.CLIMB_STEPS * max_steps),
                 epsilon=self.epsilon,
                 narrower=narrower,
                 deadline=deadline,

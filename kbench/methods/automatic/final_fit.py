@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kbench.errors import level_of_caller
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
-from kbench.width_search.search import Search
+from kbench.width_search.search import SearchResult
 from kbench.width_search.tasks import Task
 
 # Training rows of the model that stands for the search's best one if the search had no time to
@@ -50,7 +50,7 @@ class FinalFit:
     X: Any
     y: np.ndarray
     weight: np.ndarray | None
-    result: Search
+    result: SearchResult
     task: Task
     deadline: Deadline
     rng: np.random.Generator

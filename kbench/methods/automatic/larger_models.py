@@ -1,4 +1,4 @@
-"""A comparison of classifiers of many rows, after a search that has seen cells and samples only."""
+"""A comparison of classifiers of many rows, after a search on neighbourhoods and samples only."""
 
 import warnings
 from typing import Any
@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
-from kbench.width_search.search import FEW_ROWS, Search
+from kbench.width_search.search import FEW_ROWS, SearchResult
 from kbench.width_search.tasks import Classification
 
 
@@ -18,7 +18,7 @@ def smoother_by_larger_models(
     task: Classification,
     index: np.ndarray,
     kernel: str,
-    result: Search,
+    result: SearchResult,
     rng: np.random.Generator,
     deadline: Deadline,
     trace: Trace,
@@ -35,7 +35,7 @@ def smoother_by_larger_models(
     """
     n = len(index)
     entries = n * n * result.support_fraction
-    is_too_large = result.ends_with_cells or entries > constants.CHEAP_VALUES
+    is_too_large = result.ends_with_neighbourhoods or entries > constants.CHEAP_VALUES
     if n <= FEW_ROWS or is_too_large or deadline.passed or not result.columns["rung"]:
         return
     last = task.last(0.5 * min(constants.MAX_HELD_OUT / n, 1.0 / constants.FOLDS[0]))
@@ -72,8 +72,8 @@ def smoother_by_larger_models(
 
     best = measured(result.gamma, result.C)
     directions = [(1.0, constants.COMPARED_FACTOR), (constants.COMPARED_FACTOR, 1.0)]
-    if result.flat_cells:
-        # Samples prefer wider kernels than more rows do, and no cell has corrected that.
+    if result.flat_neighbourhoods:
+        # Samples prefer wider kernels than more rows do, and no neighbourhood has corrected that.
         directions.insert(0, (1.0 / constants.COMPARED_FACTOR, constants.COMPARED_FACTOR))
     for of_gamma, of_c in directions:
         while count < constants.POINTS and not deadline.passed:

@@ -22,7 +22,7 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import TakesSparseRows, validate_data
 from kbench.width_search import constants
 from kbench.width_search.gram import Rows
-from kbench.width_search.search import FirstRung, Search, search
+from kbench.width_search.search import FirstRung, SearchResult, search
 from kbench.width_search.tasks import Classification, Regression
 
 # Coverage of the interval of the estimated error.
@@ -100,7 +100,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         trace: Trace,
         factor: np.ndarray | None,
         compared_entries: float = np.inf,
-    ) -> tuple[Any, Search, Any, Rows]:
+    ) -> tuple[Any, SearchResult, Any, Rows]:
         """The rows in the metric that was kept, and the result of the search on them.
 
         `factor` is as in `_task`, `compared_entries` as in `search`.
@@ -116,7 +116,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             return Deadline(None, trace)
         return Deadline(constants.SEARCH_BUDGET * self.time_budget, trace)
 
-    def _keep(self, result: Search, trace: Trace) -> None:
+    def _keep(self, result: SearchResult, trace: Trace) -> None:
         """Set the attributes that describe the search."""
         self.search_results_ = {name: np.array(column) for name, column in result.columns.items()}
         self.gamma_, self.C_ = result.gamma, result.C

@@ -3,8 +3,8 @@
 `fit` searches kernel width and C on the training rows alone (`kbench.width_search`), then fits the
 exact model to all rows, or early DC-SVM (Hsieh, Si and Dhillon, ICML 2014, equation 11) where the
 exact one would take too long. The search follows the ideas of liquidSVM (Steinwart and Thomann,
-arXiv:1702.06899, 2017): one kernel matrix for all C, warm starts, cells for large data. A Gaussian
-process replaces their grid.
+arXiv:1702.06899, 2017): one kernel matrix for all C, warm starts, and for large data neighbourhoods
+of random rows, in place of their Voronoi cells. A Gaussian process replaces their grid.
 """
 
 import warnings
@@ -37,7 +37,7 @@ from kbench.width_search import constants
 from kbench.width_search.c_path import OutOfTime
 from kbench.width_search.gram import Rows
 from kbench.width_search.rungs import divided
-from kbench.width_search.search import FEW_ROWS, Search
+from kbench.width_search.search import FEW_ROWS, SearchResult
 from kbench.width_search.tasks import Classification, Regression
 
 
@@ -73,7 +73,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     classes_ : (n_classes,)
     C_, gamma_ : float
     search_results_ : dict of str to arrays
-        One entry for each model of the search: rung, rows ("fold", "sample" or "cell"), n_rows,
+        One entry for each model of the search: rung, rows ("fold", "sample", "cell"), n_rows,
         gamma, C, error, n_validation, solved. `pandas.DataFrame(search_results_)` is a table.
     cv_error_ : float
         Held-out error of the chosen parameters, of models of fewer rows: an upper estimate. It is
@@ -210,7 +210,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
 
     def _measure(
         self,
-        result: Search,
+        result: SearchResult,
         Z: Any,
         index: np.ndarray,
         task: Classification,
@@ -229,13 +229,13 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         result.error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)
         result.n_validation = len(held_out)
 
-    def _exact(self, result: Search, **limits: Any) -> KernelSVC:
+    def _exact(self, result: SearchResult, **limits: Any) -> KernelSVC:
         """The exact model of the chosen parameters, not fitted."""
         options = {"C": result.C, "gamma": result.gamma, "class_weight": self.class_weight}
         return KernelSVC(kernel=self.kernel, **(options | limits))
 
     def _unfitted(
-        self, result: Search, rng: np.random.Generator, n: int, seconds_left: float | None
+        self, result: SearchResult, rng: np.random.Generator, n: int, seconds_left: float | None
     ) -> tuple[KernelSVC | DCSVC, str]:
         """The model for n rows, and why."""
         values = n * max(result.support_fraction * n, 1.0)
@@ -410,7 +410,7 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
     def _tube(
         self,
         rows: Rows,
-        result: Search,
+        result: SearchResult,
         task: Regression,
         rng: np.random.Generator,
         deadline: Deadline,

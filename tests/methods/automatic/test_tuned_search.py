@@ -11,21 +11,21 @@ from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.gram import Rows
 from kbench.width_search.rungs import Point, divided, run
-from kbench.width_search.search import Search, search
+from kbench.width_search.search import SearchResult, search
 from kbench.width_search.tasks import Classification, Losses
 
-N, N_CELL = 17_000, 1600
+N, N_LOCAL = 17_000, 1600
 OPTIMUM = 1.0, 3.0  # log2 of gamma in units of the median distance, log2 C
 
 
 class Formula:
-    """Errors of a bowl around the optimum; those of cells may be constant."""
+    """Errors of a bowl around the optimum; those of neighbourhoods may be constant."""
 
     worst, scale_of_c, last_values, steps = 0.5, 1.0, constants.LAST_VALUES, 25
     n_divided = 1.0
 
-    def __init__(self, unit, flat_cells):
-        self.unit, self.flat_cells, self.cells = unit, flat_cells, []
+    def __init__(self, unit, flat_neighbourhoods):
+        self.unit, self.flat_neighbourhoods, self.validated = unit, flat_neighbourhoods, []
 
     def order(self, rng):
         return rng.permutation(N)
@@ -45,9 +45,9 @@ class Formula:
     def losses(self, gram, gamma, Cs, training, validation, max_steps, deadline):
         bowl = (np.log2(gamma / self.unit) - OPTIMUM[0]) ** 2 + (np.log2(Cs) - OPTIMUM[1]) ** 2
         errors = 0.1 * 2.0 ** np.minimum(bowl / 8, 2)
-        if len(training) == N_CELL:
-            self.cells.append(tuple(validation))
-            if self.flat_cells:
+        if len(training) == N_LOCAL:
+            self.validated.append(tuple(validation))
+            if self.flat_neighbourhoods:
                 errors[:] = 0.02
         wrong = errors * len(validation)
         sums = np.column_stack([wrong, wrong, np.full(len(Cs), len(validation))])
@@ -69,10 +69,10 @@ class AfterRungs:
         return self.left <= 0
 
 
-def found(flat_cells, entries=np.inf, rungs=np.inf):
+def found(flat_neighbourhoods, entries=np.inf, rungs=np.inf):
     rng = np.random.default_rng(0)
     rows = Rows(rng.standard_normal((N, 2)), "rbf", rng)
-    task = Formula(rows.unit, flat_cells)
+    task = Formula(rows.unit, flat_neighbourhoods)
     result = search(rows, task, rng, AfterRungs(rungs), Trace(), None, entries)
     numbers = np.array(result.columns["rung"])
     kinds = np.array(result.columns["rows"])
@@ -81,37 +81,37 @@ def found(flat_cells, entries=np.inf, rungs=np.inf):
     return result, task, kinds[first].tolist(), chosen
 
 
-def test_where_the_errors_of_cells_are_constant_samples_decide(monkeypatch):
+def test_where_the_errors_of_neighbourhoods_are_constant_samples_decide(monkeypatch):
     monkeypatch.setattr(constants, "FLAT_OCTAVES", 0.0)  # whatever widths are proposed
-    result, _, kinds, chosen = found(flat_cells=True)
-    assert result.flat_cells
+    result, _, kinds, chosen = found(flat_neighbourhoods=True)
+    assert result.flat_neighbourhoods
     assert kinds == ["sample", "cell", "sample", "sample"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=0.75)
-    # The estimated error is that of a sample, not that of a cell.
+    # The estimated error is that of a sample, not that of a neighbourhood.
     assert result.error == pytest.approx(0.1, rel=0.1)
 
 
-def test_other_cells_come_last_where_no_larger_models_are_compared():
-    result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
-    assert not result.flat_cells
-    assert result.ends_with_cells
+def test_other_neighbourhoods_come_last_where_no_larger_models_are_compared():
+    result, task, kinds, chosen = found(flat_neighbourhoods=False, entries=0.4 * N**2)
+    assert not result.flat_neighbourhoods
+    assert result.ends_with_neighbourhoods
     # A rung in which no point is expected to improve is left out.
     assert [kind for kind, _ in itertools.groupby(kinds)] == ["sample", "cell", "sample", "cell"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=0.75)
     assert result.error == pytest.approx(0.1, rel=0.1)
-    # Their rows are drawn again, so that the earlier choice among cells does not flatter them.
-    cells = list(dict.fromkeys(task.cells))
-    rows_of_last = result.columns["n_validation"][-1] // len(cells[0])
-    assert len(cells) >= 2 * rows_of_last >= 32
+    # Their rows are drawn again: the earlier choice among neighbourhoods does not flatter them.
+    validated = list(dict.fromkeys(task.validated))
+    rows_of_last = result.columns["n_validation"][-1] // len(validated[0])
+    assert len(validated) >= 2 * rows_of_last >= 32
 
 
-def test_a_deadline_after_cells_that_tell_nothing_leaves_the_first_rungs_minimum(monkeypatch):
+def test_a_deadline_after_flat_neighbourhoods_leaves_the_first_rungs_minimum(monkeypatch):
     monkeypatch.setattr(constants, "FLAT_OCTAVES", 0.0)
-    result, _, kinds, chosen = found(flat_cells=True, rungs=2)
-    assert result.flat_cells
+    result, _, kinds, chosen = found(flat_neighbourhoods=True, rungs=2)
+    assert result.flat_neighbourhoods
     assert kinds == ["sample", "cell"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=1.5)
-    # The error is that of the grid, not that of cells.
+    # The error is that of the grid, not that of neighbourhoods.
     assert result.error == pytest.approx(0.1, rel=0.2)
 
 
@@ -125,7 +125,7 @@ def test_a_rung_that_a_deadline_cuts_does_not_move_the_answer_to_the_point_it_ha
     far = [Point(OPTIMUM[0], OPTIMUM[1] + 8.0), Point(*OPTIMUM)]
     monkeypatch.setattr("kbench.width_search.search._proposed", lambda *_: far)
     monkeypatch.setattr("kbench.width_search.search.run", cut)
-    result, _, kinds, chosen = found(flat_cells=False, rungs=2)
+    result, _, kinds, chosen = found(flat_neighbourhoods=False, rungs=2)
     assert kinds == ["sample", "cell"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=1.5)
     assert result.error == pytest.approx(0.1, rel=0.2)
@@ -149,15 +149,15 @@ def test_a_rung_has_the_most_folds_that_its_kernel_values_pay_for(n):
         assert spent > 0.99 * values
 
 
-def test_larger_models_are_not_compared_after_last_cells():
-    # The last cells may choose a machine of fewer support vectors that would be cheap to compare,
-    # but samples prefer a smaller C than all rows do.
+def test_larger_models_are_not_compared_after_last_neighbourhoods():
+    # The last neighbourhoods may choose a model of fewer support vectors that would be cheap to
+    # compare, but samples prefer a smaller C than all rows do.
     X = np.random.default_rng(0).standard_normal((N, 2))
     index = (X[:, 0] > 0).astype(int)
     task = Classification(index, 2, balanced=False)
-    result = Search(C=8.0, support_fraction=0.001, ends_with_cells=True)
+    result = SearchResult(C=8.0, support_fraction=0.001, ends_with_neighbourhoods=True)
     arguments = np.random.default_rng(0), Deadline(None, Trace()), Trace()
     smoother_by_larger_models(X, task, index, "rbf", result, *arguments)
-    expected = Search(C=8.0, support_fraction=0.001, ends_with_cells=True)
+    expected = SearchResult(C=8.0, support_fraction=0.001, ends_with_neighbourhoods=True)
     # Fields are compared alone: `error` is nan, and Python 3.13 compares it by value.
     np.testing.assert_equal(dataclasses.asdict(result), dataclasses.asdict(expected))
