@@ -13,8 +13,8 @@ in turns; after a ratio above 2, and where the solution, the kernel values and t
 same because the acceleration does not apply, a pair is not repeated. A fit without the acceleration
 is stopped at the limit (shown as ">"). A violation above the tolerance is printed at the end.
 --quick takes the first 8,000 rows. --small takes tables that scikit-learn ships instead, and
-switches off the exact end of small problems, the interior-point method, and both; the last number
-of a line is the duality gap in parts of the objective.
+switches off the exact optimum of small problems, the interior-point method, and both; the last
+number of a line is the duality gap in parts of the objective.
 
 Switches are fields of `kbench.solvers.box_dual.options.SolverOptions` and
 `kbench.kernels.layout.Packing`, `groups` (the argument `split`), `float_order` (inner solvers whose
@@ -52,7 +52,7 @@ from kbench.kernels.layout import Packing  # noqa: E402
 from kbench.methods import KernelSVC  # noqa: E402
 from kbench.solvers import BoxDualResult, solve_box_dual  # noqa: E402
 from kbench.solvers.box_dual.options import ALL_ON, SolverOptions  # noqa: E402
-from kbench.solvers.small import dual, exact_end, face  # noqa: E402
+from kbench.solvers.small import dual, exact_optimum, face  # noqa: E402
 
 QUICK_ROWS = 8000
 EVERYDAY = ("one-hot table", "sparse binary, 3 %", "noise", "heavy tails", "linear classes")
@@ -255,7 +255,7 @@ SMALL = {
     "breast_cancer poly": (load_breast_cancer, "poly", 1e4),
 }
 SMALL_SWITCHES = {
-    "exact_end": ("ends",),
+    "exact_optimum": ("ends",),
     "interior_point": ("method",),
     "both": ("ends", "method"),
 }
@@ -263,22 +263,22 @@ SMALL_SWITCHES = {
 
 @contextlib.contextmanager
 def small_engine_without(parts: tuple[str, ...]) -> Iterator[None]:
-    """No exact ends of small problems, no interior-point method, or neither."""
-    held = exact_end.ExactEnd.steps_before, exact_end.to_optimum, dual.steps_before
+    """No exact optima of small problems, no interior-point method, or neither."""
+    held = exact_optimum.ExactOptimum.steps_before, exact_optimum.to_optimum, dual.steps_before
     if "ends" in parts:
-        exact_end.ExactEnd.steps_before = lambda *_: 2**62  # type: ignore[method-assign]
-        exact_end.to_optimum = lambda *_: face.NOT_DEFINITE
+        exact_optimum.ExactOptimum.steps_before = lambda *_: 2**62  # type: ignore[method-assign]
+        exact_optimum.to_optimum = lambda *_: face.NOT_DEFINITE
     if "method" in parts:
         dual.steps_before = lambda *_: 2**62
     try:
         yield
     finally:
-        exact_end.ExactEnd.steps_before = held[0]  # type: ignore[method-assign]
-        exact_end.to_optimum, dual.steps_before = held[1:]
+        exact_optimum.ExactOptimum.steps_before = held[0]  # type: ignore[method-assign]
+        exact_optimum.to_optimum, dual.steps_before = held[1:]
 
 
 def ablate_small(name: str, repeats: int, limit: float) -> None:
-    """Print a line for each switch of the small engine."""
+    """Print a line for each switch of the small-problem solver."""
     table, kernel, C = SMALL[name]
     X, y = table(return_X_y=True)
 
@@ -316,7 +316,7 @@ def main() -> None:
     parser.add_argument("--everyday", action="store_true")
     parser.add_argument("--switch", nargs="+", metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="the first 8,000 rows")
-    parser.add_argument("--small", action="store_true", help="tables, and the small engine")
+    parser.add_argument("--small", action="store_true", help="tables, and the small-problem solver")
     parser.add_argument("--free", action="store_true", help="without intercept")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--limit", type=float, default=100.0, metavar="SECONDS")

@@ -6,7 +6,7 @@ NumPy reports as "invalid value encountered in matmul" although every value of t
 (https://github.com/numpy/numpy/issues/24067; once in 11,600 tests on an AVX-512 processor under
 load). So products are computed where these flags are ignored. Whether numbers are finite is checked
 elsewhere: rows by the estimators, kernel values by `kbench.kernels.value_range`, models by
-`kbench.methods.base.ends`.
+`kbench.methods.base.finished_fit`.
 
 BLAS and LAPACK round differently with another number of threads, and a model must not:
 `one_blas_thread` is for solvers whose results depend on the last bit. Rounding also makes matrices

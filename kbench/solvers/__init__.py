@@ -1,4 +1,4 @@
-"""Optimisation engines; they know no estimator.
+"""Optimisation algorithms; they know no estimator.
 
 Modules are imported when a name is first used: each brings compiled functions, and a fit should
 load only those of its own solver.

@@ -167,7 +167,7 @@ def test_every_fit_ends_with_a_look_at_the_numbers_of_its_model(machine, monkeyp
         looked_at.append(value)
         return math.isfinite(value)
 
-    monkeypatch.setattr("kbench.methods.base.ends.math", SimpleNamespace(isfinite=isfinite))
+    monkeypatch.setattr("kbench.methods.base.finished_fit.math", SimpleNamespace(isfinite=isfinite))
     model = build(machine)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from kbench import class_labels
 from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
-from kbench.methods.base.ends import keep_the_better, require_finite
+from kbench.methods.base.finished_fit import keep_the_better, require_finite
 from kbench.prediction import group_rows
 from kbench.trace import Deadline, Trace
 from kbench.validated import checked_arrays

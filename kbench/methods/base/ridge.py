@@ -27,7 +27,7 @@ from kbench.errors import level_of_caller
 from kbench.kernels import Kernel
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
-from kbench.methods.base.ends import require_finite
+from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
 from kbench.methods.base.probability import Probabilities

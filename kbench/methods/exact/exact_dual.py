@@ -12,7 +12,7 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
-from kbench.methods.base.ends import require_finite
+from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.widths import with_widths
 from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
@@ -117,7 +117,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         coupled: bool,
         start: np.ndarray | None,
     ) -> tuple[list[DualSolution], KernelMatrix | None]:
-        """Solutions of the duals, and the matrix of the engine for many points if it was used."""
+        """Solutions of the duals, and the matrix of the large-problem solver if it was used."""
         n, deadline = len(duals[0].rows), Deadline(self.max_time, trace)
         total = 0.0 if start is None else float(start.sum())
         interior = Interior(
@@ -138,7 +138,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             try:
                 solutions = self._solve_small(X, kernel, duals, limits, start, total)
             except KernelRangeError:
-                # Its rows are float32; the other engine's need not be.
+                # Its rows are float32; the other solver's need not be.
                 if KernelMatrix(kernel, X, self.dtype).dtype == np.float32:
                     raise
         elif interior.takes(n):
@@ -187,7 +187,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         start: np.ndarray | None,
         total: float,
     ) -> list[DualSolution | None]:
-        """Solve by the engine for few points; None where its precision does not suffice."""
+        """Solve by the small-problem solver; None where its precision does not suffice."""
         rows = small_rows(kernel, X, np.arange(len(duals[0].rows)))
         z, lower, upper = (
             np.array([getattr(dual, name) for dual in duals]) for name in ("z", "lower", "upper")

@@ -148,7 +148,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     def _solve(
         self, data: Data, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
-        """Solutions of all problems, and the matrix of the engine for many points, if used."""
+        """Solutions of all problems, and the matrix of the large-problem solver, if used."""
 
     def _keep(self, data: Data, solution: Solution) -> None:
         """Keep what the next fit can begin at."""

@@ -47,7 +47,7 @@ class KernelSVC(LinearInChunks):
         At least 1: with degree=0 the kernel is constant.
     coef0 : float, default=0.0
     shrinking : bool, default=True
-        Whether the engine for large problems sets aside points that matter little.
+        Whether the large-problem solver sets aside points that matter little.
     probability : bool, default=False
         Whether to fit what `predict_proba` needs: a sigmoid of the decision values of held-out rows
         in five folds, for each pair of classes ("ovr": for each class against the rest). Takes
@@ -79,13 +79,13 @@ class KernelSVC(LinearInChunks):
         the further fits of `probability`. Time in callbacks of the trace does not count. A fit that
         meets the limit issues a ConvergenceWarning.
     dtype : {"float32", "float64"}, default="float32"
-        Precision of kernel values in the engine for large problems, which uses float64 for
+        Precision of kernel values in the large-problem solver, which uses float64 for
         problems of at most 1,024 points anyway, and in its predictions. The engine for small
         problems ignores it: its kernel rows are float32, and it computes float64 values where the
         rounding of the rows could hide a violation above `tol`. Coefficients and gradient are
         float64 in every case, and the violation from float64 values is at most `tol`.
     split : bool, default=True
-        Whether the engine for large problems solves groups of points apart if the kernel between
+        Whether the large-problem solver solves groups of points apart if the kernel between
         them cannot be seen at `tol`.
     warm_start : bool, default=False
         Whether `fit` begins at the solution of the last fit, if that had the same classes in the

@@ -15,9 +15,9 @@ from kbench.solvers.nu_dual.nu_descent import NuDualResult
 from kbench.solvers.small import GaussianRows, MatrixRows, SmallDualResult
 
 AnyResult = SmallDualResult | BoxDualResult | InteriorResult | NuDualResult
-# The large engine starts at the last fit's gradient only if its error is below this: such errors
-# belong to points far from their margin, and do not matter at any tolerance. Larger ones take
-# longer to correct in float64 than the solver takes from zero in float32.
+# The large-problem solver starts at the last fit's gradient only if its error is below this: such
+# errors belong to points far from their margin, and do not matter at any tolerance. Larger ones
+# take longer to correct in float64 than the solver takes from zero in float32.
 _USABLE_ERROR = 1e-4
 
 
@@ -29,7 +29,7 @@ class LastFit(NamedTuple):
     labels: np.ndarray
     C: np.ndarray
     coef: np.ndarray  # as Solution.coef
-    results: list[BoxDualResult] | None  # of all problems, if the large engine solved them
+    results: list[BoxDualResult] | None  # of all problems, if the large-problem solver solved them
 
     @classmethod
     def of(cls, data: "Data", solution: "Solution") -> "LastFit":
@@ -43,7 +43,7 @@ class LastFit(NamedTuple):
     def start(
         self, problem: Problem, pairs: list[tuple[int, int]] | None, rows_key: str, tol: float
     ) -> Start:
-        """Where the large engine starts: the dual variables of this fit, scaled to the bounds.
+        """The start of the large-problem solver: the coefficients of this fit, scaled to C.
 
         Scaling keeps y'a = 0 and leaves points at their upper bound there. If kernel and rows are
         the same as well, the gradient Qa - e is known, because Qa scales with a. `pairs` are the
@@ -88,7 +88,7 @@ class Data:
 
     @cached_property
     def sorted_rows(self) -> GaussianRows | MatrixRows:
-        """Kernel values for the small engine, rows sorted by class."""
+        """Kernel values for the small-problem solver, rows sorted by class."""
         return small_rows(self.kernel, self.X, self.order)
 
 
@@ -107,8 +107,9 @@ class Solution:
         self.n_iter = np.zeros(m, np.int64)
         self.reasons = ["tol"] * m
         self.interior: list[int] = []  # iterations of problems of the interior-point method
-        self.small_entries = 0  # kernel values that the small engine computed
-        self.results: list[BoxDualResult] | None = None  # if the large engine solved all problems
+        self.small_entries = 0  # kernel values that the small-problem solver computed
+        # Set if the large-problem solver solved all problems.
+        self.results: list[BoxDualResult] | None = None
 
     def place(self, p: int, coef: np.ndarray, pair: tuple[int, int] | None, labels: Any) -> None:
         """Set the coefficients (n,) of problem p, which is that of a pair of classes or of all."""

@@ -137,7 +137,7 @@ class SolvesPairs(ExactSVC):
         solution.place(p, coef, self._pairs[p] if self._takes_pairs else None, data.labels)
 
     def _small_problems(self, data: Data) -> list[int]:
-        """Numbers of the problems that the small engine should solve."""
+        """Numbers of the problems that the small-problem solver should solve."""
         sizes = np.bincount(data.labels, minlength=len(self.classes_))
         X = None if isinstance(data.kernel, Precomputed | WholeRowsKernel) else data.X
         if self._takes_pairs:
@@ -158,7 +158,7 @@ class SolvesPairs(ExactSVC):
         limits: Limits,
         solution: Solution,
     ) -> None:
-        """Solve problems of these numbers by the small engine; set their part of `solution`."""
+        """Solve these problems by the small-problem solver; set their part of `solution`."""
         C, rows = data.C[data.order], data.sorted_rows
         coef0 = None if coef0 is None else coef0[:, data.order]
         if self._takes_pairs:
@@ -187,6 +187,6 @@ class SolvesPairs(ExactSVC):
         return last if np.allclose(data.C, last.C * ratio, rtol=1e-12, atol=0.0) else None
 
     def _start(self, problem: Problem, last: LastFit | None, key: str) -> Start | None:
-        """Where the large engine starts, if not at zero; `key` is the hash of X."""
+        """Where the large-problem solver starts, if not at zero; `key` is the hash of X."""
         pairs = self._pairs if self._takes_pairs else None
         return None if last is None else last.start(problem, pairs, key, self.tol)

@@ -12,7 +12,7 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.linear import Linear
 from kbench.methods.base.box_svc import warn_of_limits
-from kbench.methods.base.ends import require_finite
+from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.penalty import penalty_of_sample
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.exact.expansions import interior_note, pair_expansion, shared_expansion

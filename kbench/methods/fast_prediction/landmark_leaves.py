@@ -27,7 +27,7 @@ from kbench.errors import level_of_caller
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
-from kbench.methods.base.ends import require_finite
+from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts

@@ -22,7 +22,7 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.kernels.tiles import LOG2_E
-from kbench.methods.base.ends import require_finite
+from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import Survey, Targets

@@ -19,7 +19,7 @@ from kbench.approximation import HSSMatrix
 from kbench.errors import level_of_caller
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.composition import fresh_part
-from kbench.methods.base.ends import require_finite
+from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
 from kbench.methods.base.posterior import posterior_std
 from kbench.methods.hss.hss import CompressedKernel, hss_model

@@ -22,7 +22,7 @@ from kbench.chunked import ChunkedRows
 from kbench.kernels import KERNELS, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.chunk_scores import rows_in_chunks
-from kbench.methods.base.ends import require_finite
+from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.new_rows import first_non_finite
 from kbench.methods.base.survey import Survey
 from kbench.methods.base.weights import checked_weights, relative_weights

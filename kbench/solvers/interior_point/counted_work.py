@@ -1,18 +1,17 @@
-"""Which problems the interior-point method gets, by counted work."""
+"""Rules for when the interior-point method is used, by counted work."""
 
-# Factorisations that a problem takes, as a rule: 15 to 40.
+# Factorisations of a problem: 15 to 40 as a rule.
 _FACTORISATIONS = 25
 # The factor needs at least this many rows for each column, so that r x r matrices are cheap.
 _ROWS_PER_COLUMN = 10
-# Nanoseconds of a multiplication of a factorisation of all points, of which later iterations leave
-# out those at bounds, and of what else an iteration does (`scripts/bench_small.py --any-C`).
+# Nanoseconds of a multiplication, counted for factorisations of all points although later ones
+# leave out points at bounds; and of the rest of an iteration (`scripts/bench_small.py --any-C`).
 _NANOSECONDS = 0.015
 _NANOSECONDS_OF_ITERATION = 150_000.0
-# Nanoseconds of a step of two coefficients of the small engine: for each point, and in any case.
+# Nanoseconds of a step of two coefficients of the small-problem solver: per point, and per step.
 _NANOSECONDS_PER_POINT = 0.6
 _NANOSECONDS_OF_STEP = 60.0
-# Points up to which a problem of the engine for many points is solved on its stored matrix
-# in the end.
+# Points up to which a problem of the large-problem solver may end on its stored matrix.
 MAX_STORED = 2000
 
 

@@ -34,7 +34,7 @@ from kbench.solvers.box_dual.iterate import MINUS_INFINITY, PATIENCE, Budget, fr
 from kbench.solvers.box_dual.row_cache import RowCache, min_uses, product_of_rows
 from kbench.solvers.interior_point.counted_work import factorisation, steps_before
 from kbench.solvers.interior_point.duals import rounding
-from kbench.solvers.nu_dual.ends import Ends, middle
+from kbench.solvers.nu_dual.extremes import Extremes, middle
 from kbench.solvers.nu_dual.interior_optimum import OFF, optimum
 from kbench.solvers.nu_dual.side_steps import side_steps
 from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
@@ -222,7 +222,7 @@ class _Descent:
         moved = np.flatnonzero(self.beta)
         self.e -= self._kernel.product(moved, self.beta[moved])
 
-    def ends(self) -> Ends:
+    def extremes(self) -> Extremes:
         b, e, lower, upper = self.beta, self.e, self.problem.lower, self.problem.upper
         can_grow, can_fall = b < upper, b > lower
         points = (can_grow & (b >= 0.0), b > 0.0, b < 0.0, can_fall & (b <= 0.0))
@@ -232,10 +232,10 @@ class _Descent:
             e[points[2]].max(initial=-np.inf),
             e[points[3]].min(initial=np.inf),
         )
-        return Ends(points, tuple(float(value) for value in values))
+        return Extremes(points, tuple(float(value) for value in values))
 
-    def violation_of(self, ends: Ends) -> float:
-        high_above, low_above, high_below, low_below = ends.values
+    def violation_of(self, extremes: Extremes) -> float:
+        high_above, low_above, high_below, low_below = extremes.values
         kinds = [0.0, high_above - low_above, high_below - low_below]
         if self.slack >= 0.0:
             kinds.append(high_below - low_above)
@@ -245,7 +245,7 @@ class _Descent:
 
     @property
     def violation(self) -> float:
-        return self.violation_of(self.ends())
+        return self.violation_of(self.extremes())
 
     def solve_exactly(self, tol: float) -> NuDualResult:
         """Lower the violation to `tol` by float64 residuals."""
@@ -278,8 +278,8 @@ class _Descent:
         recent = np.empty(0, np.intp)
         lowest, stalled = math.inf, 0
         while True:
-            ends = self.ends()
-            violation = self.violation_of(ends)
+            extremes = self.extremes()
+            violation = self.violation_of(extremes)
             self._report(violation)
             if violation <= target or budget.exhausted():
                 return
@@ -291,10 +291,10 @@ class _Descent:
                 size = 2 * max(size, n_free)
                 size = n if size > self._most_of_points * n else size
                 size = min(size, self._size_limit)
-            W, recent = self._working_set(ends, recent, size)
+            W, recent = self._working_set(extremes, recent, size)
             whole = len(W) == n
             stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
-            if not self._descend(W, stop, sum(ends.middles) / 2.0, whole=whole):
+            if not self._descend(W, stop, sum(extremes.middles) / 2.0, whole=whole):
                 return
             if whole and self._before_interior <= 0:
                 self._before_interior = 2**62
@@ -303,7 +303,7 @@ class _Descent:
                 return
 
     def _working_set(
-        self, ends: Ends, recent: np.ndarray, size: int
+        self, extremes: Extremes, recent: np.ndarray, size: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """The next working set, and its points that were not in the last one."""
         n = len(self.beta)
@@ -313,7 +313,7 @@ class _Descent:
         taken = np.zeros(n, bool)
         taken[recent] = True
         new = []
-        for can_move, sign in zip(ends.points, (1.0, -1.0, 1.0, -1.0), strict=True):
+        for can_move, sign in zip(extremes.points, (1.0, -1.0, 1.0, -1.0), strict=True):
             candidates = can_move & ~taken
             most = min((size - len(recent)) // 4, int(np.count_nonzero(candidates)))
             if most:
@@ -425,15 +425,15 @@ class _Descent:
 
     def _multipliers(self) -> tuple[float, float]:
         """The intercept and epsilon."""
-        b, ends = self.beta, self.ends()
+        b, extremes = self.beta, self.extremes()
         free = free_points(b, self.problem.lower, self.problem.upper)
         above, below = (
             float(self.e[free & side].mean()) if (free & side).any() else middle
-            for side, middle in zip((b > 0.0, b < 0.0), ends.middles, strict=True)
+            for side, middle in zip((b > 0.0, b < 0.0), extremes.middles, strict=True)
         )
         if self.slack > 0.0 or (self.slack == 0.0 and above < below):
             # epsilon is 0, so that the points above and below 0 share one multiplier.
-            high_above, low_above, high_below, low_below = ends.values
+            high_above, low_above, high_below, low_below = extremes.values
             centre = middle(min(low_above, low_below), max(high_above, high_below))
             return (float(self.e[free].mean()) if free.any() else centre), 0.0
         return 0.5 * (above + below), 0.5 * (above - below)

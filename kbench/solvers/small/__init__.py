@@ -1,4 +1,4 @@
-"""The engine for few points and many classes; `kbench.solvers.box_dual.solve` is the other one."""
+"""The small-problem solver, for few points and many classes; `box_dual` is the other one."""
 
 from kbench.solvers.small.choice import MAX_POINTS_OF_REGRESSION, is_small
 from kbench.solvers.small.dual import Limits, SmallDualResult, solve_each, solve_pairs

@@ -1,4 +1,4 @@
-"""Support vector problems of a few thousand points, and all pairs of classes: the second engine.
+"""Support vector problems of a few thousand points, and all pairs of classes.
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u,    1'b = s
 
@@ -27,7 +27,7 @@ from kbench.solvers.interior_point.counted_work import steps_before
 from kbench.solvers.interior_point.duals import solve_interior
 from kbench.solvers.interior_point.problem import Matrix
 from kbench.solvers.small import steps
-from kbench.solvers.small.exact_end import ExactEnd
+from kbench.solvers.small.exact_optimum import ExactOptimum
 from kbench.solvers.small.rows import Rows, by_feature
 from kbench.solvers.small.steps import (
     BETA,
@@ -106,7 +106,7 @@ class Limits:
     # Steps between two checks of the deadline, and between two calls of the trace; 20,000 take
     # about 10 ms. Set by hand.
     steps_per_call: int = 20_000
-    # MiB that float64 values may take, of the interior-point method 3 n^2, of an exact end 2 n^2.
+    # MiB for float64 values: 3 n^2 of the interior-point method, 2 n^2 of an exact optimum.
     memory_mb: float = 1000.0
 
 
@@ -246,7 +246,7 @@ class _Search:
         self._rows, self._slots = np.empty(n * n, np.float32), np.empty(n, np.int64)
         self._problem, self._state = np.empty(8 * n), np.empty(6 * n, np.float32)
         self._sums = np.empty(n + PADDING, np.float32)
-        self._end = ExactEnd(rows, n, m, limits.tol, limits.memory_mb, centred=total == 0.0)
+        self._end = ExactOptimum(rows, n, m, limits.tol, limits.memory_mb, centred=total == 0.0)
         self.resize(n)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
         self.iterations = 0

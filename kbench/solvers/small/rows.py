@@ -1,4 +1,4 @@
-"""Where the small engine finds kernel values: points of the Gaussian kernel, or any kernel matrix.
+"""Kernel values for the small-problem solver: of points (Gaussian kernel), or of any matrix.
 
 `GaussianRows` of few features lets the compiled steps compute a row when they first need it, in
 float32 where its rounding is small enough. With more features, and for every other kernel, blocks
@@ -47,7 +47,7 @@ _FEW_DIFFERENCES = 2**17
 
 
 class Rows(Protocol):
-    """Kernel values between n points, as the small engine needs them.
+    """Kernel values between n points, as the small-problem solver needs them.
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ def assert_is_optimal(model, K, weight, nu):
     assert model.duality_gap_ == pytest.approx(gap, abs=rounding)
 
 
-# With a cache of 0.1 MB the problem is too large for the engine for small ones.
+# With a cache of 0.1 MB the problem is too large for the small-problem solver.
 @pytest.mark.parametrize("cache_size", [1000.0, 0.1])
 @pytest.mark.parametrize("nu", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])

@@ -50,7 +50,7 @@ def assert_is_optimal(model, K, y, C, *, intercept=True):
     assert model.duality_gap_ == pytest.approx(primal + dual, abs=rounding)
 
 
-# With a cache of 0.1 MB the problem is too large for the engine for small ones.
+# With a cache of 0.1 MB the problem is too large for the small-problem solver.
 @pytest.mark.parametrize("cache_size", [1000.0, 0.1])
 @pytest.mark.parametrize("C", [0.1, 20.0])
 @pytest.mark.parametrize("fit_intercept", [True, False])

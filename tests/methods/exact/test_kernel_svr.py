@@ -27,7 +27,7 @@ def dense(model, n):
     return coef
 
 
-# With a cache of 0.1 MB the problem is too large for the engine for small ones.
+# With a cache of 0.1 MB the problem is too large for the small-problem solver.
 @pytest.mark.parametrize("cache_size", [1000.0, 0.1])
 @pytest.mark.parametrize("C", [0.1, 10.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5])

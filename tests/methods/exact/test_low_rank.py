@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 from kbench.methods import KernelSVC, KernelSVR, SupportCurves
 from kbench.methods.exact import interior
-from kbench.solvers.small import dual, exact_end, face
+from kbench.solvers.small import dual, exact_optimum, face
 from kbench.trace import Trace
 
 METHOD = "interior-point"
@@ -41,7 +41,7 @@ def without(monkeypatch):
 
 def without_ends(monkeypatch):
     """No small problem ends before its steps have cost as much as the method."""
-    monkeypatch.setattr(exact_end, "to_optimum", lambda *_: face.NOT_DEFINITE)
+    monkeypatch.setattr(exact_optimum, "to_optimum", lambda *_: face.NOT_DEFINITE)
 
 
 def coefficients(model, n):
@@ -200,7 +200,7 @@ def test_the_trace_hears_of_it():
     KernelSVC(kernel="linear").fit(X, y, trace=Trace(lambda seconds, state: states.append(state)))
     said = [state for state in states if "solver" in state]
     assert [state["solver"] for state in said] == ["interior_point"]
-    # As the engine for many points, whose states `SupportCurves` reads.
+    # As the large-problem solver, whose states `SupportCurves` reads.
     assert said[0]["alpha"].shape == (len(X),)
     assert np.count_nonzero(said[0]["alpha"]) == said[0]["n_support"]
 

@@ -180,7 +180,7 @@ def test_passes_over_copies_are_evaluated_once_each():
     assert model.n_iter_ == steps
     # Features of a step's own block, and those of each block before on each batch once.
     once = 4 * steps - sum(range(1, 5))
-    # At the end the training rows are predicted once (`kbench.methods.base.ends`).
+    # At the end the training rows are predicted once (`kbench.methods.base.finished_fit`).
     at_the_end = 200 * 64 * steps
     assert model.features_.n_features_computed <= 100 * 64 * (steps + once) + at_the_end
 

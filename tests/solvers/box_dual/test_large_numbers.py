@@ -70,7 +70,7 @@ def separable(n):
     return X, f, np.where(f > 0, 1, -1)
 
 
-# 400 points: the small engine; 2,300 and 3,200: the large one.
+# 400 points: the small-problem solver; 2,300 and 3,200: the large one.
 @pytest.mark.parametrize("C", [1e15, 1e30])
 @pytest.mark.parametrize("n", [400, 2300])
 def test_a_bound_that_nothing_meets_does_not_matter(n, C):

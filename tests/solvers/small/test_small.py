@@ -1,4 +1,4 @@
-"""The small engine: optimality by float64 kernel values, against the large engine and itself."""
+"""The small-problem solver: optimality by float64 values, against the large-problem solver."""
 
 import numpy as np
 import pytest

@@ -1,10 +1,10 @@
-"""The exact end of a small problem: the optimum near to where steps of two coefficients have led.
+"""The exact optimum of a small problem, from coefficients that steps of two have brought near it.
 
 `face.to_optimum` finds it on the points near the margin, from float64 kernel values of these alone:
-bound points whose slack is larger than all that can change stay where they are. It is tried where
-it costs little beside the steps that were taken, or where a large C leaves a large duality gap: at
-their end, and whenever their number has doubled, because ill-conditioned problems have the right
-points at their bounds long before steps of two coefficients reach the tolerance.
+bound points whose slack is larger than any possible change stay where they are. It is tried if it
+costs little beside the steps so far, or if a large C leaves a large duality gap: when the steps
+reach their tolerance, and before whenever their number has doubled, because ill-conditioned
+problems have the right points at their bounds long before such steps reach the tolerance.
 """
 
 import math
@@ -33,24 +33,23 @@ from kbench.solvers.small.steps import (
     Z,
 )
 
-# Nanoseconds of an end beside its kernel values and factorisations, of one such value, and of one
-# multiplication of a factorisation (`scripts/bench_small.py --any-C`).
+# Nanoseconds of an attempt beside its kernel values and factorisations, of one such value, and of
+# one multiplication of a factorisation (`scripts/bench_small.py --any-C`).
 _NANOSECONDS = 50_000.0
 _NANOSECONDS_OF_VALUE = 6.0
 _NANOSECONDS_OF_PRODUCT = 0.3
-# An exact end after a solution, and one before it, may take this fraction of the time of the steps
-# so far.
-# With ends of all solutions pendigits takes 39 ms instead of 21, digits 7.7 instead of 4.6.
-_PART = 0.25
-_PART_BEFORE = 1.0
-# The ends of all problems of a fit may together take this many nanoseconds in any case: iris and
-# wine take .02 ms longer, breast_cancer .04 ms, and have the objective of the optimum.
+# An attempt after the steps have reached their tolerance, and one before that, may take this
+# fraction of their time. If all problems are solved exactly, pendigits takes 39 ms instead of 21,
+# digits 7.7 instead of 4.6.
+_PART, _PART_BEFORE = 0.25, 1.0
+# The attempts for all problems of a fit may together take this many nanoseconds in any case: iris
+# and wine take .02 ms longer, breast_cancer .04 ms, and have the objective of the optimum.
 _ALLOWED_TOGETHER = 200_000.0
-# Where C is large, the tolerance says little about the objective. If the duality gap is above the
-# first number, a part of the objective, an end may take longer by the second one, in nanoseconds.
+# With a large C the tolerance says little about the objective. If the duality gap is above the
+# first number, a part of the objective, an attempt may take longer by the second one, nanoseconds.
 _LARGE_GAP, _ALLOWED_MORE = 0.03, 350_000.0
-# Points whose slack is below this multiple of the tolerance, and of the rounding of their
-# residuals, take part.
+# Points take part if their slack is below this multiple of the tolerance and of the rounding of
+# their residuals. Set by hand.
 _NEAR = 2.0
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
@@ -63,8 +62,8 @@ near_margin: Any = face.near_margin
 to_optimum: Any = face.to_optimum
 
 
-class ExactEnd:
-    """Ends of the m problems of a fit, of at most n points, and scratch memory for them.
+class ExactOptimum:
+    """Finds optima of the m problems of a fit, of at most n points; holds scratch memory for them.
 
     Parameters
     ----------
@@ -76,14 +75,14 @@ class ExactEnd:
         self, source: Rows, n: int, m: int, tol: float, memory_mb: float, *, centred: bool
     ) -> None:
         self._source, self._tol, self._centred = source, tol, centred
-        # At an optimum the free points of a one-class problem are on its boundary, where rounding
-        # decides on which side a row is.
+        # A one-class problem gets no exact optimum: its free points would lie on its boundary,
+        # where rounding decides on which side a row is.
         self._memory_mb, self._allowed = memory_mb, _ALLOWED_TOGETHER / m if centred else 0.0
         self._near, self._part = np.empty(n, np.int64), np.empty((face.N_PART, n))
         self._largest = float(np.abs(source.diagonal).max(initial=0.0))
 
     def steps_before(self, n: int) -> int:
-        """Steps among n points after which an end is tried for the first time."""
+        """Steps among n points after which an exact optimum is tried for the first time."""
         if math.isinf(self._source.work(n)) or 16.0 * n * n > self._memory_mb * 2**20:
             return 2**62
         return steps_within(n, _ALLOWED_MORE + _NANOSECONDS_OF_VALUE * n * n / 2.0)
@@ -99,15 +98,15 @@ class ExactEnd:
         proven: bool,
     ) -> bool:
         """Turn a solution by the stored rows into an optimum if that is cheap; otherwise change
-        nothing. Returns whether it is one, by float64 values where these decide.
+        nothing. Returns whether it is an optimum, by float64 values if the stored rows cannot tell.
 
-        points : (n,), where the problem's points are among those of the source
+        points : (n,) indices of the problem's points in the source
         stored : `rows`, `slot`, `problem` and `state` of `steps.descend`
-        proven : whether the error of the stored rows allows to conclude; if not, the residuals of
-            all points with a coefficient are computed in float64, for the report
+        proven : whether the error of the stored rows is small enough; if not, the residuals of all
+            points with a coefficient are computed in float64 for the report
         """
         n, source = len(points), self._source
-        # Where to begin is a solution: it stays.
+        # A start that is a solution stays as it is.
         if n_steps == 0 or math.isinf(source.work(n)):
             return False
         *_, problem, state = stored
@@ -169,10 +168,10 @@ class ExactEnd:
         report: np.ndarray,
         n_steps: int,
     ) -> bool:
-        """Go on from where steps have led; return whether that is an optimum.
+        """Move from the coefficients of the steps towards the optimum; return whether it is reached.
 
-        Otherwise steps can go on from there: the residuals are exact, and so is what `descend`
-        calls so.
+        Otherwise steps can go on from the new coefficients, to which RESIDUAL, EXACT_RESIDUAL and
+        EXACT_BETA then belong.
         """
         n, part = len(points), self._part[:, : len(points)]
         *_, problem, state = stored
@@ -198,10 +197,10 @@ class ExactEnd:
     def _optimum(
         self, epsilon: float, points: np.ndarray, m: int, nanoseconds: float
     ) -> tuple[int, float]:
-        """Status of `face.to_optimum` on `_part`, and by what the residuals of its m points exceed
-        those of the problem.
+        """Status of `face.to_optimum` on `_part`, and the difference of its residuals from the
+        problem's.
 
-        points : (m + q,), where the m points and the others are in the source
+        points : (m + q,) indices in the source: of the m points, then of the others
         """
         offset = None
         if self._centred:

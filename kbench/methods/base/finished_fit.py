@@ -1,4 +1,4 @@
-"""What every fit ends with: a model of finite numbers, no worse than the most frequent class."""
+"""Checks of a finished fit: finite numbers, and no model worse than the most frequent class."""
 
 import math
 import warnings

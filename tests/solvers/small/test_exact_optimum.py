@@ -1,4 +1,4 @@
-"""The exact end of small problems: KKT conditions in float64, against the interior-point method."""
+"""Exact optima of small problems: KKT conditions in float64, against the interior-point method."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from kbench.methods import KernelSVC, KernelSVR
 from kbench.solvers.interior_point.duals import solve_interior
 from kbench.solvers.interior_point.problem import Gram
-from kbench.solvers.small import GaussianRows, Limits, exact_end, solve_each
+from kbench.solvers.small import GaussianRows, Limits, exact_optimum, solve_each
 from kbench.solvers.small.face import (
     HIGH,
     LOW,
@@ -34,7 +34,7 @@ NO_LIMIT = Limits(1e-3, -1, Deadline(None, Trace()), Trace())
 @pytest.fixture
 def at_any_cost(monkeypatch):
     """Ends are computed whatever they cost beside the steps."""
-    monkeypatch.setattr(exact_end, "_PART", 1e9)
+    monkeypatch.setattr(exact_optimum, "_PART", 1e9)
 
 
 def random_problem(seed, n, rank, epsilon, C, repeated):
