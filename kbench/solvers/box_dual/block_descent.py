@@ -52,9 +52,8 @@ _STEPS_PER_POINT = 20
 # Limit on the steps where S is at most two working sets and leaving it early gains nothing.
 # `max_time` is checked only between working sets, after about two seconds at most.
 _STEPS_WHOLE = 2_000_000
-# Sets of all active points that take all of these steps without a new minimum of the violation, in
-# the place of `PATIENCE`: rounding has the last word there, or steps whose curvature is nothing
-# beside the kernel values. Set by hand.
+# Guard, in place of `PATIENCE`: number of sets of all active points that take all of these steps
+# without a new minimum of the violation; rounding or curvatures near 0 then prevent progress.
 _PATIENCE_WHOLE = 5
 # Inner steps without intercept are made in float64 if float32 would round e by more than this
 # fraction of the target in one step.
@@ -123,8 +122,8 @@ class BlockDescent:
     def can_store(self, m: int) -> bool:
         """Whether m points with those of S are better solved with their matrix stored.
 
-        It is where the free points of S do not fit into a working set, so that working sets undo
-        each other's steps, and the memory suffices.
+        That is so if the free points of S do not fit into a working set, so that working sets undo
+        each other's steps, and if the memory suffices.
         """
         it, S = self.iterate, self.active
         n_free = int(np.count_nonzero(free_points(it.beta[S], it.lower[S], it.upper[S])))
@@ -139,8 +138,8 @@ class BlockDescent:
     def solve(self, target: float) -> float:
         """Lower the violation on S to `target`; return the violation at the end.
 
-        It is above `target` only at a limit, or where rounding in the kernel's precision hides
-        whether it has been reached. Each working set costs |S| q kernel values.
+        It is above `target` only at a limit, or if rounding in the kernel's precision hides whether
+        it has been reached. Each working set costs |S| q kernel values.
         """
         if self._stored is not None:
             return self._stored.solve(target)
@@ -228,7 +227,7 @@ class BlockDescent:
             e_W += it.intercept
             it.lower_objective(before, beta_W, e[W], e_W)
             if whole and K_W.dtype == np.float64:
-                # Summed from what the coefficients moved: e_W has the roundings of all steps.
+                # Summed from the changes of the coefficients: e_W has the roundings of all steps.
                 e[W] -= matmul(K_W, change)
                 it.rounding += eps * float(np.linalg.norm(change))
             elif whole:

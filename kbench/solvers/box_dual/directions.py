@@ -19,14 +19,14 @@ from numba import njit
 
 from kbench.solvers.stopped import least_loss_intercept
 
-# A coefficient this near to its end, as a fraction of the coefficient, is there but for the
-# rounding of sums over up to a million points. Set by hand.
+# Guard: a coefficient this near to its end, as a fraction of the coefficient, counts as at its end;
+# sums over up to a million points are rounded by less.
 _AT_END = 1e-10
 
 
 @njit(inline="always")
 def distances(x, lower, upper):
-    """How far a coefficient x can go up and down until it meets a bound or 0."""
+    """Distances that a coefficient x can go up and down until it meets a bound or 0."""
     return (0.0 if x < 0.0 else upper) - x, x - (0.0 if x > 0.0 else lower)
 
 
@@ -40,7 +40,7 @@ def lift_and_drop(x, up, down, epsilon):
 
 @njit(cache=True, nogil=True)
 def _are_at_ends(beta, lower, upper):
-    """Whether all coefficients are at their ends but for rounding, which moved at least one."""
+    """Whether all coefficients are at their ends up to rounding, which has moved at least one."""
     moved = False
     for i in range(beta.shape[0]):
         x, near = beta[i], _AT_END * abs(beta[i])
@@ -62,12 +62,12 @@ def intercept_at_ends(
     epsilon: float,
     intercept: float,
 ) -> float:
-    """The middle of the intercepts that an optimum allows if all coefficients are at their ends,
-    but for rounding; `intercept`, that of free points, if any is not. O(n log n).
+    """The middle of the intercepts that an optimum allows if all coefficients are at their ends up
+    to rounding; otherwise `intercept`, which comes from free points. O(n log n).
 
-    Where the bounds of two classes have equal sums (weights "balanced", and a small C), one point
-    is free by 1e-15 of its bound, and alone would have the intercept at one end of the interval:
-    every row is then of one class.
+    If the bounds of two classes have equal sums (weights "balanced", and a small C), one point is
+    free by 1e-15 of its bound. It alone would put the intercept at an end of the interval, and
+    every row into one class.
     """
     if not _at_ends(beta, lower, upper):
         return intercept

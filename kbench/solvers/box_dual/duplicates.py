@@ -22,13 +22,13 @@ from kbench.solvers.box_dual.iterate import Iterate, show
 # Least fraction of the rows that must have an equal predecessor: merging copies all rows once, and
 # what it saves falls with this fraction (`scripts/ablate_svm.py`, `duplicates`).
 _MIN_FRACTION = 0.02
-# A copy's coefficient that differs from its bound or from 0 by this fraction of the sum of the
-# coefficients of its kind is there: the differences of float64 numbers of that size are rounded.
+# Guard: a copy's coefficient that differs from its bound or from 0 by this fraction of the sum of
+# the coefficients of its kind counts as there, because differences of such numbers are rounded.
 _ROUNDING = 1e-14
 
 
 class Duplicates:
-    """Which points are copies of which.
+    """The points that are copies of each other.
 
     Attributes
     ----------

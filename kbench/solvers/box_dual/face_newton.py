@@ -14,8 +14,8 @@ K is ill-conditioned: a wide kernel and a large bound. So, as in More and Torald
 The ridge keeps the matrix positive definite in spite of rounding; d still lowers the objective for
 every t <= 1, because d'e_F >= d'K_FF d.
 
-Used without an intercept only. Shows there on ijcnn1_large_C, which takes more than three times as
-long without it (`scripts/ablate_svm.py --free`, `face_newton`).
+It is used without an intercept only: ijcnn1_large_C takes more than three times as long without it
+(`scripts/ablate_svm.py --free`, `face_newton`).
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from kbench.intrinsics.products import matmul
 
-# Limit on the faces per call: each costs a Cholesky factorisation, and coordinate steps take over.
+# Guard: faces per call, each of which costs a Cholesky factorisation; coordinate steps take over.
 _MAX_FACES = 6
 
 

@@ -30,18 +30,18 @@ from kbench.intrinsics.products import matmul, one_blas_thread
 from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.iterate import free_points
 
-# Added to the diagonal, for each point: float64 kernel values leave K with negative eigenvalues of
-# this size in the worst case.
+# Guard, added to the diagonal for each point: float64 kernel values leave K with negative
+# eigenvalues of this size in the worst case.
 _RIDGE = 1e-9
 # Limit on the rounds, and on the fraction of the points that may be fixed: beyond it, the face is
-# not nearly the solution's, and pairs change it at less cost.
+# far from the solution's, and pairs change it at less cost. Set by hand.
 _MAX_ROUNDS = 25
 _MAX_FIXED = 0.5
-# Of the points outside their ends those are fixed that met them in this part of the way, if
-# they are more than _FEW. With all points, up to two thirds leave R again, and each costs a
+# If more than the fraction _FEW of the points is outside their ends, only those are fixed that met
+# their ends in this part of the way. With all, up to two thirds leave R again, and each costs a
 # triangular solve: 5,000 rows of noise, C = 100, 2,833 free points take .93 s, and .33 with this.
 _EARLY, _FEW = 0.2, 0.1
-# A point of R gains by leaving its end if its multiplier has the wrong sign by more than this.
+# Guard: a point of R gains by leaving its end if its multiplier has the wrong sign by more.
 _ROUNDING = 1e-12
 
 
@@ -63,7 +63,7 @@ def face_minimum(
 
 @dataclass(frozen=True)
 class FaceStep:
-    """What a move to the minimum over the free points changed."""
+    """The changes of a move to the minimum over the free points."""
 
     change: np.ndarray  # (f,): of the free coefficients
     decrease: float  # Of the objective
@@ -79,11 +79,11 @@ def descend_to_minimum(
     epsilon: float,
     product: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> FaceStep | None:
-    """Move the free ones of these points to their minimum, if the objective falls by that.
+    """Move the free ones of these points to their minimum, if that lowers the objective.
 
     points : (m,) indices
-    beta, e, lower, upper : (m,). Theirs; beta and e are changed in place.
-    product : Of places among the points and changes of their beta; returns K change, (m,)
+    beta, e, lower, upper : (m,) of these points; beta and e are changed in place
+    product : (positions among the points, changes of their beta) -> K change, (m,)
     """
     free = np.flatnonzero(free_points(beta, lower, upper))
     if len(free) < 2:

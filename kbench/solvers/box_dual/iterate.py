@@ -38,10 +38,10 @@ PATIENCE = 200
 # Nanoseconds for the slack of one point, read at an arbitrary position; decides the number of
 # threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 2.0
-# Least K_ii that steps divide by, as a fraction of the largest |K_ii|, and where all are 0.
+# Guards: least K_ii that steps divide by, as a fraction of the largest |K_ii|, and if all are 0.
 _MIN_DIAGONAL, _SMALLEST = 1e-12, 1e-30
-# Sums of coefficients that differ from what they should be by this fraction of the sum of |b| are
-# corrected; rounding of 100,000 steps leaves less.
+# Guard: sums of coefficients are corrected if they are off by this fraction of the sum of |b|;
+# rounding of 100,000 steps leaves less.
 _SUM_ERROR = 1e-12
 # Values in a cache line of the output, so that no two threads write to the same line.
 _MULTIPLE = 8
@@ -129,8 +129,8 @@ class Iterate:
         Estimated error of residuals from float64 kernel values that were updated step by step.
     total : float. The sum of b at the start, which stays the same where `coupled`.
     earlier : (n,) float64 or None
-        An earlier point at which the problem, or that of a subset of its points, was solved: what a
-        limit may leave instead of `beta`.
+        An earlier point at which the problem, or a subproblem, was solved; a limit may leave it
+        instead of `beta`.
     scale : float. Mean |z|, the unit of the solver's thresholds: 1 for classification.
     """
 
@@ -197,8 +197,8 @@ class Iterate:
         return violation
 
     def extremes(self) -> tuple[float, float]:
-        """Return the intercept that fits the residual of all points, and the largest violation: it
-        is infinite where residuals are not finite.
+        """Return the intercept that fits the residual of all points, and the largest violation,
+        which is infinite if residuals are not finite.
         """
         if not np.isfinite(self.residual).all():
             return self.intercept, math.inf
@@ -220,7 +220,7 @@ class Iterate:
         return float(np.finfo(np.float64).eps) * math.sqrt(self.diagonal.max()) * changes
 
     def restore_sum(self) -> None:
-        """Subtract from the coefficients what the rounding of steps has added to their sum."""
+        """Subtract the sum that rounding of steps has added to the coefficients."""
         surplus = float(self.beta.sum()) - self.total
         if self.coupled and abs(surplus) > _SUM_ERROR * float(np.abs(self.beta).sum()):
             self.subtract(surplus)
@@ -315,8 +315,8 @@ class Subproblem:
     Attributes
     ----------
     iterate : Iterate of m points
-        With the parent's point and a constant intercept, the parent's; its reports are reports of
-        the parent. O(m d) to make.
+        Starts from the parent's coefficients, with the parent's intercept as a constant; its
+        reports are reports of the parent. O(m d) to make.
     """
 
     def __init__(self, parent: Iterate, points: np.ndarray) -> None:

@@ -48,10 +48,13 @@ _APPROACHED = 0.15
 # Factor by which the tolerance falls on the last level, until it is within a factor of 2 of the
 # target. Set by hand.
 _TIGHTEN = 0.05
-# Where the free points do not fit into a working set and S would hold more than this fraction of
-# the level, it gets all its points and the matrix of all is stored: steps on a part of them find
-# free points that the others change again.
+# If the free points do not fit into a working set and S would hold more than this fraction of the
+# level, S gets all its points and their matrix is stored: steps on a part of them find free points
+# that the others change again.
 _MAX_OF_LEVEL = 0.4
+# A solve after points have joined S first goes down to this fraction of their largest violation if
+# the tolerance is lower. Set by hand.
+_RELAXED = 0.1
 # How often a point may be removed from S, and the minimum fraction of S that must be removable
 # for a removal in mid-level: it costs the stored kernel rows. Set by hand.
 _REMOVALS = 2
@@ -115,14 +118,13 @@ class NestedSubsets:
             self.descent.solve(target)
             return
         violation = max(0.0, -float(slack.min()))
-        loose = max(target, min(_LOOSE * it.scale, 0.1 * violation))
+        loose = max(target, min(_LOOSE * it.scale, _RELAXED * violation))
         self._solve_level(np.flatnonzero(~self._in_S), loose, target)
 
     def _solve_level(self, outside: np.ndarray, loose: float, target: float | None) -> None:
-        """Solve over S and the points `outside`, all of whose residuals are up to date.
+        """Solve over S and the points `outside`; the residuals of both are up to date.
 
-        With `target` None the level is left at the tolerance `loose`; otherwise all points are
-        brought to the target.
+        If `target` is None, the level ends at the tolerance `loose`, otherwise at the target.
         """
         it, descent = self.iterate, self.descent
         far = it.slack(outside) >= _FAR * it.scale
@@ -153,7 +155,7 @@ class NestedSubsets:
                 near = np.concatenate([near, self._remove_idle(_REMOVED_FRACTION)])
                 self._add(violators)
                 near = near[~self._in_S[near]]
-                relaxed = max(tolerance, 0.1 * worst)
+                relaxed = max(tolerance, _RELAXED * worst)
                 self._solve(relaxed, near)
                 if relaxed > tolerance and it.slack(near).min(initial=0.0) >= -tolerance:
                     self._solve(tolerance, near)
@@ -173,7 +175,7 @@ class NestedSubsets:
                 self._solve(tolerance, near)
 
     def _needs_all(self, n_outside: int, n_violators: int) -> bool:
-        """Whether all points of the level join S, of which these violators would make the most."""
+        """Whether all points of the level join S, because these violators are a large part."""
         n = len(self.descent.active)
         large = n + n_violators > _MAX_OF_LEVEL * (n + n_outside)
         return large and self.descent.can_store(n + n_outside)

@@ -31,8 +31,8 @@ class SolverOptions:
     stored_matrix: bool = True
     # Replacement for `pair_steps` (with intercept) or `coordinate_steps`.
     inner_steps: Callable[..., int] | None = None
-    # Points of the first nested subset, at least: two working sets by default. Fewer in problems of
-    # fewer than 16 times as many points (`nested_subsets`).
+    # Points of the first nested subset: two working sets by default; fewer in problems of fewer
+    # than 16 times as many points (`nested_subsets`).
     first_subset: int = 1024
     # Without epsilon, sets S of at most this many points are one working set: K_SS of 2,048 points
     # takes 16 MiB in float32 and is kept while S stays the same. With 1,024 points, covtype_30k

@@ -29,9 +29,9 @@ from kbench.solvers.box_dual.float_order import (
 # Least curvature in units of K_ii + K_jj, for points that coincide: 16 eps of float32, and 4,000
 # eps of float64, whose values of inner products lose digits by cancellation.
 FLAT, FLAT_IN_FLOAT64 = 1e-6, 1e-12
-# A distance to a bound below this fraction of the coefficient (before the step or at the bound) is
-# a rounding error of float64 and counts as 0: a point that it kept from its bound would violate for
-# ever. It must not be relative to u - l, which may be 1e15 times the coefficients.
+# Guard: a distance to a bound below this fraction of the coefficient (before the step or at the
+# bound) is a rounding error of float64 and counts as 0: a point that it kept from its bound would
+# violate for ever. It must not be relative to u - l, which may be 1e15 times the coefficients.
 _ROUNDING = 1e-14
 
 
@@ -133,10 +133,10 @@ def _steps(
 def move_pair(beta, i, j, way, h, limit, lower, upper):
     """Move way / h, at most `limit`, from beta[j] to beta[i] as far as both can go; return how far.
 
-    Where a coefficient meets its end, it is exactly the bound or 0, not a rounded sum: whether a
-    point is there is tested by equality. Where one of the two is moved onto its end, the other
-    moves as far, unless that is its own end but for rounding: the last point of two classes with
-    equal sums of bounds (weights "balanced") would be free by 1e-16, and the intercept its own.
+    A coefficient that meets its end becomes exactly the bound or 0, not a rounded sum, because code
+    tests by equality. If one of the two is moved onto its end, the other moves as far, unless it
+    then is at its own end up to rounding: otherwise the last point of two classes with equal sums
+    of bounds (weights "balanced") is free by 1e-16, and alone decides the intercept.
     """
     x_i, x_j = beta[i], beta[j]
     up, down = distances(x_i, lower[i], upper[i])[0], distances(x_j, lower[j], upper[j])[1]

@@ -44,15 +44,16 @@ _CHEAP_NS = 4e5
 # Nanoseconds of a value whose cost is unknown.
 _UNKNOWN_NS = 0.4
 # Residuals of a float64 solve are summed afresh if their updates have errors above this fraction of
-# the tolerance; otherwise the sum of n x |support| products is saved.
+# the tolerance; otherwise the sum of n x |support| products is saved. Set by hand.
 _VISIBLE = 0.01
-# Least width of a point's band relative to that of the point with the largest K_ii.
+# Guard: least width of a point's band relative to the width of the point with the largest K_ii.
 _NARROWEST = 1e-3
+# Solves on the band aim at this fraction of the tolerance, as `strategy._TARGET`. Set by hand.
+_BAND_TARGET = 0.8
 # Relative error of the objective that float32 residuals may leave, below what comparisons of
 # solvers print. Set by hand.
 _OBJECTIVE_ERROR = 1e-5
-# Limit on the rounds; each at least halves the violation or changes the precision, except when the
-# band grows.
+# Guard: each round halves the violation or changes the precision, unless the band grows.
 _MAX_ROUNDS = 30
 
 
@@ -66,8 +67,8 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     violation : float
         From float64 residuals on the band; not below what rounding hides.
     stop_reason : str
-        "" where tol was reached, or the limit that was, or "precision": float64 steps no longer
-        halve the violation.
+        "" if tol was reached, otherwise the name of the limit, or "precision": float64 steps no
+        longer halve the violation.
     """
     it = iterate
     n = len(it)
@@ -120,7 +121,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
         if not np.array_equal(points, descent.active):
             descent.activate(points)
         before, exact_residual = it.beta.copy(), it.residual[true]
-        descent.solve(0.8 * tol)
+        descent.solve(_BAND_TARGET * tol)
         # Points in `true` keep the residual of `true_beta`, from which `_correct` continues in
         # float64; the others follow in float32.
         it.residual[true] = exact_residual

@@ -21,8 +21,8 @@ from kbench.kernels.work_sharing import Loop, divided, share
 
 # A number of uses that no row reaches: nothing is stored.
 NEVER = 1 << 30
-# Rows per block in which missing rows are computed; the block is a temporary array.
-# More take more memory, fewer make the calls count. Set by hand.
+# Rows per temporary block in which missing rows are computed: more take more memory, fewer cost
+# more calls. Set by hand.
 _BATCH = 128
 # Columns per block of a product with stored rows: 8 KB of float64 sums stay in the L1 cache.
 _COLUMNS = 1024

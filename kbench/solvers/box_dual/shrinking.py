@@ -11,8 +11,8 @@
 
 R.-E. Fan, P.-H. Chen, C.-J. Lin, "Working Set Selection Using Second Order Information for Training
 Support Vector Machines" (JMLR 2005), section 4, without the equality constraint. `solve_box_dual`
-takes a hundredth of the time; this solver exists for the figures of DC-SVM that show which points
-are shrunk, and when.
+is much faster; this solver exists for the figures of DC-SVM that show which points are shrunk, and
+when. b is `beta` in the code.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ from kbench.trace import Trace
 # LIBSVM's number of steps between two shrinkings.
 STEPS_BETWEEN = 1000
 # The row cache is reset when this fraction of its columns is no longer active: shorter rows are
-# cheaper, but the stored ones are lost.
+# cheaper, but the stored ones are lost. Set by hand; it changes the seconds alone.
 _UNUSED = 0.25
 
 
@@ -48,9 +48,9 @@ def shrinking_descent(
     C : (n,) array, > 0
     tol : Violation at which to stop, by e in the precision of the kernel
     cache_mb : Memory for kernel rows, MiB
-    shrink_every : Steps between two shrinkings; n if that is less. 0: never shrink.
-    trace : Receives at each shrinking: alpha, objective, and `candidates` : (n,) bool, the points
-        that have not been removed at zero; at the end, the support vectors.
+    shrink_every : Steps between two shrinkings, at most n; 0 never shrinks
+    trace : Receives at each shrinking: alpha, objective, and `candidates` : (n,) bool, the active
+        points and those with a coefficient; at the end, the support vectors
 
     Returns
     -------
@@ -63,12 +63,12 @@ def shrinking_descent(
     n = len(y)
     trace = Trace() if trace is None else trace
     lower, upper = np.minimum(0.0, y * C), np.maximum(0.0, y * C)
-    diagonal = np.maximum(kernel.diagonal(), 1e-12)
+    diagonal = np.maximum(kernel.diagonal(), 1e-12)  # a guard: steps divide by it
     beta, e, objective = np.zeros(n), y.astype(np.float64), 0.0
     rows = RowCache(kernel, cache_mb, 1)
     rows.lay_out(np.arange(n), n)
     active = np.ones(n, bool)
-    most = steps_left = min(n, shrink_every) or -1
+    interval = steps_left = min(n, shrink_every) or -1
 
     def report(kept: np.ndarray) -> None:
         if trace.active:
@@ -88,10 +88,10 @@ def shrinking_descent(
             e[others] = y[others] - kernel.product(support, beta[support], rows=others)
             active[:] = True
             rows.lay_out(np.arange(n), n)
-            steps_left = most
+            steps_left = interval
             continue
         if steps_left == 0:
-            steps_left = most
+            steps_left = interval
             _shrink(beta, e, lower, upper, violation, active)
             report(active)
             if np.count_nonzero(active) < (1.0 - _UNUSED) * len(columns):
@@ -108,15 +108,15 @@ def shrinking_descent(
 @njit(cache=True)
 def _worst(beta, e, lower, upper, active):
     """Return the active point with the largest violation, and its violation."""
-    worst, most = 0, -np.inf
+    worst, violation = 0, -np.inf
     for i in range(len(beta)):
         if active[i]:
             v = max(
                 e[i] if beta[i] < upper[i] else -np.inf, -e[i] if beta[i] > lower[i] else -np.inf
             )
-            if v > most:
-                worst, most = i, v
-    return worst, most
+            if v > violation:
+                worst, violation = i, v
+    return worst, violation
 
 
 @njit(cache=True)

@@ -34,7 +34,7 @@ _MAX_PAIRS = 0.5
 
 @dataclass(frozen=True)
 class _Minimum:
-    """How `_minimise` ended; see `BoxDualResult`."""
+    """Outcome of `_minimise`; see `BoxDualResult`."""
 
     violation: float
     stop_reason: str
@@ -300,8 +300,8 @@ def solve_regression_dual(
     strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed), options)
     end = _minimise(iterate, tol, strategy, split=True)
     beta, error = iterate.beta, iterate.residual - iterate.intercept
-    # The primal minus the dual objective: what b in the place of beta would gain, where the rest
-    # of b is optimal; linear in b between its bounds and 0.
+    # The primal minus the dual objective: the sum over points of the gain of the best coefficient;
+    # the gain is linear between the bounds and 0.
     most = np.maximum(0.0, np.maximum(C * (error - epsilon), lower * (error + epsilon)))
     gain = most - beta * error + epsilon * np.abs(beta)
     return RegressionDualResult(
@@ -319,7 +319,7 @@ def solve_regression_dual(
 
 
 def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) -> _Minimum:
-    """Solve the iterate's problem; its point, residual and objective are those of the end."""
+    """Solve the iterate's problem in place: point, residual and objective are the solution's."""
     kernel, options, n = iterate.kernel, strategy.options, len(iterate)
     # Inside, violations are distances from the intercept: half of LIBSVM's criterion.
     factor = 2.0 if iterate.coupled else 1.0

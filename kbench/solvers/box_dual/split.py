@@ -9,10 +9,10 @@ With R = (log(A / neglected) / gamma)^(1/p) that is at most `neglected`: groups 
 tol - neglected solve the whole problem to tol. This is the divide step of DC-SVM (Hsieh, Si and
 Dhillon 2014), made exact.
 
-Groups are found in two steps. The points are divided into cells, and cells whose bounding boxes are
-closer than R are joined: d(x, z)^p >= sum_j gap_j^p, gap_j the gap between the two boxes in feature
-j. The connected components are the groups, whatever the cells are; good cells mix no groups. Two
-kinds of cells are tried, the second where the first show no groups:
+Groups are found in two steps. The points are divided into sets, called boxes after their bounding
+boxes, and boxes closer than R are joined: d(x, z)^p >= sum_j gap_j^p, gap_j the gap between the two
+boxes in feature j. The connected components are groups for any division; a good one mixes no
+groups. Two kinds of boxes are tried, the second if the first show no groups:
 
 - The points that lie on the same side of every wide gap between consecutive values of a feature. A
   gap of R alone separates groups. Narrower gaps add up: points of two categories in one-hot columns
@@ -37,19 +37,19 @@ from kbench.kernels.distances import Exponential
 # Points of a sample that is examined first (250,000 distances, 7 ms for 54 features): if it is
 # connected, there is no search for groups.
 _SAMPLE = 500
-# Width of the gaps that divide cells, to the power of p and as a fraction of R^p: eight features
-# with such a gap separate two cells. Narrower gaps are mostly those of a few outliers.
+# Width of the gaps that divide boxes, to the power of p and as a fraction of R^p: eight features
+# with such a gap separate two boxes. Narrower gaps mostly come from a few outliers.
 _WIDE = 1 / 8
-# Pairs of cells for each point, at most: comparing their bounding boxes takes O(n d) like the rest.
+# Pairs of boxes for each point, at most: comparing boxes takes O(n d) like the rest.
 _PAIRS_PER_POINT = 4
 # Clusters are seeded with one of this many sampled points and improved by this many Lloyd steps:
-# small clusters have tight bounding boxes, but each pair of boxes is compared.
+# small clusters have small boxes, but each pair of boxes is compared. Set by hand.
 _POINTS_PER_CLUSTER = 8
 _LLOYD_STEPS = 3
 # Rows whose distances to the cluster centres are computed at a time: memory against the overhead of
 # a call. Set by hand.
 _CHUNK = 4096
-# Bound on the numbers of combined labels, so that they stay below 2^63.
+# Guard: combined labels stay below 2^63.
 _MAX_LABELS = 2**62
 
 
@@ -123,16 +123,16 @@ class _Gaps(NamedTuple):
 
 
 def _by_gaps(X: np.ndarray, reach: float, power: int) -> np.ndarray:
-    """Return the label of each point's group, from cells between gaps; `reach` is R^p; (n,)."""
+    """Return the label of each point's group, from boxes between gaps; `reach` is R^p; (n,)."""
     radius = reach ** (1.0 / power)
     gaps = _gaps(X, (_WIDE * reach) ** (1.0 / power))
     group = _between(X, [feature.at_least(radius) for feature in gaps])
     if all((feature.width >= radius).all() for feature in gaps):
         return group
-    max_cells = math.isqrt(_PAIRS_PER_POINT * len(X))
-    if int(group.max()) >= max_cells:
+    max_boxes = math.isqrt(_PAIRS_PER_POINT * len(X))
+    if int(group.max()) >= max_boxes:
         return group
-    return _joined(X, _cells(X, gaps, group, max_cells), reach, power)
+    return _joined(X, _boxes(X, gaps, group, max_boxes), reach, power)
 
 
 def _gaps(X: np.ndarray, width: float) -> list[_Gaps]:
@@ -159,22 +159,22 @@ def _between(X: np.ndarray, gaps: list[_Gaps], max_labels: int = _MAX_LABELS) ->
     return np.unique(label, return_inverse=True)[1]
 
 
-def _cells(X: np.ndarray, gaps: list[_Gaps], group: np.ndarray, max_cells: int) -> np.ndarray:
-    """Divide the groups at gaps; features that would make more than `max_cells` cells are left out.
+def _boxes(X: np.ndarray, gaps: list[_Gaps], group: np.ndarray, max_boxes: int) -> np.ndarray:
+    """Divide the groups at gaps; features that would make more than `max_boxes` boxes are left out.
 
     Features with wider gaps come first. Returns labels from 0; (n,).
     """
-    cell, n_cells = group, int(group.max()) + 1
+    box, n_boxes = group, int(group.max()) + 1
     for j, before, _ in sorted(gaps, key=lambda feature: -float(feature.width.max())):
         n_sides = len(before) + 1
-        if n_sides > max_cells:
+        if n_sides > max_boxes:
             continue
-        finer = cell * n_sides + np.searchsorted(before, X[:, j])
-        used = np.bincount(finer, minlength=n_cells * n_sides) > 0
+        finer = box * n_sides + np.searchsorted(before, X[:, j])
+        used = np.bincount(finer, minlength=n_boxes * n_sides) > 0
         n_used = int(np.count_nonzero(used))
-        if n_used <= max_cells:
-            cell, n_cells = (np.cumsum(used) - 1)[finer], n_used
-    return cell
+        if n_used <= max_boxes:
+            box, n_boxes = (np.cumsum(used) - 1)[finer], n_used
+    return box
 
 
 def _clusters(X: np.ndarray, sample: np.ndarray, seeds: np.ndarray, power: int) -> np.ndarray:
@@ -189,14 +189,14 @@ def _clusters(X: np.ndarray, sample: np.ndarray, seeds: np.ndarray, power: int) 
     return np.unique(cluster, return_inverse=True)[1]
 
 
-def _joined(X: np.ndarray, cell: np.ndarray, reach: float, power: int) -> np.ndarray:
-    """Return the label of each point's group: cells whose boxes are closer than R are joined."""
-    order = np.argsort(cell, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(cell))[:-1]])
+def _joined(X: np.ndarray, box: np.ndarray, reach: float, power: int) -> np.ndarray:
+    """Return the label of each point's group: boxes whose boxes are closer than R are joined."""
+    order = np.argsort(box, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(box))[:-1]])
     ordered = X[order]
     low, high = np.minimum.reduceat(ordered, starts), np.maximum.reduceat(ordered, starts)
     distance = np.zeros((len(starts), len(starts)))
     for below, above in zip(high.T, low.T, strict=True):
         gap = np.subtract.outer(above, below).clip(0.0)
         distance += (gap + gap.T) ** power
-    return connected_components(distance < reach, directed=False)[1][cell]
+    return connected_components(distance < reach, directed=False)[1][box]

@@ -11,8 +11,8 @@ with all rows in one. So, on the points of S with K_SS in memory,
     until the violation on S <= target
 
 The minimum over the free points (`face_pivoting`) replaces the last two thirds of the steps. Before
-the free points have settled most of what it finds is undone by the next steps; the violation does
-not tell, because few points keep it large until shortly before the end.
+the free points have settled, the next steps undo most of it; the violation does not show that they
+have, because few points keep it large until shortly before the end.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ from kbench.solvers.box_dual.row_cache import product_of_rows
 # this fraction of them has changed in that time. With .02 or .1, 5,000 to 8,000 rows of everyday
 # data at C = 100 take as long within a tenth (`scripts/bench_everyday.py`).
 _STEPS_PER_FREE_POINT, _SETTLED = 4, 0.05
-# Limit on the points of a minimum: 275 MiB, 1.5 s.
+# Limit on the points of a minimum, which then takes 275 MiB and 1.5 s. Set by hand.
 _MAX_FREE = 6000
 # A minimum is due once this number of multiplications of its Cholesky factorisation for each step
 # and point of S is at least its m^3 / 3: the steps since the last one have then taken half as long.

@@ -1,14 +1,14 @@
 """How a dual is solved: as a whole, or group by group where kernel values between groups vanish.
 
-Without an intercept, groups are independent problems. With one, the multiplier b of the constraint
-1'beta = const couples them: for a given b each group is a problem with bounds only, and the sum
-h(b) = 1'beta(b) falls as b grows. The search for b is a secant method on h(b) = const:
+Without an intercept, groups are independent problems. With one, the multiplier c of the constraint
+1'beta = const couples them: for a given c each group is a problem with bounds only, and the sum
+h(c) = 1'beta(c) falls as c grows. The search for c is a secant method on h(c) = const:
 
-    solve each group at b = 0 loosely; secant steps in b, each from the last solution
-    solve each group at b to tolerance; subtract what is left of h - const from the free points
+    solve each group at c = 0 loosely; secant steps in c, each from the last solution
+    solve each group at c to tolerance; subtract what is left of h - const from the free points
     working sets across groups, with the sum fixed, until all violations are below tol
 
-The last line takes few steps, because every group is nearly optimal for the same b.
+The last line takes few steps, because every group is nearly optimal for the same c.
 """
 
 import functools
@@ -33,9 +33,10 @@ _FLOAT64_POINTS = 1024
 # Solves aim at this fraction of the tolerance, so that the float64 violation, which differs by
 # rounding, is rarely above the tolerance.
 _TARGET = 0.9
-# Search for the intercept of groups: tolerance of the solves in units of the mean |z|, and limit on
-# the secant steps. What they leave is corrected by working sets across groups.
-_SEARCH_TOLERANCE = 0.002
+# Search for the intercept of groups: tolerance of the solves in units of the mean |z|, steps of the
+# intercept below this fraction of it that end the search, and limit on the secant steps. Working
+# sets across groups correct the rest.
+_SEARCH_TOLERANCE, _SMALL_STEP = 0.002, 0.1
 _SECANT_STEPS = 6
 
 
@@ -98,8 +99,8 @@ def solve_groups(
     """Solve groups between which kernel values vanish to `tol`; returns as `solve_whole`."""
     if iterate.coupled:
         return _solve_coupled(iterate, groups, tol, strategy)
-    # As if all groups were solved at once: with memory by the number of threads, other rows would
-    # be stored, and a product with stored rows is rounded differently.
+    # Memory is divided as if all groups were solved at once: if it depended on the number of
+    # threads, other rows would be stored, and products with stored rows are rounded differently.
     area = sum(len(group) ** 2 for group in groups)
     results: list[tuple[float, str]] = []
     lock = threading.Lock()
@@ -178,25 +179,25 @@ def _find_intercept(
     def surplus() -> float:
         return sum(float(iterate.beta.sum()) for iterate in iterates)
 
-    def move(b: float, tolerance: float) -> float:
+    def move(intercept: float, tolerance: float) -> float:
         for iterate in iterates:
-            iterate.intercept = b
+            iterate.intercept = intercept
         solve_all(lambda solver: solver.from_here(tolerance))
         return surplus()
 
-    b, h = whole.intercept, surplus()
+    c, h = whole.intercept, surplus()
     n_free = sum(int(np.count_nonzero(iterate.free())) for iterate in iterates)
-    # If kernel values between free points were 0, each would fall by the growth of b / K_ii.
+    # If kernel values between free points were 0, each would fall by the growth of c / K_ii.
     slope = -max(n_free, 1) / float(np.median(whole.diagonal))
     for _ in range(_SECANT_STEPS):
         step = -h / slope
-        if abs(step) < 0.1 * search:
+        if abs(step) < _SMALL_STEP * search:
             break
-        before, h = h, move(b + step, search)
-        b += step
+        before, h = h, move(c + step, search)
+        c += step
         if (h - before) * step < 0.0:
             slope = (h - before) / step
-    h = move(b - h / slope, _TARGET * tol)
+    h = move(c - h / slope, _TARGET * tol)
     for subproblem in subproblems:
         subproblem.write_back()
     whole.intercept = iterates[0].intercept
