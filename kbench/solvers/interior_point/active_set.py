@@ -1,15 +1,18 @@
 """From a point between the bounds to an optimum whose coefficients are at their bounds exactly.
 
-A variable is at a bound if a step there would change its own gradient by less than its multiplier,
-as for the next step of an active-set method. The free ones solve the equations of their face,
+A variable is put at a bound if the step there would change its gradient by less than its
+multiplier, as in an active-set method. The free ones solve the equations of their face,
 
     (Q x + p + A'b)_F = 0,   A x = d,
 
-by proximal steps, whose factorisation a little diagonal D keeps regular: if the face has many
-optima (equal rows, more free points than the rank of K), they end at the one nearest to the point
-that they began at, which is near the analytic centre of all optima. A step ends at the first bound
-that it meets, where that variable stays; at the optimum of a face, the bound variable whose
-multiplier has the most wrong sign becomes free. Mostly there is one round.
+by proximal steps, whose factorisation a small diagonal D keeps regular: if the face has many optima
+(equal rows, more free points than the rank of K), they end at the optimum nearest to their start,
+which is near the analytic centre of all optima. A step ends at the first bound that it meets, where
+that variable stays; at the optimum of a face, the bound variable with the multiplier of the most
+wrong sign becomes free. Mostly there is one round.
+
+The constants below are set by hand. They decide how many rounds are made and when the method gives
+up; the gap and the violation of what is returned are measured afresh.
 """
 
 from dataclasses import dataclass
@@ -23,18 +26,17 @@ from kbench.solvers.interior_point.problem import BoxQP
 
 # Proximal steps of a round. The first solves a face whose curvatures are all above D.
 _MAX_PROXIMAL = 8
-# D relative to the mean of the diagonal of K. With the larger one, coefficients move less where K
-# has no curvature to speak of; the smaller one follows where that is not exact.
+# D relative to the mean of the diagonal of K. With the larger one, coefficients move less along
+# directions without curvature; the smaller one follows if the result is not exact.
 _PROXIMAL = (1e-5, 1e-9)
-# The relative gap of an exact optimum.
+# Relative gap of an exact optimum.
 _EXACT = 1e-11
-# Curvatures below this multiple of the gradients' scale over the width of the bounds are raised to
-# it.
+# Smaller curvatures are raised to this multiple of the gradients' scale over the bounds' distance.
 _FLAT = 1e-4
-# A multiplier of the wrong sign counts above this multiple of the gradients' scale: below it, its
-# sign is a rounding error.
+# Multipliers of the wrong sign count from this multiple of the gradients' scale on, distances to a
+# bound from this multiple of the bounds' distance on; smaller ones are rounding errors.
 _WRONG = 1e-9
-# The largest error of the equality, relative to sum |x|.
+# Largest error of the equalities, relative to sum |x|.
 MAX_OFF = 1e-9
 
 
@@ -43,12 +45,12 @@ class Optimum:
     """Coefficients and how far they are from an optimum, by a gradient that was summed afresh."""
 
     x: np.ndarray  # (m,): within the bounds
-    # (k,): multipliers. Of one equality with entries of -1 and 1 the mean of what free variables
-    # say, or the middle of the two extremes.
+    # (k,): multipliers. For one equality with entries of -1 and 1, the mean over free variables, or
+    # without any the middle of the two extremes.
     b: np.ndarray
     objective: float
-    # Of one such equality max -A g {A x can grow} - min -A g {A x can fall}, g = Q x + p; without
-    # one the largest entry of the projected gradient of the Lagrangian.
+    # For such an equality max -A g {A x can grow} - min -A g {A x can fall}, g = Q x + p; otherwise
+    # the largest entry of the projected gradient of the Lagrangian.
     violation: float
     # sum_i max {-r_i (x' - x_i): l <= x' <= u}, r = g + A'b: the primal minus the dual objective.
     gap: float
@@ -61,10 +63,10 @@ class Optimum:
 
 
 def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Optimum:
-    """Return the best of what the rounds found, by its gap; `point` itself if no face
-    has an optimum within the bounds."""
+    """Return the optimum of least gap over all rounds; `point` if no face has an optimum within the
+    bounds."""
     x, w, b = point.x, point.w, point.b
-    # Without any curvature, a bound counts as near within a small part of the width.
+    # Without curvature, a bound counts as near within a small part of the bounds' distance.
     flat = _FLAT * problem.scale / (problem.upper - problem.lower)
     diagonal = np.maximum(np.tile(problem.K.diagonal, len(problem.signs)), flat)
     at_lower = (diagonal * point.above < point.y) & (point.above <= point.below)
@@ -89,8 +91,7 @@ def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Opti
             if candidate.relative_gap <= _EXACT or not free.any():
                 break
         if t < 1.0 and (best is None or best.relative_gap > _EXACT):
-            # The weights are those of the end of the step; the next face begins at the equations
-            # that they miss.
+            # w and b belong to `end`; the next face's first step corrects them.
             x = x + t * (end - x)
             nearness = _WRONG * (problem.upper - problem.lower)
             at_lower |= free & (end < x) & (x - problem.lower <= nearness)
@@ -106,7 +107,7 @@ def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Opti
 
 
 def _to_first_bound(problem: BoxQP, x: np.ndarray, end: np.ndarray) -> float:
-    """The part, at most 1, of the way from x to `end` that stays within the bounds."""
+    """The largest t <= 1 for which x + t (end - x) is within the bounds."""
     change = end - x
     room = np.where(change > 0.0, problem.upper - x, x - problem.lower)
     beyond = (end < problem.lower) | (end > problem.upper)
@@ -137,7 +138,7 @@ def _on_face(
 
 
 def at_bounds(problem: BoxQP, coef: np.ndarray) -> PrimalDualPoint:
-    """The point of coefficients within the bounds whose multipliers say which are at them."""
+    """A point of these coefficients whose multipliers mark those at their bounds."""
     x = coef
     if len(problem.signs) > 1:
         x = np.maximum(np.multiply.outer(problem.signs, coef).ravel(), 0.0)
@@ -148,7 +149,7 @@ def at_bounds(problem: BoxQP, coef: np.ndarray) -> PrimalDualPoint:
 
 
 def canonical(problem: BoxQP, x: np.ndarray) -> np.ndarray:
-    """x without what both copies of a point have in common, which changes no coefficient."""
+    """x with the smaller copy of each point set to 0, which changes no coefficient."""
     if len(problem.signs) == 1:
         return x
     beta = problem.coef(x)

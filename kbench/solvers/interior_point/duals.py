@@ -24,14 +24,16 @@ from kbench.solvers.interior_point.active_set import (
 from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, Matrix
 
-# Relative gaps at which the active set is tried. Most problems end with the
-# first. The more points there are, the closer to the bounds are some of those that are free.
+# n times the relative gaps at which the active set is tried: with more points, free ones lie closer
+# to bounds. Most problems end with the first. Set by hand.
 _GAPS = (1e-5, 1e-8, 1e-11)
 # Rounds of the exact finish that are tried before the first iteration: more take longer than the
 # method itself. Set by hand.
 _ROUNDS_BEFORE = 2
-# Coefficients with at most this relative gap are returned without trying a smaller gap.
+# Coefficients with at most this relative gap are returned without trying a smaller one; by hand.
 _EXACT = 1e-9
+# Guard: multiple of the unit roundoff in the estimate of `rounding`.
+_ROUNDOFFS = 16.0
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ def solve_interior(
     max_iter : Limit on iterations; -1 means no limit
     stopped : Whether a time limit has passed; asked before each iteration
     coef0 : (n,), optional
-        Coefficients within the bounds. If those at their bounds are those of an optimum, it is
-        found without an iteration.
+        Coefficients within the bounds. If the right ones are at their bounds, the optimum is found
+        without an iteration.
 
     20 to 50 iterations of `K.work` multiplications each; memory is that of K and O(n).
     """
@@ -170,7 +172,7 @@ def _optimum(
     stopped: Callable[[], bool],
     coef0: np.ndarray | None = None,
 ) -> InteriorResult:
-    """Solve a problem all of whose variables move."""
+    """Solve a problem without fixed variables."""
     K, ended = problem.K, False
 
     def stop(n_iter: int) -> bool:
@@ -187,7 +189,7 @@ def _optimum(
             point = best = None
     for gap in [] if best is not None else np.array(_GAPS) / len(K):
         before = -1 if point is None else point.n_iter
-        # Points whose numbers leave the range are not optimal, which `finish` and the reason say.
+        # If numbers leave the range, the point is not optimal, and the stop reason says so.
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             point = minimise(problem, gap, stop, point)
             if best is not None and point.n_iter == before:
@@ -230,7 +232,7 @@ def rounding(diagonal: np.ndarray, coef: np.ndarray) -> float:
     """
     root = np.sqrt(np.maximum(diagonal, 0.0))
     products = float(np.linalg.norm(coef * root)) * float(root.max(initial=0.0))
-    return 16.0 * float(np.finfo(np.float64).eps) * products
+    return _ROUNDOFFS * float(np.finfo(np.float64).eps) * products
 
 
 def _is_exact(optimum: Optimum, tol: float) -> bool:

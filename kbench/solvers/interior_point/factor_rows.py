@@ -46,7 +46,7 @@ class FactorRows(Protocol):
     def signs(self) -> np.ndarray | None: ...
 
     def blocks(self, part: int) -> Iterator[Block]:
-        """The rows of a part in order, without their signs: a range and its (b, r) rows at a time,
+        """Yield the rows of a part in order, without their signs, as a range and its (b, r) rows,
         which are not to be changed or kept."""
 
     def at(self, points: np.ndarray) -> np.ndarray:
@@ -56,7 +56,7 @@ class FactorRows(Protocol):
         """The factor of some of the points, in increasing order."""
 
     def columns(self, mean: np.ndarray, kept: np.ndarray) -> "FactorRows":
-        """V less `mean` : (r,), and of its columns those `kept` : (r,) bool."""
+        """The columns `kept` : (r,) bool of V - mean, mean : (r,)."""
 
     def times(self, Z: np.ndarray) -> "FactorRows":
         """V Z of Z : (r, s)."""
@@ -131,7 +131,7 @@ class ReadRows:
         return ReadRows(self._sizes, self._read, self.signs, self._d, mean, self._Z)
 
     def blocks(self, part: int) -> Iterator[Block]:
-        # One array for all blocks, and the mean as often as rows: both stay in the cache.
+        # One array for all blocks, and the mean repeated for each row: both stay in the cache.
         buffer, mean = np.empty((_BLOCK, self._d)), np.tile(self._mean, (_BLOCK, 1))
         k = len(self._sizes)
         for number in range(part * k // self.n_parts, (part + 1) * k // self.n_parts):

@@ -11,19 +11,19 @@ from kbench.intrinsics.products import matmul
 # Rows of V that are weighted and multiplied at once: 4,096 rows of 30 columns are 1 MiB and stay
 # in the L2 cache (`scripts/bench_small.py --low-rank`, 500,000 x 20).
 _BLOCK_ROWS = 4096
-# Eigenvalues of a given matrix down to minus this multiple of its trace count as zeros.
+# Guard: eigenvalues of a given matrix down to minus this multiple of its trace count as zeros.
 _NEGATIVE = 1e-14
-# The first diagonal shift of a matrix that rounding has left indefinite, relative to its diagonal;
-# each further one is 100 times as large.
+# Guard: the first diagonal shift of a matrix that rounding has left indefinite, relative to its
+# diagonal; each further one is 100 times as large, up to _MAX_SHIFTS.
 _SHIFT = 1e-15
 _MAX_SHIFTS = 7
 
-# Rounds of scaling rows and columns by the roots of their largest entries.
+# Rounds of scaling rows and columns by the roots of their largest entries. Set by hand.
 _EQUILIBRATIONS = 3
 
 
 def is_semidefinite(K: np.ndarray) -> bool:
-    """Whether K : (n, n) is symmetric and positive semidefinite, but for rounding."""
+    """Whether K : (n, n) is symmetric and positive semidefinite up to rounding."""
     largest = float(np.abs(K.diagonal()).max(initial=0.0))
     if largest == 0.0:
         return not K.any()
@@ -38,7 +38,7 @@ def is_semidefinite(K: np.ndarray) -> bool:
 
 
 def largest_places(values: np.ndarray, lower: float, max_places: int) -> np.ndarray:
-    """Places of the largest values above `lower`, at most `max_places` of them, in their order."""
+    """Indices of the largest values above `lower`, at most `max_places`, in ascending order."""
     places = np.flatnonzero(values > lower)
     if len(places) > max_places:
         places = np.sort(places[np.argpartition(-values[places], max_places)[:max_places]])
@@ -70,8 +70,8 @@ def factorised_definite(B: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         return lambda right: right
     if not np.isfinite(B.diagonal()).all():
         raise LinAlgError("the diagonal is not finite")
-    # The transposed matrix, which is the same, is in the order of LAPACK. Its factor is in one
-    # triangle: where it fails, the other one still has all entries but those of the diagonal.
+    # The transposed matrix, which is the same, is in LAPACK's order. The factor is written into one
+    # triangle: after a failure the other one still has all entries but the diagonal.
     diagonal = B.diagonal().copy()
     factor, info = dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
     for turn in range(_MAX_SHIFTS):

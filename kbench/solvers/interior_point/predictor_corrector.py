@@ -24,10 +24,11 @@ from scipy.linalg import LinAlgError
 from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.problem import BoxQP
 
+# The constants of this module are set by hand.
 # Stop after this many iterations in which neither the gap nor a residual fell by a tenth: float64
-# then allows no smaller ones. Set by hand, as are the other constants of this module.
+# then allows no smaller ones.
 _MAX_IDLE = 8
-# Far more than the 40 iterations that the slowest problem needs; it guards against endless loops.
+# Guard against endless loops: the slowest problem needs 40 iterations.
 _MAX_ITERATIONS = 100
 # Stop at these residuals: of the gradient relative to `problem.scale`, of the equalities relative
 # to sum |x|. Smaller ones cost iterations that the exact finish (`active_set`) saves.
@@ -94,7 +95,7 @@ def minimise(
         merit = max(point.gap, 1e-3 * off, off_sum)
         if not np.isfinite(merit):
             return best
-        # Quantities that are small enough count as constants: a fall of theirs is not progress.
+        # A fall of quantities that are small enough already is no progress.
         remaining = products if point.gap > gap else 0.0
         sizes = np.array([remaining, max(off, _RESIDUAL), max(off_sum, _SUM)])
         n_idle = 0 if (sizes < 0.9 * lowest).any() else n_idle + 1

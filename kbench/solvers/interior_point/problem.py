@@ -34,20 +34,22 @@ from kbench.solvers.interior_point.factors import (
 # Columns whose correlations have a condition below this are not whitened: Cholesky factors then
 # keep 10 digits, and refined solves the others.
 _WELL_CONDITIONED = 1e5
-# Eigenvalues below this multiple of the largest one are rounding errors and are raised to it.
+# Guard: eigenvalues below this multiple of the largest are rounding errors and are raised to it.
 _NOISE = 1e-13
-# Points with T k(x, x) below this number over n are left out of the Cholesky factor.
+# Points with T k(x, x) below this number over n are left out of the Cholesky factor, and refinement
+# corrects the solves. Set by hand: it trades rounds of refinement against points.
 _NEAR = 1e-4
-# Free variables, whose D is nothing, would swamp the equations of the weights. Those with T k(x, x)
-# above this number stay unknowns of their own, at most eight more than equations.
-_FREE = 100.0
+# Free variables, whose D is near 0, would swamp the equations of the weights. Those with T k(x, x)
+# above this number stay unknowns of their own, at most _MORE_FREE more than there are equations.
+# Set by hand: more take a larger system, fewer lose digits, which refinement restores.
+_FREE, _MORE_FREE = 100.0, 8
 # A solve is refined until its residual relative to the right-hand side is at most this, and at most
 # _MAX_REFINEMENTS times. Set by hand.
 _SOLVED = 1e-12
 _MAX_REFINEMENTS = 3
 
-# From residuals (r, s, t) to (dx, dw, db) with D dx + E'(values of dw) + A'db = r, where dw are the
-# weights of E dx but for s, and A dx = t.
+# From residuals (r, s, t) to (dx, dw, db) with D dx + E'(values of dw) + A'db = r and A dx = t; for
+# a factor with R dw = U'E dx - s, for a stored matrix with dw = E dx - s.
 Newton = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
@@ -70,10 +72,10 @@ class Matrix(Protocol):
         """K beta : (n,)."""
 
     def offset(self, beta: np.ndarray) -> float:
-        """What a factor's centring has taken from all of K beta, for coefficients of sum 0."""
+        """The constant that centring has subtracted from K beta, for coefficients of sum 0."""
 
     def unseen(self, beta: np.ndarray) -> float:
-        """What the entries' rounding may change in K beta, beyond that of sums."""
+        """Bound on the change of K beta by rounding of K's entries, beside rounding of sums."""
 
     def weights(self, beta: np.ndarray) -> np.ndarray:
         """w of coefficients beta."""
@@ -82,7 +84,7 @@ class Matrix(Protocol):
         """K beta : (n,) of the weights w of beta."""
 
     def difference(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        """By how much w misses the equation of the weights of beta; a vector like w."""
+        """Residual of the equation that w are the weights of beta; a vector like w."""
 
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         """Factorise Newton's equations.
@@ -195,11 +197,11 @@ class LowRank:
         of_values, Z = eigh(gram(rows, None) / np.outer(scale, scale))
         if of_values[0] < of_values[-1] / _WELL_CONDITIONED:
             Z /= np.sqrt(np.maximum(of_values, _NOISE * of_values[-1])) * scale[:, None]
-            # Roundings of the first turn have left it far from orthogonal.
+            # If rounding of the first decomposition has left it far from orthogonal, repeat it.
             if of_values[0] < of_values[-1] * _NOISE**0.5:
                 of_values, turn = eigh(gram(rows.times(Z), None))
                 Z = matmul(Z, turn / np.sqrt(np.maximum(of_values, _NOISE * of_values[-1])))
-            # In the basis where R is diagonal, large entries of it do not round small ones.
+            # In the basis in which R is diagonal, large entries of it do not round small ones.
             left, size, _ = svd(Z, full_matrices=False)
             self._U, self._R = rows.times(left * size), size**2
 
@@ -235,7 +237,7 @@ class LowRank:
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         U, (k, c, n), r = self._U, A.shape, self._U.shape[1]
         A, rest = A.reshape(k, c * n), T.reshape(c * n)
-        free = largest_places(rest * np.tile(self.diagonal, c), _FREE, r + k + 8)
+        free = largest_places(rest * np.tile(self.diagonal, c), _FREE, r + k + _MORE_FREE)
         f, row = len(free), free % n
         weight = rest[free]
         rest[free] = 0.0
@@ -285,10 +287,9 @@ class LowRank:
 class Gram:
     """A stored kernel matrix K : (n, n) float64, whose weights are the coefficients.
 
-    Newton's equations are solved through the Cholesky factor of I + T^1/2 K T^1/2, n^3 / 3
-    multiplications: (D + Q)^-1 r = T (r - E'u) with u = K g and
-    g = T^1/2 (I + T^1/2 K T^1/2)^-1 T^-1/2 E T r. Its eigenvalues are at least 1, so that
-    semidefinite matrices need no regularisation.
+    Newton's equations are solved through the Cholesky factor of B = I + S^1/2 K S^1/2, n^3 / 3
+    multiplications, where S = E T E' sums T over the copies of a point (`solve_without_equality`).
+    Its eigenvalues are at least 1, so that semidefinite matrices need no regularisation.
     `centred` subtracts the means of rows and columns, as in `LowRank`.
     """
 
@@ -334,7 +335,7 @@ class Gram:
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         c, n = T.shape
         root = np.sqrt(T.sum(axis=0))
-        # The matrix of the others is nearly the identity: refinement makes up for them.
+        # B is nearly the identity at the other points; refinement corrects for leaving them out.
         near = np.flatnonzero(root * root * self.diagonal > _NEAR / n)
         every = len(near) == n
         part = root[near]
@@ -347,31 +348,37 @@ class Gram:
         B *= part[:, None]
         B[np.diag_indices_from(B)] += 1.0
         solve = factorised_definite(B)
-        most = T.argmax(axis=0) if c > 1 else None
+        # The copy of each point with the largest T.
+        largest = T.argmax(axis=0) if c > 1 else None
 
-        def apart(right: np.ndarray) -> np.ndarray:
-            """(D + Q)^-1 right : (c, n)."""
+        def solve_without_equality(right: np.ndarray) -> np.ndarray:
+            """dx = (D + Q)^-1 r : (c, n) for r = right.
+
+            D dx + E'K E dx = r gives dx = T (r - E'u) with u = K g, where g = E dx. E times that is
+            g = E T r - S K g. With g = S^1/2 h this is B h = S^-1/2 E T r, solved by the factor.
+            A large T multiplies the rounding of r - E'u. So the copy with the largest T is computed
+            from E dx = g instead: it is g less the other copies, with their signs.
+            """
             g = part * solve(folded(signs, T * right)[near] / part)
             u = copied(signs, matmul(columns, g)).reshape(c, n)
             dx = T * (right - u)
-            # Of the copy that moves most, a difference of gradients would show its rounding.
-            if most is None:
+            if largest is None:
                 dx[0, near] = signs[0] * g
                 return dx
-            place = most[near]
-            others = folded(signs, dx)[near] - signs[place] * dx[place, near]
-            dx[place, near] = signs[place] * (g - others)
+            copy = largest[near]
+            other_copies = folded(signs, dx)[near] - signs[copy] * dx[copy, near]
+            dx[copy, near] = signs[copy] * (g - other_copies)
             return dx
 
-        H = np.array([apart(row) for row in A]).reshape(A.shape)
-        S = np.einsum("kcn,jcn->kj", A, H)
+        H = np.array([solve_without_equality(row) for row in A]).reshape(A.shape)
+        schur = np.einsum("kcn,jcn->kj", A, H)
         flat = A.reshape(len(A), c * n)
 
-        def joint(right: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            dx = apart(right)
+        def solve_with_equality(right: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            dx = solve_without_equality(right)
             if not len(A):
                 return dx, t
-            db = np.linalg.solve(S, matmul(flat, dx.ravel()) - t)
+            db = np.linalg.solve(schur, matmul(flat, dx.ravel()) - t)
             return dx - np.tensordot(db, H, 1), db
 
         def direction(
@@ -382,18 +389,18 @@ class Gram:
             if s.any():
                 right = right + copied(signs, matmul(self.K, s)).reshape(c, n)
             dx, db = np.zeros(T.shape), np.zeros(len(A))
-            rest, rest_t, last = right, t, np.inf
+            residual, residual_t, last = right, t, np.inf
             moves = T > 0.0
             D = np.divide(1.0, T, out=np.zeros_like(T), where=moves)
             first = float(np.abs(right).max(initial=0.0))
             for _ in range(1 + _MAX_REFINEMENTS):
-                more, more_b = joint(rest, rest_t)
-                after, after_b = dx + more, db + more_b
+                correction, correction_b = solve_with_equality(residual, residual_t)
+                after, after_b = dx + correction, db + correction_b
                 u = copied(signs, matmul(self.K, folded(signs, after.ravel()))).reshape(c, n)
-                rest = right - D * after - u - np.tensordot(after_b, A, 1)
-                rest *= moves
-                rest_t = t - matmul(flat, after.ravel())
-                size = float(np.abs(rest).max(initial=0.0))
+                residual = right - D * after - u - np.tensordot(after_b, A, 1)
+                residual *= moves
+                residual_t = t - matmul(flat, after.ravel())
+                size = float(np.abs(residual).max(initial=0.0))
                 if not size < last:
                     break
                 dx, db, last = after, after_b, size

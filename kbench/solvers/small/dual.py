@@ -60,10 +60,10 @@ from kbench.trace import Deadline, Trace
 account: Any = steps.account
 begin_at: Any = steps.begin_at
 descend: Any = steps.descend
-# Curvatures below this fraction of the largest diagonal entry are rounding errors of float32 rows.
+# Guard: curvatures below this fraction of the largest diagonal entry are rounding of float32 rows.
 _FLAT = 1e-6
-# Rounds of float64 values in which the violation may fail to fall by 10 % before the solver gives
-# up: the problem cannot be solved to `tol` in the precision of its rows.
+# Guard: rounds of float64 values without progress (`steps.PROGRESS`) before the solver gives up:
+# the problem cannot be solved to `tol` in the precision of its rows.
 _MAX_ROUNDS_WITHOUT_PROGRESS = 5
 # Float64 kernel values of a block: 8 MiB.
 _EXACT_ENTRIES = 2**20
@@ -73,16 +73,16 @@ _EXACT_ENTRIES = 2**20
 class SmallDualResult:
     """Solutions of m problems and how they were reached."""
 
-    # float64: of `solve_pairs` (k - 1, n), as in `sklearn.svm.SVC`: for a point of class c, rows 0
-    # ... c - 1 are its coefficients against the earlier classes, the others against the later. Of
-    # `solve_each` (m, n).
+    # float64. `solve_pairs`: (k - 1, n), as in `sklearn.svm.SVC`: for a point of class c, rows 0
+    # ... c - 1 are its coefficients against the earlier classes, the others against the later ones.
+    # `solve_each`: (m, n).
     coef: np.ndarray
     # (m,): the mean of z - Kb (regression: beside the tube) over free points, as in LIBSVM.
     intercept: np.ndarray
     objective: np.ndarray  # (m,): to be minimised
-    # (m,): max {e_k + lift_k} - min {e_k + drop_k}, LIBSVM's criterion (see `steps`). After a limit
-    # and with "precision" from float64 kernel values. With "tol" from the stored float32 rows or
-    # from float64 values; in both cases the one from float64 values is at most `tol`.
+    # (m,): max {e_k + lift_k} - min {e_k + drop_k}, LIBSVM's criterion (see `steps`), from float64
+    # kernel values after a limit and with "precision". With "tol" it may come from the stored
+    # float32 rows; the violation from float64 values is then at most `tol`, too.
     violation: np.ndarray
     duality_gap: np.ndarray  # (m,): primal minus dual objective, at least 0
     n_iter: np.ndarray  # (m,) ints: steps
@@ -97,7 +97,7 @@ class SmallDualResult:
 
 @dataclass(frozen=True)
 class Limits:
-    """When the steps of a problem end."""
+    """Limits on the steps of a problem."""
 
     tol: float
     max_iter: int  # Steps of each problem; -1 means no limit
@@ -120,7 +120,7 @@ def solve_pairs(
     coef0: np.ndarray | None = None,
     memory_mb: float = 200.0,
 ) -> SmallDualResult:
-    """Solve the problems of pairs of classes a < b, of which a is the positive one.
+    """Solve the problems of pairs of classes a < b; class a is the positive one.
 
     rows : Rows of n points sorted by class
     starts : (k + 1,) ints. Class c has the points starts[c] ... starts[c + 1] - 1.
@@ -218,7 +218,7 @@ _NO_VALUES = np.empty((0, 0), np.float32)
 def _class_parts(
     rows: Rows, spans: list[slice], needed: set[int], memory_mb: float
 ) -> dict[int, tuple]:
-    """Points, half norms, kept values and which of them are known, of each needed class."""
+    """For each needed class: points, half norms, kept values, and a mask of the known rows."""
     n_bytes = sum(4 * (spans[c].stop - spans[c].start) ** 2 for c in needed)
     parts = {}
     for c in sorted(needed):
@@ -336,14 +336,14 @@ class _Search:
             ):
                 reason = "tol"
                 break
-            # The float32 rows do not decide. Points that may be extreme are computed in float64;
+            # The float32 rows cannot decide. Points that may be extreme are computed in float64;
             # if the violation is too large, all are, and steps go on from there.
             e, margin = problem[RESIDUAL], 2.0 * report[ERROR]
             up, down = e + state[LIFT], e + state[DROP]
             near = (up >= up.max() - margin) | (down <= down.min() + margin)
             self._exact_residual(np.flatnonzero(near), spans)
             account(problem, state, epsilon, report)
-            n_worse = 0 if report[VIOLATION] < 0.9 * best else n_worse + 1
+            n_worse = 0 if report[VIOLATION] < steps.PROGRESS * best else n_worse + 1
             best, fresh = min(best, report[VIOLATION]), True
             if report[VIOLATION] <= limits.tol:
                 reason = "tol"
@@ -354,7 +354,7 @@ class _Search:
             self._exact_residual(np.flatnonzero(~near), spans)
             problem[EXACT_RESIDUAL] = problem[RESIDUAL]
             problem[EXACT_BETA] = problem[BETA]
-        if reason == "tol" and not self.iterations:  # whose intercept is that of its optimum
+        if reason == "tol" and not self.iterations:  # the interior-point method sets its intercept
             beta, e, low, up = problem[[BETA, RESIDUAL, LOWER, UPPER]]
             report[INTERCEPT] = intercept_at_ends(beta, e, low, up, epsilon, report[INTERCEPT])
         self._show(report)

@@ -46,18 +46,19 @@ account: Any = _account  # mypy takes compiled functions for ones without argume
 
 # Rows of the array `part`.
 B, TARGET, LOW, HIGH, E, N_PART = range(6)
-# How a call of `adopt` ended.
+# Outcomes of `adopt`.
 ADOPTED, NOT_STORED, HIDDEN = 0, 1, 2
-# How a call of `to_optimum` ended.
+# Outcomes of `to_optimum`.
 OPTIMAL, OUT_OF_BUDGET, NOT_DEFINITE = 0, 1, 2
-# Relative to the mean of K's diagonal, what is added to the diagonal so that singular faces (equal
-# rows, more free points than the rank) can be solved; and how many further steps correct for it.
+# Guard: number added to the diagonal, relative to its mean, so that singular faces (equal rows,
+# more free points than the rank) can be solved; and further steps that correct for it.
 _PROXIMAL = 1e-10
 _MAX_PROXIMAL = 4
 # In the first solves, points at bounds whose gain is at least this fraction of the largest become
-# free together, which saves solves; afterwards one at a time, which cannot cycle.
+# free together, which saves solves; afterwards one at a time, which cannot cycle. Set by hand: the
+# optimum is the same.
 _TOGETHER, _FIRST_SOLVES = 0.25, 8
-# Solves that no optimum has needed; they guard against endless loops by rounding.
+# Guard against endless loops by rounding: no optimum has needed as many solves.
 _MAX_SOLVES = 200
 # Rows of the scratch (N_SCRATCH, m) of `to_optimum`.
 _CHANGE, _MEAN, _SIDE, N_SCRATCH = range(4)
@@ -135,8 +136,8 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
     ----------
     K : (m, m + q) float64. Values between the points, and of them with q others; semidefinite.
     part : (N_PART, m + q) float64
-        B, in and out; z, l and u of the points; E, out: z - K b, summed afresh. B of the others is
-        behind that of the points.
+        B, in and out; z, l and u of the points; E, out: z - K b, summed afresh. B of the others
+        follows B of the points.
     epsilon : float
     rounding : float. Gains up to this fraction of the summed magnitudes are rounding errors.
     budget : float. Multiplications after which to end.
@@ -291,8 +292,7 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
 
 @njit(**_CALLED)
 def near_margin(problem, state, intercept, margin, near, part):
-    """Collect the points whose slack is below `margin`, and behind them the others that have a
-    coefficient.
+    """Collect the points whose slack is below `margin`, then the remaining support vectors.
 
     near : (n,) int64, set
     part : (N_PART, n), set up to the points' number; see `to_optimum`
@@ -320,8 +320,8 @@ def near_margin(problem, state, intercept, margin, near, part):
 
 @njit(**_CALLED)
 def adopt(m, near, part, epsilon, shift, changes, errors, rows, slot, problem, state, report):
-    """Write the optimum of m points into the problem, and what follows from it: lift and drop, the
-    residuals of the other points, and the report.
+    """Write the optimum of m points into the problem, with lift and drop, the residuals of the
+    other points, and the report.
 
     near, part : as `near_margin` and `to_optimum` have left them
     shift : what to add to the residuals of the other points
@@ -331,8 +331,8 @@ def adopt(m, near, part, epsilon, shift, changes, errors, rows, slot, problem, s
 
     Returns
     -------
-    status : ADOPTED, NOT_STORED: a row is needed that is not stored, nothing is changed, or HIDDEN:
-        the slack of another point is within the errors of the stored rows
+    status : ADOPTED; NOT_STORED (a needed row is not stored; nothing is changed); or HIDDEN (the
+        slack of another point is within the errors of the stored rows)
     """
     n = slot.shape[0]
     old, e, lower, upper = problem[BETA], problem[RESIDUAL], problem[LOWER], problem[UPPER]
@@ -352,7 +352,7 @@ def adopt(m, near, part, epsilon, shift, changes, errors, rows, slot, problem, s
                 row = rows[slot[near[i]]]
                 for j in range(n):
                     e[j] -= change * np.float64(row[j])
-    # Residuals of one kind, by the stored rows, so that a fit that begins here reports the same.
+    # All residuals come from the stored rows, so that a fit that begins here reports the same.
     objective = 0.0
     for i in range(m):
         old[near[i]] = part[B, i]

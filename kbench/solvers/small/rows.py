@@ -22,18 +22,18 @@ from kbench.solvers.interior_point.factors import is_semidefinite
 from kbench.solvers.interior_point.problem import Gram, LowRank, Matrix
 from kbench.solvers.small.steps import PADDING, POWER_ERROR, POWER_RELATIVE_ERROR
 
-# Up to this many features rows are computed when they are needed; above, one matrix product of
-# both classes is used, which takes a quarter of the time for each value but computes rows that are
-# never needed, and whose error bound is six times as large.
+# Up to this many features rows are computed when they are needed; above, by one matrix product of
+# both classes, which takes a quarter of the time for each value but computes rows that are never
+# needed, with an error bound six times as large. Set by hand.
 FEW_FEATURES = 300
 # Up to this many features rows come from differences, which do not cancel in float32; above, from
 # products, which take two thirds of the time (usps) and have an error that grows with the norms of
-# points.
+# points. Set by hand.
 _FEATURES_OF_DIFFERENCES = 100
 # The slope of exp(-r^2 / 2) is at most exp(-1/2).
 _STEEPEST = math.exp(-0.5)
-# Where values times the root of gamma exceed this number, float64 kernel values come from
-# differences: products of rows, which take a tenth of the time, would cancel to 6 digits or fewer.
+# If values times the root of gamma exceed this number, float64 kernel values come from differences:
+# products of rows, which take a tenth of the time, would cancel to 6 digits or fewer. Set by hand.
 _LARGE = 1e4
 # Rows of a block whose exponents are computed together: 256 KB of float32 for 1,000 columns stay in
 # the L2 cache.

@@ -68,9 +68,9 @@ _AT_BOUND = 1e-14
 
 # Differences of float32 residuals below this fraction of their size are rounding errors.
 _ROUNDING = f4(8 * 2.0**-24)
-# The search gives up once this number of sums in a row have not lowered the violation by 10 %:
-# float32 steps then cannot lower it.
-_PROGRESS, _MAX_WORSE = 0.9, 10
+# The violation makes progress if it falls to this fraction of the lowest one; guard: the search
+# gives up after this number of sums in a row without, because float32 steps then cannot lower it.
+PROGRESS, _MAX_WORSE = 0.9, 10
 
 _LARGEST, _SMALLEST = i4(2**31 - 1), i4(-(2**31))
 # Bits of a float32 c subtracted from this number are the bits of 1 / c to 12 %.
@@ -437,7 +437,7 @@ def descend(
                 return SOLVED
             if violation <= tol and 2.0 * error > _CHEAP_ERROR * tol:
                 return UNPROVEN
-            n_worse = 0 if violation < _PROGRESS * best_violation else n_worse + 1
+            n_worse = 0 if violation < PROGRESS * best_violation else n_worse + 1
             best_violation = smaller(best_violation, violation)
             if summed_at == step or n_worse == _MAX_WORSE:
                 return STUCK
