@@ -17,8 +17,8 @@ import numpy as np
 
 from kbench.intrinsics.products import matmul
 
-# Multiples t of the coefficients. Multiples below 2^-20 change decision values by less than 1e-6 of
-# what they were, so 0 follows. Set by hand.
+# Multiples t of the coefficients. Below 2^-20, decision values are less than 1e-6 of the original
+# ones, so 0 follows. Set by hand.
 MULTIPLES = np.concatenate([2.0 ** -np.arange(21.0), [0.0]])
 
 

@@ -1,4 +1,4 @@
 """ADMM for the dual of the support vector machine: on a factored matrix, and by random blocks.
 
-The factors of the matrix are given: those of `kbench.approximation.hss` in practice.
+The caller gives the factors of the matrix; in practice they come from `kbench.approximation.hss`.
 """

@@ -72,8 +72,7 @@ def solve_racqp(
     max_time: float | None = None,
     trace: Trace | None = None,
 ) -> RACQPResult:
-    """Run the iteration until the primal residual is at most `tol`, and where all bounds are below
-    1 at most this part of the largest one.
+    """Run the iteration until the primal residual is at most `tol` times min(1, largest bound).
 
     Parameters
     ----------

@@ -39,8 +39,8 @@ _BALANCE = 10.0
 _RELAXATION = 1.6
 # Iterations between changes of beta, each of which costs a factorisation. Set by hand.
 _PATIENCE = 40
-# A variable within this distance of a bound does not count as free (the authors' program), of a
-# bound below 1 within this part of it.
+# A variable is free if its distances from 0 and C exceed this number times min(C, 1); 1e-5 is the
+# authors' distance.
 _AT_BOUND = 1e-5
 
 Solve = Callable[[np.ndarray], np.ndarray]
@@ -127,16 +127,16 @@ def solve_admm(
         solve = factorise(beta)
     with trace.phase("admm"):
         n = len(Y)
-        ones = _solve_ones(solve, n)
+        s = _solve_ones(solve, n)
         z, mu = np.zeros(Y.shape), np.zeros(Y.shape)
         relaxation = 1.0 if tol is None else _RELAXATION
         n_iter, last_change, adapts, converged = 0, 0, tol is not None, False
-        first = growth = np.full(Y.shape[1], np.nan)
+        first_length = growth = np.full(Y.shape[1], np.nan)
         while n_iter < max_iter and not converged and not (n_iter and deadline.passed):
             n_iter += 1
             u = solve(Y * (1.0 + mu + beta * z))
-            multiplier = u.sum(axis=0) / ones.sum()
-            x = Y * (u - ones * multiplier)
+            multiplier = u.sum(axis=0) / s.sum()
+            x = Y * (u - s * multiplier)
             relaxed = x if tol is None else relaxation * x + (1.0 - relaxation) * z
             before = z
             z = np.clip(relaxed - mu / beta, 0.0, C)
@@ -145,26 +145,27 @@ def solve_admm(
             if tol is None:
                 length = beta * _squares(z - before) + _squares(ascent) / beta
                 if n_iter == 1:
-                    first = length
-                growth = length / first
+                    first_length = length
+                growth = length / first_length
             primal = float(np.abs(x - z).max())
             dual = beta * float(np.abs(z - before).max())
             trace(n_iter=n_iter, primal_residual=primal, dual_residual=dual, beta=beta)
             converged = tol is not None and max(primal, dual) <= tol
             factor = 1.0
             if adapts and not converged and n_iter - last_change >= _PATIENCE:
-                factor = _step(primal, dual)
+                factor = _beta_factor(primal, dual)
             if factor != 1.0:
                 last_change = n_iter
                 try:
                     with trace.phase("factor"):
                         solve = factorise(beta * factor)
                 except np.linalg.LinAlgError:
-                    # An approximate K is indefinite; beta is below minus its least eigenvalue.
+                    # An approximate K is indefinite: its least eigenvalue is below minus the new
+                    # beta. The old beta stays to the end.
                     adapts = False
                 else:
                     beta *= factor
-                    ones = _solve_ones(solve, n)
+                    s = _solve_ones(solve, n)
     complete = converged if tol is not None else n_iter == max_iter
     reason = "tol" if converged else "max_iter" if n_iter == max_iter else "max_time"
     return ADMMResult(
@@ -189,8 +190,8 @@ def _solve_ones(solve: Solve, n: int) -> np.ndarray:
     return solve(np.ones((n, 1)))
 
 
-def _step(primal: float, dual: float) -> float:
-    """Factor for beta that brings the residuals closer together; 1 where they are close."""
+def _beta_factor(primal: float, dual: float) -> float:
+    """Factor for beta that brings the residuals closer together; 1 if they are close."""
     if min(primal, dual) > 0.0 and max(primal / dual, dual / primal) <= _BALANCE:
         return 1.0
     ratio = math.sqrt(max(primal, 1e-300) / max(dual, 1e-300))
@@ -223,8 +224,8 @@ def balance(Y: np.ndarray, z: np.ndarray, C: np.ndarray) -> np.ndarray:
 def intercepts(
     product: Callable[[np.ndarray], np.ndarray], Y: np.ndarray, z: np.ndarray, C: np.ndarray
 ) -> np.ndarray:
-    """Intercept of each problem: the mean of y_j - f(x_j) over free variables, and without any that
-    of least loss.
+    """Intercept of each problem: the mean of y_j - f(x_j) over free variables; without free ones,
+    the intercept of least loss.
 
     Parameters
     ----------

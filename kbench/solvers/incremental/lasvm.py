@@ -58,7 +58,7 @@ from kbench.trace import Deadline, Trace
 _CHUNK = 256
 # Points of each class that S starts with (the authors' program).
 _SEEDS = 5
-# Least number of cached rows, whatever `cache_mb` is.
+# Guard: least number of cached rows, whatever `cache_mb` is.
 _MIN_ROWS = 16
 _UNLIMITED = np.iinfo(np.int64).max
 
@@ -118,9 +118,9 @@ def visit_chunk(
     kernel, y, C, intercept, tol, cache_mb : As in `solve_online`
     points : (b,) ints. Points to visit, which are not in S.
     alpha : (n,) array, >= 0. Start.
-    gradient : (n,) array. As `BoxDualResult` has it; NaN at the points that are not in S.
+    gradient : (n,) array. As in `BoxDualResult`; NaN at the points that are not in S.
 
-    Returns as `solve_online`; the violation and the duality gap are those of the dual of S.
+    Returns as `solve_online`; violation and duality gap belong to the dual of S.
     """
     deadline = Deadline(None, Trace())
     learner = _Learner(kernel, y, C, intercept, tol, cache_mb, _UNLIMITED, deadline, Trace())
@@ -255,7 +255,7 @@ class _Learner:
         y, C = self.y[points], self.C[points]
         low, _, high, _ = extremes(self.state)
         if self.intercept:
-            # One of them is infinite where S has a single class.
+            # One of them is infinite if S has a single class.
             ends = [end for end in (low, high) if np.isfinite(end)]
             b, violation = float(np.mean(ends)) if ends else 0.0, high - low
         else:
@@ -295,7 +295,7 @@ class _Learner:
         state.length[row] = state.counts[KNOWN]
 
     def reserve(self, extra: int) -> None:
-        """Provide `extra` free slots; compact the slots if more than half are of removed points."""
+        """Provide `extra` free slots; compact them if more than half hold removed points."""
         members = self.members()
         alive = np.flatnonzero(members >= 0)
         if len(members) + extra > len(self.state.member) or 2 * len(alive) < len(members):

@@ -31,15 +31,15 @@ from kbench.trace import Deadline, Trace
 
 # Columns of the basis rows that are converted to float64 at a time; 200 x 4096 fit the cache.
 _BATCH = 4096
-# Limits that are not reached in practice: Newton's method takes fewer than five steps as a rule,
-# and 2^-30 of a step is below the rounding of f.
+# Guards: Newton's method takes fewer than five steps as a rule, and 2^-30 of a step is below the
+# rounding of f.
 _MAX_NEWTON_STEPS = 50
 _MAX_HALVINGS = 30
 # The paper's factor of growth of |J| between two trainings.
 _RETRAINED_EVERY = 2.0**0.25
-# Ridge of P, relative to its mean diagonal; multiplied by 10 while the factorisation fails.
+# Guard: ridge of P, relative to its mean diagonal; multiplied by 10 while the factorisation fails.
 _RIDGE = 1e-10
-# A change of f is rounding below this part of the absolute values that it is summed of: 64 eps.
+# Guard: a change of f below this part (64 eps) of the sum of its absolute terms is rounding.
 _SUMMED = 2.0**-46
 
 
@@ -63,7 +63,7 @@ class SparsePrimalResult:
         Whether every training ended with I unchanged, or with a step below the rounding of f, and
         all points were added in time.
     in_time : bool
-        Whether `max_time` interrupted nothing.
+        Whether the fit ended before `max_time`.
     """
 
     basis: np.ndarray
@@ -264,13 +264,13 @@ class _Solver:
         for _ in range(_MAX_HALVINGS):
             outputs = self.outputs + scale * change
             after = np.maximum(1.0 - self.y * outputs, 0.0)
-            # Of a small C, f changes by less than its own rounding: the change is summed instead.
+            # With a small C, f changes by less than its rounding: the change is summed instead.
             moved = np.where(
                 (before > 0.0) & (after > 0.0), -scale * self.y * change, after - before
             )
             of_norm = scale * (slope + 0.5 * scale * curvature)
             of_losses = 0.5 * moved * (after + before)
-            # A change that is rounding of its sum is none: such steps would go to and fro.
+            # A change within the rounding of its sum counts as none, or steps would alternate.
             rounding = _SUMMED * (abs(of_norm) + float(matmul(self.C, np.abs(of_losses))))
             if of_norm + float(matmul(self.C, of_losses)) < -rounding:
                 self.coef[:size] += scale * direction

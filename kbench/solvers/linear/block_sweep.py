@@ -21,13 +21,13 @@ from numba import njit
 from kbench.intrinsics.products import matmul
 from kbench.solvers.box_dual.coordinate_descent import compiled_steps
 
-# Rows of a block: inner products per row grow with it, and so does the decrease per pass
+# Rows of a block: more take more inner products per row and decrease the objective more in a pass
 # (`scripts/bench_linear.py`).
 SIZE = 64
 # Rows of the sample for `effective_rank`: 256^2 inner products.
 _SAMPLE = 256
 # Steps inside a block stop at this fraction of its largest gradient, and at this number per point:
-# later blocks change w anyway.
+# later blocks change w anyway. Set by hand.
 _INNER_RELATIVE = 0.1
 _STEPS_PER_POINT = 20
 

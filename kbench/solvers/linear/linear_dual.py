@@ -201,7 +201,7 @@ class _Solver:
             n_visits += visits
             # The set-up of a pass over very few points costs more than its visits.
             spent += max(visits / (sweeps * self.alpha.size), 0.01)
-            # Gradients of rows that move together may all have one sign; count 0 among them.
+            # Gradients of rows that move together may all have one sign, so 0 is counted in.
             width = np.where(solved, width, np.maximum(high, 0.0) - np.minimum(low, 0.0))
             flat = ~solved & (width <= self.tol)
             solved |= flat & whole

@@ -9,7 +9,7 @@ from kbench.solvers.interior_point.duals import solve_interior, solve_sides
 from kbench.solvers.interior_point.factors import is_semidefinite
 from kbench.solvers.interior_point.problem import Gram
 
-# Sums of coefficients may differ from those asked for by this part of the 1-norm. Set by hand.
+# Guard: sums of coefficients may be off by this part of the 1-norm.
 OFF = 1e-9
 
 
@@ -23,10 +23,10 @@ def optimum(
     tol: float,
     budget: Budget,
 ) -> np.ndarray | None:
-    """Coefficients (n,) within the bounds whose sums are those of the problem of `nu_descent`, and
-    mostly an optimum; None if K : (n, n) is not semidefinite, or the sums are missed.
+    """Coefficients (n,) of `nu_descent`'s problem within the bounds and with the right sums, mostly
+    an optimum; None if K : (n, n) is not semidefinite, or the sums are missed.
 
-    A regression is solved without a tube first, which is its optimum if |b|_1 is within `norm`.
+    A regression is first solved without a tube; that is its optimum if |b|_1 is within `norm`.
     """
     if not is_semidefinite(K):
         return None

@@ -4,9 +4,9 @@
 
 nu-classification has z = 0, bounds [0, w_i] and [-w_i, 0] of the two classes and |b|_1 = t, so that
 the coefficients of each class sum to t / 2; nu-regression has the targets z, bounds of both signs
-and |b|_1 <= t. The multiplier of 1'b is the intercept c, that of |b|_1 is epsilon: of a regression
-half the width of the tube, of a classifier minus the margin. Points that are free have
-e = c + epsilon above 0 and e = c - epsilon below.
+and |b|_1 <= t. The multiplier of 1'b is the intercept c, and the multiplier of |b|_1 is epsilon:
+half the width of a regression's tube, minus the margin of a classifier. Free points have
+e = c + epsilon if b > 0 and e = c - epsilon if b < 0.
 
     t <- 0 (regression) or the points with the lowest margins of a quarter's solution (classifier)
     repeat
@@ -45,9 +45,9 @@ from kbench.trace import Trace
 _WORKING_SET = 1024
 # Problems of at most this many points are one working set, in float64.
 FLOAT64_POINTS = 1024
-# Growth of the nested subsets on whose solutions a classifier starts.
+# Growth of the nested subsets on whose solutions a classifier starts. Set by hand.
 _GROWTH = 4
-# A subset is solved until its violation is below this part of that at its start.
+# A subset is solved until its violation is below this part of its first one. Set by hand.
 _LOOSE = 0.01
 # As in `block_descent`: a working set is left at this part of the violation, or of the target.
 _INNER_RELATIVE, _INNER_TARGET = 0.03, 0.75
@@ -55,23 +55,25 @@ _STEPS_PER_POINT = 20
 # Multiplications of the steps between two looks at the clock where the working set holds all
 # points: about 0.2 s.
 _WORK_OF_A_CALL = 2.0e8
-# Calls of steps on all points without a new minimum of the violation, after which rounding has the
-# last word: they are longer than those that `PATIENCE` counts. The second number is for those that
-# begin at the optimum of the interior-point method. Set by hand.
+# Guard, in place of `PATIENCE`: number of the longer calls on all points without a new minimum of
+# the violation; rounding then prevents progress. The second number is for steps that begin at the
+# optimum of the interior-point method.
 _PATIENCE_OF_CALLS, _PATIENCE_AT_OPTIMUM = 20, 1
 # Steps aim at this part of the tolerance: the violation in float64 differs by rounding.
 _TARGET = 0.9
-# Limit on the float64 recomputations of all residuals; each halves the violation or lets the steps
-# take float64 kernel values, after which one that does not halve it is the last. Set by hand.
+# Guard: float64 recomputations of all residuals. Each halves the violation or lets the steps take
+# float64 kernel values; after that, one that does not halve it is the last.
 _MAX_ROUNDS = 30
-# Where the margin of a classifier is not above half of the violation, the tolerance falls by tens,
-# down to this fraction of `tol`.
-_FINEST = 0.01
-# The steps of that are as many as before, or this number.
-_MIN_MORE_STEPS = 10_000
-# Steps are taken in float64 where float32 residuals of this many units in the last place would
-# exceed the violation to reach.
+# If the margin of a classifier is not above half of the violation, the tolerance falls by tens,
+# down to this fraction of `tol`, within as many further steps as before or this number. Set by
+# hand: lower tolerances take more steps, and decide more of the margins.
+_FINEST, _MIN_MORE_STEPS = 0.01, 10_000
+# Steps are taken in float64 if float32 residuals of this many units in the last place would exceed
+# the violation to reach. Set by hand.
 _ROUNDED = 64.0
+# A working set takes all points if it would have this fraction of them: the first number if rows
+# are stored at their first use, because their values are expensive. Set by hand.
+_MOST_OF_POINTS = (0.5, 0.75)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class NuDualResult:
     violation: float
     duality_gap: float  # Primal minus dual objective, at least 0
     n_iter: int  # Steps of two coordinates
-    # {"tol", "max_iter", "max_time", "precision", "margin"}. "margin": that of a classifier,
+    # {"tol", "max_iter", "max_time", "precision", "margin"}. "margin": the margin of a classifier,
     # -epsilon, is not above half of the violation, even after as many steps again, or at a
     # tolerance of tol / 100.
     stop_reason: str
@@ -121,13 +123,13 @@ def solve_nu_dual(
     max_iter : Limit on steps; -1 means no limit
     max_time : Limit in seconds, checked between working sets
     shrinking : Whether a classifier starts from the solutions of subsets
-    random_state : int or RandomState. Of the subsets.
+    random_state : int or RandomState. Draws the subsets.
     trace : Receives alpha = |b|, objective, violation and n_support after each working set
 
-    Returns if a limit was reached, b is feasible.
+    After a limit, b is feasible.
 
-    Each working set of q points costs n q kernel values, of which `cache_mb` holds some, and O(q) a
-    step; where half of the points are free, and n^2 values fit into `cache_mb`, it holds all.
+    Each working set of q points costs n q kernel values, some of which `cache_mb` holds, and O(q) a
+    step; if half of the points are free, and n^2 values fit into `cache_mb`, it holds all.
     """
     budget = Budget(
         math.inf if max_iter < 0 else max_iter, max_time, Trace() if trace is None else trace
@@ -169,7 +171,7 @@ class _Problem(NamedTuple):
         return not ((self.lower < 0.0) & (self.upper > 0.0)).any()
 
     def of(self, rows: np.ndarray) -> "_Problem":
-        """The problem of some points, with the part of t that their bounds are of all bounds."""
+        """The problem of some points; t is divided in proportion to the sums of bounds."""
         lower, upper = self.lower[rows], self.upper[rows]
         part = (upper - lower).sum() / (self.upper - self.lower).sum()
         norm = min(self.norm * part, 2.0 * upper.sum(), -2.0 * lower.sum())
@@ -177,7 +179,7 @@ class _Problem(NamedTuple):
 
 
 class _Descent:
-    """A feasible point of a problem, its residual, and how it gets better."""
+    """A feasible point of a problem with its residual, and the steps that improve it."""
 
     def __init__(self, problem: _Problem, budget: Budget, cache_mb: float) -> None:
         n = len(problem.z)
@@ -198,8 +200,7 @@ class _Descent:
         """Take steps with the values of this matrix."""
         self._kernel, self._matrix = kernel, np.empty((0, 0), kernel.dtype)
         self._rows: RowCache | None = None
-        # Rows that are stored at their first use are dear; all points then take half the values.
-        self._most_of_points = 0.5 if min_uses(kernel) == 1 else 0.75
+        self._most_of_points = _MOST_OF_POINTS[min_uses(kernel) > 1]
         # Rows, or the matrix of all points, have half of the memory.
         half = 2**19 * self._cache_mb
         self._size_limit = max(_WORKING_SET, math.isqrt(int(half / kernel.dtype.itemsize)))
@@ -410,7 +411,7 @@ class _Descent:
         return -0.5 * float(matmul(self.beta, self.problem.z + self.e))
 
     def _settled(self, limit: str) -> NuDualResult:
-        """The end at a limit: of a regression that of `kbench.solvers.stopped`, without a tube."""
+        """The result at a limit; a regression is settled by `kbench.solvers.stopped`."""
         problem = self.problem
         if problem.has_fixed_norm:
             return self._result(self.violation, limit)
@@ -439,10 +440,10 @@ class _Descent:
         return 0.5 * (above + below), 0.5 * (above - below)
 
     def _result(self, violation: float, reason: str) -> NuDualResult:
-        """The multipliers and what else describes the point, whose residual is exact."""
+        """The result for the current point, whose residual is exact."""
         problem, b, e = self.problem, self.beta, self.e
         intercept, epsilon = self._multipliers()
-        # The best that each coefficient could gain at these multipliers, at one of its ends or 0.
+        # The largest gain of each coefficient at these multipliers, at one of its bounds or 0.
         s = e - intercept
         best = np.maximum(problem.upper * (s - epsilon), problem.lower * (s + epsilon))
         gain = np.maximum(best, 0.0) - b * s + epsilon * np.abs(b)
@@ -460,7 +461,7 @@ class _Descent:
 
 
 def _first(order: np.ndarray, room: np.ndarray, total: float) -> np.ndarray:
-    """Fill up to `room` : (n,) those with the largest `order` until the sum is `total`; (n,)."""
+    """Coefficients (n,) of sum `total`: `room` : (n,) for the points of the largest `order`."""
     largest_first = np.argsort(-order, kind="stable")
     sorted_room = room[largest_first]
     filled = np.empty(len(room))

@@ -34,10 +34,10 @@ from kbench.solvers.box_dual.float_order import (
 )
 from kbench.solvers.box_dual.pair_descent import FLAT, FLAT_IN_FLOAT64, move_pair
 
-# Rows of `ends`: how far a point can go down, and what is added to e so that only points that can
-# move are an extreme.
+# Rows of `ends`: the distance that a point can go down, and the numbers (0 or infinite) that are
+# added to e so that only points that can move are extremes.
 _FALL, _UP_ABOVE, _DOWN_ABOVE, _UP_BELOW, _DOWN_BELOW = range(5)
-# A distance t - |b|_1 below this fraction of t is a rounding error and counts as 0.
+# Guard: a distance t - |b|_1 below this fraction of t is a rounding error and counts as 0.
 _ROUNDING = 1e-14
 
 

@@ -24,8 +24,8 @@ of Gaussian test vectors and s = eps tr(K_BB):
 
     Y = K_BB Q + s Q,   C'C = Q'Y,   F = Y C^-1,   K^ = F F'
 
-The paper takes s away from the eigenvalues of F F', which is what rounding adds to them; here the
-smallest one has it taken away where it is the damping. By Woodbury's identity,
+The paper subtracts s from the eigenvalues of F F', because rounding adds about as much; here it is
+subtracted only from the smallest one, in the damping. By Woodbury's identity,
 
     (F F' + rho I)^-1 x = (x - F (F'F + rho I)^-1 F'x) / rho
 """
@@ -43,8 +43,8 @@ from kbench.solvers.ridge.limited_steps import DescentResult
 
 # Steps of the power iteration for L, as in the paper.
 _POWER_STEPS = 10
-# The iterates diverge if the estimated residual is above this, where coefficients 0 have 1: the
-# momentum lets it rise and fall.
+# The iterates diverge if the estimated residual is above this; coefficients 0 have 1. It is above
+# `limited_steps.DIVERGED`, because momentum lets the residual rise and fall. Set by hand.
 _DIVERGED = 10.0
 
 
@@ -161,9 +161,9 @@ def _largest_eigenvalue(
     precondition: Callable[[np.ndarray], np.ndarray],
     rng: np.random.RandomState,
 ) -> float:
-    """lambda_1 of P^-1 H, H = gram + alpha I, which is that of P^-1/2 H P^-1/2.
+    """lambda_1 of P^-1 H, H = gram + alpha I, which equals lambda_1 of P^-1/2 H P^-1/2.
 
-    P^-1 H is symmetric in the inner product of H, in which the quotient of the last step is taken.
+    P^-1 H is symmetric in the inner product of H; the last step's Rayleigh quotient is taken in it.
     """
     vector = rng.normal(size=(len(gram), 1))
     quotient = 1.0

@@ -8,10 +8,10 @@ right-hand sides share the products with the matrix; each has its own step lengt
 
 If p'Ap <= 0, A is not positive definite: that right-hand side keeps its last x.
 
-Where A = K + alpha I and b holds targets, x are the coefficients of kernel ridge regression, whose
+If A = K + alpha I and b holds targets, x are the coefficients of kernel ridge regression, whose
 error ||b - K x||^2 + alpha x'Kx does not fall with every step: an early x can be far worse than 0.
-So a solve that ends before `tol` returns the multiple of x of least error, which is never above
-that of 0; K x = b - r - alpha x is known.
+So a solve that ends before `tol` returns the multiple of x of least error, which is at most the
+error of 0; K x = b - r - alpha x is known.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the randomised solvers of (K + alpha I) X = B share: gradients, residuals, and the end.
+"""Gradients, residuals and results, as the randomised solvers of (K + alpha I) X = B share them.
 
 A solver computes the residual at the rows of a block in each step. The blocks of the last pass over
 the rows, ten at least, estimate the residual of all rows; once the estimate is at most `tol`, it is
@@ -68,16 +68,16 @@ class Descent(Steps):
         return values
 
     def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
-        """The estimate, if it is of a pass."""
+        """The estimate, if its blocks make up a pass."""
         return self.estimate() if self.is_pass else None
 
     @property
     def is_pass(self) -> bool:
-        """Whether the estimate is of a pass over the rows, and of enough blocks."""
+        """Whether the estimate covers a pass over the rows, and enough blocks."""
         return len(self._recent) >= _WINDOW and self._n_recent >= len(self.B)
 
     def forget(self) -> None:
-        """Estimate the residual from the blocks that follow alone."""
+        """Estimate the residual anew, from the following blocks alone."""
         self._recent.clear()
         self._n_recent = 0
 

@@ -21,8 +21,8 @@ batch size is at most m, and the step size is the optimal one:
 The paper has no ridge. With lambda > 0, g = K_B a + lambda a_B - y_B, and lambda is added to beta.
 The eigenvalues of K + lambda I are lowered then: 1 - (l_q + lambda / n) / (l_i + lambda / n)
 takes the place of 1 - l_q / l_i, since the others are never below lambda / n.
-Eigenvalues of a sample are those of all rows but for its errors: where the residual grows, eta is
-halved, and the descent begins anew.
+Eigenvalues of a sample differ from those of all rows: if the residual grows, eta is halved, and the
+descent begins anew.
 """
 
 from collections.abc import Iterator
@@ -37,9 +37,10 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.descent import Descent
 from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult
 
-# Largest q: more eigenvectors cost more in each step, and the last ones of a sample are noise.
+# Largest q: more eigenvectors cost more in each step, and the last ones of a sample are noise. Set
+# by hand.
 _DIRECTIONS = 401
-# Eigenvalues below this multiple of the largest are rounding errors of float32 kernel values.
+# Guard: smaller multiples of the largest eigenvalue are rounding errors of float32 kernel values.
 _NEGLIGIBLE = 1e-6
 
 
@@ -145,7 +146,7 @@ def lower_eigenvalues(
     squares = s * np.square(vectors) * values
     diagonal = gram.diagonal()
     shifted = values + ridge
-    # For each q, what is taken away of k(x, x): the sum over i < q of (1 - l_q / l_i) l_i psi_i^2.
+    # For each q, the reduction of k(x, x): the sum over i < q of (1 - l_q / l_i) l_i psi_i^2.
     lowered = np.cumsum(squares, axis=1) - np.cumsum(squares / shifted, axis=1) * shifted
     betas = np.maximum((diagonal[:, None] - lowered).max(axis=0), tiny)
     if q is None:
@@ -158,7 +159,7 @@ def lower_eigenvalues(
 
 
 def passes(n: int, b: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
-    """Batches of b rows of endless passes in random orders; the rest of a pass is left out."""
+    """Yield batches of b rows of endless passes in random orders, without the rest of a pass."""
     while True:
         order = rng.permutation(n)
         for start in range(0, n - b + 1, b):

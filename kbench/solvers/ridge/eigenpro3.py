@@ -33,10 +33,10 @@ What is different here, and why:
 
         H = K_Zn r,    K_ZB g is replaced by (m / n) H + K_ZB (g - r_B)
 
-  H is of all rows, so that these steps are projected at once.
+  H contains all rows, so that these steps are projected at once.
   H + lambda K_ZZ a is also the estimate of the residual of the normal equations,
   (K_Zn K_nZ + lambda K_ZZ) a = K_Zn y, with which the steps end.
-- Where the squared errors grow, eta is halved, and the descent begins anew; where the residual
+- If the squared errors grow, eta is halved, and the descent begins anew; if the residual
   grows under variance reduction, it goes on with half of eta.
 """
 
@@ -75,16 +75,15 @@ def solve_eigenpro3(
     centres : (p,) indices. Rows that are the centres.
     batch_size : m, at most n. None is the critical batch size of the lowered kernel, but at most n.
     subsample_size : s, at most p
-    n_directions : Largest q. It is smaller where `batch_size`, or n, is not as large as the
-        critical batch size.
+    n_directions : Largest q. It is smaller if `batch_size`, or n, is below the critical batch size.
     projection_passes : Passes of EigenPro 2 over the centres in each projection; 0 is the exact
         one.
     projection_period : T, steps between projections: 1 is EigenPro 3, more are EigenPro 4.
     variance_reduction : False: all steps are the paper's.
     max_iter : Largest number of passes over the rows.
     rng, and tol, max_time, trace, predictor
-        As in `Steps`. `tol` is of the normal equations, ||K_Zn (y - K_nZ a) - alpha K_ZZ a|| /
-        ||K_Zn y||, in float64 at all rows if the solver converged, else as estimated.
+        As in `Steps`. `tol` bounds ||K_Zn (y - K_nZ a) - alpha K_ZZ a|| / ||K_Zn y||, in float64 at
+        all rows if the solver converged, else as estimated.
 
     O(s^3 + p s q), and O(p^3) for the exact projection, to begin with. A step of m rows takes m p
     kernel values and O(p q), m^2 more kernel values for each step since the last projection, and
@@ -152,12 +151,12 @@ def solve_eigenpro3(
 
 
 class _SinceProjection:
-    """What the steps since the last projection take away from f.
+    """The change of f by the steps since the last projection, with the opposite sign.
 
     Attributes
     ----------
-    h : (p, t) float64. Values at the centres of what is to be projected.
-    c : (p, t) float64. Coefficients of what is in the span of the centres.
+    h : (p, t) float64. Values at the centres of the part that is to be projected.
+    c : (p, t) float64. Coefficients of the part in the span of the centres.
     others : (rows, w). The rows of the batches, and their coefficients in f.
     n_steps : int
     """

@@ -56,7 +56,7 @@ def solve_kernel_ridge(
         On ||Y - (K + alpha I) C|| / ||Y|| for each target.
     max_iter : int
     max_time : float, optional
-        Of the iterations; the factorisation before them is not interrupted.
+        Seconds of the iterations; the factorisation before them is not interrupted.
     trace : Trace, optional
         As in `solve_cg`.
 
@@ -146,8 +146,8 @@ def shifted_cholesky(
 
 
 def least_squares(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Solution of gram C = Y for a symmetric matrix; of least squares, with a warning, if that is
-    singular.
+    """Solution of gram C = Y for a symmetric matrix; if that is singular, the least squares
+    solution, with a warning.
     """
     try:
         with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):

@@ -1,4 +1,4 @@
-"""What all randomised solvers of kernel ridge regression share: limits, the trace, and the result.
+"""Limits, trace and result, as all randomised solvers of kernel ridge regression share them.
 
 A solver estimates its residual from what its steps compute anyway. Once the estimate after a pass
 over the rows is at most `tol`, the residual is computed in float64, and if that is larger, the
@@ -17,14 +17,13 @@ from kbench.trace import Deadline, Trace
 
 Predictor = Callable[[np.ndarray], Callable[[Any], np.ndarray]]
 
-# Steps of gradients diverge if the estimated residual is above this: coefficients 0 have 1.
+# Gradient steps diverge if the estimated residual is above this; coefficients 0 have 1. By hand.
 DIVERGED = 3.0
-# Rounding of float32 kernel values that a gradient or a residual may contain, as a fraction of it,
-# beyond which kernel values are float64.
+# Kernel values become float64 if their rounding is more than this fraction of a gradient or of a
+# residual. Set by hand.
 ROUNDING = 0.1
-# Rows at which a solution that did not converge is measured: more rows take more kernel values (of
-# each row with all that have coefficients), fewer measure less precisely. 2,000 rows give the
-# residual to about 2 %.
+# Rows at which a solution that did not converge is measured: more rows take more kernel values,
+# fewer measure less precisely. 2,000 rows give the residual to about 2 %.
 MEASURED_ROWS = 2000
 # Rows of a block of the residual at all rows, between which the time limit is looked at.
 RESIDUAL_ROWS = 4096
@@ -38,8 +37,8 @@ class DescentResult:
 
     x: np.ndarray  # (k, m) float64
     n_iter: int  # Steps; passes of solvers whose `max_iter` is a number of passes
-    # (m,) float64: relative residual before x was shrunk; the solver says of which system, and at
-    # which rows if it did not converge.
+    # (m,) float64: relative residual before x was shrunk. The solver's docstring states its system,
+    # and the rows at which it is measured without convergence.
     residual: np.ndarray
     converged: bool  # Whether all residuals are at most `tol`
     stop_reason: str  # {"tol", "max_iter", "max_time"}
@@ -52,7 +51,7 @@ class Steps(ABC):
     Parameters
     ----------
     kernel : Its dtype is the precision of the steps
-    tol : Of the relative residual of every right-hand side
+    tol : Bound on the relative residual of every right-hand side
     max_iter : Largest number of steps
     max_time : Seconds; no further step begins afterwards
     trace : Ten times in a pass it receives the largest estimated residual, the number of rows
@@ -79,7 +78,7 @@ class Steps(ABC):
         self._max_iter, self._deadline, self._trace = max_iter, Deadline(max_time, trace), trace
         self._predictor = predictor
         self._samples = self._n_shown = 0
-        # The estimate at which rounding was looked at last; it is 1 at coefficients 0.
+        # The estimate at the last look at rounding; it is 1 at coefficients 0.
         self._accurate = 2.0
         self._result: tuple[np.ndarray, str] | None = None
 

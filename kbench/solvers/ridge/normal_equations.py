@@ -2,8 +2,8 @@
 
     (K_Zn K_nZ + alpha K_ZZ) a = K_Zn Y
 
-Of each row the residual r of its last visit is kept, r = 0 before. Their sum H = K_Zn r changes by
-K_ZB (g - r_B) when a batch B is visited, whose residuals are g = K_BZ a - Y_B. So
+Each row's residual r at its last visit is kept, r = 0 before. The sum H = K_Zn r changes by
+K_ZB (g - r_B) when a batch B with the residuals g = K_BZ a - Y_B is visited. So
 ||H + alpha K_ZZ a|| / ||K_Zn Y|| estimates the relative residual without further kernel values
 between rows and centres, and (b / n) H + K_ZB (g - r_B) is the gradient of a batch of b rows with
 reduced variance (SAGA, Defazio, Bach and Lacoste-Julien 2014).
@@ -28,7 +28,7 @@ from kbench.solvers.ridge.limited_steps import (
 # Kernel values of a block of rows and all centres: more take more memory (12 bytes each), fewer
 # make the products slower. Set by hand.
 _VALUES = 2**21
-# Variance reduction begins after a pass that leaves more than this of the residual.
+# Variance reduction begins after a pass that leaves more of the residual than this. Set by hand.
 _STAGNATES = 0.5
 # Steps of reduced variance are too long if the residual after a pass is above this multiple of the
 # lowest one since they began. A lower number takes noise for divergence. Set by hand.
@@ -53,7 +53,7 @@ class NormalEquations(Steps):
     ----------
     stagnates : bool. Whether a pass over the rows has left more than half of the residual before.
     rises : bool
-        Whether the pass that has just ended is one since then that left far more than another.
+        Whether the last pass left a far larger residual than an earlier one of variance reduction.
 
     Notes
     -----
@@ -91,10 +91,11 @@ class NormalEquations(Steps):
         reduced: bool,
         others: tuple[np.ndarray, np.ndarray],
     ) -> np.ndarray:
-        """K_ZB g at a : (p, t), or what variance reduction puts in its place; (p, t).
+        """K_ZB g at a : (p, t), or with variance reduction (b / n) H + K_ZB (g - r_B); (p, t).
 
-        others : indices and coefficients of rows that f has as further centres. b p kernel values,
-        and b for each of these rows.
+        others : indices and coefficients of rows that are further centres of f
+
+        b p kernel values, and b for each of these rows.
         """
         before = self._r[rows]
         first = ~self._visited[rows, None] * self.Y[rows]
@@ -147,7 +148,7 @@ class NormalEquations(Steps):
 
     @property
     def diverges(self) -> bool:
-        """Whether the squared errors of the rows visited are far above those of coefficients 0."""
+        """Whether the squared errors at the rows visited are far above those of coefficients 0."""
         bound = DIVERGED**2 * np.where(self._largest == 0.0, 1.0, self._largest)
         return not np.all(self._squares <= bound)
 
@@ -218,8 +219,8 @@ class NormalEquations(Steps):
     def result(self, a: np.ndarray, steps_of_a_pass: int, **chosen: float) -> DescentResult:
         """The outcome that ends with a : (p, t).
 
-        If its residual is above `tol`, it is the multiple of a of least error at 2,000 rows, so
-        that it is no worse there than coefficients 0.
+        If the residual is above `tol`, a is replaced by its multiple of least error at 2,000 rows,
+        which is no worse there than coefficients 0.
         """
         if self._result is None:
             residual = self._relative(a)

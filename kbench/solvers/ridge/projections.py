@@ -1,7 +1,7 @@
 """Projections of functions onto the span of p centres Z, given their values at Z.
 
-A projection gets values h at the centres and coefficients c, and returns theta of
-K_ZZ theta = h + K_ZZ c: c is what is known to lie in the span.
+A projection gets values h at the centres and coefficients c of a part that lies in the span, and
+returns theta with K_ZZ theta = h + K_ZZ c.
 """
 
 import numpy as np
@@ -13,8 +13,8 @@ from kbench.solvers.ridge.limited_steps import DIVERGED
 
 # Largest number of centres of a step of EigenPro 2 in the projection, as in `EigenProRidge`.
 _BATCH = 1024
-# Centres of which the eigenvectors of the projection are computed: up to the first number of them
-# the second, above it the third, as in the paper's code.
+# Up to the first number of centres the eigenvectors of the projection are computed from the second
+# number of them, above it from the third, as in the paper's code.
 _MANY_CENTRES, _SAMPLE, _LARGER_SAMPLE = 100_000, 2_000, 10_000
 
 
@@ -39,8 +39,8 @@ class InexactProjection:
     """By passes of EigenPro 2 over the centres, from theta = 0.
 
     A pass takes p (p + s) kernel values, s of them sampled centres; memory is O(p + s^2). From
-    theta = c it would need no K_ZZ c, but the steps' fixed point would not be the minimiser: what
-    the projection leaves out must be so of the whole gradient.
+    theta = c it would need no K_ZZ c, but the fixed point of the steps would not be the minimiser:
+    the projection's error must apply to the whole gradient.
     """
 
     def __init__(

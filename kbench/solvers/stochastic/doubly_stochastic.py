@@ -51,13 +51,13 @@ from kbench.approximation.seeded.seeded_features import SeededFeatures
 from kbench.intrinsics.products import matmul
 from kbench.solvers.stochastic.losses import LOSSES
 
-# Smallest ridge with which the Gram matrix of a block is factorised in float32; its rounding error
-# is about 1e-7 times its largest eigenvalue, which is at most 1.
+# Guard: smallest ridge with which the Gram matrix of a block is factorised in float32; its rounding
+# error is about 1e-7 times its largest eigenvalue, which is at most 1.
 _FLOAT32_RIDGE = 1e-5
 _GRAM_ROWS = 2048  # rows whose features are held at a time for the Gram matrix
-# A scale below this is multiplied into the coefficients, before it leaves the range of float32.
+# Guard: a scale below this is multiplied into the coefficients, before it leaves float32's range.
 _SMALLEST_SCALE = 1e-6
-# Smallest decay of a step: a decay of 0 would leave no scale to divide by.
+# Guard: smallest decay of a step; a decay of 0 would leave no scale to divide by.
 _MIN_DECAY = 1e-12
 _LARGEST = 1e30  # a loss or a coefficient above this means divergence
 _BLOCK_CHOICE = 1 << 18  # stream of the random choice of blocks, distinct from those of features
@@ -288,7 +288,7 @@ class ShardSums(NamedTuple):
     gram: Any  # (D, D) upper triangle of Phi' Phi; None for a plain step
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process gets half of the Gram matrix, which is nearly all that it gets.
+        # Another process gets half of the Gram matrix, which is most of the data.
         if self.gram is None:
             return ShardSums, tuple(self)
         pack = lapack.strttp if self.gram.dtype == np.float32 else lapack.dtrttp

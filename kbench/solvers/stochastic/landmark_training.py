@@ -14,10 +14,10 @@ from kbench.kernels.tiles import power_of_two
 from kbench.solvers.stochastic.adam import adam_step, cosine_factor
 
 _FLAGS = {"contract", "nsz", "nnan", "ninf"}
-# Added to the root of the second moment: losses are of order 1, gradients of a landmark that no
-# row is near are far below, and must not be scaled up to full steps.
+# Guard, added to the root of the second moment: losses are of order 1; gradients of a landmark far
+# from all rows are much smaller, and must not be scaled up to full steps.
 _EPSILON = 1e-6
-_BATCH = 32  # rows of a step
+_BATCH = 32  # rows of a step; set by hand
 _LN2 = 0.6931472
 
 

@@ -55,7 +55,7 @@ def _log_gradient(F: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 def _log_curvature(F: np.ndarray) -> np.ndarray:
-    # Of several outputs, one-vs-rest, the mean.
+    # The mean over outputs, if there are several (one-vs-rest).
     return (expit(F) * expit(-F)).mean(axis=1, keepdims=True)
 
 
