@@ -12,7 +12,7 @@ An .npz archive (a zip of .npy files, not compressed, no pickled objects) with `
     sha256        of all that, as JSON with sorted keys
 
 Reading checks all of this before anything is built. The checksums detect damage, not forgery. A
-file builds only what the encoding allows, and every object is checked before compiled code reads it.
+file builds only what the encoding allows; every object is checked before compiled code reads it.
 """
 
 import hashlib

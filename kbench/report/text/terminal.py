@@ -185,7 +185,7 @@ def _fitted(
         elif (cut := _cut(table.names, excess, width // _NAMES)) != table.names:
             table = replace(table, names=cut)
         elif len(table.quantities) > 1:
-            # The column with the most empty cells, such as disturbed wall seconds, or the last of several.
+            # The column with the most empty cells, such as disturbed seconds, or the last one.
             empty = [sum(not cell.mean for cell in of) for of in zip(*table.cells, strict=True)]
             least = max(range(1, len(empty)), key=lambda j: (empty[j], j))
             dropped.append(table.quantities[least].title)

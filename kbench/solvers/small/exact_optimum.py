@@ -168,7 +168,7 @@ class ExactOptimum:
         report: np.ndarray,
         n_steps: int,
     ) -> bool:
-        """Move from the coefficients of the steps towards the optimum; return whether it is reached.
+        """Move from the coefficients of the steps towards the optimum; return whether it is found.
 
         Otherwise steps can go on from the new coefficients, to which RESIDUAL, EXACT_RESIDUAL and
         EXACT_BETA then belong.
