@@ -18,7 +18,7 @@ def problem(n, m, seed, condition=1e3):
 
 
 @given(n=st.integers(1, 40), m=st.integers(1, 4), seed=st.integers(0, 1000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_solution_is_the_direct_one(n, m, seed):
     A, B = problem(n, m, seed)
     result = solve_cg(lambda V: A @ V, B, tol=1e-10, max_iter=2000)

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from ridge_problem import KERNELS, problem
+from ridge_problem import KERNELS, iterates, problem
 
 from kbench.solvers.ridge.eigenpro import lower_eigenvalues, solve_eigenpro
-from kbench.trace import Trace
 
 
 def reference(K, Y, lam, m, s, q, steps, seed):
@@ -37,37 +36,11 @@ def reference(K, Y, lam, m, s, q, steps, seed):
 @pytest.mark.parametrize("lam", [0.0, 0.05])
 def test_iterates_are_those_of_the_pseudocode(kernel, q, lam):
     matrix, Y = problem(kernel)
-    shown = []
-    solve_eigenpro(
-        matrix,
-        Y,
-        lam,
-        batch_size=24,
-        subsample_size=50,
-        n_directions=q,
-        tol=1e-12,
-        max_iter=12,
-        rng=np.random.RandomState(3),
-        trace=Trace(lambda _, state: shown.append(state["predict"])),
-        predictor=lambda x: x.copy(),
-    )
+    options = {"batch_size": 24, "subsample_size": 50, "n_directions": q, "max_iter": 12}
+    shown, _ = iterates(solve_eigenpro, matrix, Y, lam, **options)
     K = matrix.block(np.arange(len(Y)))
     before = reference(K, Y, lam, 24, 50, q, 11, 3)
     np.testing.assert_allclose(shown[-2], before, rtol=1e-8, atol=1e-10)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("batch_size", [30, 120])
-def test_the_solution_is_the_direct_one(kernel, dtype, batch_size):
-    matrix, Y = problem(kernel, dtype=dtype)
-    options = {"batch_size": batch_size, "subsample_size": 120, "max_iter": 4000}
-    result = solve_eigenpro(matrix, Y, 0.5, **options, tol=1e-6, rng=np.random.RandomState(0))
-    assert result.converged
-    K = matrix.astype(np.float64).block(np.arange(len(Y))) + 0.5 * np.eye(len(Y))
-    residual = np.linalg.norm(Y - K @ result.x, axis=0) / np.linalg.norm(Y, axis=0)
-    assert residual.max() <= 1e-6
-    np.testing.assert_allclose(result.x, np.linalg.solve(K, Y), atol=5e-5)
 
 
 def test_interpolation_without_a_ridge():

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from ridge_problem import KERNELS, problem
+from ridge_problem import KERNELS, iterates, problem
 
 from kbench.solvers.ridge.eigenpro import lower_eigenvalues
 from kbench.solvers.ridge.eigenpro3 import solve_eigenpro3
 from kbench.solvers.ridge.normal_equations import NormalEquations
-from kbench.trace import Trace
 
 # float64 kernel values are damped by this on the diagonal of K_ZZ, as float32 ones are.
 DAMPING = np.finfo(np.float32).eps
@@ -82,27 +81,6 @@ def inexact(K_ZZ, h, T, q, rng):
     return theta
 
 
-def iterates(matrix, Y, lam, steps, **options):
-    """The coefficients before each step but the last, and the result, after `steps` steps."""
-    shown = []
-    result = solve_eigenpro3(
-        matrix,
-        Y,
-        lam,
-        centres=CENTRES,
-        subsample_size=25,
-        n_directions=5,
-        batch_size=24,
-        tol=1e-14,
-        max_iter=steps // 5,
-        rng=np.random.RandomState(3),
-        trace=Trace(lambda _, state: shown.append(state["predict"])),
-        predictor=lambda x: x.copy(),
-        **options,
-    )
-    return shown, result
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("lam", [0.0, 0.05])
 @pytest.mark.parametrize("reduction", [False, True])
@@ -112,7 +90,8 @@ def test_iterates_are_those_of_the_pseudocode(kernel, lam, reduction, projection
     matrix, Y = problem(kernel, gamma=3.0)
     options = {"projection_passes": projection_passes, "variance_reduction": reduction}
     options["projection_period"] = period
-    shown, result = iterates(matrix, Y, lam, 30, **options)
+    options |= {"centres": CENTRES, "subsample_size": 25, "n_directions": 5, "batch_size": 24}
+    shown, result = iterates(solve_eigenpro3, matrix, Y, lam, max_iter=6, **options)
     inner = lower_eigenvalues(matrix, CENTRES, batch_size=len(CENTRES)).q
     K = matrix.block(np.arange(len(Y)))
     chosen = {"reduction": reduction, "period": period}
