@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dual_problem import matrix
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.prediction import (
@@ -21,10 +22,6 @@ def gaussian(A, B, gamma=0.5):
 
 def data(n, seed=0):
     return np.random.default_rng(seed).normal(size=(n, 3))
-
-
-def matrix(X, dtype=np.float64):
-    return KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, dtype)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -141,7 +138,7 @@ def test_committee_of_one_is_its_member():
 
 def test_costs_are_counted_in_products_of_rows():
     X, d = data(60), 3
-    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X)
+    kernel = matrix(X, np.float32)
     assert X.shape[1] == d
     one = KernelExpansion(kernel, np.arange(20), np.ones((20, 2)), np.float64)
     two = KernelExpansion(kernel, np.arange(40), np.ones((40, 2)), np.float64)

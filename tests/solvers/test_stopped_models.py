@@ -26,7 +26,7 @@ def problem(seed, n, epsilon):
     return K, beta, rng.standard_t(1.5, size=n), lower, upper
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([0.0, 0.3]))
 def test_the_intercept_has_the_least_loss_of_all_breakpoints(seed, n, epsilon):
     _, beta, e, lower, upper = problem(seed, n, epsilon)
@@ -41,7 +41,7 @@ def test_the_intercept_has_the_least_loss_of_all_breakpoints(seed, n, epsilon):
     assert found <= best + 1e-9 * max(1.0, abs(best))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from([0.0, 0.3]))
 def test_a_stopped_model_is_the_best_multiple_and_never_worse_than_a_constant(
     seed, coupled, epsilon

@@ -12,7 +12,7 @@ from kbench.solvers.box_dual.block_descent import largest, working_set
 FAR = -1e300
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     n=st.integers(1, 6000),
     k=st.integers(1, 64),

@@ -3,17 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dual_problem import matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual, solve_regression_dual
 from kbench.solvers.box_dual.duplicates import Duplicates
 from kbench.solvers.box_dual.options import SolverOptions
-
-
-def matrix(X, dtype=np.float64):
-    return KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, dtype)
 
 
 def copies(n, seed=0):
@@ -41,7 +37,7 @@ def test_few_copies_are_not_merged():
 
 
 @given(seed=st.integers(0, 1000), m=st.integers(1, 10), n=st.integers(1, 60))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_distributed_coefficients_add_up_and_at_most_one_copy_is_free(seed, m, n):
     rng = np.random.default_rng(seed)
     kind = np.concatenate([np.arange(m), rng.integers(0, m, n)])

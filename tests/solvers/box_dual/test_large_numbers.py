@@ -7,6 +7,7 @@ two round nothing. And a bound that no coefficient meets does not matter, howeve
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from dual_problem import box, coefficients, violation
 from sklearn.datasets import load_iris, load_wine
 
 from kbench.methods import KernelSVC, KernelSVR
@@ -17,15 +18,10 @@ def two_classes(load):
     return X[y < 2], np.where(y[y < 2] == 1, 1.0, -1.0)
 
 
-def violation(model, K, z, C):
+def criterion(model, K, z, C):
     """LIBSVM's criterion, or the largest projected gradient without an intercept; float64."""
-    beta = np.zeros(len(z))
-    coef = model.dual_coef_
-    beta[model.support_] = (coef.toarray() if sp.issparse(coef) else coef)[0]
-    e = z - K @ beta
-    up, down = np.where(z > 0, beta < C, beta < 0), np.where(z > 0, beta > 0, beta > -C)
-    highest, lowest = e[up].max(initial=-np.inf), e[down].min(initial=np.inf)
-    return highest - lowest if model.fit_intercept else max(highest, -lowest, 0.0)
+    beta = coefficients(model, len(z))
+    return violation(K, z, beta, *box(z, C), coupled=model.fit_intercept)
 
 
 WINE, IRIS = two_classes(load_wine), two_classes(load_iris)
@@ -52,7 +48,7 @@ def test_the_violation_is_that_of_the_coefficients(case, container, intercept):
     if container == "precomputed":
         parameters = {"kernel": "precomputed", "C": C}
     model = KernelSVC(fit_intercept=intercept, max_iter=500_000, **parameters).fit(rows, z)
-    true = violation(model, K, z, C)
+    true = criterion(model, K, z, C)
     # Without an intercept the reported number is half of the criterion's difference or less.
     assert true <= 2.0 * model.violation_ + 1e-4
     assert model.converged_ == (model.violation_ <= model.tol)

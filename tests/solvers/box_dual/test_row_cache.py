@@ -10,7 +10,7 @@ from kbench.solvers.box_dual.row_cache import NEVER, RowCache, min_uses
 
 
 @given(seed=st.integers(0, 1000), slots=st.integers(0, 60), min_uses=st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_products_through_evictions_growth_and_new_columns(seed, slots, min_uses):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(80, 3))

@@ -44,7 +44,7 @@ def matrix(X, gamma, dtype=np.float64):
 @given(
     n=st.integers(1, 80), k=st.integers(1, 5), distance=st.floats(0, 40), seed=st.integers(0, 99)
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_kernel_values_between_groups_are_below_the_bound(n, k, distance, seed):
     X, _ = islands(n, k, distance, seed)
     groups = independent_groups(matrix(X, 1.0), n * 10.0, 1e-4)
@@ -67,7 +67,7 @@ def test_kernel_values_between_groups_are_below_the_bound(n, k, distance, seed):
     power=st.sampled_from([1, 2]),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_neglected_sum_between_categories_is_below_the_bound(n, sizes, reach, power, seed):
     X, _, codes = categories(n, sizes, seed)
     bounds = np.random.default_rng(seed).uniform(0, 10, n)
@@ -230,7 +230,7 @@ def test_grouped_matrix_is_the_matrix_without_values_between_groups():
 
 
 @given(seed=st.integers(0, 200), power=st.sampled_from([1, 2]), d=st.integers(10, 40))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_bounding_boxes_separate_groups_without_a_gap_in_one_feature(seed, power, d):
     rng = np.random.default_rng(seed)
     n = 300

@@ -89,7 +89,7 @@ def test_long_steps_between_similar_points_have_small_rounding_errors():
     pairs=st.booleans(),
     epsilon=st.sampled_from([0.0, 0.3]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_steps_end_within_the_bounds_at_the_tolerance(q, seed, single, pairs, epsilon):
     K, z, lower, upper = dense(q, seed, np.float32 if single else np.float64, epsilon=epsilon)
     tol = 1e-4 if single else 1e-6
@@ -138,7 +138,7 @@ def test_newton_on_a_face_that_holds_the_solution_reaches_it(epsilon):
     dtype=st.sampled_from([np.float32, np.float64]),
     epsilon=st.sampled_from([0.0, 0.2]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_newton_on_a_face_keeps_the_bounds_and_never_increases_f(q, rank, seed, dtype, epsilon):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(q, rank)) / np.sqrt(rank)

@@ -69,7 +69,7 @@ def quadratic_program(X, y, C, loss):
     mean=st.sampled_from([0.0, 10.0]),
     seed=st.integers(0, 10_000),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_general_solver_finds_better_and_the_gap_proves_it(loss, n, d, scale, mean, seed):
     X, Y = problem(n, d, seed=seed)
     X += mean

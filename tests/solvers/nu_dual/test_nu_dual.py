@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dual_problem import matrix
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,10 +23,6 @@ def problem(n, kind, seed=0, d=3):
         return X, target, -weight, weight
     first = target > np.median(target)
     return X, np.zeros(n), np.where(first, 0.0, -weight), np.where(first, weight, 0.0)
-
-
-def matrix(X, dtype=np.float64):
-    return KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, dtype)
 
 
 def require_optimal(K, z, lower, upper, norm, result, tol):
@@ -64,7 +61,7 @@ def require_optimal(K, z, lower, upper, norm, result, tol):
     kind=st.sampled_from(["classes", "regression"]),
     seed=st.integers(0, 10_000),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_kkt_conditions_hold_and_multipliers_belong_to_the_solution(n, nu, kind, seed):
     X, z, lower, upper = problem(n, kind, seed)
     norm = 2.0 * nu * min(upper.sum(), -lower.sum()) if kind == "classes" else nu * upper.sum()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dual_problem import box, violation
 from numba import njit
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -34,19 +35,10 @@ def binary(n=300, d=4, seed=0):
     return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
-def violation(K, z, beta, lower, upper, epsilon=0.0):
-    """max over b < u of e - epsilon sign, minus min over b > l of e + epsilon sign."""
-    e = z - K @ beta
-    up = e + np.where(beta >= 0, -epsilon, epsilon)
-    down = e + np.where(beta <= 0, epsilon, -epsilon)
-    return up[beta < upper].max() - down[beta > lower].min()
-
-
 def solve(X, y, C, gamma, limit, rows=None, coef0=None):
     rows = GaussianRows(X, gamma) if rows is None else rows
-    return solve_each(
-        rows, y[None], np.minimum(0, C * y)[None], np.maximum(0, C * y)[None], limit, coef0=coef0
-    )
+    lower, upper = box(y, C)
+    return solve_each(rows, y[None], lower[None], upper[None], limit, coef0=coef0)
 
 
 def test_stored_powers_are_within_their_bound():
@@ -90,7 +82,7 @@ def test_the_violation_is_true_in_float64_and_reported(d, C, tol):
     gamma = 1.0 / d
     result = solve(X, y, C, gamma, limits(tol))
     K, beta = rbf_kernel(X, gamma=gamma), result.coef[0]
-    true = violation(K, y, beta, np.minimum(0, C * y), np.maximum(0, C * y))
+    true = violation(K, y, beta, *box(y, C))
     assert result.stop_reason == ("tol",)
     assert true <= tol * (1 + 1e-6)
     assert abs(true - result.violation[0]) <= 0.2 * tol
@@ -134,8 +126,8 @@ def test_pairs_are_the_binary_problems_with_or_without_kept_values(d, memory_mb)
         z = np.r_[np.ones(sizes[a]), -np.ones(sizes[b])]
         span_a, span_b = np.s_[starts[a] : starts[a + 1]], np.s_[starts[b] : starts[b + 1]]
         beta = np.r_[result.coef[b - 1, span_a], result.coef[a, span_b]]
-        K, bound = rbf_kernel(X[rows], gamma=gamma), C[rows] * z
-        true = violation(K, z, beta, np.minimum(0, bound), np.maximum(0, bound))
+        K = rbf_kernel(X[rows], gamma=gamma)
+        true = violation(K, z, beta, *box(z, C[rows]))
         assert true <= 1e-3 * (1 + 1e-6)
         assert result.violation[p] == pytest.approx(true, abs=2e-5)
 
@@ -173,7 +165,7 @@ def test_after_a_limit_the_report_is_true(limit):
     X, y = binary()
     result = solve(X, y, 10.0, 0.5, limits(**limit))
     K, beta = rbf_kernel(X, gamma=0.5), result.coef[0]
-    true = violation(K, y, beta, np.minimum(0, 10 * y), np.maximum(0, 10 * y))
+    true = violation(K, y, beta, *box(y, 10.0))
     assert result.stop_reason == tuple(limit)
     # From float64 kernel values: the stored float32 rows leave about 1e-7.
     assert result.violation[0] == pytest.approx(true, abs=1e-11)
@@ -186,26 +178,21 @@ def test_duplicates_with_other_labels_and_weights_of_zero():
     result = solve(X, y, C, 0.5, limits())
     assert np.all(result.coef[0, C == 0.0] == 0.0)
     live = C > 0
-    true = violation(
-        rbf_kernel(X[live], gamma=0.5),
-        y[live],
-        result.coef[0, live],
-        np.minimum(0, C * y)[live],
-        np.maximum(0, C * y)[live],
-    )
+    K = rbf_kernel(X[live], gamma=0.5)
+    true = violation(K, y[live], result.coef[0, live], *box(y[live], C[live]))
     assert true <= 1e-3 * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("d", [5, 120])
 def test_a_read_only_memory_map_and_float32_rows_are_solved_to_the_tolerance(d, tmp_path):
     X, y = binary(d=d)
-    X, gamma, z = X.astype(np.float32), 1.0 / d, 5.0 * y
+    X, gamma = X.astype(np.float32), 1.0 / d
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     in_memory, from_disk = solve(X, y, 5.0, gamma, limits()), solve(mapped, y, 5.0, gamma, limits())
     np.testing.assert_array_equal(from_disk.coef, in_memory.coef)
     K = rbf_kernel(X.astype(np.float64), gamma=gamma)
-    true = violation(K, y, in_memory.coef[0], np.minimum(0, z), np.maximum(0, z))
+    true = violation(K, y, in_memory.coef[0], *box(y, 5.0))
     assert true <= 1e-3 * (1 + 1e-6)
 
 
