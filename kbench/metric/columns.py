@@ -19,14 +19,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtri
 
-# Knots of a quantile map: 500 resolve the bulk to a fifth of a per cent of the rows.
+# Knots of a quantile map: 500 resolve the bulk to 1 / 500 of the rows.
 _KNOTS = 500
 # Clipped values tend to plus and minus this many deviations; 3 as in the source.
 _BOUND = 3.0
 # Interquartile range of the standard normal distribution.
 _NORMAL_RANGE = 1.349
 # Maximum number of values of an integer column that get an indicator each, and of all indicators:
-# the time of a kernel value grows with them.
+# the time of a kernel value grows with them. Set by hand.
 _MAX_VALUES, _MAX_INDICATORS = 40, 500
 
 

@@ -45,23 +45,23 @@ from kbench.validated import require_target_range, usual, validate_data
 # Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 # Kernels are compared at full size if their errors in the search were within this factor of the
-# lowest: 1,500 rows do not rank kernels that are closer.
+# lowest: 1,500 rows do not rank kernels that are closer. Set by hand.
 _CLOSE = 1.15
-# Factor by which the error of a metric that `max_rows` rows taught may exceed that of the metric of
-# the search, which was chosen by the same held-out rows: that makes its error the lower one by luck
-# where few rows teach a full metric.
+# A metric of `max_rows` rows is preferred if its held-out error is at most this multiple of the
+# error of the search's metric: the latter was chosen by the same held-out rows, which makes its
+# error too low. Set by hand.
 _SAME = 1.05
 # Fraction of the error that another ridge must gain at full size: smaller gains are noise, and
 # a model of more rows wants another ridge anyway. Set by hand.
 _RIDGE_GAIN = 0.02
-# Rows on which the maps of columns are compared, and by how much one must lower the held-out error
-# of the one before it in the order of their names.
+# Rows on which the maps of columns are compared, in the order of `columns`; and the fraction of the
+# held-out error that a map must gain over the best one before it. Set by hand.
 _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
 # Maximal number of features for which "auto" tries a full metric: its eigendecomposition takes
 # O(d^3), a second for 1,000 features.
 _MAX_FULL = 1000
-# Features up to which all of `max_rows` and of `search_rows` are used. Of d > features, the square
-# root of their ratio is: the kernel values of a round then take no longer for more features.
+# Features up to which all of `max_rows` and of `search_rows` are used. For more features,
+# sqrt(_WIDE / d) of the rows: the kernel values of a round then take no longer.
 _WIDE, _WIDE_SEARCH = 256, 1024
 # Maximal number of rows that determine means, deviations and quantiles of the columns: 50,000
 # estimate a mean to half a per cent of the deviation.
@@ -84,12 +84,12 @@ class LearnedMetric(MapsRows):
     ----------
     structure : {"auto", "full", "diagonal"} or array-like of d group labels, default="auto"
         "diagonal" weighs features, "full" also mixes them, labels make M block diagonal. "auto"
-        takes of "full" and "diagonal" the one with the lower held-out error.
+        takes "full" or "diagonal", whichever has the lower held-out error.
     kernel : {"auto", "matern12", "rbf", "laplacian", "any"}, default="auto"
         Kernel of the ridge models: exp(-gamma r) or exp(-gamma r^2) of the Euclidean distance r,
         which "auto" compares, or "laplacian", exp(-gamma sum |x_j - z_j|), which has a diagonal
-        metric and suits targets that change at thresholds. "any" compares all three. Of more than
-        128 features it weighs those that a Matern model finds steepest.
+        metric and suits targets that change at thresholds. "any" compares all three. If there are
+        more than 128 features, "laplacian" weighs those that a Matern model finds steepest.
     scaling : {"standard", "clipped", "quantile", "auto"}, default="standard"
         Map of each column before it is standardised (`kbench.metric.columns`). Only "standard"
         keeps `transform` linear. "auto" compares all, with and without indicators of the values of
@@ -99,16 +99,15 @@ class LearnedMetric(MapsRows):
         held-out error is lower, and none follows one that gained less than a per cent of it.
     ridge : float or "auto", default="auto"
     rank : int or None, default=None
-        Most columns of the map, those of the largest eigenvalues of M; None keeps every direction.
+        Most columns of the map, for the largest eigenvalues of M; None keeps every direction.
     task : {"auto", "classification", "regression"}, default="auto"
-        What y is. "auto" uses scikit-learn's `type_of_target`: integers are
-        classes.
+        "auto" uses scikit-learn's `type_of_target` of y: integers are classes.
     max_rows : int, default=4000
-        Rows that the metric is learned from, the held-out rows left out; of d > 256 features it is
+        Rows that the metric is learned from, without the held-out rows; for d > 256 features it is
         sqrt(256 / d) times as many.
     search_rows : int, default=1500
         Rows on which kernel, structure and ridge are compared, before the best metrics are learned
-        further from `max_rows`; of d > 1024 features it is sqrt(1024 / d) times as many.
+        further from `max_rows`; for d > 1024 features it is sqrt(1024 / d) times as many.
     gradient_rows : int, default=2500
         Rows at which gradients are taken.
     validation_fraction : float, default=0.2
@@ -123,7 +122,7 @@ class LearnedMetric(MapsRows):
     metric_ : (d, d) float64
         M in units of the (mapped) features: the squared distance is (x - z)' M (x - z).
     nbytes_ : int
-        What `transform` needs.
+        Bytes that `transform` needs.
     mean_, scale_ : (d,) float64
         Means and deviations of the (mapped) features; the deviation of a constant one is infinite.
     feature_importances_ : (d,) float64
@@ -286,7 +285,7 @@ class LearnedMetric(MapsRows):
         chosen = finalists[0]
         few = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
         if few and not data.beyond_luck(chosen.root, chosen.kernel, chosen.gamma, chosen.ridge):
-            # Nothing was learned: the function that is smoothest errs least on new rows.
+            # Nothing was learned: the smoothest function has the lowest error on new rows.
             chosen = replace(chosen, ridge=LARGER_RIDGES[-1])
         self._set(chosen, data.scaler)
         return self
@@ -296,8 +295,8 @@ class LearnedMetric(MapsRows):
     ) -> list[Candidate]:
         """The metrics of `max_rows` rows, the best one first.
 
-        The rounds of the finalists go on in turns, at first of all, then of two, then of one. The
-        metric of the search is left out if a later one, which more rows taught, is about as good.
+        The finalists take turns: one more round of all, then of the best two, then of the best one.
+        The metric of the search is left out if a later one, from more rows, is about as good.
         """
         rounds = [
             search.metrics(
@@ -365,7 +364,7 @@ class LearnedMetric(MapsRows):
 
         def error(name: str, indicators: bool) -> float:
             data = problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
-            # The column maps are much the same for both kernels of order 1/2.
+            # The best column maps are about the same for both kernels of order 1/2.
             many = data.X.shape[1] > MAX_L1 and len(kernels) > 1
             quick = dict.fromkeys(kernels[:1] if many else kernels, ("diagonal",))
             label = name + ("+indicators" if indicators else "")

@@ -21,10 +21,10 @@ from kbench.metric.ridge_problem import apply_root, gamma_of_width
 from kbench.metric.rounds import square_root
 from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 
-# Held-out fraction of a cluster, and by how much its mean squared error must fall: two in a hundred
-# are about the sampling error of the difference on 1,000 rows.
+# Held-out fraction of a cluster, and the fraction by which its mean squared error must fall: 2 % is
+# about the sampling error of the difference on 1,000 rows.
 _HELD_OUT, _GAIN = 0.2, 0.02
-# Rows at which gradients are taken.
+# Rows at which gradients are taken. Set by hand.
 _GRADIENT_ROWS = 1500
 
 

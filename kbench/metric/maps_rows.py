@@ -1,4 +1,4 @@
-"""A metric that is given: what its linear map makes of rows, and what else it can tell."""
+"""A given metric: its linear map of rows, its widths and its size."""
 
 from typing import Any
 
@@ -21,8 +21,8 @@ class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     ----------
     kernel_, structure_, scaling_, gamma_, column_map_, mean_ : see `LearnedMetric`
     _columns : The features of a diagonal metric that count; None if the metric mixes features
-    _weights : (r,) of a diagonal metric, or (d, r)
-        What (mapped) rows less `mean_` are multiplied by.
+    _weights : (r,) for a diagonal metric, or (d, r)
+        Factors of (mapped) rows less `mean_`.
     """
 
     kernel_: str
@@ -94,7 +94,7 @@ class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return self.mapped(X)
 
     def mapped(self, X: Any) -> np.ndarray:
-        """What `transform` returns, as an array whatever container `set_output` asks for."""
+        """The rows of `transform`, as an array even if `set_output` asks for another container."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
         dtype, X = X.dtype, self.column_map_(X)

@@ -23,17 +23,17 @@ from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 _WIDTH = {"matern12": 1.0, "rbf": 0.5, "laplacian": 1.0}
 # Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs.
 _MEDIAN_ROWS = 500
-# Weight of the squared error of a classifier beside its error rate: of many held-out rows it
-# decides between equal rates only. Of fewer than `FEW_HELD_OUT` it rises as the square of their
-# number falls: the lowest of a hundred rates of 60 rows, each with a sampling error of 4 rows, is
-# luck, which squared errors tell from skill. Set on random labels (`scripts/everyday.py`).
+# Weight of the squared error of a classifier beside its error rate. With n >= 800 held-out rows it
+# only decides between equal rates; with fewer it is multiplied by (800 / n)^2: the lowest of a
+# hundred rates of 60 rows, each with a sampling error of 4 rows, is luck, which squared errors tell
+# from skill. Set on random labels (`scripts/everyday.py`).
 _TIE_BREAK, FEW_HELD_OUT = 1e-3, 800
-# Standard errors by which few held-out rows have to prefer a model to a constant: of regressions,
-# and of classes, whose lowest error rate is more often luck; and the fewest rows that are asked,
-# because 10 rows prefer nothing significantly.
+# Standard errors by which a model must beat a constant on few held-out rows, by whether targets are
+# classes, whose lowest error rate is more often luck; and the fewest rows of this test, because 10
+# rows show nothing significant. Set by hand.
 _STANDARD_ERRORS, MIN_HELD_OUT = {False: 1.5, True: 2.0}, 30
-# Ridges that are tried, the smaller one first, if the largest of those that are compared is the
-# best one: targets that are mostly noise. Each costs a factorisation.
+# Ridges that are tried, the smaller one first, if the largest of the compared ones is the best:
+# targets are then mostly noise. Each costs a factorisation. Set by hand.
 LARGER_RIDGES = (10.0, 100.0)
 
 
@@ -69,8 +69,9 @@ class Problem:
     held_rows: np.ndarray
     held_targets: np.ndarray
     error: Callable[[np.ndarray, np.ndarray], float]
-    losses: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (v,) whose mean is about the error
-    classes: bool
+    # (v,) of predicted values and true targets; their mean is about the error
+    losses: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    is_classification: bool
     steep: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
 
     def matrix(
@@ -108,8 +109,8 @@ class Problem:
         return best
 
     def beyond_luck(self, root: np.ndarray, kernel: str, gamma: float, ridge: float) -> bool:
-        """Whether a model has lower held-out losses than the mean of the training targets, or their
-        most frequent class, by more than noise. O(n^3 / 3) as a model of the search."""
+        """Whether a model's held-out losses are lower than those of the mean training target, or of
+        the most frequent class, by more than noise. O(n^3 / 3), as a model of the search."""
         Z = apply_root(self.X, root).astype(np.float32)
         matrix = KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32)
         new = matrix.kernel.prepare(
@@ -122,7 +123,7 @@ class Problem:
         values = expand(matrix.kernel, new, points, coef, np.float32)
         constant = np.repeat(self.Y.mean(axis=0)[None], len(values), axis=0)
         gains = self.losses(constant, self.held_targets) - self.losses(values, self.held_targets)
-        least = _STANDARD_ERRORS[self.classes] * gains.std() / np.sqrt(len(gains))
+        least = _STANDARD_ERRORS[self.is_classification] * gains.std() / np.sqrt(len(gains))
         return bool(gains.mean() > least)
 
     def _best(
@@ -153,11 +154,11 @@ class Targets:
     """Targets as columns of unit variance, or classes as columns of -1 and +1."""
 
     values: np.ndarray  # (n, m) float64
-    classes: bool
+    is_classification: bool
 
     @staticmethod
-    def of(y: Any, classes: bool) -> "Targets":
-        if classes:
+    def of(y: Any, is_classification: bool) -> "Targets":
+        if is_classification:
             labels, index = class_labels.encode(y)
             class_labels.require_two(len(labels))
             return Targets(class_labels.signs(index, len(labels)), True)
@@ -169,15 +170,15 @@ class Targets:
 
     def losses(self, values: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """Squared error of each row, or whether it is in the wrong class; (v,) float64."""
-        if not self.classes:
+        if not self.is_classification:
             return np.mean((values - truth) ** 2, axis=1)
         return (class_labels.winners(values) != class_labels.winners(truth)).astype(np.float64)
 
     def error(self, values: np.ndarray, truth: np.ndarray) -> float:
-        """Held-out error: mean squared error, or the fraction of rows in the wrong class and a
-        small multiple of it."""
+        """Held-out error: the mean squared error; for classes the fraction of rows in the wrong
+        class plus a small multiple (`_TIE_BREAK`) of the mean squared error."""
         squared = float(np.mean((values - truth) ** 2))
-        if not self.classes:
+        if not self.is_classification:
             return squared
         wrong = self.losses(values, truth).mean()
         factor = max(FEW_HELD_OUT / len(truth), 1.0) ** 2
@@ -185,8 +186,8 @@ class Targets:
 
 
 def gamma_of_width(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:
-    """1 / width, or 1 / width^2 for the Gaussian kernel; the width is given in units of the usual
-    multiple of the median distance between rows."""
+    """1 / w, or 1 / w^2 for the Gaussian kernel, of w = `width` times `_WIDTH` times the median
+    distance between rows."""
     some = Z[rng.permutation(len(Z))[:_MEDIAN_ROWS]].astype(np.float64)
     distances = pdist(some, "cityblock" if kernel == "laplacian" else "euclidean")
     median = float(np.median(distances)) if len(some) > 1 else 1.0

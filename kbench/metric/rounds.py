@@ -13,12 +13,12 @@ from kbench.metric.ridge_problem import LARGER_RIDGES, Problem
 # Factor by which a width is changed while that lowers the held-out error, and how often at most:
 # an octave up to three octaves. Set by hand.
 _WIDTH_STEP, _MAX_WIDTH_STEPS = 2.0, 3
-# Rounds end when the held-out error is at least this multiple of the lowest one: during the search,
-# where a round is cheap and a later one may be better, and at full size, where one that gains less
-# than a per cent is not worth its seconds. Set by hand.
+# Rounds end when the held-out error is at least this multiple of the lowest one: in the search,
+# whose rounds are cheap, so that a later one may be better; and at full size, where a round that
+# gains less than a per cent is not worth its seconds. Set by hand.
 _MAX_RISE, MAX_RISE_AT_FULL_SIZE = 1.05, 0.99
-# Factor by which the lowest error of a structure after two rounds may exceed that of another one of
-# the same kernel: 2,000 rows do not rank errors that are closer.
+# A structure is given up after two rounds if its lowest error is this multiple of another one's of
+# the same kernel: 2,000 rows do not rank errors that are closer. Set by hand.
 _CLOSE = 1.05
 # Maximum number of features that the Laplacian kernel weighs, those with the largest gradients of a
 # Matern ridge regression: its distances are not matrix products, and take about 10 times as long
@@ -99,11 +99,11 @@ class Rounds:
         structures : sequence of "full", "diagonal" or (d,) ints
             Numbers of groups of features, between which M is zero.
         ridges : sequence of float
-            `Problem.solve` adds `LARGER_RIDGES` to them where those are better.
+            `Problem.solve` adds `LARGER_RIDGES` if the largest is the best.
         width : float
-            Of the kernel, as in `Candidate`.
+            Width of the kernel, as in `Candidate`.
         n_rounds : int, optional
-            Limit on the rounds, below that of the object.
+            Limit on the rounds, below the object's own.
         max_rise : float
             The multiple of the lowest error at which the rounds end.
         start : Candidate, optional

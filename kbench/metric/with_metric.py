@@ -33,7 +33,7 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
     metric : LearnedMetric or None, default=None
         None is one with its default parameters.
     random_state : int, RandomState or None, default=None
-        Of the metric, where that has none of its own.
+        Seed of the metric if that has none of its own.
 
     Attributes
     ----------
