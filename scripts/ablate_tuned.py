@@ -6,7 +6,7 @@ For each constant of `kbench/width_search/constants.py` (all, or those named), `
 other values: half and double for numbers without an entry. A line is one alternative: the geometric
 mean over the sets of its held-out error as a multiple of the default's (error rate or mean squared
 error), the lowest and highest such mean with one set left out, its standard error over the sets,
-and the same for the work of the search, the sum of the squared training rows of its machines.
+and the same for the work of the search, the sum of the squared training rows of its models.
 
 A constant earns its line if every alternative that takes less work is worse by more than two
 standard errors whichever set is left out; "drop" says that one is not. No seconds are compared, so

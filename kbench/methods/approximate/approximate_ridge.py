@@ -247,7 +247,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         Kernel values computed for it; absent for random features, which need none.
     n_iter_ : int
     converged_ : bool
-        Of conjugate gradients; 1 and True for the direct solver.
+        What conjugate gradients took and reached; 1 and True for the direct solver.
     timings_ : dict of str to float
         Seconds of the phases of the approximation ("cluster", "bases" and "links" of MEKA,
         "cluster" and "blocks" of BKA, "landmarks" and "features" of feature maps) and of "solve".

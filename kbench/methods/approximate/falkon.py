@@ -59,8 +59,8 @@ _BATCH = 512
 # paper. More of either give a better preconditioner at more cost.
 _EMBEDDING_ROWS = 2
 _ENTRIES_PER_COLUMN = 8
-# Multiple of alpha above which the ridge that damps rounding errors is said. Kernel values of 1
-# reach it at alpha=1e-10, values of 1e12 of columns as they are at 100. Set by hand.
+# A ridge that damps rounding errors and exceeds this multiple of alpha is reported in a warning.
+# Kernel values of 1 reach it at alpha=1e-10, values of 1e12 at 100. Set by hand.
 _LOST = 1e3
 
 

@@ -56,7 +56,7 @@ class LinearizedSVC(FeatureSVC):
     n_support_ : (n_classes,) ints
         Rows of each class with a nonzero dual variable.
     objective_, duality_gap_, violation_ : float
-        Of the linear dual; the first two summed over the one-vs-rest problems.
+        What the linear dual has reached; the first two are sums over the one-vs-rest problems.
     n_iter_ : int
     converged_ : bool
     kernel_entries_ : int

@@ -26,9 +26,10 @@ from kbench.width_search.search import SearchResult
 from kbench.width_search.tasks import Task
 
 # Training rows of the model that stands for the search's best one if the search had no time to
-# measure any: those of the search's grid.
+# measure any: as many as in the search's grid.
 _FALLBACK_ROWS = math.isqrt(constants.GRID_VALUES // 2)
-# Rows of a constant: the median of 128 deviates from that of all rows by a ninth of the deviation.
+# Rows that a constant is fitted to. The standard error of the median of 128 normal targets is
+# sqrt(pi / 2 / 128), a ninth of their deviation.
 _CONSTANT_ROWS = 128
 # C at which only the intercept is left: `_CONSTANT_ROWS` kernel values of up to 1 times this C add
 # up to less than the rounding of a float32 prediction.
@@ -107,7 +108,7 @@ class FinalFit:
         return model, reason
 
     def _divided(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All rows to be fitted and those held out, of which none is the only one of its class."""
+        """The rows to be fitted and the rows held out; each class has a row among the former."""
         needed = self.task.representatives(order)
         order = np.concatenate([needed, order[~np.isin(order, needed)]])
         n_held_out = min(constants.CHECKED_ROWS, len(order) // 10)
@@ -139,7 +140,7 @@ class FinalFit:
     def _fallbacks(self, rest: np.ndarray, held_out: np.ndarray) -> dict[str, Any]:
         """Fitted models that may take the place of one that was stopped, by what they are.
 
-        The constant is that of least loss: where C tends to 0, the function does, and only the
+        A tiny C gives the constant of least loss: the function tends to 0 with C, and only the
         intercept is left. All coefficients are at their bounds after a step for each two rows.
         """
         rows = np.union1d(rest[:_CONSTANT_ROWS], self.task.representatives(rest))

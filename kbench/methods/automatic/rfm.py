@@ -38,12 +38,12 @@ from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
 from kbench.validated import usual
 
-# Rows that centroids are learned from: 20,000 rows place a few dozen centroids well.
+# Rows that centroids are learned from: 20,000 rows place a few dozen centroids well. Set by hand.
 _CLUSTERED_ROWS = 20000
 # A cluster may exceed `cluster_size` by this factor before it is divided: its factorisation then
-# takes 3.4 times as long as that of a cluster of the wanted size.
+# takes 3.4 times as long as for a cluster of the wanted size. Set by hand.
 _LARGEST = 1.5
-# Maximum number of rounds of dividing; each halves the largest cluster, so 20 end in practice.
+# Guard: maximum number of rounds of dividing; each halves the largest cluster.
 _SPLITS = 20
 
 
@@ -113,8 +113,8 @@ class RecursiveFeatureMachine(RidgeEstimator):
     cluster_size : int, default=5000
         Rows of a cluster, about.
     local_metrics : bool, default=False
-        Whether each cluster learns a metric of its own on top of that of all rows, and keeps it if
-        its held-out rows gain. The clusters then take three times as long.
+        Whether each cluster learns a metric of its own on top of the metric of all rows, and keeps
+        it if its held-out rows gain. The clusters then take three times as long.
     fit_intercept : bool
         As in `KernelRidge`; True for the regressor, whose estimates follow the mean of its targets,
         and False for the classifier.

@@ -240,7 +240,7 @@ def _too_late(deadline: Deadline) -> bool:
 
 
 def improves(before: np.ndarray, after: np.ndarray) -> bool:
-    """Whether losses (v,) of a model are lower than those of another on the same held-out rows.
+    """Whether the losses `after` (v,) are lower than `before`, of another model on the same rows.
 
     The mean of the paired differences must exceed 2 % of the mean loss and 1.5 standard errors. A
     few rows with large errors, which decide a comparison of two means, raise that standard error.

@@ -81,14 +81,14 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     cv_error_interval_ : (2,)
         Wilson interval of `cv_error_` at 95 %.
     best_estimator_ : KernelSVC or DCSVC
-        Of fewer rows where the time allows no more: `reason_` says so.
+        It is fitted to fewer rows where the time allows no more: `reason_` says so.
     reason_ : str
         Which model was fitted in the end, and why.
     metric_ : LearnedMetric or None
         The map that was kept.
     n_copies_ : int
         Rows left out because they are copies of others, with the same target: they only add to
-        the weight of those. Of rows whose columns have few values none counts as a copy.
+        the weight of those. Rows whose columns have few values never count as copies.
     scaler_ : StandardScaler or None
         Dense columns of different scales are standardised if that lowers the first rung's error.
     timings_ : dict of str to float
@@ -98,10 +98,10 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     Notes
     -----
     The search takes 100 to 200 small models; its time grows with n only up to 16,000 rows, and
-    with O(n d) beyond. Classes are taken by pairs, which share C and gamma. Of more than 600 pairs
-    (35 classes) the search solves those within groups of similar classes, 600 at each point or 6.5
-    for each class; `cv_error_` is then that of all classes on a fifth of the rows. Features should
-    have comparable scales.
+    with O(n d) beyond. Classes are taken by pairs, which share C and gamma. With more than 600
+    pairs (35 classes) the search solves the pairs within groups of similar classes, 600 at each
+    point or 6.5 for each class; a fifth of the rows then gives `cv_error_` for all classes.
+    Features should have comparable scales.
 
     References
     ----------
@@ -217,7 +217,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         rng: np.random.Generator,
         deadline: Deadline,
     ) -> None:
-        """Set the error of all classes, of which the search has seen groups only."""
+        """Set the error of all classes; the search has only compared classes within groups."""
         held_out, training = np.split(task.order(rng), [len(index) // constants.FOLDS[0]])
         limits = {"tol": constants.TOL, "max_iter": task.steps * len(training)}
         model = self._exact(result, **limits, max_time=deadline.seconds_left())
@@ -316,8 +316,8 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
     best_estimator_ : KernelSVR
         Fitted to targets of mean 0 and deviation 1, (y - target_mean_) / target_scale_, so that
         nothing depends on their mean and scale; its C and epsilon are in units of the deviation.
-        Of heavy-tailed targets median and robust deviation, range of quartiles / 1.349, take the
-        places of mean and deviation.
+        For heavy-tailed targets the median and the interquartile range / 1.349 take the places of
+        mean and deviation.
     target_mean_, target_scale_ : float
     search_results_, reason_, metric_, n_copies_, timings_, n_features_in_
         As in `TunedKernelSVC`; the errors are squared and in units of the variance of y.

@@ -41,7 +41,8 @@ from kbench import class_labels
 from kbench.trace import Deadline, Trace
 from kbench.validated import usual, validate_data
 
-# Settings of a bracket, and the minimal number of rows on which they are compared.
+# Every number below is set by hand. Settings of a bracket, and the minimal number of rows on which
+# they are compared.
 _SETTINGS, _MIN_ROWS = 9, 1000
 # Fits to all rows that a search with one bracket takes: the defaults, three for the bracket, and
 # two at the end. The trees of each are limited so that they fit into the budget, to 50 at least.
@@ -49,12 +50,11 @@ _FITS, _FIRST_TREES = 6, 50
 # Held-out fraction of the rows, and the maximal number of them: 10,000 estimate an error rate of
 # 10 % to 0.3 points.
 _HELD_OUT, _MAX_HELD_OUT = 0.2, 10_000
-# Rows of the rarest class in the smallest sample of rows, as expected, from which on a fit stops
-# adding trees by itself: by a tenth of its rows, for which it needs two of each class. With fewer
-# the number of trees is drawn like the other parameters; the defaults have scikit-learn's 100.
+# Expected rows of the rarest class in the smallest sample from which on a fit stops adding trees
+# by itself, on a tenth of its rows, which needs two of each class. With fewer, the number of trees
+# is drawn like the other parameters, from these; the defaults have scikit-learn's 100.
 _RAREST, _TREES, _DEFAULT_TREES = 20, (25, 50, 100, 200, 400, 800), 100
-
-
+# The space that settings are drawn from.
 _SPACE = {
     "learning_rate": loguniform(0.02, 0.3),
     "max_leaf_nodes": [8, 16, 32, 64, 128, 256],

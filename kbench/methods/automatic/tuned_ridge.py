@@ -12,9 +12,10 @@ from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.leave_one_out import RidgeSearch
 
-# Multiplications, or what takes as long, of one kernel value besides those of its d features; of
-# conjugate gradients of FALKON for a value between a row and a landmark (30 iterations of two
-# products); and of its preconditioner, as a multiple of the cube of the landmarks.
+# Work in multiplications, by which `reason_` and the number of landmarks are decided: of a kernel
+# value beside its d features; of FALKON's 30 iterations of two products, for each row and landmark;
+# and of its preconditioner, as a multiple of the cube of the landmarks. The first and the last are
+# set by hand.
 _PER_VALUE, _PER_STEPS, _PER_CUBE = 20.0, 60.0, 5.0
 
 
@@ -51,7 +52,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
     The search takes 15 eigendecompositions of 600 rows, 10 of 1,000 and at most 5 inverse factors
     of matrices of 3,000 rows, whatever n is. The kernel matrix of at most 8,192 rows is factorised,
     O(n^3 / 3), in float64 if the ridge is below n times the rounding of float32; of at most 16,384
-    if the effective dimension of the model exceeds 60 % of those 3,000 rows. Else FALKON has 3,000
+    if the effective dimension of the model exceeds half of those 3,000 rows. Else FALKON has 3,000
     landmarks.
 
     Examples
@@ -117,9 +118,8 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
     ) -> KernelRidge | FalkonRegressor:
         """The exact model if there are time and memory for it, or FALKON; sets `reason_`.
 
-        Of many rows FALKON is preferred where its landmarks span the model.
-
-        FALKON has as many landmarks as the time that is left is expected to hold.
+        FALKON is preferred for many rows where its landmarks span the model. It has as many
+        landmarks as the time that is left is expected to hold.
         """
         n, d = shape
         options: dict[str, Any] = {

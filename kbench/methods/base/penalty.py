@@ -22,7 +22,7 @@ from kbench.width_search.leave_one_out import errors_by_ridge
 
 # Values of the parameters `alpha` and `C`.
 ALPHA = PENALTY = [Interval(Real, 0, None, closed="neither"), StrOptions({"loo"})]
-# Rows whose leave-one-out errors choose `alpha`: an eigendecomposition of 0.05 s, one thread.
+# Rows whose leave-one-out errors choose `alpha`: an eigendecomposition of 0.05 s. Set by hand.
 ALPHA_ROWS = 500
 # Ridges that are compared: factors of 4, which change a leave-one-out error little. Errors of
 # approximate kernel matrices (MEKA) move eigenvalues below 0, down to about -0.01; much smaller
@@ -72,7 +72,7 @@ def _distinct_rows(X: Any, candidates: np.ndarray) -> np.ndarray:
 def chosen_c(estimator: Any, X: Any, index: np.ndarray, n_classes: int, weight: np.ndarray) -> Any:
     """The estimator's C, or with "loo" 1 / the ridge of `chosen_alpha` for targets -1 and +1.
 
-    The kernel is that of the estimator, or of its part; of precomputed matrices C is 1.
+    The estimator, or its part, has the kernel. For precomputed matrices C is 1.
 
     X : (n, d). index : (n,) class numbers. weight : (n,) of rows.
     """

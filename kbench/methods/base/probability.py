@@ -36,7 +36,8 @@ _FOLDS = 5  # as in LIBSVM
 # and this many are not, and if the log-likelihood rises by more than `_MIN_GAIN` nats, the
 # penalty of Akaike's criterion for two parameters. Log loss of held-out rows, and with one sigmoid
 # for all: early DC-SVM (16 clusters of 6,000 rows) covtype .4635 (.4938), ijcnn1 .0788 (.0793),
-# letter .4619 (.4402); DC-Pred++ (16 leaves) .6201 (.6890), .1046 (.1025), 2.41 (3.10).
+# letter .4619 (.4402); DC-Pred++ (16 leaves) .6201 (.6890), .1046 (.1025), 2.41 (3.10). The number
+# of rows is set by hand.
 _REGION_ROWS = 10
 _MIN_GAIN = 2.0
 
@@ -57,7 +58,7 @@ class Probabilities:
 
     @property
     def _takes_pairs(self) -> bool:
-        """Whether sigmoids are those of the pairs of several classes."""
+        """Whether each pair of several classes has its own sigmoid."""
         return False
 
     def _values_by_class(self, X: Any) -> np.ndarray:
@@ -66,7 +67,7 @@ class Probabilities:
         return values.reshape(len(values), -1)
 
     def _calibrated_values(self, X: Any) -> np.ndarray:
-        """Decision values of which probabilities are made: those by class, or of the pairs."""
+        """The decision values that sigmoids map, by class or by pair of classes."""
         return self._values_by_class(X)
 
     def _calibrate(
@@ -220,13 +221,14 @@ def fitted_sigmoids(
 
     Returns
     -------
-    (r, m, 2), r is 1 without regions. A region that needs none of its own has those of all rows.
+    (r, m, 2), r is 1 without regions. A region that needs no sigmoids of its own gets the ones of
+    all rows.
 
     Warns
     -----
     UserWarning
-        The values of held-out rows fall where they should rise, as those of few rows may; then the
-        sigmoid is the constant of highest likelihood.
+        The values of held-out rows fall where they should rise, which may happen with few rows;
+        then the sigmoid is the constant of highest likelihood.
     """
     from sklearn.calibration import _sigmoid_calibration  # takes 40 ms to import
 

@@ -119,7 +119,7 @@ class RidgeEstimator(TakesSparseRows, CountedPrediction, BaseEstimator, ABC):
         return None
 
     def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
-        """The function fitted to rows in chunks, of which `survey` has a sample."""
+        """The function fitted to rows in chunks; `survey` has a sample of them, `seed` draws."""
         raise NotImplementedError
 
     def _fit_chunks(
@@ -354,6 +354,6 @@ def warn_unconverged(result: Solved, estimator: Any) -> None:
 
 
 def encoded_sample(survey: Survey) -> np.ndarray:
-    """Targets of the sample as those of m functions; (s, m) float64."""
+    """The targets of m functions for the rows of the sample; (s, m) float64."""
     targets = survey.targets
     return targets.matrix(targets.encode(Block(survey.sample, survey.sample_y, "the sample")))

@@ -30,7 +30,7 @@ class Targets(Protocol):
         """Targets of a block as they are kept on disk; (b, ...)."""
 
     def matrix(self, encoded: np.ndarray) -> np.ndarray:
-        """Encoded targets as those of m functions; (b, m) float64."""
+        """The targets of m functions from encoded ones; (b, m) float64."""
 
 
 class ClassTargets:

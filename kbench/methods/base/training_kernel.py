@@ -23,7 +23,7 @@ def require_dense_values(kernel: Any, X: Any) -> None:
 def training_kernel(estimator: Any, X: Any) -> Kernel:
     """The kernel function for training rows X : (n, d), or (n, n) values.
 
-    Of a gamma that is an array it is that of `scaled_rows`.
+    With an array gamma, pass the rows that `scaled_rows` returns.
 
     Raises TypeError: precomputed values are sparse.
     Raises ValueError: precomputed values are not square, or gamma="scale" of these rows is not a

@@ -34,8 +34,8 @@ from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Deadline, Trace
 from kbench.validated import usual
 
-# Subsets that are not set, at most, until they have more rows than this: their kernel matrix is
-# then 1 GiB of float32.
+# The default number of subsets is at most the first number, until each has more rows than the
+# second: its kernel matrix is then 1 GiB of float32. Set by hand.
 _MAX_PARTS, _MAX_PART_ROWS = 10, 16_384
 
 

@@ -38,7 +38,7 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import usual
 
 # A level is not trained if one of its clusters has more than this fraction of the points: it would
-# cost nearly as much as the whole problem, which follows anyway.
+# cost nearly as much as the whole problem, which follows anyway. Set by hand.
 _UNDIVIDED = 2 / 3
 
 

@@ -41,7 +41,7 @@ class ClusterRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class EarlyTrainer:
-    """Trains the model of a cluster: that of a DCSVC with one cluster, fitted to its rows."""
+    """Trains the model of a cluster: a DCSVC with one cluster, fitted to its rows."""
 
     model: DualSVC  # Unfitted; a DCSVC with n_clusters=1
     kernel: Kernel

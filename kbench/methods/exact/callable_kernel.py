@@ -1,6 +1,6 @@
 """Kernels that are functions of rows, called as scikit-learn calls them: with all training rows.
 
-`SVC` calls a function once with all rows of `fit`, and once with the new rows and those of `fit`.
+`SVC` calls a function once with all rows of `fit`, and once with the new rows and the fitted ones.
 A kernel may use that: one that is centred at the training rows is wrong between a few of them. The
 rows are passed as they are, arrays, CSR, lists or texts, and the values may be sparse.
 """
@@ -29,7 +29,7 @@ from kbench.methods.base.widths import scaled_rows
 from kbench.prediction.flops import expansion_flops
 
 # Bytes of kernel values of one call, where not all fit into `cache_size`: the calls are few, and
-# the values pass.
+# the values pass. Set by hand.
 _CALL_BYTES = 2**26
 
 
@@ -183,7 +183,7 @@ class TakesAnyRows(KernelParameters, QuickChecks):
         return X, kernel
 
     def _new_values(self, X: Any) -> np.ndarray:
-        """Kernel values of new rows with those of `fit`; (u, n)."""
+        """Kernel values between new rows and the fitted ones; (u, n)."""
         check_is_fitted(self)
         return kernel_values(self.kernel, X, self._fit_rows)
 

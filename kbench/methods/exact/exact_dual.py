@@ -32,7 +32,7 @@ from kbench.trace import Deadline, Trace
 
 
 class DualSolution(NamedTuple):
-    """Of one dual, by any of the engines; see `BoxDualResult`."""
+    """The solution of one dual by any solver; see `BoxDualResult`."""
 
     coef: np.ndarray  # (n,)
     intercept: float
@@ -227,7 +227,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         """Set what predicts.
 
         given : the rows of `fit`, of which X is what the solvers take
-        matrix : of the solver for many points, if that solved a problem
+        matrix : of the large-problem solver, if that solved a problem
         """
         no_rows = isinstance(kernel, Precomputed | WholeRowsKernel)
         self.support_vectors_ = np.empty((0, 0)) if no_rows else given[self.support_]

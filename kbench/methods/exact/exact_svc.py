@@ -1,4 +1,4 @@
-"""Base of the support vector classifiers in the place of those of `sklearn.svm`."""
+"""Base of the support vector classifiers that replace the ones of `sklearn.svm`."""
 
 import itertools
 from abc import abstractmethod
@@ -270,7 +270,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     def to_sklearn(self) -> Any:
         """A fitted estimator of scikit-learn with this solution, for programs that know its class.
 
-        Its values are those of float64 sums, equal to these up to rounding.
+        It adds in float64, so that its values equal the ones of this model up to rounding.
 
         Raises
         ------

@@ -1,8 +1,7 @@
-"""The rows that the small solver takes and the expansions that predict: of KernelSVC, KernelSVR.
+"""The rows of the small-problem solver, and the expansions by which KernelSVC, KernelSVR predict.
 
-`kbench.solvers.small` solves problems of few points, on rows made by `small_rows`;
-`kbench.solvers.box_dual` solves those of many, on a `KernelMatrix`. Their models differ in how they
-hold the support vectors.
+The small-problem solver takes the rows that `small_rows` makes, the large-problem solver a
+`KernelMatrix`. Their models differ in how they hold the support vectors.
 """
 
 import math
@@ -21,8 +20,8 @@ from kbench.solvers.small import GaussianRows, MatrixRows
 # CSR rows with at most this many entries, zeros included, are made dense: 64 MiB of float64. Dense
 # rows have the faster code; the limit bounds their memory. Set by hand.
 _DENSE_ENTRIES = 2**23
-# Largest rounding error of a decision value, in units of the margin: if that of float32 may be
-# larger, prediction computes in float64, which takes twice the time. For pairs of classes only the
+# Largest rounding error of a decision value, in units of the margin: if float32 may have a larger
+# one, prediction computes in float64, which takes twice the time. For pairs of classes only the
 # sign of the value counts, and at 1e-3 no data set of `scripts/bench_small.py` needs float64. Other
 # values are returned to the user, and 1e-5 keeps them equal for batches of any size; set by hand.
 _PAIR_ERROR, _VALUE_ERROR = 1e-3, 1e-5
@@ -35,7 +34,7 @@ def is_dense_gaussian(kernel: Kernel, X: Any) -> bool:
 
 
 def small_rows(kernel: Kernel, X: Any, order: np.ndarray) -> GaussianRows | MatrixRows:
-    """Kernel values between the rows of X : (n, d) in this order, for the small solver."""
+    """Kernel values between the rows of X : (n, d) in this order, for the small-problem solver."""
     if isinstance(kernel, RBF) and is_dense_gaussian(kernel, X):
         X = X[order]
         return GaussianRows(X.toarray() if sp.issparse(X) else X, kernel.gamma)
@@ -52,7 +51,7 @@ def shared_expansion(
 ) -> KernelExpansion | SharedExpansion:
     """The functions sum_i coef_i k(x_i, .) of the rows `support` of X; coef : (m, s).
 
-    matrix : the kernel matrix of the solver for many points; None after the small solver.
+    matrix : the kernel matrix of the large-problem solver; None after the small-problem one.
     """
     if matrix is None:
         return SharedExpansion(gaussian_centres(kernel, X, support, coef, _VALUE_ERROR), coef.T)

@@ -1,9 +1,9 @@
 """Binary problems and regressions that the interior-point method solves: by rank, or after a while.
 
-The kernel's explicit map is used at once where counted work says so (`solve_by_rank`). The engine
-for many points has no bound on its steps: where it gets few, because there is no intercept or most
-columns have two values, it stops after steps of the method's cost (`bounded`), as the engine for
-few points does.
+The kernel's explicit map is used at once where counted work says so (`solve_by_rank`). The
+large-problem solver has no bound on its steps. Where it gets a small problem, because there is no
+intercept or most columns have two values, it stops after as many steps as the interior-point method
+costs (`bounded`), as the small-problem solver does.
 """
 
 import math
@@ -24,7 +24,7 @@ from kbench.trace import Deadline, Trace
 
 
 class Dual(NamedTuple):
-    """A dual of some of the rows, as `solve_interior` takes it."""
+    """A dual over chosen rows, as `solve_interior` takes it."""
 
     rows: np.ndarray  # indices
     z: np.ndarray

@@ -20,7 +20,7 @@ from kbench.solvers.nu_dual.nu_descent import FLOAT64_POINTS, solve_nu_dual
 from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
 from kbench.trace import Deadline, Trace
 
-# Rounding of sums of weights: nu may exceed the largest feasible value by this fraction.
+# Guard: rounding of sums of weights: nu may exceed the largest feasible value by this fraction.
 _ROUNDING = 1e-12
 
 
@@ -61,7 +61,7 @@ class KernelNuSVC(ExactSVC):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
     break_ties : bool, default=False
     random_state : int, RandomState or None, default=None
-        Of the folds for `probability`.
+        Seed of the folds for `probability`.
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
         From `kernel` on as in `KernelSVC`, unless stated here. Problems of at most 1,024 rows are
@@ -70,8 +70,8 @@ class KernelNuSVC(ExactSVC):
     Attributes
     ----------
     margin_ : (n_pairs,)
-        rho of each pair of classes, by which `dual_coef_` and `intercept_` are divided: the
-        solution is that of `KernelSVC` with C = 1 / rho.
+        rho of each pair of classes, by which `dual_coef_` and `intercept_` are divided:
+        `KernelSVC` with C = 1 / rho has this solution.
     objective_, duality_gap_, violation_ : float
         As in `KernelSVC`, but of the dual above for weights of mean 1, before the division.
     classes_, class_weight_, support_, support_vectors_, dual_coef_, intercept_, coef_, n_support_

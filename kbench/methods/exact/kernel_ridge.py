@@ -35,14 +35,14 @@ from kbench.validated import usual, validate_data
 
 # Pivots that accelerated randomly pivoted Cholesky proposes at a time: 1 / `_BLOCKS` of the
 # landmarks, and at least `_MIN_BLOCK`. Larger blocks make matrix products faster, and more
-# proposals are rejected.
+# proposals are rejected. Set by hand.
 _BLOCKS = 10
 _MIN_BLOCK = 64
 # Rows up to which a matrix that is singular in float64 is solved by least squares: their singular
 # values take 20 n^3 operations, ten seconds at this number. Set by hand.
 _LEAST_SQUARES_ROWS = 2000
 # Part of alpha which the rounding errors of the matrix may reach before it counts as singular: at
-# 0.1 iterations still reach the error of a factorisation (polynomials of columns with a mean).
+# 0.1 iterations still reach the error of a factorisation. Set by hand.
 _SINGULAR = 0.1
 
 
@@ -447,7 +447,7 @@ class KernelRidgeClassifier(WeightedRidgeClassifierMixin, ExactRidge):
     Parameters
     ----------
     random_state : int, RandomState or None, default=None
-        Of the folds for `probability`.
+        Seed of the folds for `probability`.
     """
 
     _parameter_constraints: ClassVar[dict] = {

@@ -70,7 +70,7 @@ class KernelSVC(LinearInChunks):
     break_ties : bool, default=False
         Whether `predict` decides equal votes by confidence; otherwise the first class wins.
     random_state : int, RandomState or None, default=None
-        Of the folds for `probability`.
+        Seed of the folds for `probability`.
     multi_class : {"ovo", "ovr"}, default="ovo"
         Several classes: each against each, as in SVC, or each against the rest.
     fit_intercept : bool, default=True
@@ -80,8 +80,8 @@ class KernelSVC(LinearInChunks):
         meets the limit issues a ConvergenceWarning.
     dtype : {"float32", "float64"}, default="float32"
         Precision of kernel values in the large-problem solver, which uses float64 for
-        problems of at most 1,024 points anyway, and in its predictions. The engine for small
-        problems ignores it: its kernel rows are float32, and it computes float64 values where the
+        problems of at most 1,024 points anyway, and in its predictions. The small-problem solver
+        ignores it: its kernel rows are float32, and it computes float64 values where the
         rounding of the rows could hide a violation above `tol`. Coefficients and gradient are
         float64 in every case, and the violation from float64 values is at most `tol`.
     split : bool, default=True
@@ -104,7 +104,7 @@ class KernelSVC(LinearInChunks):
         y_i a_i. Two classes: m = 1. "ovr": m = n_classes. "ovo", as in SVC: m = n_classes - 1, for
         a support vector of class c its coefficients against the other classes in their order.
     intercept_ : (m,)
-        Of the binary problems: 1, n_classes ("ovr"), or n_classes (n_classes - 1) / 2 ("ovo":
+        One for each binary problem: 1, n_classes ("ovr"), n_classes (n_classes - 1) / 2 ("ovo":
         classes 0 and 1, 0 and 2, ..., values are positive for the first).
     coef_ : (m, d)
         Normals of the problems' hyperplanes, only with kernel="linear".
@@ -152,9 +152,8 @@ class KernelSVC(LinearInChunks):
     to disk and reads ten times an iteration. Its model is `coef_` and `intercept_`: support vectors
     are not kept, and there is no `support_vectors_`.
 
-    Time is O(d) for each kernel value, of which there are about n for every support vector, and
-    O(n) for each step of a small problem; memory `cache_size` and O(n d). Prediction costs
-    O(n_sv (d + m)) a row.
+    Time is O(n d) for every support vector, about n kernel values, and O(n) for each step of a
+    small problem; memory `cache_size` and O(n d). Prediction costs O(n_sv (d + m)) a row.
 
     References
     ----------

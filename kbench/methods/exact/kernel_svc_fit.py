@@ -17,7 +17,7 @@ from kbench.solvers.small import GaussianRows, MatrixRows, SmallDualResult
 AnyResult = SmallDualResult | BoxDualResult | InteriorResult | NuDualResult
 # The large-problem solver starts at the last fit's gradient only if its error is below this: such
 # errors belong to points far from their margin, and do not matter at any tolerance. Larger ones
-# take longer to correct in float64 than the solver takes from zero in float32.
+# take longer to correct in float64 than the solver takes from zero in float32. Set by hand.
 _USABLE_ERROR = 1e-4
 
 
@@ -69,7 +69,7 @@ class LastFit(NamedTuple):
 
 
 class Data:
-    """A checked training set with its kernel, and what both engines need of it."""
+    """A checked training set with its kernel, and what both solvers need of it."""
 
     def __init__(self, X: Any, labels: np.ndarray, C: np.ndarray, kernel: Kernel) -> None:
         self.X, self.labels, self.C, self.kernel = X, labels, C, kernel
@@ -93,7 +93,7 @@ class Data:
 
 
 class Solution:
-    """Solutions of m binary problems, collected from both engines.
+    """Solutions of m binary problems, collected from all solvers.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class Solution:
         self.results: list[BoxDualResult] | None = None
 
     def place(self, p: int, coef: np.ndarray, pair: tuple[int, int] | None, labels: Any) -> None:
-        """Set the coefficients (n,) of problem p, which is that of a pair of classes or of all."""
+        """Set the coefficients (n,) of problem p, of a pair of classes or of all."""
         if pair is None:
             self.coef[p] = coef
             return

@@ -1,4 +1,4 @@
-"""The binary problems of `KernelSVC`, each solved by the engine that is faster for it."""
+"""The binary problems of `KernelSVC`, each solved by the solver that is faster for it."""
 
 import functools
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ class SolvesPairs(ExactSVC):
 
     split: bool
 
-    # Whether the kernel's explicit map may replace the engines that begin at `_start`.
+    # Whether the kernel's explicit map may replace the solvers that begin at `_start`.
     _may_use_map: ClassVar[bool] = True
 
     def _data(self, X: Any, index: np.ndarray, C: np.ndarray) -> Data:
@@ -47,7 +47,7 @@ class SolvesPairs(ExactSVC):
     def _solve(
         self, data: Data, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
-        """Solve all problems, each by the engine that is faster for it."""
+        """Solve all problems, each by the solver that is faster for it."""
         (n,), k = data.labels.shape, len(self.classes_)
         m = k * (k - 1) // 2 if self._takes_pairs else 1 if k == 2 else k
         solution = Solution(m, np.zeros((k - 1 if self._takes_pairs else m, n)))

@@ -27,7 +27,7 @@ from kbench.trace import Deadline, Trace
 
 # Vectors of float64 with an entry for each row that the solver holds at most.
 _VECTORS = 16
-# Rows of the sample on which C="loo" is decided.
+# Rows of the sample on which C="loo" is decided. Set by hand.
 _SAMPLE = 20_000
 
 
@@ -44,8 +44,8 @@ class LinearInChunks(SolvesPairs):
     """What fits `KernelSVC(kernel="linear")` to rows in chunks, by `kbench.solvers.interior_point`.
 
     One pass counts the classes, a second writes the rows to a folder, from which each iteration
-    reads them about ten times. Memory is that of sixteen numbers a row. The model is the normals of
-    the hyperplanes: support vectors are not kept.
+    reads them about ten times. Memory is sixteen numbers a row. The model is the normals of the
+    hyperplanes: support vectors are not kept.
     """
 
     @property

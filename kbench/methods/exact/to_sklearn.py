@@ -24,7 +24,7 @@ class HasPeer:
     def to_sklearn(self) -> Any:
         """A fitted estimator of scikit-learn with this solution, for programs that know its class.
 
-        Its values are those of float64 sums, equal to these up to rounding.
+        It adds in float64, so that its values equal the ones of this model up to rounding.
 
         Raises
         ------

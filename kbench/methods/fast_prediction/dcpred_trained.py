@@ -41,7 +41,7 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import usual
 
 # Standard deviation of the noise of synthetic rows, in standard deviations of each feature in the
-# leaf: large enough to fill the box of the leaf, small enough to stay in it mostly.
+# leaf: large enough to fill the box of the leaf, small enough to stay in it mostly. Set by hand.
 _NOISE = 0.5
 
 
@@ -91,7 +91,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         landmarks of later leaves stay as k-means and ridge regression give them.
     C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
-        Of the exact models, and initial width of the landmarks.
+        Width of the exact models, and the initial one of the landmarks.
     tol : float, default=0.05
         Tolerance of the exact models, as in `KernelSVC`.
     cache_mb : float, default=200.0

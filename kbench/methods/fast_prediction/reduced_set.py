@@ -108,7 +108,7 @@ converged_, n_features_in_
         **usual("n_components", "random_state"),
     }
 
-    # The formulas of the pre-image are those of the Gaussian.
+    # The formulas of the pre-image hold for the Gaussian kernel only.
     kernel: ClassVar[str] = "rbf"
     degree: ClassVar[int] = 3
     coef0: ClassVar[float] = 0.0

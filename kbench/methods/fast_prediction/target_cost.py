@@ -22,9 +22,9 @@ from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset, 
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
 
-_HELD_OUT = 5  # one row in five is held out for validation
-_SAMPLE = 10_000  # rows from which the models that are timed are made
-# Numbers of leaves that are tried, if leaves have at least 40 rows on average.
+_HELD_OUT = 5  # one row in five is held out for validation; set by hand
+_SAMPLE = 10_000  # rows from which the models that are timed are made; set by hand
+# Numbers of leaves that are tried, if leaves have at least 40 rows on average. Set by hand.
 _LEAVES, _ROWS_OF_A_LEAF = (1, 4, 16, 32, 64, 256, 1024), 40
 
 

@@ -42,10 +42,11 @@ from kbench.solvers.stochastic.landmark_training import train_landmarks
 from kbench.trace import Deadline, Trace
 from kbench.validated import usual
 
-# Initial coefficients are those of ridge regression with this penalty on b' K_UU b. It is solved
-# four times, and rows beyond the margin get the weight 1e-3 in the next solution: an approximation
-# of the squared hinge loss, which the training then refines.
-_RIDGE = 0.1
+# Every number below is set by hand. Ridge regression with the first penalty on b' K_UU b, and the
+# second on the square of each number, gives the initial coefficients. It is solved four times, and
+# rows beyond the margin get the weight 1e-3 in the next solution: an approximation of the squared
+# hinge loss, which the training then refines.
+_RIDGE, _RIDGE_OF_EACH = 0.1, 1e-4
 _REWEIGHTINGS = 4
 _WEIGHT_BEYOND_MARGIN = 1e-3
 # Leaves with fewer than 400 rows take more epochs, so that they take as many steps, up to 200.
@@ -57,7 +58,7 @@ _RATE, _RATE_WIDE, _WIDE = 0.05, 0.01, 64
 _COEF_RATE = 0.03
 # Number of features of a leaf, besides all features, that is tried for a `target_cost`.
 _FEATURES = 16
-# Of rows in chunks: rows of the sample on which the tree is grown, and the fraction of the memory
+# For a fit to chunks: rows of the sample on which the tree is grown, and the fraction of the memory
 # that the training of a leaf may take.
 _SAMPLE, _LEAF = 20_000, 1 / 2
 # Bytes for each row of a leaf and each landmark: kernel values in float64, thrice in the ridge
@@ -279,7 +280,7 @@ def train_leaf(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Train a leaf; returns landmarks (m, f), widths (m,), coefficients (m, q), constants (q,).
 
-    After the deadline they are the initial ones.
+    After the deadline it returns the initial ones.
     """
     scale = np.sqrt(gamma * LOG2_E)
     Z = np.ascontiguousarray(task.X * np.float32(scale))
@@ -349,7 +350,7 @@ def _first_coef(
     values[:, :-1] = block
     penalty = np.zeros((values.shape[1], values.shape[1]))
     penalty[:-1, :-1] = _RIDGE * matrix.block(np.arange(len(landmarks)))
-    penalty[np.diag_indices_from(penalty)] += 1e-4
+    penalty[np.diag_indices_from(penalty)] += _RIDGE_OF_EACH
     solution = np.zeros((values.shape[1], targets.shape[1]))
     for o, target in enumerate(targets.T):
         weights = np.ones(len(Z))

@@ -13,7 +13,7 @@ from kbench.trace import Trace
 
 # Rounding in the factors may require a larger shift than the least eigenvalue does. The first
 # attempt is this factor times that eigenvalue; then the shift is doubled at most 8 times, to 256
-# times the first attempt.
+# times the first attempt. Set by hand.
 _SAFETY = 1.1
 _DOUBLINGS = 8
 

@@ -223,7 +223,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         compressed, solution = self._solve(targets.X, targets.Y, bounds, deadline, trace)
         matrix = compressed.matrix
         with trace.phase("prepare"):
-            machine = hss_model(matrix, _flat(solution.coef), self.predict_with)
+            coef = solution.coef.reshape(len(solution.coef), -1)
+            machine = hss_model(matrix, coef, self.predict_with)
         self._machine = machine.function
         self._intercepts, self._chosen = solution.intercept, chosen
         self.path_ = "C", values
@@ -320,7 +321,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
             stratify=labels,
         )
         compressed, solution = self._solve(X[fitted], Y[fitted], bounds[fitted], deadline, Trace())
-        machine = hss_model(compressed.matrix, _flat(solution.coef), self.predict_with)
+        coef = solution.coef.reshape(len(solution.coef), -1)
+        machine = hss_model(compressed.matrix, coef, self.predict_with)
         values = machine.function(X[held]).reshape(len(held), *solution.intercept.shape)
         return np.mean(winners(values + solution.intercept) == labels[held][:, None], axis=0)
 
@@ -355,7 +357,3 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         """
         X = validate_data(self, X, reset=False)
         return self.classes_[winners(self._decide_all(X))]
-
-
-def _flat(coef: np.ndarray) -> np.ndarray:
-    return coef.reshape(len(coef), -1)

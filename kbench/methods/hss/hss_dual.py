@@ -19,10 +19,10 @@ from kbench.trace import Deadline, Trace
 # Kernel rows that the exact solver may keep, MiB.
 _CACHE_MB = 1000.0
 # The exact solver starts from zero if more than this fraction of the rows have a coefficient: the
-# gradient at such a start takes more kernel values than the start saves.
+# gradient at such a start takes more kernel values than the start saves. Set by hand.
 _DENSE = 0.5
 # ADMM diverges if the squared length of its steps grows; growth up to 1 % may be rounding. Then
-# beta is multiplied by `_RAISE`, at most `_RAISES` times: to 1,024 times its first value.
+# beta is multiplied by `_RAISE`, at most `_RAISES` times, to 1,024 times its value. Set by hand.
 _GROWTH = 1.01
 _RAISE = 4.0
 _RAISES = 5

@@ -30,8 +30,8 @@ from kbench.trace import Trace
 from kbench.validated import usual, validate_data
 
 # Seconds of a compressed fit, for n rows and rank R between the two halves of the data:
-# a n + b n R + c R^3. Of an exact one: d n^3. Fitted to 4,000 and 8,000 rows of cadata, cpusmall,
-# kin40k, protein and of the unit square, one thread; only their ratio matters.
+# a n + b n R + c R^3. An exact fit takes d n^3. Set by hand, from 4,000 and 8,000 rows of five
+# sets; only the ratio matters. `scripts/bench_hss.py exact` times both fits and the choice.
 _ROW_S, _RANK_S, _CUBE_S, _EXACT_S = 5e-5, 2e-7, 1.5e-10, 3.3e-12
 # Rows up to which the kernel matrix and its factor are stored: 4 GiB of float32 for both.
 _MAX_EXACT_ROWS = 23_170
@@ -66,7 +66,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         Number of rows on which `kernel_error_` is measured, outside the clock; 0 skips it.
     fit_intercept : bool, default=False
         As in `KernelRidge`: whether to subtract the means of the targets and to add them to the
-        estimates. The likelihood is then that of what is left of the targets.
+        estimates. `fit` then computes the likelihood of the residuals.
     warm_start : bool, default=False
         Keep the compressed matrix, and reuse in the next `fit` to the same rows what its parameters
         leave valid: for another alpha everything but the factors.
@@ -293,9 +293,9 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         order = compressed.matrix.tree_.permutation
 
         def explained(ordered: np.ndarray) -> np.ndarray:
-            K = np.empty_like(ordered)
-            K[order] = ordered
-            return np.einsum("ij,ij->j", K, factor.solve(K))
+            values = np.empty_like(ordered)
+            values[order] = ordered
+            return np.einsum("ij,ij->j", values, factor.solve(values))
 
         std = posterior_std(compressed.matrix.ordered_kernel_.astype(np.float64), X, explained)
         return std if values.ndim == 1 else np.broadcast_to(std[:, None], values.shape).copy()

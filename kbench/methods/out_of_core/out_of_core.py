@@ -43,21 +43,21 @@ from kbench.prediction.packed_machines import (
 from kbench.trace import Trace
 
 # Sampled rows for each leaf of the tree. The size of a cluster then varies by about a seventh
-# beside the variation that k-means causes.
+# beside the variation that k-means causes. Set by hand.
 _LEAF_SAMPLE = 50
 # Fraction of the memory that the rows of a cluster in training may take, with the copy that the
 # kernel matrix holds and the vectors of the solver; the rest is for the index and the solver's
-# cache.
+# cache. Set by hand.
 _FOR_CLUSTER = 1 / 2
 # Bytes for each row of a cluster beside its features: about a dozen float64 vectors of the solver.
 _BYTES_PER_ROW = 100
 
 # Maximum number of clusters that a task trains: to send a task and its models costs the collecting
 # process about 8 ms, to train a cluster of 4,000 rows takes 45 ms. Minimum number of tasks: a lost
-# process repeats one, and the last one leaves other processes idle.
+# process repeats one, and the last one leaves other processes idle. Set by hand.
 _MAX_CLUSTERS, _MIN_TASKS = 8, 64
 # Seconds for which an interrupted fit finds its files again: a week. They take as much space as the
-# rows; a fit that is not repeated within this time is given up.
+# rows; a fit that is not repeated within this time is given up. Set by hand.
 _KEPT_S = 7 * 24 * 3600.0
 
 

@@ -37,8 +37,8 @@ from kbench.prediction.packed_machines import PackedMachines, PackedSum
 from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Trace
 
-# Rows whose products W'W are added at a time. The sums are those of consecutive batches of this
-# size, so that they do not depend on the chunks; 16,384 rows of 1,000 features are 64 MiB.
+# Rows whose products W'W are added at a time, whatever the size of the chunks, so that the sums do
+# not depend on it; 16,384 rows of 1,000 features are 64 MiB.
 _BATCH = 16384
 # Fraction of the memory that the kernel matrix of a cluster and its factor may take. The rest is
 # for the rows and for a block that is read. A larger one trains larger clusters. Set by hand.
@@ -86,7 +86,7 @@ class RidgeRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockTrainer:
-    """The model of a diagonal block: that of BKA with one cluster, fitted to its rows."""
+    """Fits BKA with one cluster to the rows of a diagonal block."""
 
     kernel: Kernel
     dtype: str

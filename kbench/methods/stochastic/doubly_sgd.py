@@ -276,7 +276,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
 class DoublySGDRegressor(ChunkScores, RegressorMixin, DoublySGD):
     """Kernel ridge regression of one or several targets on streams of any length.
 
-    The function is added to the mean of the targets, in a stream of those of the first chunk.
+    The function is added to the mean of the targets; in a stream, of the first chunk's targets.
 
     Parameters
     ----------

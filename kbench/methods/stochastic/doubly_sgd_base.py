@@ -199,14 +199,14 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
             order = np.random.RandomState(self.seed_).permutation(n)
             batches = np.array_split(order, -(-n // self.batch_size))
             n_steps = self.n_epochs * len(batches)
-            descent = self._plan([len(rows) for rows in batches])
+            descent = self._configured_descent([len(rows) for rows in batches])
             data = fingerprint(X, y, *([] if weight is None else [weight]))
             checkpoint = self._open_checkpoint(data)
         with trace.phase("step"):
             while descent.n_steps < n_steps:
                 epoch, position = divmod(descent.n_steps, len(batches))
-                turn = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
-                k = turn.permutation(len(batches))[position]
+                random = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
+                k = random.permutation(len(batches))[position]
                 # In the order of the file, which is faster for memory-mapped rows.
                 copies, rows = np.divmod(np.sort(batches[k]), n_rows)
                 memory = descent.memories[k] if descent.memories else None
@@ -248,7 +248,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
             b, n = self.batch_size, survey.n
             sizes = [min(b, n - first) for first in range(0, n, b)] * self.n_copies
             n_steps = self.n_epochs * len(sizes)
-            descent = self._plan(sizes)
+            descent = self._configured_descent(sizes)
             checkpoint = self._open_checkpoint(survey.checksum)
         with trace.phase("step"):
             for step, (copy, first, X, y) in enumerate(self._batches(rows)):
@@ -287,7 +287,7 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
                     yield k % self.n_copies, first + start, block.X[batch], block.y[batch]
                 first += len(block.y)
 
-    def _plan(self, sizes: list[int]) -> DoublyStochastic:
+    def _configured_descent(self, sizes: list[int]) -> DoublyStochastic:
         """The descent, with what it keeps for `n_epochs` passes over batches of these sizes."""
         n_steps = self.n_epochs * len(sizes)
         if self.average:

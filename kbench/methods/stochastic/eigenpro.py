@@ -34,8 +34,8 @@ class EigenProRidge(RidgeDescent):
     batch_size : int, default=1024
         Largest number of rows of a step. The paper's is what fills a GPU; a core is filled by few.
     subsample_size : int or None, default=None
-        s, rows of which eigenvectors are computed; None is the paper's 2,000 for up to 100,000 rows
-        and 12,000 for more.
+        s, rows whose kernel matrix has its eigenvectors computed; None is the paper's 2,000 for up
+        to 100,000 rows and 12,000 for more.
     n_directions : int or None, default=None
         q: the eigenvalues above the q-th are lowered to it. None is the largest for which batches
         of `batch_size` rows are not too large for the kernel.

@@ -1,7 +1,7 @@
 """EigenPro 3: kernel ridge in the span of centres by preconditioned, projected stochastic steps.
 
-Abedsoltan, Belkin and Pandit, "Toward Large Kernel Models" (ICML 2023); the algorithm, and that of
-EigenPro 4, which projects after several steps, is `kbench.solvers.ridge.eigenpro3`.
+Abedsoltan, Belkin and Pandit, "Toward Large Kernel Models" (ICML 2023). The algorithm is in
+`kbench.solvers.ridge.eigenpro3`, and so is EigenPro 4, which projects after several steps.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -24,7 +24,7 @@ from kbench.solvers.ridge.limited_steps import DescentResult
 # (1,000 centres of cpusmall and kin40k).
 _SAMPLE_PER_DIRECTION = 5
 # Largest number of centres whose kernel matrix is decomposed for the exact projection: O(p^3) time
-# and 8 p^2 bytes, 0.8 GB and about 10 s for 10,000.
+# and 8 p^2 bytes, 0.8 GB and about 10 s for 10,000. Set by hand.
 _EXACT = 10_000
 # Passes of the inexact projection, as in the paper's code.
 _PASSES = 2
@@ -48,11 +48,10 @@ class EigenPro3Ridge(RidgeDescent):
         m, largest number of rows of a step; None is the critical batch size of the preconditioned
         kernel, as in the paper, and at most the number of rows.
     subsample_size : int, default=5000
-        s, largest number of centres of which eigenvectors are computed.
+        s, largest number of centres whose kernel matrix has its eigenvectors computed.
     n_directions : int, default=500
         Largest q: the eigenvalues above the q-th are lowered to it. It is at most a fifth of the
-        centres of which eigenvectors are computed, and smaller where batches are smaller than the
-        critical batch size.
+        s centres, and smaller where batches are smaller than the critical batch size.
     projection_passes : int or None, default=None
         Passes of EigenPro 2 over the centres in each projection; 0 projects exactly. None is 0 for
         up to 10,000 centres, and 2 for more, as in the paper's code.

@@ -38,7 +38,7 @@ class Held(NamedTuple):
 
     @staticmethod
     def of(problem: Problem, positions: np.ndarray, results: Sequence[BoxDualResult]) -> "Held":
-        """The rows of the expansions among those of a problem, whose places are `positions`."""
+        """Keep what the expansions hold of a problem whose rows have the places `positions`."""
         gradient = np.column_stack([result.gradient for result in results])
         alpha = np.column_stack([result.alpha for result in results])
         rows = np.flatnonzero(np.isfinite(gradient).any(axis=1))

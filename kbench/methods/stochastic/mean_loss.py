@@ -46,7 +46,7 @@ class MeanLoss(StreamClassifier):
 # Batches at least where `n_epochs` is not set. At nu = 1e-4 the steps 1 / (nu t) of the 315 batches
 # in five passes over 4,000 rows are too long: errors of Pegasos on 2,000 other training rows with
 # 315, 1,260 and 3,150 steps are 17.1, 15.9, 15.6 % (a9a; LinearSVC 15.4), 32.3, 25.0, 25.0
-# (covtype; 25.7), 25.7, 19.5, 18.5 (letter; 32.1), 7.6, 5.6, 5.1 (cod-rna; 6.2).
+# (covtype; 25.7), 25.7, 19.5, 18.5 (letter; 32.1), 7.6, 5.6, 5.1 (cod-rna; 6.2). Set by hand.
 _MIN_STEPS = 2000
 
 

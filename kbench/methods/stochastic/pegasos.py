@@ -32,7 +32,7 @@ from kbench.trace import Deadline, Trace
 # Least number of rows on which the features of rows in chunks are chosen: their variance gives
 # gamma="scale", and landmarks are drawn from them. Set by hand.
 _SAMPLE = 10_000
-# Passes where `n_epochs` is not set, and more over few rows.
+# Passes where `n_epochs` is not set, and more over few rows. Set by hand.
 _EPOCHS = 5
 
 
