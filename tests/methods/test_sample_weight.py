@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.kernel_ridge import KernelRidge as ScikitKernelRidge
-from sklearn.utils.class_weight import compute_sample_weight
 
 from kbench.approximation import BKA, MEKA, HSSMatrix, RandomFourierFeatures
 from kbench.methods import (
@@ -64,21 +62,6 @@ def test_a_whole_weight_is_that_many_copies(estimator):
     assert np.abs(plain - copies).max() > 1e-2
 
 
-def test_weights_of_exact_ridge_are_those_of_scikit_learn():
-    parameters = {"alpha": 0.3, "gamma": 0.2, "kernel": "rbf"}
-    theirs = ScikitKernelRidge(**parameters).fit(X, VALUES, sample_weight=WEIGHT).predict(NEW)
-    ours = KernelRidge(**parameters).fit(X, VALUES, sample_weight=WEIGHT).predict(NEW)
-    np.testing.assert_allclose(ours, theirs, atol=1e-8)
-
-
-@pytest.mark.parametrize("class_weight", [{0: 3.0, 2: 0.5}, "balanced"])
-def test_class_weights_multiply_weights_of_rows(class_weight):
-    by_row = compute_sample_weight(class_weight, LABELS)
-    both = DoublySGDClassifier(**SGD, class_weight=class_weight).fit(X, LABELS, WEIGHT)
-    one = DoublySGDClassifier(**SGD).fit(X, LABELS, by_row * WEIGHT)
-    np.testing.assert_array_equal(both.coef_, one.coef_)
-
-
 def test_a_stream_takes_weights_but_cannot_balance_classes():
     parameters = {k: v for k, v in SGD.items() if k != "n_epochs"}
     fitted = DoublySGDClassifier(**parameters).fit(X, LABELS, np.full(80, 5.0))
@@ -88,8 +71,6 @@ def test_a_stream_takes_weights_but_cannot_balance_classes():
         DoublySGDClassifier(**parameters, class_weight="balanced").partial_fit(X, LABELS)
 
 
-def test_mistakes_in_weights_are_named():
-    with pytest.raises(ValueError, match="Negative values"):
-        KernelRidge().fit(X, VALUES, -np.ones(80))
+def test_an_approximation_that_takes_no_weights_says_so():
     with pytest.raises(ValueError, match="HSSKernel takes no sample_weight"):
         ApproximateRidge(HSSMatrix(leaf_size=16)).fit(X, VALUES, WEIGHT)

@@ -12,13 +12,7 @@ from sklearn.datasets import load_iris
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.class_weight import compute_sample_weight
 
-from kbench.methods import (
-    KernelNuSVC,
-    KernelNuSVR,
-    KernelOneClassSVM,
-    KernelSVC,
-    KernelSVR,
-)
+from kbench.methods import KernelNuSVC, KernelNuSVR, KernelOneClassSVM, KernelSVC, KernelSVR
 
 X, Y = load_iris(return_X_y=True)
 MACHINES = list(machines())
@@ -50,10 +44,8 @@ WRONG_OF_ROWS = {
 
 
 def refuses(model, *arguments, match):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(ValueError, match=match):
-            model.fit(*arguments)
+    with warnings.catch_warnings(action="ignore"), pytest.raises(ValueError, match=match):
+        model.fit(*arguments)
 
 
 @pytest.mark.parametrize("probability", [False, True])
@@ -114,24 +106,23 @@ def test_negative_weights_are_absent_rows_as_in_svc(ours, theirs):
 @pytest.mark.parametrize("weights", [{1: 1.4}, "balanced"], ids=str)
 @pytest.mark.parametrize("machine", [one for one in OF_CLASSES if one in OF_ROWS], ids=str)
 def test_the_weight_of_a_class_is_that_of_its_rows(machine, weights):
-    rows, y = X[25:], Y[25:]
-    by_row = compute_sample_weight(weights, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    rows, y, own = X[25:], Y[25:], 1.0 + np.arange(125) % 2
+    by_row = own * compute_sample_weight(weights, y)
+    with warnings.catch_warnings(action="ignore"):
         try:
             b = build(machine).fit(rows, y, by_row).decision_function(X)
         except ValueError as error:
             assert "sample_weight" in str(error)  # noqa: PT017
             return
-        a = build(machine).set_params(class_weight=weights).fit(rows, y).decision_function(X)
+        model = build(machine).set_params(class_weight=weights)
+        a = model.fit(rows, y, own).decision_function(X)
     np.testing.assert_allclose(a, b, atol=1e-6 * np.abs(b).max())
 
 
 @pytest.mark.parametrize("machine", OF_ROWS, ids=str)
 def test_a_number_is_the_weight_of_every_row(machine):
     X2, Y2 = X[:100], Y[:100]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             a = build(machine).fit(X2, Y2, np.full(100, 2.0)).predict(X2)
         except ValueError as error:
@@ -153,8 +144,7 @@ def test_weights_of_classes_leave_separated_classes_apart(machine, weights):
     """A search without the weights had chosen a C with which the final model has one class."""
     y = np.arange(60) % 2
     rows = separated(y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         assert build(machine).set_params(class_weight=weights).fit(rows, y).score(rows, y) >= 0.9
 
 
@@ -165,9 +155,7 @@ OF_PARTS = {"DCPredClassifier", "DCPredTrainedClassifier", "DCSVC", "SubsampleSV
 @pytest.mark.parametrize("C", [1e-3, 1e-5, 1e-9])
 @pytest.mark.parametrize("sizes", [(7, 53), (11, 19), (30, 30), (49, 50)], ids=str)
 @pytest.mark.parametrize(
-    "machine",
-    [m for m in OF_CLASSES if "C" in m.names and m.cls.__name__ not in OF_PARTS],
-    ids=str,
+    "machine", [m for m in OF_CLASSES if "C" in m.names and m.cls.__name__ not in OF_PARTS], ids=str
 )
 def test_balanced_classes_whose_rows_are_all_at_the_bound_have_the_middle_as_intercept(
     machine, sizes, C
@@ -176,8 +164,7 @@ def test_balanced_classes_whose_rows_are_all_at_the_bound_have_the_middle_as_int
     it puts every row into one class."""
     y = np.repeat([0, 1], sizes)
     rows = separated(y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = build(machine).set_params(C=C, class_weight="balanced").fit(rows, y)
     assert model.score(rows, y) >= 0.9 or not hasattr(model, "intercept_")
 
@@ -204,8 +191,7 @@ def test_weights_of_rows_are_relative_where_no_C_is_given(machine):
 def test_weights_of_any_size_are_followed_or_refused(machine, size):
     y = np.arange(60) % 2
     rows = separated(y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             model = build(machine).fit(rows, y, np.full(60, size))
         except ValueError as error:

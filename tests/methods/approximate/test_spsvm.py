@@ -3,15 +3,10 @@
 import numpy as np
 from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
+from small_problems import binary
 
 from kbench.methods import SparsePrimalSVC
 from kbench.trace import Trace
-
-
-def binary(n=300, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4))
-    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
 
 
 def test_decision_is_the_expansion_on_the_basis():

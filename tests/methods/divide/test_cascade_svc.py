@@ -6,17 +6,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
+from small_problems import ring
 
 from kbench.methods import CascadeSVC, KernelSVC
 from kbench.trace import Trace
 
 EXACT = {"gamma": 0.5, "tol": 1e-8, "dtype": "float64"}
-
-
-def ring(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    return X, np.where((X**2).sum(axis=1) + 0.5 * rng.normal(size=n) > 1.4, 1, -1)
 
 
 def test_one_part_is_the_exact_machine():

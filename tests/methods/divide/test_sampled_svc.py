@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from small_problems import ring
 
 from kbench.methods import BaggingSVC, KernelSVC, SubsampleSVC
 
 EXACT = {"gamma": 0.5, "tol": 1e-8, "dtype": "float64"}
-
-
-def ring(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    return X, np.where((X**2).sum(axis=1) + 0.5 * rng.normal(size=n) > 1.4, "out", "in")
 
 
 @pytest.mark.parametrize("model", [SubsampleSVC(1.0, **EXACT), BaggingSVC(1, **EXACT)])
@@ -40,7 +35,7 @@ def test_vote_is_the_vote_of_the_machines():
     machines = [
         KernelSVC(fit_intercept=False, **EXACT).fit(X[rows], y[rows]) for rows in model.samples_
     ]
-    signs = [np.where(machine.predict(X) == "out", 1, -1) for machine in machines]
+    signs = [machine.predict(X) for machine in machines]
     np.testing.assert_allclose(model.decision_function(X), np.mean(signs, axis=0))
     assert [len(np.unique(rows)) for rows in model.samples_] == [58] * 7
     assert model.objective_ == pytest.approx(sum(m.objective_ for m in machines), rel=1e-8)

@@ -30,8 +30,7 @@ def test_predictions_are_those_of_scikit_learn(kernel, weighted):
     rows = np.abs(X) if "chi2" in kernel else X
     parameters = {"kernel": kernel} | ({"gamma": 0.7} if kernel == "chi2" else {})
     weight = np.random.default_rng(0).uniform(0.5, 2.0, len(Y)) if weighted else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         theirs = Theirs(**parameters).fit(rows, Y, weight)
         ours = KernelRidge(**parameters).fit(rows, Y, weight)
     assert ours.dual_coef_.shape == theirs.dual_coef_.shape

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from dual_problem import coefficients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
@@ -17,12 +17,6 @@ EXACT = {"gamma": 0.5, "tol": 1e-8, "dtype": "float64"}
 def rows(n=300, seed=0):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, 3)) * (1.0 + 2.0 * (rng.random((n, 1)) < 0.1))
-
-
-def coefficients(model, n):
-    coef = np.zeros(n)
-    coef[model.support_] = np.ravel(model.dual_coef_)
-    return coef
 
 
 def assert_is_optimal(model, K, weight, nu):
@@ -63,7 +57,7 @@ def test_it_is_one_class_svm(kernel, nu, cache_size):
         np.testing.assert_allclose(ours, theirs, atol=1e-5 * np.abs(theirs).max())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     n=st.integers(1, 60),
     nu=st.one_of(st.floats(0.01, 1.0), st.just(1.0)),
@@ -86,31 +80,6 @@ def test_groups_far_apart_share_one_sum_and_offset():
     X[::2] += 100.0
     model = KernelOneClassSVM(nu=0.1, cache_size=1.0, **EXACT).fit(X)
     assert_is_optimal(model, rbf_kernel(X, gamma=0.5), np.ones(2400), 0.1)
-
-
-@pytest.mark.parametrize("nu", [0.02, 0.3, 1.0])
-def test_nu_bounds_the_rows_outside_and_the_support(nu):
-    X = rows()
-    model = KernelOneClassSVM(nu=nu, **EXACT).fit(X)
-    assert np.mean(model.decision_function(X) < -1e-6) <= nu
-    assert len(model.support_) >= nu * len(X) * (1.0 - 1e-12)
-    assert np.isfinite(model.offset_).all()
-
-
-def test_repeated_rows_are_weights_and_rows_of_every_kind_give_one_model():
-    X, weight = rows(), np.arange(300) % 3
-    expected = KernelOneClassSVM(**EXACT).fit(np.repeat(X, weight, axis=0))
-    for data, kernel in (
-        (X, "rbf"),
-        (sp.csr_array(X), "rbf"),
-        (rbf_kernel(X, gamma=0.5), "precomputed"),
-        (X, lambda A, B: rbf_kernel(A, B, gamma=0.5)),
-    ):
-        model = KernelOneClassSVM(kernel=kernel, **EXACT).fit(data, sample_weight=weight)
-        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
-        assert sp.issparse(model.dual_coef_) == sp.issparse(data)
-        values = expected.decision_function(X)
-        np.testing.assert_allclose(model.decision_function(data), values, atol=1e-3)
 
 
 @pytest.mark.parametrize("cache_size", [1000.0, 0.1])

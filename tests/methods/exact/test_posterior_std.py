@@ -87,7 +87,7 @@ def test_every_kernel_has_the_formula_or_says_that_it_is_not_definite(kernel):
     np.testing.assert_allclose(model.predict(rows, return_std=True)[1], expected, atol=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**16),
     alpha=st.floats(1e-4, 10.0),

@@ -4,16 +4,11 @@ import copy
 
 import numpy as np
 import pytest
+from small_problems import ring
 
 from kbench.methods import KernelSVC
 
 VALUES = [0.01, 0.1, 1.0, 10.0, 100.0]
-
-
-def ring(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    return X, np.where((X**2).sum(axis=1) + 0.5 * rng.normal(size=n) > 1.4, "out", "in")
 
 
 def warm_machines(X, y, values, **parameters):

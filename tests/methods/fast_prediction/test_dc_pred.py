@@ -5,14 +5,9 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
+from small_problems import binary
 
 from kbench.methods import DCPredClassifier, DCPredRegressor, KernelSVC
-
-
-def binary(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4))
-    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
 
 
 def curve(n=400, seed=0):
@@ -23,7 +18,7 @@ def curve(n=400, seed=0):
 
 @pytest.mark.parametrize("landmarks", ["weighted", "support"])
 def test_one_leaf_and_all_landmarks_is_the_exact_machine(landmarks):
-    X, y = binary()
+    X, y = binary(400)
     options = {"C": 2.0, "gamma": 0.5, "tol": 1e-5}
     model = DCPredClassifier(1, n_landmarks=400, landmarks=landmarks, **options).fit(X, y)
     exact = KernelSVC(fit_intercept=False, **options).fit(X, y)
@@ -141,7 +136,7 @@ def test_no_leaf_is_empty_and_one_that_a_batch_does_not_reach_has_no_say(cls):
 
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_compiled_rows_are_the_decisions(offset):
-    X, y = binary()
+    X, y = binary(400)
     X += offset
     model = DCPredClassifier(4, n_landmarks=8, gamma=0.5, random_state=0).fit(X, y)
     evaluate = model.compile()
@@ -154,7 +149,7 @@ def test_compiled_rows_are_the_decisions(offset):
 
 
 def test_report_of_the_fit():
-    X, y = binary()
+    X, y = binary(400)
     options = {"n_landmarks": 8, "n_pseudo": 36, "gamma": 0.5, "random_state": 0}
     model = DCPredClassifier(4, **options).fit(X, y)
     assert set(model.timings_) == {"prepare", "cluster", "train"}
@@ -200,7 +195,7 @@ def test_the_default_number_of_products_does_not_overfit_where_all_products_do()
 
 
 def test_rows_without_weight_have_no_say():
-    X, y = binary()
+    X, y = binary(400)
     weight = np.random.default_rng(0).integers(0, 2, 400).astype(float)
     options = {"n_landmarks": 400, "gamma": 0.5, "tol": 1e-5}
     model = DCPredClassifier(1, **options).fit(X, y, sample_weight=weight)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import NotFittedError
 
 from kbench.methods import DCPredClassifier, DCPredTrainedClassifier, KernelSVC
 
@@ -93,23 +92,3 @@ def test_a_leaf_of_one_class_is_constant_and_weights_count():
 def test_synthetic_rows_need_the_machine_of_all_rows():
     with pytest.raises(ValueError, match="n_synthetic=2 needs target='global', got 'leaf'"):
         DCPredTrainedClassifier(n_synthetic=2).fit(*rings(50))
-
-
-@pytest.mark.parametrize("cls", [DCPredClassifier, DCPredTrainedClassifier])
-def test_rows_that_are_no_plain_array_are_checked_as_scikit_learn_does(cls):
-    X, y = rings(300)
-    with pytest.raises(NotFittedError):
-        cls().predict(X)
-    model = cls(2, random_state=0).fit(X, y)
-    values = model.decision_function(X)
-    for same in (X.tolist(), sp.csr_array(X), np.asfortranarray(X), X.astype(">f8")):
-        np.testing.assert_array_equal(model.decision_function(same), values)
-    for bad, message in (
-        (X[:, :1], "X has 1 features"),
-        (X[0], "Expected 2D array"),
-        (X[:0], "0 sample"),
-        (np.where(X > 0, np.nan, X), "contains NaN"),
-        (np.asfortranarray(np.where(X > 0, np.inf, X)), "contains infinity"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            model.predict(bad)

@@ -24,15 +24,6 @@ def test_sixteen_landmarks_a_leaf_follow_waves(router):
     assert value(X[0]) == model.predict(X[:1])[0]
 
 
-def test_training_is_worth_more_than_its_start():
-    X, y = curve()
-    start, end = (
-        DCPredTrainedRegressor(4, epochs=epochs, random_state=0).fit(X[:1000], y[:1000])
-        for epochs in (1, 60)
-    )
-    assert end.score(X[1000:], y[1000:]) > start.score(X[1000:], y[1000:])
-
-
 def test_units_of_the_targets_are_those_of_the_values():
     X, y = curve(400)
     options = {"n_leaves": 2, "epochs": 5, "random_state": 0}

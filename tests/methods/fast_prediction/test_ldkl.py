@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 
 from kbench.methods import LDKLClassifier
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
@@ -44,14 +43,6 @@ def test_neither_scale_nor_offset_of_the_rows_matters():
     plain = LDKLClassifier(**options).fit(X, y).decision_function(X)
     moved = LDKLClassifier(**options).fit(8.0 * X + 4096.0, y).decision_function(8.0 * X + 4096.0)
     np.testing.assert_allclose(plain, moved, rtol=0.01, atol=0.01 * np.abs(plain).max())
-
-
-def test_several_classes():
-    X, y = load_iris(return_X_y=True)
-    options = {"depth": 2, "max_iter": 800, "random_state": 0}
-    model = LDKLClassifier(**options).fit(X, y)
-    assert model.score(X, y) > 0.94
-    assert model.trees_.shape == (3, 7, 3, 5)
 
 
 @pytest.mark.parametrize("d", [1, 15, 16, 33])

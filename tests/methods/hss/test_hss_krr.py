@@ -6,7 +6,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
-from threadpoolctl import threadpool_limits
 
 from kbench.approximation import HSSMatrix
 from kbench.methods import HSSKernelRidge
@@ -23,13 +22,6 @@ def ridge(alpha=1.0, **options):
     inner = {name: options[name] for name in MATRIX & options.keys()}
     own = {name: options[name] for name in options.keys() - MATRIX}
     return HSSKernelRidge(HSSMatrix(**{"preset": "precise"} | inner), alpha=alpha, **own)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Starting BLAS threads takes longer than products of matrices of this size."""
-    with threadpool_limits(1):
-        yield
 
 
 def points(n=600, seed=0):

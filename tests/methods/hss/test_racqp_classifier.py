@@ -4,18 +4,13 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
+from small_problems import binary
 
 from kbench.methods import RACQPClassifier
 
 
-def binary(n=300, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
-
-
 def test_long_runs_are_the_support_vector_machine():
-    X, y = binary()
+    X, y = binary(d=3)
     options = {"gamma": 0.5, "block_size": 100, "beta": 1.0, "dtype": "float64", "random_state": 0}
     model = RACQPClassifier(max_iter=3000, tol=1e-7, **options).fit(X, y)
     exact = SVC(gamma=0.5, tol=1e-8).fit(X, y)
@@ -30,7 +25,7 @@ def test_long_runs_are_the_support_vector_machine():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_decision_is_the_expansion_and_decimals_round_it():
-    X, y = binary()
+    X, y = binary(d=3)
     options = {"gamma": 0.5, "block_size": 100, "max_iter": 5, "random_state": 0}
     model = RACQPClassifier(decimals=1, **options).fit(X, y)
     np.testing.assert_allclose(model.dual_coef_, np.round(model.dual_coef_, 1), atol=1e-12)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit
-from sklearn.datasets import load_diabetes, load_digits, make_friedman1, make_moons
+from sklearn.datasets import load_diabetes, make_friedman1, make_moons
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
+from small_problems import digits
 
 from kbench.data import chunks
 from kbench.errors import DataError
@@ -21,12 +22,6 @@ from kbench.methods import DoublySGDClassifier, DoublySGDRegressor
 from kbench.trace import Trace
 
 SMALL = {"block_size": 64, "batch_size": 100, "random_state": 0}
-
-
-def digits():
-    X, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(y))
-    return X[order] / 16.0, y[order]
 
 
 def binary(n=400):
@@ -272,8 +267,7 @@ def test_checkpoints_of_another_fit_and_damaged_ones_are_refused(tmp_path):
     whole = path.read_bytes()
     continued = DoublySGDClassifier(**options).fit(X, y)
     np.testing.assert_array_equal(
-        continued.decision_function(X),
-        DoublySGDClassifier(**SMALL).fit(X, y).decision_function(X),
+        continued.decision_function(X), DoublySGDClassifier(**SMALL).fit(X, y).decision_function(X)
     )
     path.write_bytes(whole)
     path.write_bytes(path.read_bytes()[:500])

@@ -6,6 +6,7 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
+from small_problems import ring
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.precomputed import Precomputed
@@ -15,15 +16,9 @@ from kbench.solvers.incremental.lasvm import solve_online, visit_chunk
 EXACT = {"gamma": 0.5, "tol": 1e-6, "dtype": "float64"}
 
 
-def ring(n=500, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    return X, np.where((X**2).sum(axis=1) + 0.5 * rng.normal(size=n) > 1.4, 1, -1)
-
-
 @pytest.mark.parametrize("C", [0.5, 20.0])
 def test_passes_lead_to_the_machine_without_intercept(C):
-    X, y = ring()
+    X, y = ring(500)
     exact = KernelSVC(fit_intercept=False, C=C, **EXACT).fit(X, y)
     model = LaSVC(20, C=C, random_state=0, **EXACT).fit(X, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-6)
@@ -33,7 +28,7 @@ def test_passes_lead_to_the_machine_without_intercept(C):
 
 @pytest.mark.parametrize("C", [0.5, 20.0])
 def test_passes_lead_to_libsvm_with_intercept(C):
-    X, y = ring()
+    X, y = ring(500)
     peer = SVC(C=C, gamma=0.5, tol=1e-6).fit(X, y)
     model = LaSVC(20, C=C, fit_intercept=True, random_state=0, **EXACT).fit(X, y)
     coef = peer.dual_coef_[0]
@@ -89,14 +84,6 @@ def test_finishing_costs_a_few_products_over_the_expansion(intercept):
     assert tight.n_iter > 2 * loose.n_iter
     n_kept = max(np.isfinite(result.gradient).sum() for result in (loose, tight))
     assert tight.kernel_entries - loose.kernel_entries < 4 * n_kept**2
-
-
-def test_a_given_matrix_is_the_kernel():
-    X, y = ring()
-    expected = LaSVC(3, random_state=0, **EXACT).fit(X, y)
-    model = LaSVC(3, random_state=0, **EXACT | {"kernel": "precomputed"})
-    model.fit(rbf_kernel(X, gamma=0.5), y)
-    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
 
 
 def order_of_fit(y):

@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
 from kbench.methods import NORMA, KernelSDCA, PegasosClassifier, SDCAClassifier
-from kbench.trace import Trace
 
 NU, GAMMA = 0.01, 0.5
-MACHINES = [NORMA, KernelSDCA, PegasosClassifier, SDCAClassifier]
 
 
 def binary(n=120, seed=0):
@@ -120,23 +117,6 @@ def test_pegasos_is_its_algorithm_on_its_features(project):
         if project:
             w *= min(1, 1 / (np.sqrt(NU) * np.linalg.norm(w)))
     np.testing.assert_allclose(model.coef_[0], w, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("cls", MACHINES)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_classes_and_the_report(cls):
-    X, y = load_iris(return_X_y=True)
-    options = {"nu": 1e-3, "gamma": 0.5, "random_state": 0}
-    if cls is not SDCAClassifier:
-        options |= {"batch_size": 10, "n_epochs": 5}
-    seen = []
-    trace = Trace(lambda seconds, state: seen.append(state))
-    model = cls(**options).fit(X, y, trace=trace)
-    assert model.score(X, y) > 0.9
-    assert model.decision_function(X).shape == (150, 3)
-    assert len(seen) == model.n_iter_
-    assert model.model_bytes_ > 0
-    assert "prepare" in model.timings_
 
 
 def test_norma_and_pegasos_take_enough_steps_of_few_rows():

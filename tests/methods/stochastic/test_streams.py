@@ -43,15 +43,6 @@ def streamed(name, rows, labels, chunk=CHUNK, **parameters):
     return model
 
 
-@pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_learns(name):
-    model = streamed(name, X[:1280], Y[:1280])
-    # Pegasos has learnt little after twenty steps.
-    least = 0.5 if name == "PegasosClassifier" else 0.8
-    assert model.score(X[1280:], Y[1280:]) > least
-    assert model.decision_function(X[:3]).shape == (3, 10)
-
-
 # The seeds of LaSVC are five rows of each class in the first chunk, where it has them.
 @pytest.mark.parametrize(
     ("name", "chunk"), [("NORMA", CHUNK), ("PegasosClassifier", CHUNK), ("LaSVC", 2 * CHUNK)]

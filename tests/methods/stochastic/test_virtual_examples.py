@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import TruncatedSVD
+from small_problems import digits
 
 from kbench.methods import DoublySGDClassifier, DoublySGDRegressor
 from kbench.methods.stochastic.row_map import RowMap
@@ -53,7 +54,6 @@ def test_a_copy_depends_on_seed_row_and_copy_alone(kind):
         assert np.any(other != whole)
 
 
-@settings(deadline=None)
 @given(size=st.integers(1, 3), seed=st.integers(0, 2**31), channels=st.sampled_from([1, 3]))
 def test_a_shift_is_one_of_whole_pixels(size, seed, channels):
     plane = images(5).reshape(5, 8, 8)
@@ -97,7 +97,6 @@ def test_a_deformation_reads_the_image_bilinearly_where_its_field_points():
     np.testing.assert_array_equal(make(blank, np.arange(2), np.ones(2, int)), blank)
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**31), size=st.floats(0.01, 5.0))
 def test_another_order_of_the_atoms_is_the_same_molecule(seed, size):
     X, k = molecules(), 6
@@ -147,12 +146,6 @@ def test_axes_are_those_of_the_second_moments():
         ValueError, match=r"pca_components is 65, should be at most .* features, 64"
     ):
         RowMap(False, 65, centred=True).fit(X)
-
-
-def digits():
-    X, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(y))
-    return X[order] / 16, y[order]
 
 
 def test_virtual_examples_count_and_help():
