@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from all_machines import Machine, build, machines
-from sklearn.base import is_classifier, is_outlier_detector, is_regressor
+from sklearn.base import is_classifier, is_regressor
 
 import kbench.methods
 from kbench.errors import UnavailableError
@@ -100,8 +100,7 @@ def fitted(machine, X, y, **parameters):
     model = build(machine)
     known = model.get_params()
     model.set_params(**{name: value for name, value in parameters.items() if name in known})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             return model.fit(X, y)
         except UnavailableError as error:
@@ -114,8 +113,7 @@ def fitted(machine, X, y, **parameters):
 
 
 def require_right(X, y, model):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         predicted = model.predict(X)
     assert predicted.shape == np.shape(y)
     if is_classifier(model):
@@ -134,28 +132,27 @@ def test_right_or_refused(machine, case):
         require_right(X, y, model)
 
 
-@pytest.mark.parametrize("C", [1e-12, 1e12])
+@pytest.mark.parametrize(("C", "random_labels"), [(1e-12, False), (1e12, False), (1e12, True)])
 @pytest.mark.parametrize(
     "machine", [machine for machine in machines() if "C" in machine.names], ids=str,
 )  # fmt: skip
-def test_extreme_regularisation_ends_with_finite_values(machine, C):
-    X, y = blobs()
-    model = fitted(machine, X, y, C=C, max_iter=1000)
+def test_extreme_regularisation_ends_with_finite_values(machine, C, random_labels):
+    X, y = blobs(80)
+    if random_labels:
+        y = np.random.RandomState(0).randint(0, 2, 80)
+    model = fitted(machine, X, y, C=C, max_iter=300, max_time=2.0)
     if model is not None:
-        assert model.predict(X).shape == y.shape
+        predicted = model.predict(X)
+        assert predicted.shape == y.shape
+        assert set(predicted) <= {0, 1} or not is_classifier(model)
         if hasattr(model, "decision_function"):
             assert np.isfinite(model.decision_function(X)).all()
 
 
-@pytest.mark.parametrize("machine", list(machines()), ids=str)
-def test_values_that_are_not_finite_are_refused(machine):
-    X, y = blobs()
-    model = fitted(machine, X, y)
-    for value in (np.nan, np.inf):
-        X[3, 1] = value
-        assert fitted(machine, X, y) is None
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            model.predict(X)
+@pytest.mark.parametrize("machine", [m for m in machines() if is_regressor(build(m))], ids=str)
+def test_texts_are_no_targets_of_a_regression(machine):
+    X, index = blobs()
+    assert fitted(machine, X, np.array(["no", "yes"], object)[index]) is None
 
 
 @pytest.mark.parametrize("machine", [*machines()], ids=str)
@@ -172,25 +169,9 @@ def test_every_fit_ends_with_a_look_at_the_numbers_of_its_model(machine, monkeyp
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     y = X[:, 0] if is_regressor(model) else np.sign(X[:, 0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model.fit(X, y)
     assert looked_at
-
-
-@pytest.mark.parametrize("machine", list(machines()), ids=str)
-def test_labels_may_be_strings(machine):
-    X, index = blobs()
-    y = np.array(["no", "yes"], object)[index]
-    model = build(machine)
-    if is_regressor(model):
-        assert fitted(machine, X, y) is None
-        return
-    model = fitted(machine, X, y)
-    assert model is not None
-    if is_outlier_detector(model):
-        return  # it ignores them
-    assert np.mean(model.predict(X) == y) >= 0.9
 
 
 @pytest.mark.parametrize("machine", list(machines()), ids=str)
@@ -202,20 +183,6 @@ def test_one_class_is_refused_and_one_row_is_refused_or_predicted(machine):
     else:
         model = fitted(machine, X[:1], y[:1].astype(float))
         assert model is None or np.isfinite(model.predict(X)).all()
-
-
-@pytest.mark.parametrize(
-    "machine", [machine for machine in machines() if "C" in machine.names], ids=str
-)
-def test_random_labels_with_a_large_C_end(machine):
-    rng = np.random.RandomState(0)
-    X, y = rng.normal(size=(80, 3)), rng.randint(0, 2, 80)
-    model = fitted(machine, X, y, C=1e12, max_iter=300, max_time=2.0)
-    if model is not None:
-        predicted = model.predict(X)
-        assert set(np.unique(predicted)) <= {0, 1} if is_classifier(model) else predicted.shape
-        if hasattr(model, "decision_function"):
-            assert np.isfinite(model.decision_function(X)).all()
 
 
 @pytest.mark.parametrize("name", ["FalkonRegressor", "FalkonClassifier"])

@@ -1,7 +1,5 @@
 """What every feature map promises: scikit-learn's contract, precision, batches, bytes, counts."""
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -73,13 +71,6 @@ def test_features_do_not_depend_on_precision_layout_or_batches(feature_map):
     np.testing.assert_allclose(
         feature_map.transform(np.tile(X, (300, 1)))[-150:], expected, atol=1e-12
     )
-
-
-def test_a_seed_decides_everything_and_survives_pickling(feature_map):
-    X = rows()
-    first = feature_map.fit(X).transform(X)
-    np.testing.assert_array_equal(clone(feature_map).fit(X).transform(X), first)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(feature_map)).transform(X), first)
 
 
 def test_names_data_frames_and_pipelines(feature_map):
