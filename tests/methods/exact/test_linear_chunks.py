@@ -8,7 +8,6 @@ from sklearn.datasets import make_classification
 from kbench.chunked import ChunkedRows
 from kbench.errors import KbenchError
 from kbench.methods import KernelSVC
-from kbench.prediction import load_model, save_model
 from tests.methods.chunk_rows import chunked
 
 
@@ -82,14 +81,6 @@ def test_columns_far_from_zero_and_constant_ones_keep_their_digits():
     assert np.allclose(model.coef_[0, :5], near.coef_[0], atol=1e-7)
     assert model.coef_[0, 5] == 0.0
     assert model.violation_ <= 1e-6
-
-
-def test_a_saved_model_predicts_the_same(tmp_path):
-    X, y = rows_of(3)
-    model = KernelSVC(kernel="linear").fit(chunked(X, y))
-    save_model(tmp_path / "model", model)
-    loaded = load_model(tmp_path / "model").estimator
-    assert np.array_equal(loaded.predict(X), model.predict(X))
 
 
 def test_a_fit_in_memory_after_one_in_chunks_has_support_vectors_again():

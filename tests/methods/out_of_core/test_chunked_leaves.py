@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from chunk_rows import D, N, chunked, rows_of
+from chunk_rows import chunked, rows_of
 from sklearn.base import clone
 
-from kbench.chunked import ChunkedRows
 from kbench.errors import KbenchError
 from kbench.methods import DCPredTrainedClassifier, DCPredTrainedRegressor
 
@@ -54,10 +53,7 @@ def test_neither_chunks_nor_storage_nor_jobs_change_the_model():
     X, y = rows_of(targets="two")
     X += 100.0  # far from the origin, so that rows are moved before they are rounded
     wanted = classifier().fit(X, y).decision_function(X)
-    sparse = sp.csr_matrix(X)
-    read = ChunkedRows(
-        lambda _: ((sparse[i : i + 99], y[i : i + 99]) for i in range(0, N, 99)), n_features=D
-    )
+    read = chunked(sp.csr_matrix(X), y, sizes=(99,))
     for rows, n_jobs in ((chunked(X, y, sizes=(7, 0)), 2), (chunked(X, y, memory_mb=0.5), None)):
         found = classifier(n_jobs=n_jobs).fit(rows)
         np.testing.assert_array_equal(found.decision_function(X), wanted)

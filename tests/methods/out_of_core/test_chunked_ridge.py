@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from chunk_rows import D, N, chunked, in_the_order_of_the_sample, rows_of
+from chunk_rows import N, chunked, in_the_order_of_the_sample, rows_of
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 
@@ -24,7 +24,6 @@ from kbench.methods import (
     DCKernelRidge,
     DCKernelRidgeClassifier,
 )
-from kbench.prediction import load_model, save_model
 
 PARTS = {
     "fourier": RandomFourierFeatures(80, gamma=0.3),
@@ -110,27 +109,12 @@ def test_random_subsets_are_those_of_the_rows_in_memory(storage, targets):
     cls = DCKernelRidge if targets in ("real", "several") else DCKernelRidgeClassifier
     model = cls(4, alpha=0.1, gamma=0.3, random_state=0)
     twin = clone(model).fit(X, y)
-    rows = chunked(X, y)
-    if storage == "csr":
-        X = sp.csr_matrix(X)
-        rows = ChunkedRows(
-            lambda _: ((X[i : i + 99], y[i : i + 99]) for i in range(0, N, 99)), n_features=D
-        )
-    found = clone(model).fit(rows)
+    X = sp.csr_matrix(X) if storage == "csr" else X
+    found = clone(model).fit(chunked(X, y, sizes=(99,)))
     np.testing.assert_allclose(found._values(X), twin._values(X), atol=2e-5)
     assert found.n_parameters_ == twin.n_parameters_
     sizes = [len(part) for part in model._parts(N)]
     assert found._machine.machines.n_centres.tolist() == sizes
-
-
-def test_models_of_subsets_and_clusters_are_stored(tmp_path):
-    X, y = rows_of()
-    for model in (DCKernelRidge(4, random_state=0), ApproximateRidge(BKA(4), random_state=0)):
-        model.fit(chunked(X, y))
-        save_model(tmp_path / "model.npz", model)
-        found = load_model(tmp_path / "model.npz").estimator
-        np.testing.assert_array_equal(found.predict(X), model.predict(X))
-        assert found.prediction_flops_ > 0
 
 
 def test_scores_of_chunks_are_those_of_scikit_learn():

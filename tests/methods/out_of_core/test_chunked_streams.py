@@ -7,17 +7,11 @@ import signal
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from chunk_rows import D, N, chunked, in_the_order_of_the_sample, rows_of
+from chunk_rows import N, chunked, in_the_order_of_the_sample, rows_of
 from sklearn.base import clone
 
 from kbench.approximation import Nystrom, RandomFourierFeatures
-from kbench.chunked import ChunkedRows
-from kbench.methods import (
-    DoublySGDClassifier,
-    DoublySGDRegressor,
-    LinearizedSVC,
-    SDCAClassifier,
-)
+from kbench.methods import DoublySGDClassifier, DoublySGDRegressor, LinearizedSVC, SDCAClassifier
 from kbench.trace import Trace
 
 FOURIER = RandomFourierFeatures(60, gamma=0.3)
@@ -36,12 +30,8 @@ FOURIER = RandomFourierFeatures(60, gamma=0.3)
 )
 def test_the_linear_dual_takes_the_same_steps_as_in_memory(model, storage, targets):
     X, y = rows_of(targets=targets)
-    rows = chunked(X, y)
-    if storage == "csr":
-        X = sp.csr_matrix(X)
-        rows = ChunkedRows(
-            lambda _: ((X[i : i + 99], y[i : i + 99]) for i in range(0, N, 99)), n_features=D
-        )
+    X = sp.csr_matrix(X) if storage == "csr" else X
+    rows = chunked(X, y, sizes=(99,))
     twin = clone(model).fit(X, y)
     found = clone(model).fit(rows)
     np.testing.assert_array_equal(found.coef_, twin.coef_)
