@@ -12,8 +12,8 @@ from kbench.trace import Trace
 @pytest.fixture(scope="module")
 def problem():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 12))
-    return X, np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.05 * rng.normal(size=1500)
+    X = rng.normal(size=(900, 12))
+    return X, np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.05 * rng.normal(size=900)
 
 
 def test_the_exact_machine_is_kernel_ridge_in_the_learned_metric(problem):
@@ -34,25 +34,25 @@ def test_the_exact_machine_is_kernel_ridge_in_the_learned_metric(problem):
 
 def test_it_beats_boosting_where_few_directions_matter(problem):
     X, y = problem
-    model = RecursiveFeatureRegressor(random_state=0).fit(X[:1000], y[:1000])
-    boosting = HistGradientBoostingRegressor(random_state=0).fit(X[:1000], y[:1000])
-    assert model.score(X[1000:], y[1000:]) > boosting.score(X[1000:], y[1000:])
+    model = RecursiveFeatureRegressor(random_state=0).fit(X[:600], y[:600])
+    boosting = HistGradientBoostingRegressor(random_state=0).fit(X[:600], y[:600])
+    assert model.score(X[600:], y[600:]) > boosting.score(X[600:], y[600:])
     assert set(np.argsort(-model.metric_.feature_importances_)[:2]) == {0, 1}
 
 
 def test_more_rows_are_divided_into_clusters_of_bounded_size(problem):
     X, y = problem
     options = {"metric": LearnedMetric(n_rounds=1), "random_state": 0}
-    model = RecursiveFeatureRegressor(max_exact=500, cluster_size=200, **options)
+    model = RecursiveFeatureRegressor(max_exact=300, cluster_size=100, **options)
     trace = Trace()
-    model.fit(X[:1200], y[:1200], trace=trace)
+    model.fit(X[:600], y[:600], trace=trace)
     sizes = [len(machine.coef) for machine in model._machine.machine.machines]
-    assert sum(sizes) == 1200
-    assert max(sizes) <= 1.5 * 200
+    assert sum(sizes) == 600
+    assert max(sizes) <= 1.5 * 100
     assert model.kernel_entries_ == sum(size**2 for size in sizes)
     assert {"metric", "cluster", "solve"} <= set(model.timings_)
-    exact = RecursiveFeatureRegressor(**options).fit(X[:1200], y[:1200])
-    assert model.score(X[1200:], y[1200:]) > exact.score(X[1200:], y[1200:]) - 0.1
+    exact = RecursiveFeatureRegressor(**options).fit(X[:600], y[:600])
+    assert model.score(X[600:], y[600:]) > exact.score(X[600:], y[600:]) - 0.1
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

@@ -12,7 +12,7 @@ from kbench.trace import Trace
 
 @pytest.fixture(scope="module")
 def problem():
-    return make_friedman1(600, noise=1.0, random_state=0)
+    return make_friedman1(300, noise=1.0, random_state=0)
 
 
 def test_without_brackets_the_defaults_stop_by_themselves_and_learn_from_all_rows(problem):
@@ -26,7 +26,7 @@ def test_without_brackets_the_defaults_stop_by_themselves_and_learn_from_all_row
     seed = int(np.random.RandomState(0).randint(2**31))
     defaults = HistGradientBoostingRegressor(random_state=seed, max_iter=1000, early_stopping=True)
     assert defaults.fit(X, y).n_iter_ == model.n_iter_ < 1000
-    held_out = ShuffleSplit(1, test_size=120, random_state=seed)
+    held_out = ShuffleSplit(1, test_size=60, random_state=seed)
     scores = cross_val_score(defaults, X, y, cv=held_out, scoring="neg_mean_squared_error")
     assert model.cv_error_ == -scores[0]
     same = defaults.set_params(early_stopping=False, max_iter=model.n_iter_)
