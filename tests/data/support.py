@@ -4,7 +4,10 @@ import copy
 import os
 from pathlib import Path
 
+import numpy as np
 import yaml
+
+from kbench.data import open_prepared, prepare
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 BASE = yaml.safe_load((CONFIGS / "config.yaml").read_text())["dataset"] | {"task": None}
@@ -29,6 +32,36 @@ def merge(base, over):
 def user_file(path, **over):
     """`dataset=file dataset.path=...`."""
     return shipped("file", **merge({"path": str(path), "task": "binary", **AS_FILED}, over))
+
+
+def opened(config, folders):
+    return open_prepared(prepare(config, folders, download=False))
+
+
+def opened_file(path, folders, **over):
+    return opened(user_file(path, **over), folders)
+
+
+def rows_of(data):
+    """All rows, in the order of the file where the split keeps it."""
+    dense = [X if isinstance(X, np.ndarray) else X.toarray() for X in (data.X_train, data.X_test)]
+    return np.vstack(dense)
+
+
+def saved(frame, path):
+    """A table in the format that the path's suffix names; texts of ARFF are strings."""
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        assert path.suffix == ".arff", path
+        kinds = ["real" if kind.kind in "iuf" else "string" for kind in frame.dtypes]
+        pairs = zip(frame, kinds, strict=True)
+        head = "".join(f"@attribute '{name}' {kind}\n" for name, kind in pairs)
+        rows = frame.to_csv(index=False, header=False, na_rep="?")
+        path.write_text(f"@relation r\n{head}@data\n{rows}")
+    return path
 
 
 def named(**over):

@@ -18,7 +18,6 @@ from support import merge, shipped
 
 from kbench.config import composer, flatten, hydra_value
 from kbench.data import Folders, open_prepared, prepare
-from kbench.errors import DataError
 from kbench.run.execution import worker
 from kbench.run.planning.plan import make_plan
 
@@ -238,10 +237,6 @@ quoted = CASES["quoted_breaks"]
 CASES["quoted_breaks"] = (*quoted[:3], columns(drop=["note"]))
 
 
-def test_there_are_twenty():
-    assert len(CASES) >= 20
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_table_is_read_as_by_hand_and_what_was_assumed_is_said(folders, name):
     write, file, said, over = CASES[name]
@@ -278,21 +273,3 @@ def test_a_million_rows_are_read_as_by_hand(folders):
     assert (data.n_train, data.n_test) == (800_000, 200_000)
     np.testing.assert_array_equal(data.X_train, numbers[order[:800_000]].astype(np.float32))
     np.testing.assert_array_equal(data.y_test, np.where(labels[order[800_000:]], 1, -1))
-
-
-REFUSED = {
-    "a date": ("day,y\n2024-01-03,1\n2024-01-04,0\n", r"t\.csv:2: column 'day' .*columns\.drop"),
-    "a text": ("city,y\nBern,1\nRome,0\n", r"t\.csv:2: column 'city' is 'Bern'.*categorical=auto"),
-    "a gap": ("a,y\n1,1\n,0\n", r"t\.csv:3: column 'a' is missing.*dataset\.missing=mean"),
-    "a short line": ("a,b,y\n1,2,1\n3,0\n", r"t\.csv:3: 2 fields between delimiters"),
-    "latin-1": ("a,y\n1,1\n\xe9,0\n", r"t\.csv:3: not UTF-8 text"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_names_line_and_remedy(folders, name):
-    text, message = REFUSED[name]
-    path = folders.read_only[0] / "t.csv"
-    path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(DataError, match=message):
-        prepare(merge(shipped("file"), {"path": str(path), "task": "binary"}), folders)

@@ -202,13 +202,6 @@ def test_the_constants_of_the_solver_have_the_values_that_its_page_states():
         assert actual == [float(value.replace(",", "")) for value in values.split(", ")], names
 
 
-def test_the_page_on_methods_names_every_method():
-    text = (ROOT / "docs" / "methods.md").read_text()
-    assert {path.stem for path in (ROOT / "configs" / "method").glob("*.yaml")} <= set(
-        re.findall(r"`(\w+)`", text)
-    )
-
-
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem
 )

@@ -44,7 +44,7 @@ ROWS, SIZE = st.integers(1, 40), st.integers(1, 300)
 
 
 @given(n=st.integers(1, 50), rows=ROWS, size=SIZE, width=st.sampled_from([None, 9]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_chunks_of_libsvm_text_are_its_rows(tmp_path_factory, chunk, n, rows, size, width):
     rng = np.random.default_rng(n)
     X = np.where(rng.random((n, 6)) < 0.4, rng.normal(size=(n, 6)).round(2), 0)
@@ -60,7 +60,7 @@ def test_chunks_of_libsvm_text_are_its_rows(tmp_path_factory, chunk, n, rows, si
 
 
 @given(n=st.integers(1, 40), rows=ROWS, size=SIZE)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_chunks_of_tables_are_their_rows(tmp_path_factory, chunk, n, rows, size):
     """CSV and Parquet, with categories and without, against pandas."""
     frame = table(n, seed=n)
@@ -207,11 +207,7 @@ def test_memory_is_that_of_a_few_chunks(tmp_path, peak_bytes):
             r"format is 'csw', which cannot be read in chunks \(nearest: csv",
         ),
         (["f"], {"format": "mat"}, r"format is 'mat', which cannot be read in chunks"),
-        (
-            ["f"],
-            {"format": "npy"},
-            "format npy needs 2 files.*; 1 were given",
-        ),
+        (["f"], {"format": "npy"}, "format npy needs 2 files.*; 1 were given"),
         (["f"], {"rows": 0}, r"rows is 0, should be a whole number from 1"),
         (["f"], {"rows": 2.5}, r"rows is 2\.5"),
     ],

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from support import named, user_file
+from support import named, saved, user_file
 
 from kbench.data import check_config, open_prepared, prepare
 from kbench.data.configs.own_file import complete
@@ -102,18 +102,10 @@ def test_what_is_no_regular_file_is_not_read(tmp_path, name):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arff"])
 def test_a_column_that_is_taken_as_the_target_is_named(folders, suffix):
-    path = folders.read_only[0] / f"my{suffix}"
     frame = pd.DataFrame(
         {"a": [0.5, 1.5] * 40, "y": range(0, 160, 2), "last": [1.0] * 3 + [2.0] * 77}
     )
-    if suffix == ".csv":
-        frame.to_csv(path, index=False)
-    elif suffix == ".parquet":
-        frame.to_parquet(path)
-    else:
-        head = "".join(f"@attribute {name} numeric\n" for name in ("a", "y", "last"))
-        rows = frame.to_csv(index=False, header=False)
-        path.write_text(f"@relation r\n{head}@data\n{rows}")
+    path = saved(frame, folders.read_only[0] / f"my{suffix}")
     said = "the last column, 'last', is taken as the target; dataset.source.columns.target=NAME"
     (note,) = open_prepared(prepare(user_file(path, task="binary"), folders)).notes
     assert said in note
@@ -125,8 +117,7 @@ def test_a_column_that_is_taken_as_the_target_is_named(folders, suffix):
 def test_many_numbers_as_classes_warn(folders, n_classes):
     path = written(folders.read_only[0], "my.csv", [*range(n_classes)] * 2)
     config = config_of(path) | {"task": "multiclass"}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         prepare(config, folders)
     found = [str(w.message) for w in caught if "set dataset.task=regression" in str(w.message)]
     assert len(found) == (n_classes > 50)

@@ -7,35 +7,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from support import merge, user_file
-from test_kinds_of_values import TABLES, WRITERS, N, X, Y, config_of, opened
+from support import merge, opened, rows_of, saved, user_file
+from test_kinds_of_values import TABLES, WRITERS, N, X, Y, config_of
 
 from kbench.data import prepare, read_rows
 from kbench.data.formats import FORMATS
 from kbench.errors import DataError
 
 FIRST = {"split": {"kind": "first", "n_train": 40}}
-
-
-def rows_of(data):
-    dense = [X if isinstance(X, np.ndarray) else X.toarray() for X in (data.X_train, data.X_test)]
-    return np.vstack(dense)
-
-
-def saved(frame, path):
-    """A table in the format that the path's suffix names; texts of ARFF are strings."""
-    form = path.suffix[1:]
-    if form == "csv":
-        frame.to_csv(path, index=False)
-    elif form == "parquet":
-        frame.to_parquet(path)
-    else:
-        assert form == "arff", form
-        kinds = ["real" if kind.kind in "fi" else "string" for kind in frame.dtypes]
-        head = "".join(f"@attribute {n} {kind}\n" for n, kind in zip(frame, kinds, strict=True))
-        text = frame.to_csv(index=False, header=False, na_rep="?")
-        path.write_text(f"@relation r\n{head}@data\n{text}")
-    return path
 
 
 @pytest.mark.parametrize("form", sorted(WRITERS))
@@ -242,7 +221,7 @@ def test_columns_that_parquet_should_have(folders, names):
 
 @pytest.mark.parametrize("form", TABLES)
 def test_blanks_around_a_name_are_none_of_it(folders, form):
-    frame = pd.DataFrame({"a": X[:, 0], "'y '" if form == "arff" else "y ": Y, "b": X[:, 1]})
+    frame = pd.DataFrame({"a": X[:, 0], "y ": Y, "b": X[:, 1]})
     path = saved(frame, folders.read_only[0] / f"t.{form}")
     for target in ("y", "y ", " y"):
         data = opened(user_file(path, source={"columns": {"target": target}}, **FIRST), folders)
@@ -341,7 +320,7 @@ def test_texts_that_become_features_unasked_are_said(folders, form):
     frame = pd.DataFrame({"a": X[:, 0], "code": np.where(Y > 0, "007", "8"), "y": Y})
     path = saved(frame, folders.read_only[0] / f"t.{form}")
     if form == "arff":
-        path.write_text(path.read_text().replace("code string", "code {007, 8}"))
+        path.write_text(path.read_text().replace("'code' string", "code {007, 8}"))
     data = opened(user_file(path, source={"columns": {"target": "y"}}, **FIRST), folders)
     said = "columns of texts become one feature a category: code (2 numbers as texts)"
     assert said in data.notes

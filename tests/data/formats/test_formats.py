@@ -16,9 +16,9 @@ import scipy.io
 import scipy.io.arff
 from hypothesis import given
 from hypothesis import strategies as st
-from support import left_over, merge, named, shipped, user_file
+from support import left_over, merge, named, opened, saved, shipped, user_file
 
-from kbench.data import check_config, fingerprint, influence, open_prepared, prepare
+from kbench.data import check_config, fingerprint, influence, prepare
 from kbench.data.formats import parquet, read
 from kbench.data.formats.molecules import BOHR, coulomb_matrix, sorted_triangle
 from kbench.data.sources.piece_sizes import changed_piece_sizes
@@ -28,10 +28,6 @@ TRAIN = "a,tcp,1.5,yes\nb,udp,2,no\nc,tcp,0,no\nb,tcp,-1e3,yes\n"
 TEST = "b,udp,4,yes\na,tcp,5,no\n"
 CATEGORIES = {"columns": {"categorical": [1, 2]}, "format": "csv"}
 YES = {"target": {"positive": ["yes"]}}
-
-
-def opened(config, folders):
-    return open_prepared(prepare(config, folders, download=False))
 
 
 def put(folders, **contents):
@@ -313,18 +309,6 @@ def test_sources_that_cannot_be(source, message):
         check_config(named(source=source))
 
 
-def _written(frame, path):
-    """Write a table of numbers as the format that the suffix names."""
-    if path.suffix == ".parquet":
-        frame.to_parquet(path)
-    elif path.suffix == ".csv":
-        pa.csv.write_csv(pa.Table.from_pandas(frame, preserve_index=False), path)
-    else:
-        attributes = "".join(f"@attribute {name} numeric\n" for name in frame.columns)
-        rows = frame.to_csv(index=False, header=False)
-        path.write_text(f"@relation toy\n{attributes}@data\n{rows}")
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
 @pytest.mark.parametrize("task", ["multiclass", "regression"])
 def test_prepared_numbers_of_a_table_do_not_depend_on_the_size_of_pieces(
@@ -333,8 +317,7 @@ def test_prepared_numbers_of_a_table_do_not_depend_on_the_size_of_pieces(
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(500, 4)).astype(np.float32)).rename(columns="x{}".format)
     frame["y"] = rng.integers(0, 3, 500)
-    path = folders.read_only[0] / f"toy.{form}"
-    _written(frame, path)
+    path = saved(frame, folders.read_only[0] / f"toy.{form}")
     source = {"format": form, "columns": {"target": "y"}}
     config = user_file(path, task=task, source=source, scale="standard")
     files = []
@@ -356,7 +339,7 @@ def test_a_table_of_numbers_is_held_a_piece_at_a_time(tmp_path, peak_bytes, form
     frame = pd.DataFrame(np.random.default_rng(0).integers(1, 9, (n, d)).astype(np.float32))
     frame["y"] = 1.5
     path = tmp_path / f"toy.{form}"
-    _written(frame.rename(columns="x{}".format), path)
+    saved(frame.rename(columns="x{}".format), path)
     request = (form, {"all": [path]}, {}, "regression", None, tmp_path / "scratch")
     with changed_piece_sizes(text=1 << 16):
         assert peak_bytes(lambda: read(*request)) < (8 * n * d) / 2

@@ -11,7 +11,7 @@ import pytest
 import scipy.io
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GroupShuffleSplit
-from support import merge, named, user_file
+from support import merge, named, opened, saved, user_file
 
 from kbench.data import check_config, chunks, open_prepared, prepare, read_rows
 from kbench.data.formats import FORMATS
@@ -31,21 +31,6 @@ def _frame(X, y):
     return pd.DataFrame(X, columns=list("abc")[: X.shape[1]]).assign(y=y)
 
 
-def _csv(path, X, y):
-    _frame(X, y).to_csv(path, index=False)
-
-
-def _parquet(path, X, y):
-    _frame(X, y).to_parquet(path)
-
-
-def _arff(path, X, y):
-    frame = _frame(X, y)
-    head = "".join(f"@attribute {name} numeric\n" for name in frame)
-    rows = frame.to_csv(index=False, header=False, na_rep="?")
-    path.write_text(f"@relation r\n{head}@data\n{rows}")
-
-
 def _libsvm(path, X, y):
     lines = [
         " ".join([repr(float(t)), *(f"{j + 1}:{v!r}" for j, v in enumerate(row))])
@@ -59,18 +44,16 @@ def _npy(path, X, y):
     np.save(path.with_name("y.npy"), y)
 
 
+TABLES = sorted(name for name, form in FORMATS.items() if form.table)
 WRITERS = {
     "libsvm": _libsvm,
-    "csv": _csv,
-    "parquet": _parquet,
-    "arff": _arff,
+    **dict.fromkeys(TABLES, lambda path, X, y: saved(_frame(X, y), path)),
     "npy": _npy,
     "npz": lambda path, X, y: np.savez(path, X=X, y=y),
     "mat": lambda path, X, y: scipy.io.savemat(path, {"X": X, "y": y}),
 }
 BYTES_OR_ATOMS = {"idx", "cifar10", "xyz"}
 """Formats of images and molecules, which cannot hold such values."""
-TABLES = sorted(name for name, form in FORMATS.items() if form.table)
 
 
 def config_of(form, folders, X, y, **over):
@@ -86,10 +69,6 @@ def config_of(form, folders, X, y, **over):
     if form in TABLES:
         source["columns"] = {"target": "y"}
     return user_file(path, **merge({"source": source}, over))
-
-
-def opened(config, folders):
-    return open_prepared(prepare(config, folders, download=False))
 
 
 def test_every_format_of_numbers_is_tested():
@@ -219,11 +198,7 @@ def test_whole_numbers_that_float64_does_not_tell_apart_are_said(folders, form):
     assert not any("distinct" in note for note in small.notes)
 
 
-KEYS_OF_READERS = {
-    "columns": {"target": "y"},
-    "arrays": {"X": "features"},
-    "zero_based": True,
-}
+KEYS_OF_READERS = {"columns": {"target": "y"}, "arrays": {"X": "features"}, "zero_based": True}
 
 
 @pytest.mark.parametrize("form", sorted(FORMATS))
@@ -248,14 +223,7 @@ def test_an_index_that_pandas_has_read_and_written_again_is_left_out(folders, fo
     frame = _frame(X, Y)
     for name in names:
         frame.insert(0, name, np.arange(N))
-    path = folders.read_only[0] / f"t.{form}"
-    if form == "csv":
-        frame.to_csv(path, index=False)
-    elif form == "parquet":
-        frame.to_parquet(path, index=False)
-    else:
-        head = "".join(f"@attribute '{name}' numeric\n" for name in frame)
-        path.write_text(f"@relation r\n{head}@data\n{frame.to_csv(index=False, header=False)}")
+    path = saved(frame, folders.read_only[0] / f"t.{form}")
     data = opened(user_file(path), folders)
     assert data.n_features == 3
     assert sum("is an index of the rows and is left out" in n for n in data.notes) == len(names)
@@ -275,13 +243,7 @@ def test_a_test_file_has_the_target_of_the_training_file(folders, form, wanted):
     later = folders.read_only[0] / f"later.{form}"
 
     def written(frame):
-        if form == "arff":
-            head = "".join(f"@attribute {name} numeric\n" for name in frame)
-            rows = frame.to_csv(index=False, header=False)
-            later.write_text(f"@relation r\n{head}@data\n{rows}")
-        else:
-            frame.to_csv(later, index=False) if form == "csv" else frame.to_parquet(later)
-        return user_file(train, test_path=str(later), **over)
+        return user_file(train, test_path=str(saved(frame, later)), **over)
 
     data = opened(written(frame[["y", "c", "b", "a"]]), folders)
     np.testing.assert_array_equal(data.X_test, X[40:].astype(np.float32))
@@ -351,10 +313,8 @@ def with_groups(form, folders, groups):
         np.savez(path, **arrays) if form == "npz" else scipy.io.savemat(path, arrays)
         return user_file(path, source={"format": form})
     frame = pd.DataFrame({"a": X[:, 0], "g": [f"user {g}" for g in groups], "y": Y})
-    if form == "csv":
-        frame.to_csv(path, index=False)
-    elif form == "parquet":
-        frame.to_parquet(path)
+    if form != "arff":
+        saved(frame, path)
     else:
         text = frame.to_csv(index=False, header=False, quotechar="'", quoting=2)
         names = ",".join(sorted({f"'{g}'" for g in frame["g"]}))

@@ -49,7 +49,7 @@ def tables(draw):
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_hexadecimal_numbers_are_read_to_the_bit(values):
     """As svm-train does by C's strtod; `float.hex` has at most 13 digits after the point."""
     text = "\n".join(f"{value.hex()} 1:{value.hex()}" for value in values)
@@ -69,7 +69,7 @@ def test_missing_values_and_labels_are_read_where_they_may_be(form):
 
 
 @given(tables(), st.sampled_from(["\n", "\r\n", " \n", "\n\n", " # x:y 3\n"]), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_was_written_is_read_back_to_the_bit(table, end, final):
     text = end.join(
         " ".join([repr(label), *(f"{i}:{np.float32(v)!s}" for i, v in sorted(row.items()))])
@@ -100,7 +100,7 @@ def test_a_random_sparse_matrix_written_by_scikit_learn(density):
         fullmatch=True,
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_numbers_equal_pythons(text):
     """Labels exactly; values as the module promises: to the bit, or to 1e-15."""
     exact = float(text)

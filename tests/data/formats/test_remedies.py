@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.io import savemat
-from support import user_file
+from support import opened_file as opened
+from support import rows_of, saved
 
 from kbench.config import composer
-from kbench.data import open_prepared, prepare
 from kbench.data.formats.gap_markers import GapMarkers
 from kbench.data.formats.number_text import almost_a_number
 from kbench.errors import DataError
@@ -20,14 +20,6 @@ RNG = np.random.default_rng(1)
 X = RNG.normal(size=(40, 3)).round(3)
 Y = (X[:, 0] > 0).astype(int)
 FIRST = {"split": {"kind": "first", "n_train": 30}}
-
-
-def opened(path, folders, **over):
-    return open_prepared(prepare(user_file(path, **over), folders, download=False))
-
-
-def rows_of(data):
-    return np.vstack([data.X_train, data.X_test])
 
 
 COMMENTS = ["# second batch, 3 May", "#a", "# a,b,c,y", "#0.1,0.2,0.3,1", "% a", "// a,b,c,y"]
@@ -111,8 +103,7 @@ def test_the_remedy_for_what_is_almost_a_number_is_right(folders, case, form, la
 def test_the_remedy_for_dates_is_right(folders, form, zone):
     dates = pd.date_range("2024-03-30", periods=40, freq="h", tz=zone)
     frame = pd.DataFrame({"day": dates, "y": Y})
-    path = folders.read_only[0] / f"t.{form}"
-    frame.to_csv(path, index=False) if form == "csv" else frame.to_parquet(path)
+    path = saved(frame, folders.read_only[0] / f"t.{form}")
     with pytest.raises(DataError, match=r"column 'day'.*these are dates.*columns\.drop") as error:
         opened(path, folders)
     line = re.search(r"`(pandas.*?)`", str(error.value))[1]
@@ -147,8 +138,9 @@ def test_the_remedy_for_what_is_a_date_or_a_time_is_right(folders, case, form):
     with pytest.raises(DataError, match=r" 't' is .*these are (dates|times)") as error:
         opened(path, folders)
     line = re.search(r"`(pandas.*?)`", str(error.value))[1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of formats that pandas takes one by one
+    with warnings.catch_warnings(
+        action="ignore", category=UserWarning
+    ):  # of formats that pandas takes one by one
         numbers = eval(line, {"frame": frame, "pandas": pd})
     # The unit of a date's number depends on pandas' version: seconds, micro- or nanoseconds.
     assert numbers[1] - numbers[0] in (apart, apart * 1000, apart / 1e6)
@@ -250,13 +242,7 @@ def test_numbers_that_look_like_gaps_are_said(case, pieces):
 @pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
 def test_numbers_that_look_like_gaps_are_read_as_they_are(folders, form):
     frame = pd.DataFrame({"c": np.where(np.arange(40) % 4, X[:, 1], -999), "y": Y})
-    path = folders.read_only[0] / f"t.{form}"
-    if form == "parquet":
-        frame.to_parquet(path)
-    else:
-        head = "@relation r\n@attribute c real\n@attribute y {0,1}\n@data\n"
-        rows = frame.to_csv(index=False, header=form == "csv")
-        path.write_text(rows if form == "csv" else head + rows)
+    path = saved(frame, folders.read_only[0] / f"t.{form}")
     data = opened(path, folders, **FIRST)
     np.testing.assert_array_equal(rows_of(data)[:, 0], np.float32(frame["c"]))
     assert any(

@@ -5,10 +5,11 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
-from support import merge, shipped, user_file
+from support import merge, rows_of, saved, shipped, user_file
+from support import opened_file as opened
 
 from kbench.data import open_prepared, prepare, read_rows
 from kbench.data.formats.coding import RARE_ROWS
@@ -21,15 +22,6 @@ from kbench.errors import ConfigError, DataError, DataNotFoundError
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(40, 3)).round(3)
 Y = (X[:, 0] > 0).astype(int)
-
-
-def opened(path, folders, **over):
-    return open_prepared(prepare(user_file(path, **over), folders, download=False))
-
-
-def rows_of(data):
-    """All rows, in the order of the file: the tests split without shuffling."""
-    return np.vstack([data.X_train, data.X_test])
 
 
 FIRST = {"split": {"kind": "first", "n_train": 30}}
@@ -111,14 +103,7 @@ def test_a_first_row_of_numbers_is_a_row(folders, header):
 @pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
 def test_a_name_wins_over_a_position(folders, form, name, wanted):
     frame = pd.DataFrame(np.c_[Y, X], columns=[name, "a", "b", "c"])
-    path = folders.read_only[0] / f"t.{form}"
-    if form == "csv":
-        frame.to_csv(path, index=False)
-    elif form == "parquet":
-        frame.to_parquet(path)
-    else:
-        head = "".join(f"@attribute {column} numeric\n" for column in frame)
-        path.write_text(f"@relation r\n{head}@data\n{frame.to_csv(index=False, header=False)}")
+    path = saved(frame, folders.read_only[0] / f"t.{form}")
     data = opened(path, folders, source={"columns": {"target": wanted}}, **FIRST)
     np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
 
@@ -346,7 +331,6 @@ def test_truth_values_are_the_numbers_that_parquet_has(folders, case):
             assert any("'b' holds texts" in note for note in data.notes)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcdefg"), min_size=12, max_size=80))
 def test_texts_become_features_as_scikit_learn_encodes_them(tmp_path_factory, texts):
     from kbench.data.formats import read
@@ -367,25 +351,13 @@ def test_texts_become_features_as_scikit_learn_encodes_them(tmp_path_factory, te
 @pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
 def test_unknown_texts_of_later_rows_are_zero(folders, form):
     frame = pd.DataFrame({"x": X[:, 0], "city": ["Bern", "Rome"] * 19 + ["Oslo"] * 2, "y": Y})
-
-    def save(frame, path):
-        if form == "csv":
-            frame.to_csv(path, index=False)
-        elif form == "parquet":
-            frame.to_parquet(path)
-        else:
-            head = "@attribute x real\n@attribute city string\n@attribute y real\n"
-            text = frame.to_csv(index=False, header=False)
-            path.write_text(f"@relation r\n{head}@data\n{text}")
-
-    path = folders.read_only[0] / f"t.{form}"
-    save(frame, path)
+    path = saved(frame, folders.read_only[0] / f"t.{form}")
     columns = {"target": "y", "categorical": "auto"}
     data = opened(path, folders, source={"columns": columns}, **FIRST)
     assert data.n_features == 4  # x, Bern, Rome and the rare one
     assert any("'city' holds texts" in note and "1 rare" in note for note in data.notes)
     new = folders.read_only[0] / f"new.{form}"
-    save(pd.DataFrame({"x": [1.0, 1, 1], "city": ["Rome", "Oslo", "Wien"], "y": [0, 1, 0]}), new)
+    saved(pd.DataFrame({"x": [1.0, 1, 1], "city": ["Rome", "Oslo", "Wien"], "y": [0, 1, 0]}), new)
     rows = read_rows(user_file(new), folders, data.preparation, new.parent / "s")
     (found,) = data.preparation.features(rows)
     np.testing.assert_array_equal(found[:, 1:], [[0, 1, 0], [0, 0, 1], [0, 0, 0]])

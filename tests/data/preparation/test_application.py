@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import issparse, vstack
-from support import libsvm_text, merge, named, shipped, user_file
+from support import libsvm_text, merge, named, opened, shipped, user_file
 
-from kbench.data import Folders, Preparation, open_prepared, prepare, read_rows
+from kbench.data import Folders, Preparation, read_rows
 from kbench.data.preparation.target import learn
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.data.sources.rows import CsrArrays, SparseRows
@@ -21,10 +21,6 @@ RNG = np.random.default_rng(0)
 X = np.where(RNG.random((60, 6)) < 0.6, RNG.random((60, 6)).round(3), 0.0)
 X[0] = 0.0  # every column has a zero, so that zeros stay
 Y = np.where(RNG.random(60) < 0.5, 1, -1)
-
-
-def opened(config, folders):
-    return open_prepared(prepare(config, folders, download=False))
 
 
 def later(config, folders, preparation, **options):
@@ -89,7 +85,7 @@ def test_categories_and_text_labels_of_a_table(folders):
     np.testing.assert_array_equal(preparation.target.decode(np.array([-1, 1])), ["no", "yes"])
 
 
-@settings(max_examples=30, deadline=None)  # the first example imports pyarrow
+@settings(max_examples=30)  # the first example imports pyarrow
 @given(size=st.integers(1, 80))
 def test_further_rows_of_a_table_that_is_read_piece_by_piece(tmp_path_factory, size):
     root = tmp_path_factory.mktemp("pieces")

@@ -14,7 +14,7 @@ import zipfile
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
-from support import left_over, libsvm_text, merge, named, one_file, shipped, user_file
+from support import left_over, libsvm_text, merge, named, one_file, opened, shipped, user_file
 
 from kbench.data import (
     Folders,
@@ -45,10 +45,6 @@ def toy(folders):
     (raw / "toy").write_text(libsvm_text(X[:30], Y[:30]))
     (raw / "toy.t").write_text(libsvm_text(X[30:], Y[30:]))
     return folders
-
-
-def opened(config, folders):
-    return open_prepared(prepare(config, folders, download=False))
 
 
 def test_arrays_as_the_files_have_them(toy):

@@ -22,7 +22,7 @@ def rows(generator, part, n, chunk=BLOCK):
     st.integers(1, 5000),
     st.integers(6, 30),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_neither_chunks_nor_the_number_of_rows_change_a_row(name, n, chunk, d):
     generator = build(name, d=d, seed=3, noise=0.1)
     X, y = rows(generator, "train", n, chunk)

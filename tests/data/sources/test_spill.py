@@ -82,7 +82,7 @@ def test_an_error_is_the_same_for_pieces_of_any_size(tmp_path, chunk, content):
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_prepared_arrays_do_not_know_the_size_of_pieces_and_blocks(tmp_path_factory, chunk, data):
     """Whatever is read at once and held at once: the same bytes, and those of NumPy."""
     seed = data.draw(st.integers(0, 999))
