@@ -8,7 +8,7 @@ from kbench.errors import level_of_caller
 def clipped(name: str, size: int, n_samples: int) -> int:
     """`size`, or `n_samples` with a UserWarning if that is less, as scikit-learn's Nystroem does.
 
-    `name` is that of the parameter.
+    name : the parameter, for the warning
     """
     if size <= n_samples:
         return size

@@ -42,7 +42,7 @@ class AxisTree(Router):
     ----------
     feature : (n_nodes,) ints
     threshold : (n_nodes,) floats. Rows with x[feature] <= threshold go left.
-    left, right : (n_nodes,) ints. Children; those of a leaf are negative.
+    left, right : (n_nodes,) ints. Children; a leaf has negative numbers.
 
     Attributes
     ----------

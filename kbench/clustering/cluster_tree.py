@@ -31,7 +31,7 @@ _LLOYD = 10  # largest number of iterations of 2-means; the split needs no conve
 _POWER = 30  # iterations of the power method for the first eigenvector
 # Each side of a split gets at least 1/32 of the points, which bounds the depth by O(log n). A
 # larger fraction makes shallower trees and moves more splits away from the gap. Set by hand.
-_MIN_FRACTION = 32
+_MAX_IMBALANCE = 32
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def cluster_tree(
             middle = size // 2
             if not balanced and threshold is not None:
                 n_left = int(np.count_nonzero(values < threshold))
-                least = size // _MIN_FRACTION
+                least = size // _MAX_IMBALANCE
                 middle = min(max(n_left, least, 1), size - least - 1)
             order = values if split is None else np.argpartition(values, middle)
             permutation[start:stop] = members[order]

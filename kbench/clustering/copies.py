@@ -16,12 +16,12 @@ import scipy.sparse as sp
 from kbench.intrinsics.products import matmul
 
 # Values of a column, as a fraction of the distinct rows, from which on rows are not equal by
-# chance; and the fewest values, below which a column is a code.
+# chance; and the fewest values, below which a column is a code. Set by hand.
 _CONTINUOUS, _MIN_VALUES = 0.5, 20
 
 
 def without_copies(X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The first of all rows that are copies of each other, and which rows are its copies.
+    """The rows that are no copies of earlier ones, and for every row the one that it equals.
 
     X : (n, d) array or canonical CSR
     y : (n,) or (n, m) targets or labels

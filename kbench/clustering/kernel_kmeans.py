@@ -217,7 +217,7 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
 
     Returns
     -------
-    (m,) ints 0 .. k-1, each of which occurs; sum_c sum_{j in S_c} ||phi(x_j) - mu_c||^2 is not
+    (m,) ints 0 .. k-1, and each occurs; sum_c sum_{j in S_c} ||phi(x_j) - mu_c||^2 is not
     larger than for the first labels.
     """
     labels = _without_gaps(labels)

@@ -117,7 +117,7 @@ class KMeansTree(Router):
     def divided(self, leaf: int, subtree: "KMeansTree") -> "KMeansTree":
         """The tree with `subtree` in place of a leaf; every row keeps its way to its old leaf.
 
-        The leaves after `leaf` move up by one, and those of `subtree` follow at the end.
+        The leaves after `leaf` move up by one, and the leaves of `subtree` follow at the end.
         """
         (node,) = np.flatnonzero(self.leaf == leaf)
         tree, n = KMeansTree.__new__(KMeansTree), len(self.first)

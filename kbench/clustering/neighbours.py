@@ -26,6 +26,7 @@ _LEAF = 256
 # Points whose true neighbours are computed to measure the recall. Each has k neighbours, so the
 # standard error at a recall of 0.99 is below 1 %.
 _CHECKED = 100
+_ROUNDING = 1e-4  # guard: relative error of float32 distances, two sums of which may differ
 _BLOCK = 1024  # rows per block of distances: memory against the overhead of a call; set by hand
 
 
@@ -84,7 +85,7 @@ def nearest_neighbours(
             for first in range(0, len(members), _BLOCK):
                 rows = members[first : first + _BLOCK]
                 _merge(points.distances(rows, members), rows, members, ids, best, mark)
-        limit = exact + 1e-4 * np.abs(exact)
+        limit = exact + _ROUNDING * np.abs(exact)
         if np.mean(best[checked] <= limit[:, None]) >= recall:
             break
     return ids
@@ -126,7 +127,7 @@ class _Points:
 
 @njit(cache=True, nogil=True)
 def _merge(distances, rows, columns, ids, best, mark):
-    """Keep the k nearest of ids[rows] and `columns`; distances : (a, b) are those of the latter.
+    """Keep the k nearest of ids[rows] and `columns`, which have the distances : (a, b).
 
     ids, best : (n, k), neighbours so far (-1 for none) and their distances, changed in place.
     mark : (n,), scratch memory in which mark[j] == row says that j is among the neighbours of row.

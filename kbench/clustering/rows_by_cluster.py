@@ -141,7 +141,7 @@ def spill(
     Raises KbenchError: the disk has not enough free space, which is noticed before anything is
     written, or becomes full; a run that is not complete is removed.
 
-    One pass over the rows, O(n d) time plus that of `assign`. Memory: a block of rows, the sorted
+    One pass over the rows, O(n d) time and what `assign` takes. Memory: a block of rows, the sorted
     copy of 65,536 of them, and 16 bytes per row of the block.
     """
     begun = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -291,7 +291,7 @@ def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
 
     def generate(context, builder, signature, arguments):
         value, factor = pointer(builder, arguments[0]), pointer(builder, arguments[1])
-        # LANES partial sums, added as those of `weighted_sum`, give the same bits.
+        # LANES partial sums, added in the order of `weighted_sum`, give the same bits.
         totals = accumulators(builder, LANES)
         with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
             first = builder.mul(loop.index, INT64(LANES))

@@ -10,7 +10,7 @@ elsewhere: rows by the estimators, kernel values by `kbench.kernels.value_range`
 
 BLAS and LAPACK round differently with another number of threads, and a model must not:
 `one_blas_thread` is for solvers whose results depend on the last bit. Rounding also makes matrices
-indefinite that are semidefinite: `at_least_shift` raises their diagonal by as little as it takes.
+indefinite that are semidefinite: `at_first_shift` raises their diagonal until they have a factor.
 """
 
 import contextlib
@@ -31,10 +31,10 @@ def matmul(A: Any, B: Any, out: np.ndarray | None = None) -> Any:
         return A @ B if out is None else np.matmul(A, B, out=out)
 
 
-def at_least_shift(factorise: Callable[[float], _T], first: float, second: float) -> _T:
-    """Return factorise(shift) for the least shift of the diagonal at which it has a factor.
+def at_first_shift(factorise: Callable[[float], _T], first: float, second: float) -> _T:
+    """Return factorise(shift) for the first shift of the diagonal that gives a factor.
 
-    factorise : raises a LinAlgError where it has none
+    factorise : raises a LinAlgError where there is none
     first, second : the first two shifts that are tried; each further one is ten times the last
     """
     shift, following = first, second

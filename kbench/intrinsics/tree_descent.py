@@ -1,9 +1,9 @@
-"""Eight rows at a time down a tree of comparisons of single features.
+"""Moves eight rows at a time down a tree of comparisons of single features.
 
 The current nodes of the eight rows stay in registers, and the loads of one row hide the latency of
 the others'; numba keeps an array of nodes in memory and does not unroll the loop. The instructions
 exist on every processor; the version in NumPy is in `tests/intrinsics/test_tree_descent.py`.
-Nothing is checked: children must be nodes, and features entries of the rows.
+Nothing is checked: children must be nodes, and features entries of the rows. A NaN goes left.
 """
 
 from functools import reduce
@@ -19,7 +19,7 @@ ROWS = 8
 
 
 def _compile_descend(typing_context, rows, stride, nodes, n_nodes, depth, reached):
-    """Write the int64 indices of the nodes that ROWS rows reach at the address `reached`.
+    """Write to the address `reached` the int64 indices of the nodes that ROWS rows reach.
 
     rows : address of the first row of float32, `stride` bytes from row to row.
     nodes : address of (3, n_nodes) 32-bit numbers: feature, float32 threshold, left child; the
@@ -29,22 +29,22 @@ def _compile_descend(typing_context, rows, stride, nodes, n_nodes, depth, reache
 
     def generate(context, builder, signature, arguments):
         first, stride, table, count, depth, target = arguments
-        integer, whole, real = ir.IntType(64), ir.IntType(32), ir.FloatType()
-        features = builder.inttoptr(table, whole.as_pointer())
-        children = builder.gep(features, [builder.mul(count, integer(2))])
-        thresholds = builder.bitcast(builder.gep(features, [count]), real.as_pointer())
-        starts = [builder.add(first, builder.mul(stride, integer(r))) for r in range(ROWS)]
-        points = [builder.inttoptr(start, real.as_pointer()) for start in starts]
-        states = [cgutils.alloca_once_value(builder, integer(0)) for _ in points]
+        i64, i32, f32 = ir.IntType(64), ir.IntType(32), ir.FloatType()
+        features = builder.inttoptr(table, i32.as_pointer())
+        children = builder.gep(features, [builder.mul(count, i64(2))])
+        thresholds = builder.bitcast(builder.gep(features, [count]), f32.as_pointer())
+        starts = [builder.add(first, builder.mul(stride, i64(r))) for r in range(ROWS)]
+        points = [builder.inttoptr(start, f32.as_pointer()) for start in starts]
+        states = [cgutils.alloca_once_value(builder, i64(0)) for _ in points]
         levels = cgutils.alloca_once_value(builder, depth)
 
         def level(point, state):
             node = builder.load(state)
-            feature = builder.zext(builder.load(builder.gep(features, [node])), integer)
+            feature = builder.zext(builder.load(builder.gep(features, [node])), i64)
             entry = builder.load(builder.gep(point, [feature]))
             threshold = builder.load(builder.gep(thresholds, [node]))
-            right = builder.zext(builder.fcmp_ordered(">", entry, threshold), integer)
-            child = builder.zext(builder.load(builder.gep(children, [node])), integer)
+            right = builder.zext(builder.fcmp_ordered(">", entry, threshold), i64)
+            child = builder.zext(builder.load(builder.gep(children, [node])), i64)
             following = builder.add(child, right)
             builder.store(following, state)
             return builder.xor(following, node)
@@ -54,15 +54,15 @@ def _compile_descend(typing_context, rows, stride, nodes, n_nodes, depth, reache
         builder.branch(body)
         builder.position_at_end(body)
         steps = [level(point, state) for point, state in zip(points, states, strict=True)]
-        changed = builder.icmp_unsigned("!=", reduce(builder.or_, steps), integer(0))
-        remaining = builder.sub(builder.load(levels), integer(1))
+        changed = builder.icmp_unsigned("!=", reduce(builder.or_, steps), i64(0))
+        remaining = builder.sub(builder.load(levels), i64(1))
         builder.store(remaining, levels)
-        deeper = builder.icmp_unsigned("!=", remaining, integer(0))
+        deeper = builder.icmp_unsigned("!=", remaining, i64(0))
         builder.cbranch(builder.and_(changed, deeper), body, done)
         builder.position_at_end(done)
-        numbers = builder.inttoptr(target, integer.as_pointer())
+        numbers = builder.inttoptr(target, i64.as_pointer())
         for r, state in enumerate(states):
-            builder.store(builder.load(state), builder.gep(numbers, [integer(r)]))
+            builder.store(builder.load(state), builder.gep(numbers, [i64(r)]))
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 6), generate

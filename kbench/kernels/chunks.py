@@ -12,7 +12,7 @@ from kbench.kernels.threads import run_tasks
 # Limits of a chunk: rows, and values of dense rows (256 KB in float64, which fits the L2 cache).
 _ROWS = 4096
 _VALUES = 1 << 15
-# Columns of CSR rows from which dense rows are those of the used columns alone. Set by hand.
+# From this many columns on, dense copies of CSR rows have the used columns alone. Set by hand.
 _WIDE = 1 << 14
 
 
@@ -25,8 +25,8 @@ def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarra
 def dense_on_used_columns(X: Any) -> np.ndarray:
     """Rows X : (m, d) as a dense array, wide CSR rows without the columns in which all are zero.
 
-    Distances and inner products between the rows are the same. Memory is that of the entries of m
-    rows times m at most.
+    Distances and inner products between the rows are the same. Memory is at most m numbers for each
+    entry of X.
     """
     if sp.issparse(X):
         if X.shape[1] > _WIDE:

@@ -32,7 +32,7 @@ class KernelParameters:
     coef0: float = 0.0
 
     def _make_kernel(self, X: Any) -> Kernel:
-        """The kernel, its gamma that of rows X : (n, d)."""
+        """The kernel; the rows X : (n, d) determine a gamma of "scale" or "auto"."""
         return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
 

@@ -84,7 +84,7 @@ def _gamma(kernel: type[Kernel], gamma: float | str, X: Any) -> float:
 
 
 def pairwise_names() -> set[str]:
-    """Names that `pairwise_kernel` takes: scikit-learn's and those of kbench's kernels of rows."""
+    """Names that `pairwise_kernel` takes: scikit-learn's, and kbench's kernels of rows."""
     return {*PAIRWISE_KERNELS, *kernel_names("of_rows")}
 
 
@@ -115,7 +115,7 @@ def pairwise_kernel(
     """The kernel of one of `pairwise_names` for training rows X : (n, d).
 
     None is scikit-learn's default: 1 / d for gamma (1 for "chi2"), 3 for degree, 1 for coef0. The
-    values "scale" and "auto" of gamma are those of `make_kernel`.
+    values "scale" and "auto" of gamma mean what they mean for `make_kernel`.
     """
     name = "poly" if name == "polynomial" else name
     degree = 3 if degree is None else degree

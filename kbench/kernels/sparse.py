@@ -86,7 +86,7 @@ def exponentiate(inner, half_left, half_right):
 def shaped_products(shape: Any) -> Any:
     """Return a compiled function that replaces products <z, z'> by f(-||z - z'||^2/2) in place.
 
-    Its arguments are those of `exponentiate`. To be called by a cached function.
+    It has the arguments of `exponentiate`, and a cached function calls it.
 
     shape : compiled function. It replaces t : (m,), t <= 0, by f(t) in place.
     """

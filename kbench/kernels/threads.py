@@ -1,6 +1,6 @@
 """Divided loops (`work_sharing`) and independent tasks on several threads.
 
-The threads are Python's: unlike those of numba's pool, they may be used by several callers at once.
+The threads are Python's: unlike numba's pool, they may be used by several callers at once.
 A helper that has finished stays, and polls for more work for a while before it sleeps.
 """
 
@@ -61,7 +61,7 @@ class _Helper:
         self._end.acquire()
 
     def _serve(self, parents_core: int) -> None:
-        # The setting is that of the calling thread alone.
+        # The setting holds for the calling thread alone.
         numba.set_num_threads(1)
         _leave(parents_core)
         while True:

@@ -54,7 +54,7 @@ _POLLS_BEFORE_SLEEP = 1 << 16
 
 @dataclass(frozen=True)
 class Loop:
-    """A compiled loop in two forms, of which a process usually compiles one."""
+    """A compiled loop in two forms; a process usually compiles one of them."""
 
     plain: Callable[..., None]  # compiled function of (*arguments, start, stop)
     # compiled function of (arguments : tuple, n, block, mailboxes : (h,) int64 addresses): divides

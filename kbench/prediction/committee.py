@@ -6,7 +6,9 @@ define the variance of a support vector machine. Here it is the variance of a Ga
 the local support vectors with noise 1/C:
 
     var_c(x) = k(x, x) - k_c(x)' (K_cc + diag(1/C))^-1 k_c(x),
-    f = (1/P) sum_c f_c / var_c,    P = sum_c 1/var_c - (k - 1) / k(x, x).
+    f = (1/P) sum_c f_c / var_c,    P = sum_c 1/var_c - (q - 1) / k(x, x)
+
+for q members. As var_c <= k(x, x), P is at least 1 / k(x, x).
 """
 
 from typing import Any
@@ -27,6 +29,8 @@ _BATCH = 2048
 # Largest number of support vectors from which a member's variance is computed: its cost for each
 # row is quadratic in that number. Set by hand.
 _MAX_CENTRES = 1000
+# Guard against rounding: least variance, as a multiple of k(x, x); and least k(x, x).
+_MIN_VARIANCE = 1e-12
 
 
 class CommitteeMember:
@@ -34,8 +38,7 @@ class CommitteeMember:
 
     Parameters
     ----------
-    kernel : KernelMatrix
-        Of the points of the cluster.
+    kernel : KernelMatrix of the points of the cluster
     indices : (s,) ints
         Support vectors.
     coef : (s, m)
@@ -68,7 +71,7 @@ class CommitteeMember:
         half = scipy.linalg.solve_triangular(self.factor, values[:, self.chosen].T, lower=True)
         variance = prior - np.einsum("ij,ij->j", half, half)
         # Rounding errors may make the variance negative, which is positive in exact arithmetic.
-        return matmul(values, self.coef), np.maximum(variance, 1e-12 * prior)
+        return matmul(values, self.coef), np.maximum(variance, _MIN_VARIANCE * prior)
 
     def check_stored(self) -> None:
         """Raise a ValueError unless compiled code may read the arrays (`kbench.stored`)."""
@@ -118,15 +121,13 @@ class BayesianCommittee:
         return values
 
     def _combine(self, X: Any) -> np.ndarray:
-        weighted = np.zeros((X.shape[0], self.n_outputs))
-        if not self.members:
-            return weighted
-        precision = np.zeros(X.shape[0])
+        weighted, precision = np.zeros((X.shape[0], self.n_outputs)), np.zeros(X.shape[0])
+        prior = np.ones(X.shape[0])  # all members have one kernel, so any of them gives k(x, x)
         for member in self.members:
             points = member.kernel.prepare(X, np.dtype(np.float64))
-            prior = np.maximum(member.kernel.diagonal(points), 1e-12)
+            prior = np.maximum(member.kernel.diagonal(points), _MIN_VARIANCE)
             mean, variance = member.predict(points, prior)
             weighted += mean / variance[:, None]
             precision += 1.0 / variance
         precision -= (len(self.members) - 1) / prior
-        return weighted / np.maximum(precision, 1e-6 / prior)[:, None]
+        return weighted / precision[:, None]

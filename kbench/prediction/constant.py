@@ -16,7 +16,7 @@ class Constant:
 
     @property
     def constant(self) -> np.ndarray:
-        """Values in every region of the rows, of which there is one; (1, m)."""
+        """Values in the one region of the rows; (1, m)."""
         return self.values[None]
 
     def compile(self) -> Callable[[np.ndarray], np.ndarray]:

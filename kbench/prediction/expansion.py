@@ -43,7 +43,7 @@ class KernelExpansion:
     Parameters
     ----------
     kernel : KernelMatrix
-        Of the training points; only the centres are kept.
+        The kernel and the training points; only the centres are kept.
     indices : (s,) ints
         Training points that are centres.
     coef : (s, m) array

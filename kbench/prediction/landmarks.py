@@ -163,7 +163,7 @@ class LocalLandmarks:
         )
         n_leaves, n_outputs, width = lengths["K"], lengths["m"], lengths["f"]
         require(min(n_leaves, n_outputs, width) > 0, "the model has no leaf, output or feature")
-        require(lengths["F"] in (1, n_leaves), "features should be those of all leaves or of each")
+        require(lengths["F"] in (1, n_leaves), "features should be one set, or one for each leaf")
         check_indices(self.features, d, "features")
         everything = np.array_equal(self.features, np.arange(d)[None])
         require(self.all_features is everything, f"all_features should be {everything}")
@@ -199,7 +199,7 @@ class LocalLandmarks:
         require(router.fits(d), f"the router is for rows of another width than {d}")
 
     def flops(self, sizes: np.ndarray) -> float:
-        """Mean cost of rows of which leaf i has sizes[i], in units of one product of d numbers.
+        """Mean cost of a row where leaf i has sizes[i] rows, in units of one product of d numbers.
 
         An exponential counts as ten multiplications; the cost of the router is not included.
         """

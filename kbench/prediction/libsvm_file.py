@@ -1,6 +1,6 @@
 """LIBSVM's text file of a support vector machine, which `svm_load_model` and `svm-predict` read.
 
-The keywords are those of `svm_save_model` in LIBSVM's svm.cpp.
+`svm_save_model` in LIBSVM's svm.cpp writes the same keywords.
 """
 
 import os
@@ -35,7 +35,7 @@ LIBSVM_KERNELS = {
 def save_libsvm(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted support vector machine as LIBSVM's model file.
 
-    LIBSVM's decisions are those of `model.to_sklearn()`, equal up to rounding of float64. With two
+    LIBSVM's decisions equal the ones of `model.to_sklearn()` up to rounding of float64. With two
     classes LIBSVM's value is positive for the first one, `decision_function` for the second.
 
     Parameters

@@ -110,7 +110,7 @@ class MachineWriter:
                 yield cluster, _record(data, self.offsets[cluster], cluster)
 
     def packed(self) -> "PackedRecords":
-        """The records of the clusters 0 ... k - 1, all of which must have been written."""
+        """The records of the clusters 0 ... k - 1; all must have been written."""
         offsets = [self.offsets[cluster] for cluster in range(len(self.offsets))]
         return PackedRecords(np.memmap(self.path, np.uint8, "r"), np.array(offsets, np.int64))
 
@@ -148,7 +148,7 @@ class PackedRecords:
     def __getitem__(self, cluster: int) -> Any:
         """The record of a cluster, built anew; its arrays are copies. O(bytes).
 
-        Raises ModelError: the bytes are not those of a record.
+        Raises ModelError: the bytes are no record.
         """
         return _record(self.data, int(self.offsets[cluster]), cluster)
 

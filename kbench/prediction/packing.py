@@ -94,7 +94,7 @@ def lanes(matrix: np.ndarray, n_blocks: int) -> np.ndarray:
 def pack_coef(
     machine: LandmarkMachine, n_blocks: int, n_bounds: int, sides: int, n_rows: int
 ) -> np.ndarray:
-    """(m, blocks, 1 + rows, LANES): linear coefficients, then those of products by landmark.
+    """Linear coefficients, then coefficients of products by landmark; (m, blocks, 1 + rows, LANES).
 
     n_bounds : blocks of pseudo landmarks; sides : 2 for lower and upper bounds, else 1.
     """

@@ -24,12 +24,12 @@ from kbench.prediction.flops import expansion_flops, require_width
 # Kernel values computed at a time: 4 MiB of float32. More take more memory, fewer cost more calls.
 # Set by hand.
 _ENTRIES = 2**20
-# Up to this many centres float64 takes at most 50 microseconds more for 100 rows.
+# Up to this many centres float64 takes at most 50 microseconds more for 100 rows. Set by hand.
 _FEW_CENTRES = 200
 
 
 class Centres(Protocol):
-    """Points of which kernel values at new rows are needed."""
+    """Points whose kernel values with new rows are needed."""
 
     @property
     def nbytes(self) -> int:
@@ -174,7 +174,7 @@ class PairExpansion(_Expansion):
     ----------
     centres : s of them, sorted by class
     coef : (k - 1, s)
-        Of a centre of class c, rows 0 ... c - 1 are its coefficients against the earlier classes,
+        For a centre of class c, rows 0 ... c - 1 are its coefficients against the earlier classes,
         the others against the later ones.
     n_centres : (k,) ints. Centres of each class.
     """

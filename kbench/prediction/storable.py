@@ -1,7 +1,7 @@
 """Which classes a model file may build, and which methods it may name.
 
-Allowed are the classes of kbench's engines and methods, those of installed packages that add
-methods by an entry point, and scikit-learn's calibration around any of them. No other module is
+The classes of kbench's numerical packages, the classes of installed packages that add methods by an
+entry point, and scikit-learn's calibration around any of them are allowed. No other module is
 imported, so that a file of unknown origin can only choose among numerical code.
 """
 

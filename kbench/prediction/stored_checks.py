@@ -23,7 +23,7 @@ def check_object(made: Any) -> None:
         if isinstance(made, BaseEstimator):
             _check_estimator(made)
         for cls in type(made).__mro__:
-            # Of the class, because a file may state an attribute of the same name.
+            # Ask the class, because a file may state an attribute of the same name.
             check = vars(cls).get("check_stored")
             if check is not None:
                 check(made)

@@ -61,8 +61,8 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
     """Memory efficient kernel approximation.
 
     Where a default is "by preset", None means the value that `preset` has in
-    `kbench.presets.MEKA`; any other value wins over the preset. The value in brackets is that of
-    preset=None.
+    `kbench.presets.MEKA`; any other value wins over the preset. The value in brackets is the one
+    for preset=None.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         As in `KernelSVC`; a positive semidefinite kernel, one gamma for all features.
     preset : {"paper", "released"} or None, default=None
         "paper": points as landmarks and sampled links, as published but for `pinv_cut`. "released":
-        the authors' program, where `rank` is that of the whole matrix and a tenth of the links is
+        the authors' program, where `rank` belongs to the whole matrix and a tenth of the links is
         zero.
     landmarks : {"kmeans", "uniform"}, default by preset ("kmeans")
         Centroids of k-means within the cluster, or points of it drawn without replacement.
@@ -251,7 +251,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         return self.matrix_.basis
 
     def _settings(self) -> SimpleNamespace:
-        """The parameters that presets set, with the user's values or those of the preset."""
+        """The parameters that presets set, with the user's values or else the preset's."""
         use = SimpleNamespace(
             **presets.resolve(self.preset, presets.MEKA, self.get_params(deep=False))
         )
@@ -316,7 +316,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         return kmeans_centroids(X, size, sample, max_iter=_LANDMARK_ITER).means
 
     def _rank(self, sizes: list[int], pairs: list[tuple[int, int]]) -> int:
-        """k for clusters of these sizes, of which these pairs are linked."""
+        """The rank k for clusters of these sizes whose `pairs` are linked."""
 
         def count(rank: int) -> float:
             columns = [min(rank, size) for size in sizes]

@@ -39,7 +39,7 @@ class RandomFeatures(FeatureMap):
         structured ones of `Fastfood`.
     kernel : str, default="rbf"
         A kernel of `kbench.kernels.KERNELS` that has a spectrum: with features="orthogonal" an
-        isotropic one, with "fastfood" that of "rbf".
+        isotropic one, with "fastfood" only "rbf".
     gamma : float or {"scale", "auto"}, default="scale"
     form : {"cos_sin", "phase"}, default="cos_sin"
         A cosine and a sine for each of `rank` frequencies, or one cosine with a random phase for

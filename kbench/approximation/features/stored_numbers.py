@@ -12,7 +12,7 @@ from typing import Any
 
 from sklearn.utils._param_validation import Interval
 
-# Constraints of the two parameters, of which a user sets one.
+# Constraints of the two parameters; a user sets one of them.
 CONSTRAINTS: dict[str, list[Any]] = {
     "rank": [Interval(Integral, 1, None, closed="left"), None],
     "numbers_per_row": [Interval(Real, 0, None, closed="neither"), None],

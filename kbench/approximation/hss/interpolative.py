@@ -2,7 +2,7 @@
 
     S ~ P [I; E] S[pivots],     S : (m, columns)
 
-The pivots and E of a column-pivoted QR factorisation of S' equal those of a pivoted Cholesky
+The pivots and E of a column-pivoted QR factorisation of S' equal the ones of a pivoted Cholesky
 factorisation of G = S S', which costs O(m^2 rank) instead of O(m rank columns). Used by step 4 of
 the compression of Chavez et al. (IPDPS 2020), section III.
 """

@@ -280,14 +280,14 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         return self
 
     def kernel_function(self, X: Any) -> Kernel:
-        """The kernel of the parameters, its gamma that of rows X : (n, d)."""
+        """The kernel of the parameters; the rows X : (n, d) determine a gamma of "scale"."""
         return self._make_kernel(X)
 
     def estimated_rank(self, X: Any) -> float:
         """Rank of the block between the two clusters of rows X : (n, d), before it is compressed.
 
         It is extrapolated from the ranks of two samples, as a power of the number of rows. A rank
-        of nearly that of the smaller cluster means that compression saves nothing.
+        near the number of rows of the smaller cluster means that compression saves nothing.
         """
         # The estimate tells how to compute, not what: its rows need no seed of the user.
         rng = np.random.RandomState(0)
@@ -325,7 +325,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         return {name: None if value == "none" else value for name, value in settings.items()}
 
     def _agrees(self, other: "HSSMatrix", names: tuple[str, ...]) -> bool:
-        """Whether the values in effect of these parameters are those of another matrix."""
+        """Whether another matrix has the same values in effect of these parameters."""
         own = self.get_params(deep=False) | self._settings()
         theirs = other.get_params(deep=False) | other._settings()
         return all(own[name] == theirs[name] for name in names)
@@ -376,7 +376,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         Parameters
         ----------
         shift : float
-        dtype : float32 or float64, default that of the matrix
+        dtype : float32 or float64; by default the matrix's
         explain : bool
             On failure, compute the least eigenvalue for the error message.
 
@@ -419,7 +419,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
     def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> "HSSKernel":
         """The matrix as a `KernelApproximation`, which kernel ridge estimators take.
 
-        X and trace belong to the interface; the matrix is that of the rows of `fit`.
+        Every `KernelApproximation` takes X and trace; here `fit` has computed the matrix.
         """
         check_is_fitted(self)
         return HSSKernel(self)

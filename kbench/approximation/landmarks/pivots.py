@@ -10,17 +10,17 @@ thinned by rejection, so that they have the distribution of pivots drawn one aft
 import numpy as np
 import scipy.linalg
 
-from kbench.intrinsics.products import at_least_shift, matmul
+from kbench.intrinsics.products import at_first_shift, matmul
 from kbench.kernels import KernelMatrix
 
 # Pivots proposed at a time. Larger blocks make matrix products faster, but a larger fraction of the
 # proposals is rejected. Set by hand.
 _BLOCK = 64
-# Stop when the trace of the residual is below this multiple of the trace of K: the rest is float32
-# rounding.
+# Guard: stop when the trace of the residual is below this multiple of the trace of K: the rest is
+# float32 rounding.
 _NEGLIGIBLE = 1e-7
-# Added to the pivots' residual block, relative to its largest diagonal entry, so that its Cholesky
-# factorisation exists in spite of rounding; ten times as much where that is too little.
+# Guard: added to the pivots' residual block, relative to its largest diagonal entry, so that its
+# Cholesky factorisation exists in spite of rounding; ten times as much where that is too little.
 _JITTER = 1e-6
 
 
@@ -63,14 +63,14 @@ def randomly_pivoted_cholesky(
 
 
 def _root(inner: np.ndarray) -> np.ndarray:
-    """The lower Cholesky factor of a block and the least shift of its diagonal that has one."""
+    """The lower Cholesky factor of a block, with a shift of its diagonal if it needs one."""
     jitter, identity = _JITTER * max(float(inner.diagonal().max()), 1e-30), np.eye(len(inner))
 
-    def factorise(shift: float) -> np.ndarray:
+    def factor_with(shift: float) -> np.ndarray:
         factor: np.ndarray = scipy.linalg.cholesky(inner + shift * identity, lower=True)
         return factor
 
-    return at_least_shift(factorise, jitter, 10.0 * jitter)
+    return at_first_shift(factor_with, jitter, 10.0 * jitter)
 
 
 def _thinned(

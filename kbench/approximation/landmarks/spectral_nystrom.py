@@ -70,8 +70,8 @@ class SpectralNystrom(LandmarkFeatures):
         U Sigma^(-1/2), or T of `kbench.approximation.landmarks.spectrum`; block diagonal for an
         ensemble.
     eigenvalues_ : (r,)
-        Of the landmarks' kernel matrices; with truncation="rows" of the approximate matrix of the
-        sampled rows.
+        Eigenvalues of the landmarks' kernel matrices; with truncation="rows", of the approximate
+        matrix of the sampled rows.
     kernel_entries_ : int
         Kernel values computed in `fit`.
     components_, landmarks_, n_features_out_, nbytes_, n_parameters_

@@ -1,6 +1,6 @@
 """Leading eigenvectors of the kernel matrix of landmarks, and the projections made from them.
 
-With K_ZZ ~ U Sigma U' of rank k and T = U Sigma^(-1/2), features k(x, Z) T are those of the rank-k
+With K_ZZ ~ U Sigma U' of rank k and T = U Sigma^(-1/2), the features k(x, Z) T give the rank-k
 Nystrom approximation. The eigenvectors are computed exactly; by a randomised range finder (Li, Kwok
 and Lu, "Making Large-Scale Nystrom Approximation Possible", ICML 2010; Halko, Martinsson and Tropp,
 SIAM Review 53, 2011); or by Lanczos iterations, for many landmarks and few eigenvectors.

@@ -6,8 +6,7 @@ number can be computed alone, in any order, on any machine. Normal numbers come 
 Box and Muller, with 24 bits for the radius and 24 for the angle.
 
 Counters are (index, stream, block); the key is the seed, a `np.uint64` (compiled functions take a
-Python int as 63 bits and a sign). Values of one (seed, stream, block) are
-independent of those of another.
+Python int as 63 bits and a sign). Values of different (seed, stream, block) are independent.
 """
 
 import numpy as np

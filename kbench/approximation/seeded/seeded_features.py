@@ -36,7 +36,7 @@ from kbench.prediction.flops import TRANSCENDENTAL
 _TILE_VALUES = 1 << 19
 # Rows of a tile at least: fewer make matrix products inefficient.
 _MIN_TILE = 64
-# Philox streams of signs and radii, distinct from those of frequencies and hashes (0, 1, ...).
+# Philox streams of signs and radii; frequencies and hashes have the streams 0, 1, ...
 _SIGNS, _RADII = 1 << 16, 1 << 17
 # Largest float32 below 1: radii at a level of 1 would be infinite.
 _LAST_LEVEL = 1.0 - 2.0**-24

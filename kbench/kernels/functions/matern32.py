@@ -5,7 +5,7 @@ With s = sqrt(3) gamma ||x - z||,
     k(x, z) = (1 + s) exp(-s).
 
 Reference: C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, equation
-4.17. Like that of Matern 1/2, exp(-gamma ||x - z||), gamma multiplies a distance, not its square:
+4.17. As in Matern 1/2, exp(-gamma ||x - z||), gamma multiplies a distance, not its square:
 scikit-learn's `Matern(length_scale=1 / gamma, nu=1.5)` is the same function.
 """
 

@@ -38,7 +38,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.approximation import Machine, kernel_error
 from kbench.approximation.clipped import clipped
 from kbench.errors import level_of_caller
-from kbench.intrinsics.products import at_least_shift, matmul
+from kbench.intrinsics.products import at_first_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.ridge import (
     KernelRidgeEstimator,
@@ -225,7 +225,7 @@ class FalkonRidge(KernelRidgeEstimator):
 
         # A ridge of the preconditioner changes the number of iterations only.
         alpha, rounding = float(self.alpha_), np.finfo(np.float64).eps * float(square.trace())
-        return T, at_least_shift(factorise, alpha, max(10.0 * alpha, rounding))
+        return T, at_first_shift(factorise, alpha, max(10.0 * alpha, rounding))
 
     def _square_of_rows(
         self,

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from kbench.intrinsics.products import at_least_shift, matmul
+from kbench.intrinsics.products import at_first_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.trace import Deadline, Trace
 
@@ -293,4 +293,4 @@ def _cholesky(matrix: np.ndarray) -> tuple[np.ndarray, bool]:
         matrix[np.diag_indices_from(matrix)] += ridge
         return scipy.linalg.cho_factor(matrix, lower=True)
 
-    return at_least_shift(factorise, ridge, 10.0 * ridge)
+    return at_first_shift(factorise, ridge, 10.0 * ridge)

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from kbench.intrinsics.products import at_least_shift, matmul
+from kbench.intrinsics.products import at_first_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.descent import Descent
 from kbench.solvers.ridge.limited_steps import DescentResult
@@ -138,7 +138,7 @@ def block_inverse(
         inner = matmul(Q.T, Y)
         return scipy.linalg.cholesky(0.5 * (inner + inner.T), check_finite=False), Y, shift
 
-    C, Y, shift = at_least_shift(factorise, first, 10.0 * first)
+    C, Y, shift = at_first_shift(factorise, first, 10.0 * first)
     F = scipy.linalg.solve_triangular(C, Y.T, trans=1, check_finite=False).T
     core = matmul(F.T, F)
     rho = alpha

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from kbench.errors import level_of_caller
-from kbench.intrinsics.products import at_least_shift, matmul
+from kbench.intrinsics.products import at_first_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import CGResult, solve_cg
 from kbench.trace import Trace
@@ -142,7 +142,7 @@ def shifted_cholesky(
         # LAPACK overwrites column-major arrays, so the transpose saves a copy.
         return scipy.linalg.cho_factor(gram.T, overwrite_a=True, check_finite=False)
 
-    return at_least_shift(factorise, 0.0, rounding)
+    return at_first_shift(factorise, 0.0, rounding)
 
 
 def least_squares(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
