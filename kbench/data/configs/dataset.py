@@ -1,7 +1,7 @@
 """The config of a data set: its variants, its check, and the keys that change the arrays.
 
-A variant is the form in which one paper uses the data: a named set of keys that replace those of
-the data set. If a variant is chosen, its keys win; `dataset.variants.<variant>.<key>=...` changes
+A variant is the form in which one paper uses the data: a named set of keys that replace the data
+set's. If a variant is chosen, its keys win; `dataset.variants.<variant>.<key>=...` changes
 one of them. `kbench.data.configs.keys` lists all keys.
 """
 

@@ -141,7 +141,7 @@ def read(
         refused or becomes NaN, and whether a missing target is refused or its row left out (of
         arrays and LIBSVM text by the caller, to whom it is NaN). `some_files` is true if these are
         not all files of the data set.
-    task : Targets of a regression must be numbers; those of other tasks may be texts
+    task : Targets of a regression must be numbers; targets of other tasks may be texts
     target_range : Least and largest target allowed (`facts.target`)
     folder : Where readers of tables keep features; it is made if it is needed. The arrays map files
         in it, so the caller deletes it when the rows are no longer used.

@@ -184,7 +184,7 @@ def require_numbers_in(
 ) -> None:
     """Refuse numbers that are infinite in float32, and missing ones unless they may be missing.
 
-    X : (rows, d); source : as of `kbench.data.formats.read`; lacking : (rows,) bool, rows of which
+    X : (rows, d); source : as of `kbench.data.formats.read`; lacking : (rows,) bool, rows in which
     any number may be missing.
     """
     values = X if isinstance(X, np.ndarray) else X.data

@@ -11,7 +11,7 @@ from kbench.data.formats.table import Column
 from kbench.errors import DataError
 
 _PLAIN_EXTENSIONS = ("arrow.json", "arrow.bool8")
-"""Types of Arrow's extensions whose values are those of the type that stores them."""
+"""Types of Arrow's extensions that are read as the type that stores them."""
 
 
 def columns(table: Any, path: Path) -> dict[str, Column]:

@@ -6,9 +6,9 @@ only the test file has is an error; with `source.columns.unknown: ignore` its fe
 Features are in the order of the file's columns.
 
 With `source.columns.categorical: auto` columns of texts are found by their content, categories of
-fewer than RARE_ROWS rows share one feature, and an unknown category has only zeros. The result is
-that of scikit-learn's OneHotEncoder(min_frequency=RARE_ROWS, handle_unknown="ignore"), but for
-columns whose texts are all rare, which are left out; counts suffice for it, so that no column has
+fewer than RARE_ROWS rows share one feature, and an unknown category has only zeros. scikit-learn's
+OneHotEncoder(min_frequency=RARE_ROWS, handle_unknown="ignore") gives the same features, but for
+columns whose texts are all rare, which are left out; counts suffice for them, so that no column has
 to be in memory twice.
 """
 
@@ -37,7 +37,7 @@ from kbench.data.formats.number_text import (
     DOUBTFUL,
     PADDED,
     TRUTHS,
-    alike,
+    first_confusable_pair,
     is_missing,
     labels_of,
     one_spelling,
@@ -48,7 +48,7 @@ from kbench.errors import DataError, counted
 
 RARE_ROWS = 5
 """Fewer training rows of a category than this share one feature with others (`categorical: auto`).
-More joins categories that differ, fewer makes features that single rows decide."""
+More joins categories that differ, fewer makes features that single rows decide. Set by hand."""
 
 
 def read_tables(
@@ -295,7 +295,7 @@ class Coding:
         columns += [(name, "categories", counts) for name, counts in texts.items()]
         columns += [(str(layout.get("group")), "groups", self._groups)]
         for name, what, spelt in columns:
-            if pair := alike(spelt):
+            if pair := first_confusable_pair(spelt):
                 yield (
                     f"in the column {printable(name)!r} "
                     f"{' and '.join(repr(printable(text, 40)) for text in pair)} are two {what}, "

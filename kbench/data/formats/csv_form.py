@@ -306,7 +306,7 @@ def _holds_texts(names: list[str], options: Options) -> bool:
 
 
 def _require_no_title(first: str, rest: list[tuple[int, bytes]], where: str) -> None:
-    """Refuse a first line without the delimiter of which all others have equally many."""
+    """Refuse a first line without the delimiter, if all others have it equally often."""
     bare = [re.sub(rb'"[^"]*"', b"", raw) for raw in (first.encode(), *(raw for _, raw in rest))]
     found = {d: [raw.count(d.encode()) for raw in bare] for d in "\t;|,"}
     if len(rest) < 3 or any(counts[0] and len(set(counts)) == 1 for counts in found.values()):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data.formats import number, printable
-from kbench.data.formats.number_text import decorated, is_missing
+from kbench.data.formats.number_text import decorated_number, is_missing
 from kbench.data.formats.table import Options, matching
 
 
@@ -115,4 +115,4 @@ def _named(options: Options) -> Iterator[Any]:
 
 
 def like_a_number(text: str) -> bool:
-    return number(text) is not None or any(decorated(text, d) is not None for d in ".,")
+    return number(text) is not None or any(decorated_number(text, d) is not None for d in ".,")

@@ -9,7 +9,7 @@ from kbench.data.formats import DELIMITERS, number
 from kbench.data.formats.number_text import is_missing
 
 _GUESSED = 20
-"""Lines in which the delimiter has to occur equally often."""
+"""Lines in which the delimiter has to occur equally often. Set by hand."""
 
 
 def quoted_pattern(delimiter: str) -> re.Pattern[bytes]:
@@ -53,8 +53,8 @@ def fields_of(record: str, delimiter: str, *, stripped: bool = True) -> list[str
 def delimiter_of(content: bytes, named: str | None) -> str:
     """The delimiter that a config names, or the one that divides the first lines evenly.
 
-    A tab, semicolon or bar that is equally frequent in all lines wins over a comma, which may be
-    that of decimals; white space is taken only if there is no other, or if all lines begin with
+    A tab, semicolon or bar that is equally frequent in all lines wins over a comma, which may
+    separate decimals; white space is taken only if there is no other, or if all lines begin with
     equally many numbers, several of them before the first tab.
     """
     if named:

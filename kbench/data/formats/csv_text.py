@@ -33,9 +33,9 @@ from kbench.data.formats.number_text import (
     TRUTHS,
     almost_a_number,
     decimal_of,
-    decorated,
+    decorated_number,
     is_missing,
-    mark_of,
+    unit_sign,
 )
 from kbench.data.formats.table import Column, Options, Table, checked_table
 from kbench.data.sources.content import MAX_LINE_BYTES, text_pieces
@@ -144,7 +144,7 @@ def _where(path: Path, pattern: re.Pattern[bytes], begin: int, row: int) -> str:
 
 
 def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options) -> Table | None:
-    """The rows of whole records, the first of which is on line `line`; None if there are none."""
+    """The rows of whole records from line `line` on; None if there are none."""
     if line < form.begin:
         skipped = text.split(b"\n", form.begin - line)
         text = skipped[-1] if len(skipped) > form.begin - line else b""
@@ -169,7 +169,7 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
             continue
         for name in decorated_here:
             texts = arrays[name].categories or ()
-            signs = (mark_of(text, form.decimal) for text in texts if form.value(name, text))
+            signs = (unit_sign(text, form.decimal) for text in texts if form.value(name, text))
             options.note_marks(name, signs)
             if not form.is_text(name):
                 options.note_dashes(name, texts)
@@ -273,7 +273,7 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
         for name, text, whole in zip(form.names, fields, padded, strict=True):
             blanks = text != whole and is_missing(text, numeric=True)
             if not form.is_text(name) and (blanks or text != whole.strip(" \t")):
-                # pyarrow knows no blanks about a missing value, nor those of Unicode.
+                # pyarrow knows no blanks about a missing value, and no blanks of Unicode.
                 form.decorated.add(name)
             _adapt_column(form, name, text, f"{path}:{place}", options, record)
     if before == (len(form.decorated), form.roles.texts):
@@ -307,8 +307,8 @@ def _adapt_column(
     else:
         if not form.decimal_shown:
             form.decimal = decimal_of([text], form.delimiter)
-            form.decimal_shown = decorated(text, form.decimal) is not None
-        if decorated(text, form.decimal) is not None:
+            form.decimal_shown = decorated_number(text, form.decimal) is not None
+        if decorated_number(text, form.decimal) is not None:
             note_decorated(form, name, text, options)
             return
     if name == form.names[0] and comment_mark(record):

@@ -16,7 +16,8 @@ _MARKERS = frozenset((-99.0, -999.0, -9999.0, -99999.0, 999.0, 9999.0, 99999.0))
 
 _FARTHEST = {-1.0: 0.1, 1.0: 0.01}
 """Largest absolute value of the rest of a column, in units of the marker, by the marker's sign. A
-positive number of nines is more often a value (a price, a maximum) than a negative one."""
+positive number of nines is more often a value (a price, a maximum) than a negative one. Set by
+hand: they decide which columns a message names, not what is read."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Reader of LIBSVM text (`label index:value index:value ... # comment`), strict and fast.
 
-The format is that of LIBSVM and svmlight: one row per line, increasing indices from 1 (or from 0,
+The format of LIBSVM and svmlight has one row per line, increasing indices from 1 (or from 0,
 see `zero_based`), an optional `qid:n` after the label, comments from `#` to the end of the line, LF
 or CRLF, empty lines anywhere. As in LIBSVM's own reader blanks may follow a colon and an index may
 have a plus sign, and numbers may be hexadecimal (`0x1.8p3`), as C's strtod reads them; `nan` is a
@@ -108,7 +108,7 @@ def pieces(
     Yields
     ------
     LibsvmRows
-        Of about `PieceSizes.text` bytes of text each; together the rows that `parse` returns.
+        Pieces of about `PieceSizes.text` bytes of text; together the rows that `parse` returns.
 
     Raises
     ------

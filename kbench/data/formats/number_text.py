@@ -1,9 +1,9 @@
 """Numbers and missing values as people write them in tables.
 
 `number` in the package takes what Python and C print. Spreadsheets also write decimal commas,
-thousands separators, currencies and percent signs; `decorated` reads those, once it is known which
-character separates the decimals. Nothing is guessed field by field: `decimal_of` decides for a
-whole file.
+thousands separators, currencies and percent signs; `decorated_number` reads them once it is known
+which character separates the decimals. Nothing is guessed field by field: `decimal_of` decides for
+a whole file.
 """
 
 import re
@@ -29,21 +29,21 @@ DOUBTFUL = frozenset(("none", ".", "-", "--", "n.a.", "nil", "missing", "unknown
 """Texts, in lower case, that may stand for a missing value or be an ordinary label."""
 
 MISSING_NUMBERS = MISSING | {"none", ".", "-", "--", "n.a."}
-"""The same where numbers are expected."""
+"""Texts, in lower case, that stand for a missing value where numbers are expected."""
 
 DASHES = frozenset(("-", "--"))
-"""Those of them that accountants write for zero."""
+"""Texts for missing numbers that accountants write for zero."""
 
 _PLAIN_GAPS = MISSING_NUMBERS - DASHES
 _SPELLINGS = sorted({f(text) for text in _PLAIN_GAPS for f in (str, str.upper, str.title)})
 NULL_TEXTS = [*_SPELLINGS, "NaN", "-NaN", "<NA>"]
-"""The spellings of missing numbers of which nothing is said; pyarrow's reader is given them."""
+"""The spellings of missing numbers, given to pyarrow's reader, that no message mentions."""
 
 TRUTHS = {"true": 1.0, "false": 0.0}
 """The values of the texts, in lower case, that pandas, R and databases write for truth values."""
 
 PADDED = re.compile(r"0[0-9]+")
-"""A whole number with zeros before it, as postal codes and other names have them."""
+"""A whole number with leading zeros, such as a postal code: a name, not a number."""
 
 TOTALS = re.compile(
     r"(grand |sub-?|overall )?(totals?|sums?|averages?|means?)|(gesamt)?summe|gesamt|insgesamt|"
@@ -61,7 +61,7 @@ _ZERO = re.compile(rf"{_CURRENCY}\s*-|-\s*{_CURRENCY}")
 _ACCOUNT = re.compile(rf"({_CURRENCY})\s*\((.*)\)")
 """`$ (1.50)`, as the same formats write a negative number."""
 _SPACES = " \u00a0\u202f\u2009'\u2019"
-_MINUS = "\u2212-"  # the sign of typography, which reports print, and the hyphen
+_MINUS = "\u2212-"  # U+2212, which reports print, and the hyphen
 _DECORATED = {
     decimal: re.compile(
         rf"(?P<negative>\()?(?P<sign>[+{_MINUS}]?)\s*(?P<before>{_CURRENCY})?\s*"
@@ -103,8 +103,8 @@ def one_spelling(labels: set[str]) -> set[str]:
     return labels
 
 
-def alike(texts: Iterable[str]) -> list[str]:
-    """The first two texts that differ in case, blanks, hidden characters, zeros or a last point."""
+def first_confusable_pair(texts: Iterable[str]) -> list[str]:
+    """Two texts that differ only in case, blanks, hidden characters, zeros or a last point."""
     first: dict[str, str] = {}
     for text in sorted(texts):
         value = number(text)
@@ -119,7 +119,7 @@ def alike(texts: Iterable[str]) -> list[str]:
     return []
 
 
-def decorated(text: str, decimal: str) -> float | None:
+def decorated_number(text: str, decimal: str) -> float | None:
     """The number in `€ 1.234,50`, `(1,234.50)`, `12 %`, `1 234`; None if there is none.
 
     decimal : {".", ","}. The character before the decimals; the other one may separate thousands.
@@ -146,8 +146,8 @@ def _parts(text: str, decimal: str) -> re.Match[str] | None:
     return _DECORATED[decimal].fullmatch(_ACCOUNT.sub(r"(\1\2)", text.strip()))
 
 
-def mark_of(text: str, decimal: str) -> str:
-    """The currency or percent sign beside the number that `decorated` reads; empty without one."""
+def unit_sign(text: str, decimal: str) -> str:
+    """The currency or percent sign beside the number in `text`; empty without one."""
     match = _parts(text, decimal)
     return "" if match is None else (match["before"] or match["after"] or "")
 
@@ -170,7 +170,7 @@ def almost_a_number(text: str, name: str) -> str | None:
 
     name : The column
 
-    Returns None if the field is of no such kind.
+    Returns None if the field holds nothing that is almost a number.
     """
     column = f"frame[{printable(name)!r}]"
     alone = "the number should stand alone"
@@ -242,7 +242,7 @@ def plain_or_decorated(text: str, decimal: str) -> float | None:
     Where a comma separates the decimals, `0.455` is not a number: its point would separate
     thousands behind a leading zero.
     """
-    value = decorated(text, decimal)
+    value = decorated_number(text, decimal)
     if value is None and not (decimal == "," and "." in text):
         return number(text.strip())
     return value

@@ -76,17 +76,17 @@ class Options:
     # `missing` and `missing_target`, see `kbench.data.formats.read`.
     source: Mapping[str, Any] = field(default_factory=dict)
     text_target: bool = True  # Whether the target may be texts
-    # The target of the first file, where the config names none: that of all files.
+    # The target of the first file, and so of all files, where the config names none.
     target: str | None = None
     # What readers assumed or left out, each sentence once.
     notes: list[str] = field(default_factory=list)
     # Columns of texts that were found by their content (`categorical: auto`).
     texts: set[str] = field(default_factory=set)
-    # Whether there are several files, of which only one needs to have a column that is dropped.
+    # Whether there are several files; only one of them needs to have a column that is dropped.
     several: bool = False
     absent: set[str] = field(default_factory=set)  # Texts that have stood for a missing target
-    # The currency and percent signs beside the numbers of each column, "" for none; of later rows
-    # also those of the training files.
+    # The currency and percent signs beside the numbers of each column, "" for none; for later rows
+    # also the signs in the training files.
     marks: dict[str, set[str]] = field(default_factory=dict)
     # What `columns.drop` names and a file has had.
     dropped: set[str | float] = field(default_factory=set)
@@ -135,7 +135,7 @@ class Options:
             self.note(f"in the column {printable(name)!r} '-' is a missing number; {_DASH_REMEDY}")
 
     def note_plain(self, arrays: Mapping[str, Column]) -> None:
-        """The same for columns of numbers without signs."""
+        """Say which columns have numbers without the sign that other numbers of theirs have."""
         for name, column in arrays.items():
             if column.categories is None and "" not in self.marks.get(name, ()):
                 self.note_marks(name, [""] * bool(np.nan_to_num(column.values).any()))

@@ -16,7 +16,7 @@ _FEW_ROWS, _MAX_FEATURES = 10, 10_000
 _MAX_CLASSES = 50
 
 # Share of the target's variance that a line through a column leaves, below which the column is
-# taken for the target in another unit: 1e-6 allows for three digits that were rounded off.
+# taken for the target in another unit: values rounded to three digits leave about 1e-6.
 _LEFT = 1e-6
 
 
@@ -97,7 +97,7 @@ class _Classes:
 
 
 class _Numbers:
-    """Sums of which the correlations of features and targets follow."""
+    """Sums from which the correlations of features and targets follow."""
 
     def __init__(self, d: int) -> None:
         self._sums = np.zeros((5, d))
@@ -117,7 +117,7 @@ class _Numbers:
         self._n += z.size
 
     def leak(self, places: np.ndarray) -> str | None:
-        """What a column says of the target, if it is that of a line up to rounding."""
+        """What a column says of the target, if a line maps one to the other up to rounding."""
         if places.size > 1 or not self._n:
             return None
         x, xx, xz, z, zz = self._sums[:, places[0]] / self._n

@@ -65,7 +65,7 @@ def read_rows(
     download : bool
     own_source : bool
         Whether `config` says that a file is of another kind than the training file. What it says
-        of columns is added to what was said of those of the training file.
+        of columns is added to what was said of the training file's columns.
 
     Raises
     ------

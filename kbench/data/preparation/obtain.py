@@ -251,7 +251,7 @@ def read_parts(
 ) -> RawParts:
     """The rows of each part as in the files, with missing numbers and targets where they may be.
 
-    The parameters are those of `load`.
+    It takes the parameters of `load`.
     """
     if files[0].role == "bundled":
         return RawParts(_bundled(config, files))

@@ -74,7 +74,7 @@ def _lost(rows: Rows, scaling: ColumnScaling | None) -> Lost:
 
 
 def _whole_and_huge(values: np.ndarray) -> bool:
-    """Whether values are whole numbers of 64 bits, of which some are not exact in float64."""
+    """Whether values are whole numbers of 64 bits, and some of them not exact in float64."""
     magnitude = float(np.abs(values).max(initial=0.0))
     # The largest numbers of 64 bits without a sign are rounded to 2^64.
     return 2.0**53 <= magnitude <= 2.0**64 and bool(np.all(values == np.round(values)))

@@ -147,7 +147,7 @@ def fingerprint(config: Mapping[str, Any], folders: Folders) -> str:
     """The checksum `data_sha256` that identifies the raw content of a data set.
 
     For one raw file the sha256 of its decompressed bytes; for several the sha256 of their
-    concatenated hexadecimal checksums; for a generator that of its name, version and parameters.
+    concatenated hexadecimal checksums; for a generator of its name, version and parameters.
     Checksums of files are cached.
 
     Raises

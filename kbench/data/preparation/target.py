@@ -9,7 +9,7 @@ import numpy as np
 
 from kbench.data.configs.own_file import MAX_CLASSES
 from kbench.data.formats import listed
-from kbench.data.formats.number_text import alike
+from kbench.data.formats.number_text import first_confusable_pair
 from kbench.errors import ConfigError, DataError
 
 
@@ -61,7 +61,7 @@ class TargetMap:
     shift: float = 0.0
     unit: float = 1.0
     texts: tuple[str, ...] | None = None  # If the files have texts: label k is texts[k]
-    # Whether a regression is scored in the unit of the files rather than in that of the targets.
+    # Whether a regression is scored in the unit of the files, not in the unit of the targets.
     own_unit: bool = False
 
     def encode(self, labels: np.ndarray) -> np.ndarray:
@@ -185,7 +185,7 @@ def _shown(labels: np.ndarray) -> str:
 
 
 def _normal(labels: np.ndarray, outlier: list[Any]) -> list[float]:
-    """The labels that are not among those of outliers."""
+    """The labels that are not labels of outliers."""
     shown = _shown(labels)
     _require_known({"outlier": outlier}, labels, shown)
     normal = labels[~np.isin(labels, outlier)]
@@ -220,7 +220,8 @@ def _require_known(rule: Mapping[str, Any], labels: Any, shown: str) -> None:
 def _require_positive(rule: Mapping[str, Any], labels: Any, shown: str) -> None:
     """Refuse a rule without positive labels where there are not two."""
     if not rule.get("positive") and len(labels) != 2:
-        pair = alike(labels) if all(isinstance(label, str) for label in labels) else []
+        are_texts = all(isinstance(label, str) for label in labels)
+        pair = first_confusable_pair(labels) if are_texts else []
         spelling = f" ({pair[0]!r} and {pair[1]!r} differ in spelling alone)" if pair else ""
         raise ConfigError(
             f"dataset.task is binary, but the labels are {shown}{spelling}: name the positive ones "

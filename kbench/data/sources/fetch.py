@@ -2,8 +2,8 @@
 
 A broken download is resumed by a Range request. Its first bytes are kept beside the target under a
 name with a leading dot, also for the next start, and are used only if the file has not changed on
-the server since (If-Range with the file's date). If the config has no sha256, that of the first
-download is kept in `datasets/_fetched.json`, and later downloads must have the same.
+the server since (If-Range with the file's date). If the config has no sha256, the first download's
+is kept in `datasets/_fetched.json`, and later downloads must have the same.
 """
 
 import email.utils

@@ -53,7 +53,7 @@ class Generator(ABC):
     """Has to be raised whenever the same parameters give other rows."""
 
     def fingerprint(self, n: int, n_test: int) -> str:
-        """sha256 that identifies the generated content, as that of a raw file does."""
+        """sha256 that identifies the generated content, as it does for a raw file."""
         described = asdict(self) | {"generator": self.name, "version": self.version}
         described |= {"n": n, "n_test": n_test}
         described["noise"] = float(self.noise)
@@ -83,7 +83,7 @@ class Generator(ABC):
 
 @dataclass(frozen=True)
 class CovtypeLike(Generator):
-    """Rows like those of Covertype (54 columns), with about as many labels -1 as +1.
+    """Rows like Covertype's (54 columns), with about as many labels -1 as +1.
 
     Of d columns 10/54 are quantitative in [0, 1], smooth functions of three hidden coordinates of a
     place, as elevation, slope and hillshade are; the others are two one-hot groups in the ratio

@@ -181,7 +181,7 @@ class SparseRows(Rows):
         return SparseRows(self.arrays, self._y, self._order[order], self._groups)
 
     def followed_by(self, others: list["SparseRows"]) -> "SparseRows":
-        """These rows and those of `others`; without a copy if the arrays are the same."""
+        """These rows, then the rows of `others`; without a copy if the arrays are the same."""
         every = [self, *others]
         if all(rows.arrays is self.arrays for rows in others):
             order = np.concatenate([rows._order for rows in every])

@@ -30,8 +30,8 @@ def spill(
     """Write the rows of several parts one after the other, and map them.
 
     parts : iterable of (str, iterator of (csr_matrix, ndarray, ndarray))
-        The name of a part and its rows with their targets and groups, piece by piece; a group of -1
-        is that of a row on its own.
+        The name of a part and its rows with their targets and groups, piece by piece; the group -1
+        stands for a row on its own.
     folder : Folder of the arrays; it must not exist yet
     columns : Called with the largest number of columns of a piece when all have been read: the
         stored column that becomes column 0, and the number of columns.

@@ -14,7 +14,7 @@ from support import opened_file as opened
 from kbench.data import open_prepared, prepare, read_rows
 from kbench.data.formats.coding import RARE_ROWS
 from kbench.data.formats.csv_records import delimiter_of, quoted_pattern, records
-from kbench.data.formats.number_text import decorated
+from kbench.data.formats.number_text import decorated_number
 from kbench.data.sources.content import require_text
 from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError
@@ -284,7 +284,7 @@ def test_a_number_is_read_back_from_its_decorated_form(value, decimal, digits):
     text = f"{value:,.{digits}f}"
     other = text if decimal == "." else text.translate(str.maketrans(",.", ".,"))
     for decorated_text in (other, f"$ {other}", f"{other} EUR", f"{other}%"):
-        assert decorated(decorated_text, decimal) == float(f"{value:.{digits}f}")
+        assert decorated_number(decorated_text, decimal) == float(f"{value:.{digits}f}")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_a_number_is_read_back_from_its_decorated_form(value, decimal, digits):
     ["", "abc", "1,23,456", "12.34.56", "$", "1,2345.6", "--5", "1 2", "2-", "5.-", "-1.5-", "KM$"],
 )
 def test_what_is_no_decorated_number(text):
-    assert decorated(text, ".") is None
+    assert decorated_number(text, ".") is None
 
 
 TRUTHS = {
