@@ -127,7 +127,7 @@ def _not_yaml(error: Exception, path: Path | None = None) -> ConfigError:
 
 @contextmanager
 def describing(path: Path) -> Iterator[None]:
-    """Turn what a file of another form leads its readers to into one ConfigError that names it."""
+    """Turn the errors that a malformed file causes into one ConfigError that names it."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
@@ -205,7 +205,7 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
-# Keys of which an error says that `+` adds them; those of a data set are all in its file.
+# Keys that `+` may add, as errors say; a data set has all of its keys in its file.
 _EXTENSIBLE = re.compile(r"(method|parallel\.options)\.")
 
 

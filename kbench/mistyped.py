@@ -16,7 +16,7 @@ KEYS = frozenset({*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned",
 
 
 # Similarity to a misspelt word (difflib's ratio) above which a name is offered, and how far below
-# that of the most similar one further names may be.
+# the most similar one further names may be. Choices of taste.
 _SIMILAR, _FURTHER = 0.6, 0.2
 
 

@@ -22,9 +22,13 @@ SCORE = re.compile(r"[A-Za-z_][\w.]*(:[A-Za-z_][\w.]*)?")
 # Ends of keys -> what their values are.
 _UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
 
-# Runs that wait for jobs of SLURM at a time. Each costs a file and a claim; a job ends if it finds
-# none.
+# Runs that wait for jobs of SLURM at a time. Each costs a file and a reservation; a job ends if it
+# finds none. Set by hand.
 _HANDED_TO_SLURM = 1000
+# Seconds in which a job begins runs (`slurm_job.BEGIN_S`), and before its limit at which SLURM
+# warns a job of submitit. Seconds and GB of a job whose runs have no limits: set by hand.
+_BEGIN_S, _WARNED_S = 300, 90
+_UNLIMITED_S, _UNLIMITED_GB = 7200.0, 8
 
 
 @dataclass
@@ -85,8 +89,11 @@ class Parallel:
 
         A job begins runs for five minutes, and the last of them may take all of its limits.
         """
-        needed_s = 7200.0 if limits.wall_s is None else 390 + limits.wall_s + limits.setup_s
-        memory_gb = 8 if limits.memory_mb is None else math.ceil(limits.memory_mb / 1024 + 1)
+        needed_s, memory_gb = _UNLIMITED_S, _UNLIMITED_GB
+        if limits.wall_s is not None:
+            needed_s = _BEGIN_S + _WARNED_S + limits.wall_s + limits.setup_s
+        if limits.memory_mb is not None:
+            memory_gb = math.ceil(limits.memory_mb / 1024 + 1)
         return {
             "cpus_per_task": limits.threads,
             "timeout_min": math.ceil(needed_s / 60),
@@ -202,9 +209,6 @@ def _check_tag(tag: str | None) -> None:
         raise ConfigError(f"tag has {len(tag)} characters, should have {_MAX_TAG} at most")
 
 
-# Seconds before its time limit at which SLURM warns a job of submitit.
-_WARNED_S = 90
-
 
 def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
     """Refuse limits of runs that the limits of SLURM's jobs do not leave them."""
@@ -227,7 +231,8 @@ def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
     if meant and limits.wall_s is not None and limits.wall_s > left_s:
         raise ConfigError(
             f"limits.wall_s={limits.wall_s:g} is above the {left_s:g} s that "
-            f"parallel.options.timeout_min={options['timeout_min']:g} leaves, less submitit's 90 s"
+            f"parallel.options.timeout_min={options['timeout_min']:g} leaves, less submitit's "
+            f"{_WARNED_S} s"
         )
     if limits.memory_mb is not None and limits.memory_mb > 1024 * options["mem_gb"]:
         raise ConfigError(

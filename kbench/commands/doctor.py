@@ -1,10 +1,10 @@
-"""kbench doctor: what kbench finds on this machine, and which of its limits work here.
+"""kbench doctor: what kbench finds on this machine, and which limits of runs work here.
 
 CPU, memory, Python and package versions, BLAS and its threads, optional extras, the folders that
-are read and written, and a short trial of each limit in a real worker.
+are read and written, and a short trial of a worker and of its limits wall_s, cpu_s and memory_mb.
 
-kbench doctor --compile [METHOD ...]: compile all methods of kbench, or these, in advance, so that
-no first run has to.
+kbench doctor --compile [METHOD ...]: compile the named methods in advance, or else all methods of
+kbench, so that no first run has to.
 """
 
 import os
@@ -19,7 +19,13 @@ from typing import Any
 from kbench.commands.arguments import read
 from kbench.errors import ConfigError
 
-EXTRAS = {"intelex": "sklearnex", "models": "skops", "xrfm": "xrfm"}
+# Optional extras of the package -> a module that each installs.
+EXTRAS = {
+    **{extra: extra for extra in ("mlflow", "optuna", "ray", "torch", "xrfm")},
+    **{"dask": "distributed", "intelex": "sklearnex", "models": "skops", "slurm": "submitit"},
+}
+# Limits of the trials: choices of taste, within which a healthy machine ends the workers.
+_SECONDS, _MEMORY_MB, _SETUP_S = 0.2, 64.0, 60.0
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     for pool in _pools():
         print(f"  {pool}")
     print("extras")
-    for extra, package in EXTRAS.items():
+    for extra, package in sorted(EXTRAS.items()):
         here = "installed" if find_spec(package) else f"absent: pip install 'kbench[{extra}]'"
         print(f"  {extra:12} {here}")
     healthy = _folders(values)
@@ -103,13 +109,13 @@ def _folders(values: dict[str, str]) -> bool:
     return healthy
 
 
-def _eat(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+def _take_memory(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     held = []
     while True:
         held.append(bytearray(os.urandom(1 << 16)) * 16)
 
 
-def _spin(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+def _use_cpu(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     send({"event": "start"})
     while True:
         pass
@@ -117,7 +123,7 @@ def _spin(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
 
 def _sleep(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     send({"event": "start"})
-    time.sleep(60)
+    time.sleep(_SETUP_S)
 
 
 def _report(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
@@ -125,17 +131,17 @@ def _report(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> Non
 
 
 def _trials() -> list[tuple[str, bool, str]]:
-    """(limit, whether it ended the worker as expected, status and seconds)."""
+    """Each trial's name, whether the worker ended as expected, and its status and seconds."""
     from kbench.run.execution.sandbox import Sandbox
     from kbench.settings import Limits
 
-    none = Limits(wall_s=None, setup_s=60.0)
+    none = Limits(wall_s=None, setup_s=_SETUP_S)
     sandbox = Sandbox(["kbench.commands.doctor"])
     trials: tuple[tuple[str, Any, dict[str, Any], set[str]], ...] = (
         ("worker", _report, {}, {"ok"}),
-        ("wall_s", _sleep, {"wall_s": 0.2}, {"timeout"}),
-        ("cpu_s", _spin, {"cpu_s": 0.2}, {"timeout"}),
-        ("memory_mb", _eat, {"memory_mb": 64.0}, {"memory"}),
+        ("wall_s", _sleep, {"wall_s": _SECONDS}, {"timeout"}),
+        ("cpu_s", _use_cpu, {"cpu_s": _SECONDS}, {"timeout"}),
+        ("memory_mb", _take_memory, {"memory_mb": _MEMORY_MB}, {"memory"}),
     )
     results = []
     for name, work, limit, expected in trials:
