@@ -209,7 +209,6 @@ def _check_tag(tag: str | None) -> None:
         raise ConfigError(f"tag has {len(tag)} characters, should have {_MAX_TAG} at most")
 
 
-
 def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
     """Refuse limits of runs that the limits of SLURM's jobs do not leave them."""
     parallel, limits = typed.parallel, typed.limits

@@ -20,10 +20,8 @@ from kbench.commands.arguments import read
 from kbench.errors import ConfigError
 
 # Optional extras of the package -> a module that each installs.
-EXTRAS = {
-    **{extra: extra for extra in ("mlflow", "optuna", "ray", "torch", "xrfm")},
-    **{"dask": "distributed", "intelex": "sklearnex", "models": "skops", "slurm": "submitit"},
-}
+EXTRAS = {extra: extra for extra in ("mlflow", "optuna", "ray", "torch", "xrfm")}
+EXTRAS |= {"dask": "distributed", "intelex": "sklearnex", "models": "skops", "slurm": "submitit"}
 # Limits of the trials: choices of taste, within which a healthy machine ends the workers.
 _SECONDS, _MEMORY_MB, _SETUP_S = 0.2, 64.0, 60.0
 
