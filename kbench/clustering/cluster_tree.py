@@ -242,10 +242,6 @@ def _cobble(rows: Any, rng: np.random.RandomState) -> _Cut:
     return Split(_row(rows, farthest), 0.0, by_distance=True), None
 
 
-def _natural(rows: Any, rng: np.random.RandomState) -> _Cut:
-    return None, None
-
-
 def _random(rows: Any, rng: np.random.RandomState) -> _Cut:
     return Split(rng.standard_normal(rows.shape[1]).astype(rows.dtype), 0.0), None
 
@@ -255,7 +251,7 @@ _RULES: dict[str, Callable[[Any, np.random.RandomState], _Cut]] = {
     "kd": _kd,
     "pca": _pca,
     "cobble": _cobble,
-    "natural": _natural,
+    "natural": lambda rows, rng: (None, None),
     "random": _random,
 }
 

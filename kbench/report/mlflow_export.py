@@ -56,7 +56,8 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
         present = _present(client, experiment)
     except MlflowException as error:
         raise ConfigError(f"out={store}: {str(error).splitlines()[0]}") from error
-    metrics = _metric_columns()
+    kinds = {field.name: str(field.type) for field in schema() if field.name not in _NOT_METRICS}
+    metrics = [name for name, kind in kinds.items() if kind in ("double", "int64")]
     written = skipped = 0
     for row in rows:
         began = int(row["started_at"].timestamp() * 1000)
@@ -100,15 +101,6 @@ def _present(client: Any, experiment: str) -> set[str]:
         token = page.token
         if not token:
             return rows
-
-
-def _metric_columns() -> list[str]:
-    """Columns of a row that hold numbers."""
-    return [
-        field.name
-        for field in schema()
-        if str(field.type) in ("double", "int64") and field.name not in _NOT_METRICS
-    ]
 
 
 def _parameters(row: Mapping[str, Any]) -> dict[str, str]:

@@ -94,7 +94,8 @@ class SeededFeatures(ABC):
             return self._cache[block]
         drawn = self._draw(block)
         self.n_drawn += 1
-        fitting = int(self.cache_mb * 2**20) // max(1, _nbytes(drawn))
+        arrays = [drawn.data, drawn.indices] if sp.issparse(drawn) else [drawn]
+        fitting = int(self.cache_mb * 2**20) // max(1, sum(array.nbytes for array in arrays))
         if fitting:
             while len(self._cache) >= fitting:
                 del self._cache[next(iter(self._cache))]
@@ -302,7 +303,3 @@ class TensorSketchBlocks(SeededFeatures):
         sketches += drawn[[-1]].toarray()
         spectrum = scipy.fft.rfft(sketches.reshape(len(out), self.degree, -1), axis=2)
         out[:] = scipy.fft.irfft(spectrum.prod(axis=1), n=self.n_features, axis=1)
-
-
-def _nbytes(drawn: Any) -> int:
-    return drawn.data.nbytes + drawn.indices.nbytes if sp.issparse(drawn) else drawn.nbytes

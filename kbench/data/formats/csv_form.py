@@ -176,7 +176,9 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
         options.text_target,
         decimal_shown=decimals is not None,
     )
-    columns = columns if header or not sample else _with(columns, fields)
+    if sample and not header:  # the first record is a row
+        firsts = zip(columns.items(), fields, strict=True)
+        columns = {name: (first, *rest) for (name, rest), first in firsts}
     _find_numbers(form, columns, options)
     form.roles = roles_of(names[:n_filled], options, path, index)
     form.empty = tuple(names[n_filled:])
@@ -195,11 +197,6 @@ def _n_filled(records_: Sequence[list[str]]) -> int:
     """The number of columns up to the last one that has a name or a value."""
     filled = [k for k, column in enumerate(zip(*records_, strict=True), start=1) if any(column)]
     return max(filled, default=len(records_[0]))
-
-
-def _with(columns: dict[str, tuple[str, ...]], fields: list[str]) -> dict[str, tuple[str, ...]]:
-    """The columns with the first record, which is a row."""
-    return {n: (first, *rest) for (n, rest), first in zip(columns.items(), fields, strict=True)}
 
 
 def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:

@@ -8,13 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kbench.report.comparisons.tables import (
-    REPEATS,
-    SCORES,
-    contended,
-    method_version,
-    start_time,
-)
+from kbench.report.comparisons.tables import REPEATS, SCORES, contended, method_version, start_time
 from kbench.run.results.rows import RUN, WITHOUT_OUTCOME, schema
 
 # Numbers that identify an attempt; they, and texts, are taken from the newest one.

@@ -63,9 +63,10 @@ def grid(comparison: Comparison, columns: Sequence[Quantity] = COSTS) -> Grid:
         if q != score and any(mean_sd(line, q) is not None for line in comparison.lines)
     ]
     quantities = [score, *measured]
-    marked = [_mark_best(q, comparison.lines, _column(q, comparison.lines)) for q in quantities]
+    lines = comparison.lines
+    marked = [_mark_best(q, lines, [_cell(q, line) for line in lines]) for q in quantities]
     cells = [list(row) for row in zip(*marked, strict=True)]
-    for row, line in zip(cells, comparison.lines, strict=True):
+    for row, line in zip(cells, lines, strict=True):
         if not line.ok:
             row[0] = Cell(status=", ".join(sorted(line.failures)))
     return Grid(
@@ -125,10 +126,6 @@ def mean_sd(line: Line, quantity: Quantity) -> tuple[float, float | None] | None
     if quantity.column.startswith("prediction_cost") and any(map(contended, line.rows)):
         line = replace(line, rows=[row for row in line.rows if not contended(row)])
     return line.mean_sd(quantity.column)
-
-
-def _column(quantity: Quantity, lines: list[Line]) -> list[Cell]:
-    return [_cell(quantity, line) for line in lines]
 
 
 def _cell(quantity: Quantity, line: Line) -> Cell:

@@ -143,9 +143,10 @@ def site(
     bundle = {"details": details, "rows": packed_rows(rows)}
     template = files("kbench.report").joinpath("page")
     script = template.joinpath("page.js").read_text()
+    colours = (f".c{i}{{--k:light-dark({a},{b})}}\n" for i, (a, b) in enumerate(COLOURS))
     parts = {
         "title": words(heading),
-        "style": template.joinpath("page.css").read_text() + _colour_rules(),
+        "style": template.joinpath("page.css").read_text() + "".join(colours),
         "hash": base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode(),
         "markers": _symbols(),
         "links": "".join(f'<a href="#{id}">{words(name)}</a>' for id, name in links),
@@ -191,12 +192,6 @@ def _symbols() -> str:
         for i, outline in enumerate(MARKERS)
     )
     return f'<svg class="defs" aria-hidden="true"><defs>{paths}</defs></svg>'
-
-
-def _colour_rules() -> str:
-    return "".join(
-        f".c{i}{{--k:light-dark({light},{dark})}}\n" for i, (light, dark) in enumerate(COLOURS)
-    )
 
 
 def _environment(name: str, environments: Mapping[str, Mapping[str, Any]]) -> str:

@@ -48,7 +48,8 @@ def standings(
 
     Raises ConfigError: fewer than two data sets of the task have rows of such an experiment.
     """
-    used = [row for row in rows if _asked(row) and row["status"] not in WITHOUT_OUTCOME]
+    ended = [row for row in rows if row["status"] not in WITHOUT_OUTCOME]
+    used = [row for row in ended if {*EXPERIMENTS} & {*str(row["experiment"]).split(",")}]
     files = options("dataset")
     tables = [one for one in comparisons(_of_one_machine(used)) if one.problem.task]
     tables = [one for one in tables if not _leaks(files.get(one.problem.dataset))]
@@ -67,10 +68,6 @@ def standings(
         f"fewer than two data sets{of} have rows of the experiments {' or '.join(EXPERIMENTS)}: "
         f"run `kbench experiment={EXPERIMENTS[0]}`"
     )
-
-
-def _asked(row: Row) -> bool:
-    return not {*EXPERIMENTS}.isdisjoint(str(row["experiment"] or "").split(","))
 
 
 def _of_one_machine(rows: Sequence[Row]) -> list[Row]:

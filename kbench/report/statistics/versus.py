@@ -356,7 +356,8 @@ def _over_splits(pairs: Sequence[Pair]) -> Sheet:
         mean, limits = _printed(test.interval, pair.quantity)
         error = "" if pair.quantity.ratio else _printed_error(test.error, pair.quantity)
         sides = [pair.quantity.text(mean) for mean in pair.means]
-        numbers = ["" if math.isnan(n) else text for n, text in _texts(test)]
+        texts = (test.p, f"{test.p:.2g}"), (test.t, f"{test.t:+.2f}")
+        numbers = ["" if math.isnan(n) else text for n, text in texts]
         row = [pair.where, names, mean, error, limits, *numbers, str(pair.n_splits), *sides]
         rows.append([*row, pair.quantity.header])
     # What matters most comes first: narrow terminals cut the others off.
@@ -371,10 +372,6 @@ def _over_splits(pairs: Sequence[Pair]) -> Sheet:
     counts = sorted({pair.n_splits for pair in pairs})
     number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return Sheet(f"Pairs on each data set, paired over {number} splits", 2, header, rows, [note])
-
-
-def _texts(test: Corrected) -> list[tuple[float, str]]:
-    return [(test.p, f"{test.p:.2g}"), (test.t, f"{test.t:+.2f}")]
 
 
 def _printed_error(error: float, quantity: Quantity) -> str:
