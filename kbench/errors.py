@@ -36,9 +36,7 @@ def first_line(error: BaseException) -> str:
 
 
 def level_of_caller() -> int:
-    """The `stacklevel` of a warning that names the line which called `fit`: the first one outside
-    kbench and scikit-learn.
-    """
+    """The `stacklevel` of a warning that names the first caller outside kbench and scikit-learn."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in ("kbench", "sklearn"):

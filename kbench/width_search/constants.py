@@ -25,9 +25,9 @@ VALIDATION_ROWS = 4000
 # Points of each rung after the grid, after which the surface is fitted again; widths of the later
 # rungs of ridge models; models of the last comparison of classifiers.
 POINTS = 5
-# Kernel values of the first grid as a multiple of those of the pilot, one width on few rows that
-# shows how long the grid would take under a time limit; rows of the pilot of ridge models. A
-# smaller pilot is less exact, a larger one costs more of the limit.
+# Kernel values of the first grid as a multiple of the pilot's, one width on few rows that tells how
+# long the grid takes under a time limit; rows of the pilot of ridge models. A smaller pilot is less
+# exact, a larger one costs more of the limit.
 PILOT, PILOT_ROWS = 64, 100
 
 # ---- Neighbourhoods at the density of all rows -------------------------------------------------
@@ -41,7 +41,7 @@ MAX_NEIGHBOURHOODS, LOCAL_ERRORS = 24, 800
 # Where the surface is minimised after them, as (t, local) of `kbench.width_search.surface`: a model
 # of all rows has their density, but sees more than a neighbourhood; halfway.
 LOCAL_GOAL = (-0.5, 0.5)
-# Octaves of width over which their errors must be alike for samples to take their place.
+# Octaves of width over which their errors must be alike for samples to replace them.
 FLAT_OCTAVES = 12.0
 
 # ---- The surface: priors of `kbench.width_search.surface` --------------------------------------
@@ -54,11 +54,9 @@ DRIFTS = (0.0, 0.2, 0.4, 0.6)
 LENGTHS = (8.8, 11.2)
 # Deviation of the shape as a multiple of the deviation of the log errors seen, and its least value.
 SHAPE_DEVIATIONS, MIN_DEVIATION = 1.5, 0.2
-# Deviation of what changes the shape, per doubling of the rows and in neighbourhoods, relative to
-# that of the shape.
+# Deviation of changes of the shape, per doubling of the rows and in neighbourhoods, relative to it.
 CHANGE_DEVIATION = 0.2
-# Deviation of the offsets that all points of a rung have in common: of every rung, per doubling of
-# the rows, and of neighbourhoods.
+# Deviation of offsets of a whole rung: of each one, per doubling of the rows, of neighbourhoods.
 OFFSET_DEVIATION = 0.5
 # Deviation of a log error beside its sampling error, alone and together with its rung's.
 NOISE_DEVIATION = 0.03
@@ -83,8 +81,7 @@ DEAR_C, DEAR = 5.0, 0.012
 # Multiple of the largest coefficient of the nearest model to which a larger C is lowered: models of
 # more rows have other coefficients, and a C beyond them only costs steps.
 BOUND_MARGIN = 2.0
-# Deviation of a log error that is not common to models of the same rows, as a fraction of its
-# sampling error.
+# Deviation of a log error between models of the same rows, as a fraction of its sampling error.
 COMMON = 0.35
 
 # ---- Models of the search ----------------------------------------------------------------------
@@ -121,11 +118,9 @@ CHEAP_VALUES, COMPARED_ROWS = 2.0**30, 20_000
 COMPARED_FACTOR = 0.25
 # Maximum number of rows, of a fifth of all, that validate them.
 MAX_HELD_OUT = 10_000
-# Kernel values above which early DC-SVM is fitted instead: 2^34 take a minute or more. Rows of one
-# of its clusters.
+# Kernel values above which early DC-SVM is fitted (2^34 take a minute or more); rows of a cluster.
 MAX_VALUES, CLUSTER_ROWS = 2.0**34, 2500
-# Maximum number of held-out rows for the sigmoids of probabilities: two fitted numbers raise the
-# expected log loss by 1 / rows.
+# Maximum number of rows that calibrate: a sigmoid's two numbers raise the log loss by 1 / rows.
 CALIBRATION_ROWS = 20_000
 
 # ---- Final models of regressions -------------------------------------------------------------
@@ -151,15 +146,14 @@ ERROR_QUANTILE, NORMAL_QUANTILE = 0.8, 1.2816
 
 # ---- Ridge models ----------------------------------------------------------------------------
 
-# Rows of the eigendecompositions of two rungs and of the factorisations of the last one, O(rows^3)
-# each; disjoint samples of the first two rungs if there are rows for them.
+# Rows of the eigendecompositions of two rungs and of the last rung's factorisations, O(rows^3), and
+# disjoint samples of the first two rungs if there are rows for them.
 RIDGE_ROWS, RIDGE_SAMPLES = (600, 1000, 3000), (1, 2)
 # Octaves of ridge that are tried.
 RIDGES = np.arange(-20.0, 5.0, 2.0)
 # Octaves from the best width of the last rung to the next one.
 RIDGE_STEPS = (2.0, -2.0, 1.0, -1.0)
-# Rows up to which the kernel matrix is factorised (1 GiB of float32), and landmarks of FALKON
-# beyond.
+# Rows up to which the kernel matrix is factorised (1 GiB of float32); landmarks of FALKON beyond.
 MAX_FACTORISED, LANDMARKS = 16_384, 3000
 # Rows above which FALKON takes the place of the factorisation, too, if the effective dimension of
 # the model is at most this fraction of the 3,000 rows of the last rung, so that its landmarks span
@@ -178,15 +172,13 @@ SEARCH_BUDGET = 0.5
 # first rung has a thousand rows: on covtype_93k (74,370 rows) standardised columns gained 0 to 1.8
 # per cent there and nothing on all rows, where their models are smoother and took 25 s, not 3.
 SCALES, SCALER_GAIN = 3.0, 0.05
-# Rows on which the Euclidean and the learned metric are compared, and the seconds of the search
-# without which none is learned.
+# Rows on which the Euclidean and the learned metric are compared; least seconds for learning one.
 METRIC_ROWS, METRIC_SECONDS = 4000, 12.0
 # Maximum numbers of rows and columns for which a metric is learned by default: that takes two to
 # three times the seconds of the search, at 1,000 rows of 10 columns 3 s instead of 1
 # (`scripts/everyday.py`), and errors are a third lower where columns are irrelevant.
 SMALL_ROWS, SMALL_COLUMNS = 2000, 100
-# Improvement of the held-out error for which the learned metric is kept: as a fraction, because it
-# costs a product with a (d, d) matrix for every row to predict.
+# Least gain of the held-out error, as a fraction, for a metric's (d, d) product at every new row.
 METRIC_GAIN = 0.02
 # Standard errors that a difference of held-out errors must exceed for the more expensive choice: a
 # learned metric, standardised columns, a narrower tube. One row alone makes a difference of one.

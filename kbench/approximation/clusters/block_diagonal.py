@@ -227,10 +227,7 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
         return self
 
     def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> BlockDiagonalKernel:
-        """The approximate kernel matrix of the rows of `fit`: `matrix_`.
-
-        Every `KernelApproximation` takes X and trace; here `fit` has computed the matrix.
-        """
+        """`matrix_`, which `fit` has computed; X and trace belong to the interface."""
         return self.matrix_
 
     def _check_memory(self, sizes: np.ndarray) -> None:

@@ -24,9 +24,7 @@ from kbench.stored import check_arrays, require
 
 @dataclass(frozen=True)
 class CentredPoints:
-    """Prepared points: centred rows x with two more columns, so that one product of matrices gives
-    squared distances.
-    """
+    """Prepared points: centred rows and two columns, so that a product gives squared distances."""
 
     rows: np.ndarray  # (n, d + 2) float64: x, 1 and ||x||^2
 

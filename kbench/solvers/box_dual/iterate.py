@@ -197,9 +197,7 @@ class Iterate:
         return violation
 
     def extremes(self) -> tuple[float, float]:
-        """Return the intercept that fits the residual of all points, and the largest violation,
-        which is infinite if residuals are not finite.
-        """
+        """The intercept that fits the residual, and the largest violation; inf if overflowed."""
         if not np.isfinite(self.residual).all():
             return self.intercept, math.inf
         return extremes(
@@ -213,9 +211,7 @@ class Iterate:
         )[2:]
 
     def rounding_error(self) -> float:
-        """Estimate the error of a residual that is summed in float64, where the roundings of its n
-        products add up as a random walk.
-        """
+        """Estimate the error of a residual summed in float64: n roundings, a random walk."""
         changes = float(np.sqrt(matmul(self.beta**2, self.diagonal)))
         return float(np.finfo(np.float64).eps) * math.sqrt(self.diagonal.max()) * changes
 

@@ -83,9 +83,7 @@ class NestedSubsets:
             self._add(np.arange(n))
 
     def from_zero(self, target: float) -> None:
-        """Solve from b = 0 to a violation of `target`; brings the residual of all points up to
-        date, unless a limit is reached.
-        """
+        """Solve from b = 0 to a violation of `target`; unless stopped, update all residuals."""
         it, n = self.iterate, len(self.iterate)
         sizes = [n]
         while sizes[0] // _GROWTH >= self._first_subset and not self._in_S.any():

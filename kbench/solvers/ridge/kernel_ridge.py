@@ -146,9 +146,7 @@ def shifted_cholesky(
 
 
 def least_squares(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Solution of gram C = Y for a symmetric matrix; if that is singular, the least squares
-    solution, with a warning.
-    """
+    """Solution of gram C = Y, symmetric; if singular the least squares one, with a warning."""
     try:
         with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):
             return scipy.linalg.solve(gram, Y, assume_a="pos", check_finite=True)
