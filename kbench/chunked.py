@@ -16,7 +16,7 @@ import numpy as np
 from kbench.errors import DataError
 
 # Fraction of `memory_mb` that the rows of one block take. A fit holds a block, a second one that it
-# sorts, and as much again for the solver and the index.
+# sorts, and as much again for the solver and the index. Set by hand.
 _BLOCK = 1 / 8
 # Memory in MiB of rows whose user names none.
 MEMORY_MB = 1024.0
@@ -29,7 +29,7 @@ class Block(NamedTuple):
 
     X: Any  # (b, d) array or CSR of float32 or float64
     y: np.ndarray | None = None  # (b,)
-    place: str = ""  # file and chunk, for messages; of a block of several chunks that of the first
+    place: str = ""  # file and chunk, for messages; a block of several chunks names the first
 
 
 class ChunkedRows:

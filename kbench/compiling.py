@@ -118,7 +118,7 @@ class CollectorPause:
     """Stops Python's cyclic garbage collector while numba compiles.
 
     numba makes hundreds of thousands of objects for a large function, and the collector would look
-    at all of them, and at those of the imported packages, again and again: an eighth of the time
+    at all of them, and at the imported packages' ones, again and again: an eighth of the time
     of a compilation. Without it the first fit of KernelSVC takes 20 MiB more.
     """
 

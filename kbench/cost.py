@@ -21,10 +21,10 @@ import numpy as np
 # row is constant from about 5,000 rows on.
 UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
-# Least number of timed calls; their median counts.
+# Least number of timed calls; their median counts. Set by hand.
 REPEATS = 3
 # Largest part of the timed call that its fixed cost, the time to predict one row, may be. That is
-# 0.1 ms for most methods and 6 ms for a random forest, whose call is cut at 0.05 s.
+# 0.1 ms for most methods and 6 ms for a random forest, whose call is cut at 0.05 s. Set by hand.
 _FIXED_PART = 0.02
 _LONGEST_S = 0.05
 # Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.
@@ -33,7 +33,7 @@ _clock = time.process_time if COUNTS_CPU else time.perf_counter
 
 
 def unit_rows(X: Any) -> Any:
-    """Return 20,000 rows, repeating those of X (fewer if they exceed 256 MiB).
+    """Return 20,000 rows by repeating X (fewer if they exceed 256 MiB).
 
     X : (n, d) dense or CSR. Dense rows are converted to C-contiguous float32.
     """

@@ -123,7 +123,7 @@ class Settings:
 def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Settings:
     """The keys of `Settings` in a composed config, typed and checked.
 
-    `overrides` are those of the command: a limit that is named there is meant.
+    overrides : words of the command; a limit that is named there is meant
 
     Raises ConfigError: a value is wrong; the message has the key, the value and the valid values.
     """

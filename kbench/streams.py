@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from kbench.errors import ConfigError
 
 # Files that a command, its fork server and a worker open at a time: 20, and as many again for what
-# a method opens.
+# a method opens. Set by hand.
 _MIN_FILES = 40
 _FEW_SECONDS = 10  # CPU seconds that importing packages and compiling may take
 # MiB of addresses below which packages may fail to load: libraries of linear algebra and Arrow take
@@ -36,7 +36,7 @@ class _Tolerant(io.FileIO):
 def standard_error() -> TextIO:
     """A stream to file descriptor 2: a message that nobody can read must not end a run.
 
-    Its encoding is that of the stream which Python had opened there (PYTHONIOENCODING), if any.
+    It keeps the encoding of a stream that Python had opened there (PYTHONIOENCODING).
     """
     raw = io.BufferedWriter(_Tolerant(2, "w", closefd=False))
     encoding = getattr(sys.stderr, "encoding", None)

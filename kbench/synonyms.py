@@ -44,7 +44,7 @@ OF_REPORTS = ("metric", "columns", "format", "out", "settings", "trials", "refer
 def synonym(key: str, known: Collection[str] | None = None) -> str:
     """What a message adds on a key that kbench calls otherwise; '' for any other.
 
-    `known` : the keys of a command other than a run or a plan; their default is those of a run.
+    known : the keys of a command other than a run or a plan; by default the keys of a run
     """
     meant = _SYNONYMS.get(key, key)
     if known is None and meant in OF_REPORTS:

@@ -25,11 +25,11 @@ from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 
 from kbench import process_memory
 
-# Range of the largest absolute target, and of the largest weight of models with a ridge: float32,
-# in which many models keep their coefficients, ends at 1e-38 and 3e38, and a coefficient is a
-# target divided by a ridge.
+# Guard: range of the largest absolute target, and of the largest weight of models with a ridge:
+# float32, in which many models keep their coefficients, ends at 1e-38 and 3e38, and a coefficient
+# is a target divided by a ridge.
 SMALLEST_TARGET, LARGEST_TARGET = 1e-30, 1e30
-# Range of the largest absolute entry of float64 rows, so that variances and distances are numbers.
+# Guard: range of the largest absolute entry of float64 rows; variances and distances stay finite.
 _SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-150, 1e150
 
 

@@ -27,8 +27,8 @@ from kbench.intrinsics.products import matmul
 # Largest number of a node's rows from which centres and directions are computed: the cost of a
 # split against its precision. Set by hand.
 _SAMPLE = 2000
-_LLOYD = 10  # largest number of iterations of 2-means; the split needs no convergence
-_POWER = 30  # iterations of the power method for the first eigenvector
+_LLOYD = 10  # largest number of iterations of 2-means; the split needs no convergence; set by hand
+_POWER = 30  # iterations of the power method for the first eigenvector; set by hand
 # Each side of a split gets at least 1/32 of the points, which bounds the depth by O(log n). A
 # larger fraction makes shallower trees and moves more splits away from the gap. Set by hand.
 _MAX_IMBALANCE = 32

@@ -24,7 +24,7 @@ EXACT_ROWS = 4096
 # Set by hand.
 _LEAF = 256
 # Points whose true neighbours are computed to measure the recall. Each has k neighbours, so the
-# standard error at a recall of 0.99 is below 1 %.
+# standard error at a recall of 0.99 is below 1 %. Set by hand.
 _CHECKED = 100
 _ROUNDING = 1e-4  # guard: relative error of float32 distances, two sums of which may differ
 _BLOCK = 1024  # rows per block of distances: memory against the overhead of a call; set by hand

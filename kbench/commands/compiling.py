@@ -44,7 +44,7 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
 
     Returns whether numba can keep what it compiles; otherwise nothing is compiled.
 
-    Raises ConfigError: a name is not that of a method.
+    Raises ConfigError: a name is no method's.
     """
     from kbench.run.execution.preload import preloading_sandbox
 

@@ -1,7 +1,7 @@
 """kbench data where|check|prepare [NAME ...|openml:NUMBER ...|all] [datasets_dir=DIR]
                                     [allow_file_urls=true] [limits.memory_mb=MIB]
 
-where    each raw file, those of variants too: its path, or the folders searched and its address
+where    each raw file, also of variants: its path, or the folders searched and its address
 check    read the raw files that are present and compare them with the facts of their config, also
          for variants with separate files (half of census, a tenth of kddcup99)
 prepare  download what is missing and write the prepared arrays that runs map into memory;

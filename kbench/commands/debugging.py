@@ -81,7 +81,7 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     of_data.append("holdout")  # a search writes the group at once
     # A tuned file that is newer than the row must not add parameters.
     typed = list(_command_words(row["command"] or ""))
-    # A data set of a user's file has the file's name, which may be that of one of ours.
+    # A data set of a user's file has the file's name, which one of ours may have, too.
     dataset = "file" if "dataset=file" in typed else row["dataset"]
     words = [f"method={row['method']}", f"dataset={dataset}", NONE, f"seed={row['seed']}"]
     for name, value in _parameters(row).items():

@@ -1,6 +1,6 @@
 """kbench import ADDRESS|FOLDER [results_dir=DIR]: the rows of a site that `kbench publish` wrote.
 
-ADDRESS begins with http:// or https:// and is that of the site's first page. Rows that are here
+ADDRESS, of the site's first page, begins with http:// or https://. Rows that are here
 already stay as they are; rows of several machines stand in tables of their own in reports.
 """
 

@@ -9,7 +9,7 @@ dataset.path  the rows; read as the training files were, unless dataset.source.*
               scaled and encoded as those were. dataset=NAME in its place: that data set's test rows
 Further: results_dir, datasets_dir, download.
 
-Rows are read in blocks; those of LIBSVM text are stored in $TMPDIR meanwhile. If the model knows
+Rows are read in blocks; rows of LIBSVM text are stored in $TMPDIR meanwhile. If the model knows
 the rows' targets, the scores are printed. A LIBSVM file without targets has zeros in their place.
 """
 

@@ -37,7 +37,7 @@ scores over a swept parameter (x=C), or curves (x=seconds y=objective).
 `kbench report papers [table=hss_table5,dcsvm,...] [format=...]` prints every table of the five
 papers, each cell as "printed | measured". table=claims gives the papers' claims with verdicts
 computed from the rows, table=cells counts the measured cells, table=causes lists why scores differ
-from the printed ones, table=systems separates the gain of the idea from that of faster code, and
+from the printed ones, table=systems separates the gains of the idea and of faster code, and
 table=budgets compares methods at equal prediction costs. Other packages may add words like `papers`
 (entry points of the group kbench.reports).
 """
@@ -63,14 +63,14 @@ KEYS += ["reference", "results_dir", "table", "task", "n", "d", "x", "y"]
 # Key -> the word that takes it.
 _OF_ONE = {"table": "papers", "task": "ranking", "n": "ranking", "d": "ranking"}
 _OF_ONE |= {"x": "plot", "y": "plot"}
-# Keys that choose rows, and those of a report that is printed.
+# Keys that choose rows, and keys of a report that is printed.
 _CHOICE = ("method", "dataset", "tag", "reference", "results_dir")
 _PRINTED = ("format", "out", "reference", "results_dir")
 # Keys of the other reports -> what a plot takes in their place.
 _OF_PLOT = {"format": "out=plot.{} chooses it", "metric": "write y={}", "columns": "write x={}"}
 # Suffix of a file -> the format that it has where none is named.
 _SUFFIXES = {"txt": "terminal", "md": "markdown", "tex": "latex", "htm": "html"}
-# Word -> the keys that it takes; those of a plug-in are `_OF_PLUGIN`.
+# Word -> the keys that it takes; a plug-in takes `_OF_PLUGIN`.
 _TAKEN = {
     "": [key for key in KEYS if key not in _OF_ONE],
     "compare": (*_CHOICE, "format", "out", "metric", "trials"),

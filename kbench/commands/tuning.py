@@ -28,7 +28,7 @@ are configs/tuned/M-D-NAME.yaml, and all experiments with the same name use them
   tune.seconds=S        budget: no trial starts later than S seconds after its search
   tune.metric=NAME      instead of accuracy, or of RMSE for regression; also any of `metrics=[...]`
 
-All other keys are those of a run: seed=, limits.wall_s=, parallel.jobs=, dataset.variant=, ...
+All other keys are a run's: seed=, limits.wall_s=, parallel.jobs=, dataset.variant=, ...
 """
 
 import math
@@ -52,7 +52,7 @@ _SHOWN = 5  # settings, and failed trials, that are printed
 
 
 def main(argv: Sequence[str]) -> int:
-    """Tune, print the best settings, write the files; the exit code is that of a run."""
+    """Tune, print the best settings, write the files; return the exit code, as of a run."""
     from kbench.run.search.parameter_search import searches, tune
 
     words, _, show = flags(argv)

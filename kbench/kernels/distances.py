@@ -50,15 +50,15 @@ from kbench.kernels.sparse import exponentiate, products
 from kbench.kernels.work_sharing import Loop
 from kbench.stored import check_arrays, check_indices, require
 
-# Bound on scaled training features. New features are clipped to _FARTHEST, where the kernel with
-# all training rows is 0 in float32 and squares are still finite.
+# Guard: bound on scaled training features. New features are clipped to _FARTHEST, where the kernel
+# with all training rows is 0 in float32 and squares are still finite.
 _LARGEST_FEATURE = 1e15
 _FARTHEST = 1e16
 
 # Rows and columns of a temporary block of kernel values between sparse points, 8 MiB in float32.
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
-# Bound on the error of float32 values between sparse rows; beyond it float64 is used.
+# Bound on the error of float32 values between sparse rows; beyond it float64 is used. Set by hand.
 _SPARSE_ERROR = 1e-5
 
 

@@ -29,7 +29,7 @@ _TILE_COLUMNS = 2048
 # Columns of a tile for points whose slices are copies: wider tiles make copying negligible.
 _TILE_COLUMNS_COPIED = 16384
 
-# Largest whole parameter in a model file, such as a degree. Larger ones overflow all values.
+# Guard: largest whole parameter in a model file, such as a degree. Larger ones overflow all values.
 _LARGEST_WHOLE = 1 << 20
 
 

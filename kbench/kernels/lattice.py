@@ -19,13 +19,13 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_numbe
 LEVELS = 255
 # Sums of squared differences are 32-bit integers.
 _MAX_COLUMNS = (2**31 - 1) // LEVELS**2
-# Rows and distinct values from which the lattice is found; `pack` checks all values.
+# Rows and distinct values from which the lattice is found; `pack` checks all values. Set by hand.
 _SAMPLE_ROWS = 64
 _SAMPLE_VALUES = 4096
 # Bound on the distance of a value from the lattice in units of eps times the largest value: half
 # each for the value and its offset, and two for the step, which is found from two rounded values.
 _ROUNDINGS = 3.0
-# Reject the lattice if the rounding error exceeds 2 % of its step.
+# Reject the lattice if the rounding error exceeds 2 % of its step. Set by hand.
 _BLURRED = 0.02
 
 

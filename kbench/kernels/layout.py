@@ -28,7 +28,7 @@ _DENSE_BYTES = 256
 # Rows examined at a time: memory against the overhead of a call. Set by hand.
 _CHUNK = 4096
 # Least number of 8-bit features for byte products, below which tiles are as fast, and the number of
-# bits per such feature up to which bits are better stored as bytes too.
+# bits per such feature up to which bits are better stored as bytes too. Set by hand.
 _MIN_BYTES = 32
 _BITS_AS_BYTES = 3
 

@@ -24,7 +24,7 @@ from kbench.kernels.work_sharing import AWAKE, CALLED, STATE, Loop, new_mailbox,
 # costs 2,000 to 3,000 (`scripts/ablate_svm.py --threads 2` shows what sharing gains).
 _NANOSECONDS_PER_THREAD = 10_000
 # Nanoseconds of work in a block. Smaller blocks cost more atomic increments (100 each), larger ones
-# leave threads waiting for the last block.
+# leave threads waiting for the last block. Set by hand.
 _NANOSECONDS_PER_BLOCK = 5_000
 
 

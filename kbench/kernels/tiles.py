@@ -29,7 +29,7 @@ from kbench.kernels.work_sharing import Loop, divided, share
 STEP = 4
 # Prepared points are padded to multiples of this many 32-bit words of bits.
 WORDS = 2
-# Columns of a tile: STEP rows of them in float32 take 4 KB of the L1 cache.
+# Columns of a tile: STEP rows of them in float32 take 4 KB of the L1 cache. Set by hand.
 _COLUMNS = 256
 # e^-t = 2^-(t LOG2_E).
 LOG2_E = math.log2(math.e)

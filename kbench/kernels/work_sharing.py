@@ -47,7 +47,7 @@ STATE, CODE, ARGUMENTS, TURN, N, BLOCK, AWAKE = range(7)
 _LENGTH = 16
 # Polls after which a helper yields its core to other threads (about 10 microseconds), and polls in
 # vain after which it returns to the interpreter and sleeps (about 2 milliseconds): waking it costs
-# tens of microseconds, and polling keeps a core from others.
+# tens of microseconds, and polling keeps a core from others. Set by hand.
 _POLLS_BEFORE_YIELD = 256
 _POLLS_BEFORE_SLEEP = 1 << 16
 

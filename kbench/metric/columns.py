@@ -7,7 +7,7 @@ category cannot be mended that way, so each column is mapped first:
     clipped    u / sqrt(1 + (u / 3)^2),   u = 1.349 (x - median) / (interquartile range)
     quantile   normal quantile of the rank of x among the training rows, ties at their mean rank
 
-The clipping is that of D. Holzmuller, L. Grinsztajn, I. Steinwart, "Better by default: strong
+Numbers are clipped as in D. Holzmuller, L. Grinsztajn, I. Steinwart, "Better by default: strong
 pre-tuned MLPs and boosted trees on tabular data", NeurIPS 2024: it is nearly linear in the bulk,
 and bounded. All maps keep the order of the values, and are affine for columns of two values.
 """

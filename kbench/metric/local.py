@@ -4,7 +4,7 @@
     M = mean of grad f grad f' over some of them,    u = M^(1/2) z
     keep u if the model of the same rows u has a lower error on the last fifth
 
-The idea of a metric for each leaf is that of D. Beaglehole, D. Holzmuller, A. Radhakrishnan, M.
+The idea of a metric for each leaf is due to D. Beaglehole, D. Holzmuller, A. Radhakrishnan, M.
 Belkin, "xRFM", 2025; there every leaf begins with the identity and has no other choice.
 """
 

@@ -109,7 +109,7 @@ class Problem:
         return best
 
     def beyond_luck(self, root: np.ndarray, kernel: str, gamma: float, ridge: float) -> bool:
-        """Whether a model's held-out losses are lower than those of the mean training target, or of
+        """Whether a model's held-out losses are lower than for the mean training target, or for
         the most frequent class, by more than noise. O(n^3 / 3), as a model of the search."""
         Z = apply_root(self.X, root).astype(np.float32)
         matrix = KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32)

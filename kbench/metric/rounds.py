@@ -130,7 +130,7 @@ class Rounds:
                 each.lowest = min(each.lowest, error)
                 if not each.goes_on:
                     continue
-                # The best ridge of a round is seldom far from that of the round before.
+                # The best ridges of two successive rounds are seldom far from each other.
                 if len(ridges) > 1:
                     known = (*ridges, *LARGER_RIDGES)
                     place = known.index(ridge)

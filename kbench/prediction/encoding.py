@@ -35,7 +35,7 @@ _SPARSE: dict[str, type] = {
     cls.__name__: cls for cls in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)
 }
 _SCALARS = "biufcU"  # kinds of dtypes that are allowed: no objects, no structures
-_DEPTH = 100  # deepest nesting of a tree, well below Python's recursion limit
+_DEPTH = 100  # deepest nesting of a tree, well below Python's recursion limit  # guard
 
 
 def encode(value: Any) -> tuple[Any, dict[str, np.ndarray]]:

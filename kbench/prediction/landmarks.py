@@ -42,9 +42,9 @@ _ROUTED_BYTES = 1 << 18
 # Rows of a batch per leaf, so that the numbers of a leaf are read once for about 32 rows. A model
 # with few leaves takes up to 32,768 rows, so that few rows remain beside full tiles.
 _LEAF_ROWS, _MAX_ROWS = 32, 1 << 15
-# Range of the extent of features over which squared differences neither underflow nor overflow in
-# float32; it leaves a margin for differences of a thousandth of the extent and for sums of
-# features.
+# Guard: range of the extent of features over which squared differences neither underflow nor
+# overflow in float32; it leaves a margin for differences of a thousandth of the extent and for sums
+# of features.
 _SMALLEST_EXTENT, _LARGEST_EXTENT = 1e-15, 1e15
 # Kinds of columns beside the kernel values, by their number in compiled code.
 PSEUDO_KINDS = ("none", "monomials", "lower", "upper", "triangle")

@@ -249,7 +249,7 @@ def make_comparison(
 ) -> str:
     """Comparison of methods: mean ranks, and differences of every pair over seeds and splits.
 
-    Parameters are those of `make_report`. CSV holds the pairs on each data set and no ranks.
+    It takes the parameters of `make_report`. CSV holds the pairs on each data set and no ranks.
 
     Raises
     ------

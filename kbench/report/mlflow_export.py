@@ -92,7 +92,7 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
 
 
 def _present(client: Any, experiment: str) -> set[str]:
-    """The rows of which the store has runs, page by page."""
+    """The rows whose runs the store has, page by page."""
     rows: set[str] = set()
     token = None
     while True:

@@ -2,7 +2,7 @@
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    C l <= b <= C u,    1'b = 0,    C = C_1 < C_2 < ...
 
-The steps are those of `kbench.solvers.small.steps`. Between two values of C the solution is moved
+`kbench.solvers.small.steps` takes the steps. Between two values of C the solution is moved
 along itself: s b minimises the objective over s at s = (z'b - epsilon |b|_1) / b'Kb, and its
 residual e = z - s K b follows from the old one without a kernel value. If no b is at a bound,
 a larger C has the same solution.
@@ -117,7 +117,7 @@ def along_c(
 
     Raises OutOfTime: the deadline has passed before a value of C was solved.
 
-    O(n) a step, of which a model takes about n; O(n n_sv) at the end of each.
+    O(n) a step, about n steps a model; O(n n_sv) at the end of each.
     """
     (points, factor, rows, slot), z, unit_lower, unit_upper = problem
     n, unit = len(z), np.maximum(unit_upper, -unit_lower)

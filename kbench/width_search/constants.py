@@ -137,7 +137,7 @@ FINAL_WORK = 1e11
 # which on targets are heavy-tailed (normal 1, exponential 1.2, cpusmall 1.9, two per cent at a
 # hundred deviations 14; at 1.5 the errors of cpusmall are one per cent higher), and the ratio from
 # which on held-out errors are; and the largest error that then counts, in robust deviations: with 3
-# the errors on "outliers in y" of `scripts/everyday.py` are those of SVR, with 8 twice as large.
+# the errors on "outliers in y" of `scripts/everyday.py` equal SVR's, with 8 they are twice these.
 QUARTILES, HEAVY_TAILS, LARGEST_ERROR = 1.349, 2.0, 3.0
 # The quantile of absolute errors that tells their robust deviation, and what it is for normal ones:
 # a fifth of the errors may be anything. Medians are small where most targets are one value: on

@@ -185,7 +185,7 @@ class RidgeSearch:
         return self._surface()
 
     def _candidates(self, beyond: float) -> np.ndarray:
-        """All ridges for widths up to `beyond` octaves from those of the last rung; (q, 2)."""
+        """All ridges for widths up to `beyond` octaves from the last rung's; (q, 2)."""
         tried = self._points[self._rungs == self._rungs[-1], 0]
         return _all_ridges(
             np.arange(tried.min() - beyond, tried.max() + beyond + 0.01, constants.SPACING)

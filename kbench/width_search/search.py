@@ -184,7 +184,7 @@ def search(
     has_neighbourhoods = any(rung.is_local for rung in plan)
     goal = constants.LOCAL_GOAL if has_neighbourhoods else (0.0, 0.0)
     points, outcome = first.points, first.outcome
-    # Masks of the observations: those of the surface, and those near which the answer is chosen.
+    # Masks of observations: which ones the surface takes, and near which the answer is chosen.
     in_surface = near_answer = np.empty(0, bool)
     surface: Surface | None = None
     for number, rung in enumerate(_growing(plan)):

@@ -24,14 +24,14 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.rbf import RBF
 
-# Added to the diagonal of K_zz (of ones), so that almost equal points do not make it singular.
+# Guard: added to the diagonal of K_zz (of ones), which almost equal points may make singular.
 _RIDGE = 1e-8
 # The fixed-point iteration stops after 200 steps, or if the squared length of a step is at most
 # 1e-12. Both are set by hand.
 _FIXED_STEPS, _CONVERGED = 200, 1e-12
-# A denominator below this multiple of the sum of its absolute terms is rounding: the point stays.
+# Guard: a point stays if a denominator is below this multiple of its terms' absolute sum: rounding.
 _VANISHES = 1e-10
-# Stop when the squared residual is below this multiple of ||w||^2: float64 rounding.
+# Guard: stop when the squared residual is below this multiple of ||w||^2: float64 rounding.
 _NEGLIGIBLE = 1e-12
 
 

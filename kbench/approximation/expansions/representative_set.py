@@ -24,8 +24,8 @@ from kbench.kernels import KernelMatrix
 # lower bound: a smaller gap takes more steps and decides more rows near eps correctly. Set by hand.
 _PRECISION = 0.01
 _MIN_GAP = 1e-9
-# A row is on the smallest ball if its coefficient in the ball's centre exceeds this; smaller ones
-# are rounding errors of the conditional-gradient steps.
+# Guard: a row is on the smallest ball if its coefficient in the ball's centre exceeds this; smaller
+# ones are rounding errors of the conditional-gradient steps.
 _COEFFICIENT = 1e-7
 
 

@@ -49,8 +49,8 @@ from kbench.validated import usual
 # Largest number of rows from which the principal axes are computed: O(rows d^2) time, against the
 # accuracy of the axes. Set by hand.
 _AXES_ROWS = 10_000
-# Frequencies between these two, in radians per unit of a feature, and their products with features
-# stay in float32's range. Others go with rows in another unit.
+# Guard: frequencies between these two, in radians per unit of a feature, and their products with
+# features stay in float32's range. Others go with rows in another unit.
 _MODERATE = (1e-10, 1e10)
 # Largest angle, in radians, of the mean row along an axis. Beyond it float32 angles of rows lose
 # more than ten of their 24 bits, and the mean is subtracted first.

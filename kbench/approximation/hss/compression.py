@@ -41,12 +41,12 @@ _SCORE_ROWS = 16
 # Set by hand.
 _MIN_REDUCTION = 1.25
 # The Gram matrix is float32 if rel_tol is at least this. Pivots below sqrt(4 eps) = 0.0007 are
-# rounding errors in float32.
+# rounding errors in float32. Set by hand.
 _SINGLE_TOL = 0.03
 # The sketch is first summed into a quarter of its columns. The basis that they give is accepted if
 # there are at least 6 of them for each unit of its rank; otherwise the basis is computed from the
 # full sketch. Fewer columns save time; the error grows by less than half
-# (tests/approximation/hss/test_hss.py).
+# (tests/approximation/hss/test_hss.py). Set by hand.
 _FOLDS = 4
 _COLUMNS_PER_RANK = 6
 # The columns determine the rank if there are at least 10 more of them (STRUMPACK's oversampling).

@@ -48,7 +48,7 @@ _LEARNT = ("tree_", "_near", "kernel_", "ordered_kernel_", "nodes_", "kernel_ent
 # known to about 1 %.
 _SUGGESTED_SHIFT = 1.1
 # Rows of the larger one of the two samples from which the rank of all rows is extrapolated: 0.01 s.
-# On cadata, kin40k and protein it is within 20 % of the rank after compression.
+# On cadata, kin40k and protein it is within 20 % of the rank after compression. Set by hand.
 _RANK_ROWS = 1000
 
 

@@ -24,8 +24,8 @@ from kbench.approximation.landmarks.landmarks import LandmarkFeatures
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.named import pairwise_kernel, pairwise_names
 
-# A landmark whose residual is below this multiple of the largest k(z, z) is dropped: it lies in the
-# span of the others, and its feature would consist of float32 rounding errors.
+# Guard: a landmark whose residual is below this multiple of the largest k(z, z) is dropped: it lies
+# in the span of the others, and its feature would consist of float32 rounding errors.
 _DEPENDENT = 1e-6
 
 

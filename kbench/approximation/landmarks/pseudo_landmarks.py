@@ -23,10 +23,10 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.tiles import LOG2_E
 
-# Singular values of Cb below this multiple of the largest are dropped: in float32 the columns along
-# them are rounding errors.
+# Guard: singular values of Cb below this multiple of the largest are dropped: in float32 the
+# columns along them are rounding errors.
 _DIRECTION = 1e-5
-# Eigenvalues of W Cb'Cb below this multiple of the largest are dropped, for the same reason.
+# Guard: eigenvalues of W Cb'Cb below this multiple of the largest are dropped, for the same reason.
 _EIGENVALUE = 1e-10
 
 # Values of the parameter `pseudo`.

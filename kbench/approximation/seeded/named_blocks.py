@@ -18,7 +18,7 @@ from kbench.kernels.chunks import dense_on_used_columns
 from kbench.kernels.registry import kernel_names
 from kbench.kernels.spectrum import IsotropicSpectrum
 
-# Rows whose pairs give the median distance: 500,000 distances.
+# Rows whose pairs give the median distance: 500,000 distances. Set by hand.
 _MEDIAN_ROWS = 1000
 
 

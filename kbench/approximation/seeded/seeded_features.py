@@ -34,7 +34,7 @@ from kbench.prediction.flops import TRANSCENDENTAL
 
 # Features (float32 numbers) per tile of rows: 2 MiB stay in the L2 cache until they are used.
 _TILE_VALUES = 1 << 19
-# Rows of a tile at least: fewer make matrix products inefficient.
+# Rows of a tile at least: fewer make matrix products inefficient. Set by hand.
 _MIN_TILE = 64
 # Philox streams of signs and radii; frequencies and hashes have the streams 0, 1, ...
 _SIGNS, _RADII = 1 << 16, 1 << 17

@@ -22,8 +22,8 @@ from kbench.solvers.small import GaussianRows, MatrixRows
 _DENSE_ENTRIES = 2**23
 # Largest rounding error of a decision value, in units of the margin: if float32 may have a larger
 # one, prediction computes in float64, which takes twice the time. For pairs of classes only the
-# sign of the value counts, and at 1e-3 no data set of `scripts/bench_small.py` needs float64. Other
-# values are returned to the user, and 1e-5 keeps them equal for batches of any size; set by hand.
+# sign of the value counts, and at 1e-3 few data sets need float64. Other values are returned to the
+# user, and 1e-5 keeps them equal for batches of any size; set by hand.
 _PAIR_ERROR, _VALUE_ERROR = 1e-3, 1e-5
 
 

@@ -24,7 +24,7 @@ ABSENT = "data not present"
 LACKING = "no such method"
 # There are no runs; the command that makes them stands below the table.
 NO_ROWS = "no rows"
-# The runs are ok and did not record the quantity, such as those of older versions.
+# The runs are ok and did not record the quantity, as runs of older versions.
 NOT_MEASURED = "not measured"
 # The two sides of a ratio were measured on different data sets.
 OTHER_DATA = "other data"

@@ -108,7 +108,7 @@ class Runs:
         """Values of several curves at their common times, from the first row that has all.
 
         The name `seconds` stands for the times themselves; the last name must be a curve. Wall
-        seconds are those of rows that nothing disturbed.
+        seconds come from rows that nothing disturbed.
         """
         timed = any(map(of_wall_seconds, names))
         for row in rows:

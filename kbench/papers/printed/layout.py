@@ -47,7 +47,7 @@ class Selector:
     by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # The kernel, for methods with a choice of kernels; empty for any. `params` may name another.
     kernel: str = ""
-    # The experiments whose rows come before those of other commands.
+    # The experiments whose rows come before rows of other commands.
     experiments: frozenset[str] = frozenset()
 
     @property

@@ -129,7 +129,7 @@ class Chart:
 
 
 class Plot:
-    """A pair of axes to draw on; coordinates are those of the axes.
+    """A pair of axes to draw on, in the coordinates of the axes.
 
     Parameters
     ----------

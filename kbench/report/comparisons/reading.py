@@ -131,7 +131,7 @@ def read_rows(results_dir: str | Path = "results", *, reference: bool = False) -
     ----------
     results_dir : the folder.
     reference : whether rows that come with kbench are among them, with "reference" in the column
-        `origin`; a row of the user's own replaces that of the same run.
+        `origin`; a row of the user's own replaces a reference row of the same run.
 
     Returns
     -------

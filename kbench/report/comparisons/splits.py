@@ -2,7 +2,7 @@
 
 The variant of a row names a split other than the data set's default one, as `split.seed=3` or
 `split.fold=2,split.seed=1`. Splits draw their test sets from the same rows, so their scores are
-correlated, and the variance of the mean is larger than that of independent scores.
+correlated, and the variance of the mean is larger than for independent scores.
 """
 
 import math
@@ -32,7 +32,7 @@ def split_of(variant: str | None) -> tuple[str | None, str]:
 def over_splits(
     rows: Sequence[Row], setting: Callable[[Row], Hashable]
 ) -> tuple[list[Row], list[Row]]:
-    """Separate the rows of settings that ran on several splits from those of a single split.
+    """Separate the rows of settings that ran on several splits from the rows of a single split.
 
     Parameters
     ----------

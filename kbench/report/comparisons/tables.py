@@ -25,7 +25,7 @@ from kbench.run.results.stopped import time_limit
 Row = Mapping[str, Any]
 # Key of a row that is made of several attempts of a run: the rows of these attempts.
 REPEATS = "repeats"
-# Column of the scores that a command asked for beside those of the task, by their names.
+# Column of the scores, by their names, that a command asked for beside the task's.
 SCORES = "scores"
 
 # Parameters that state the problem, as scikit-learn names them; others choose the algorithm.

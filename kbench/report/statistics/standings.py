@@ -223,12 +223,12 @@ def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
 
 
 def _distances(scores: Sequence[float], top: float) -> list[float]:
-    """Relative differences to the best score; infinite where a score is NaN, that of a failure."""
+    """Relative differences to the best score; infinite for failures, whose score is NaN."""
     return [math.inf if math.isnan(s) else abs(top - s) / (abs(top) or 1.0) for s in scores]
 
 
 def _best_score(comparison: Comparison, scores: Sequence[float]) -> float:
-    """The best of `scores`, of which failures are NaN; NaN where all failed."""
+    """The best of `scores` without NaN, which stands for a failure; NaN where all failed."""
     sign = comparison.score.sign
     known = [score for score in scores if not math.isnan(score)]
     return max(known, key=lambda score: sign * score, default=math.nan)

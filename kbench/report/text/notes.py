@@ -45,7 +45,7 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
 
     comparison : With all its lines, including those that are not shown
     cut : mapping of str to int
-        Method -> number of its lines, for methods of which only `settings` lines are shown.
+        Method -> number of its lines, for methods that show only `settings` lines.
     rest : Where to find the other lines, such as `format=csv has all`
     """
     remarks_below = unequal(comparison.lines)

@@ -37,7 +37,7 @@ from kbench.trace import Deadline, Trace
 # residuals differ by more than the factor 10; over-relaxation by 1.5 to 1.8 improves convergence.
 _BALANCE = 10.0
 _RELAXATION = 1.6
-# Iterations between changes of beta, each of which costs a factorisation. Set by hand.
+# Iterations between changes of beta; each change costs a factorisation. Set by hand.
 _PATIENCE = 40
 # A variable is free if its distances from 0 and C exceed this number times min(C, 1); 1e-5 is the
 # authors' distance.
@@ -63,7 +63,7 @@ class ADMMResult:
     primal, dual : float
         Maximum over all entries of |x - z| and of beta |z - previous z|.
     growth : float
-        Squared length of the last step divided by that of the first, the maximum over all problems.
+        Squared length of the last step over the first step's, the maximum over all problems.
         If it exceeds 1 by more than rounding, K is too indefinite for beta. nan with `tol`, when
         beta follows the residuals.
     n_iter : int

@@ -120,7 +120,7 @@ class BlockDescent:
             self._spent = 0
 
     def can_store(self, m: int) -> bool:
-        """Whether m points with those of S are better solved with their matrix stored.
+        """Whether m points together with S are better solved with their matrix stored.
 
         That is so if the free points of S do not fit into a working set, so that working sets undo
         each other's steps, and if the memory suffices.

@@ -88,7 +88,7 @@ def show(
     *,
     expand: Callable[[np.ndarray], np.ndarray] = lambda beta: beta,
 ) -> None:
-    """Show an iterate to the trace; `expand` turns its beta into that of the caller's problem."""
+    """Show an iterate to the trace; `expand` turns its beta into the caller's."""
     with iterate.budget.trace.pause():
         beta = expand(iterate.beta)
         state = {

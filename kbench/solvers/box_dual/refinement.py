@@ -13,7 +13,7 @@ updates; a solve that has stopped by its own e may miss the tolerance several ti
 In the end, if such errors could be seen in the objective, all support vectors get their float64 e.
 The objective holds b'e / 2, so the mean correction on the band times |b|_1 / 2 estimates its error.
 A point outside the band has a slack of eight times the largest error observed on the band, so the
-violation on the band is that of all points; this is an observed bound, not a proven one. Errors of
+violation on the band is the one of all points; this bound is observed, not proven. Errors of
 a point grow with the root of its K_ii, and so do the band's widths where these differ. Where all n
 residuals cost little they are all computed in float64.
 

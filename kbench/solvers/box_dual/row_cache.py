@@ -1,4 +1,4 @@
-"""Products with rows of a kernel matrix, some of which are stored in a bounded amount of memory.
+"""Products with rows of a kernel matrix; a bounded amount of memory stores some of the rows.
 
 Reading a stored value is five to ten times as fast as computing a cheap kernel value, but writing
 it to memory for the first time takes as long as several computations. So a row is recomputed,

@@ -180,7 +180,7 @@ def solve_box_dual(
     Returns
     -------
     BoxDualResult
-        If a limit was reached, alpha is feasible and all values are those of this alpha.
+        If a limit was reached, alpha is feasible and all values belong to this alpha.
 
     Notes
     -----
@@ -267,7 +267,7 @@ def solve_regression_dual(
     coef0 : (n,), optional
         Starting point within the bounds; default 0. Costs one kernel row for each nonzero entry.
     intercept : bool
-        Whether the sum of b is that of `coef0`; its multiplier is the intercept.
+        Whether b has the sum of `coef0`; the multiplier of this constraint is the intercept.
     tol : float
         Violation to reach, in units of the targets.
     cache_mb, max_iter, max_time, shrinking, random_state, trace, options

@@ -161,7 +161,7 @@ def _solve_coupled(
 def _find_intercept(
     whole: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
 ) -> None:
-    """From beta = 0, bring `whole` near the solution with 1'beta = 0, its residual up to date."""
+    """Bring `whole` from beta = 0 near the solution with 1'beta = 0, its residual up to date."""
     subproblems = [Subproblem(whole, group) for group in groups]
     iterates = [subproblem.iterate for subproblem in subproblems]
     area = sum(len(group) ** 2 for group in groups)

@@ -1,4 +1,4 @@
-"""From a point between the bounds to an optimum whose coefficients are at their bounds exactly.
+"""Moves a point between the bounds to an optimum whose coefficients are exactly at their bounds.
 
 A variable is put at a bound if the step there would change its gradient by less than its
 multiplier, as in an active-set method. The free ones solve the equations of their face,

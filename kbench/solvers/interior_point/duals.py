@@ -81,7 +81,7 @@ def solve_interior(
         Coefficients within the bounds. If the right ones are at their bounds, the optimum is found
         without an iteration.
 
-    20 to 50 iterations of `K.work` multiplications each; memory is that of K and O(n).
+    20 to 50 iterations of `K.work` multiplications each; memory is K and O(n).
     """
     moves, n = np.flatnonzero(lower < upper), len(z)
     if len(moves) < n:

@@ -116,7 +116,7 @@ def minimise(
 
 
 def _start(problem: BoxQP) -> PrimalDualPoint:
-    """The middle between the bounds, with weights w of zero instead of those of x.
+    """The middle x between the bounds, with weights w of zero instead of the weights of x.
 
     The gradient of the first system is then p, and multipliers of the size of p suffice; with the
     weights of x they would grow with C.

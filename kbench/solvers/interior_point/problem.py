@@ -116,7 +116,7 @@ class BoxQP:
 
     @cached_property
     def scale(self) -> float:
-        """The size of gradients: that of p, or where p is zero that of Q x in the middle."""
+        """The size of gradients: the size of p, or if p is zero of Q x in the middle."""
         largest = float(np.abs(self.p).max(initial=0.0))
         if largest == 0.0:
             middle = self.gradient(0.5 * (self.lower + self.upper))

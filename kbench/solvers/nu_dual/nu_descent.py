@@ -128,7 +128,7 @@ def solve_nu_dual(
 
     After a limit, b is feasible.
 
-    Each working set of q points costs n q kernel values, some of which `cache_mb` holds, and O(q) a
+    Each working set of q points costs n q kernel values, fewer with a larger `cache_mb`, and O(q) a
     step; if half of the points are free, and n^2 values fit into `cache_mb`, it holds all.
     """
     budget = Budget(

@@ -21,7 +21,7 @@ batch size is at most m, and the step size is the optimal one:
 The paper has no ridge. With lambda > 0, g = K_B a + lambda a_B - y_B, and lambda is added to beta.
 The eigenvalues of K + lambda I are lowered then: 1 - (l_q + lambda / n) / (l_i + lambda / n)
 takes the place of 1 - l_q / l_i, since the others are never below lambda / n.
-Eigenvalues of a sample differ from those of all rows: if the residual grows, eta is halved, and the
+Eigenvalues of a sample and of all rows differ: if the residual grows, eta is halved, and the
 descent begins anew.
 """
 

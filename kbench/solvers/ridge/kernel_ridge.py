@@ -125,7 +125,7 @@ def shifted_cholesky(
 ) -> tuple[np.ndarray, bool]:
     """Cholesky factor of K + alpha I; the diagonal is raised if rounding makes it indefinite.
 
-    With scale : (n,) it is that of S K S + alpha I, S = diag(scale). `values` : (n, n) is K where
+    With scale : (n,) it belongs to S K S + alpha I, S = diag(scale). `values` : (n, n) is K where
     it is known; it is copied.
     """
     eps = float(np.finfo(kernel.dtype).eps)
@@ -157,7 +157,7 @@ def least_squares(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
             return scipy.linalg.solve(gram, Y, assume_a="sym")
     except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
         warnings.warn(
-            "the kernel matrix plus alpha is singular; the solution is that of least squares",
+            "the kernel matrix plus alpha is singular; this is a least squares solution",
             scipy.linalg.LinAlgWarning,
             stacklevel=level_of_caller(),
         )

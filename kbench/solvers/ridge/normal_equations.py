@@ -79,7 +79,7 @@ class NormalEquations(Steps):
         self._squares: np.ndarray = np.zeros(t)
         self._largest: np.ndarray = np.zeros(t)
         self._since = 0
-        self._estimate: np.ndarray = np.ones(t)  # that of coefficients 0
+        self._estimate: np.ndarray = np.ones(t)  # for coefficients 0
         self._lowest = np.inf  # since it stagnates
         self.stagnates = self.rises = False
 
@@ -148,7 +148,7 @@ class NormalEquations(Steps):
 
     @property
     def diverges(self) -> bool:
-        """Whether the squared errors at the rows visited are far above those of coefficients 0."""
+        """Whether the squared errors at the rows visited are far above errors of coefficients 0."""
         bound = DIVERGED**2 * np.where(self._largest == 0.0, 1.0, self._largest)
         return not np.all(self._squares <= bound)
 

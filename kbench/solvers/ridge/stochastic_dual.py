@@ -60,7 +60,7 @@ def solve_stochastic_dual(
     momentum : rho
     averaging : r; None is min(1, 100 / max_iter).
     max_iter, rng, and tol, max_time, trace, predictor
-        As in `Descent`; max_iter is T, and the residual is that of abar.
+        As in `Descent`; max_iter is T, and the residual belongs to abar.
 
     A step takes b n kernel values and O(n m); memory is O(n m).
     """

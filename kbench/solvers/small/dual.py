@@ -278,7 +278,7 @@ class _Search:
 
         values : the first nine arguments of `descend`
         report : (N_REPORTED,), set; INTERCEPT holds an estimate
-        spans : where the n points are among those of the source
+        spans : where the n points are among the source's
         warm : whether beta may be other than 0
 
         Returns the reason of the stop.
@@ -361,7 +361,7 @@ class _Search:
         return reason
 
     def _places(self, spans: tuple[slice, ...]) -> np.ndarray:
-        """The n points among those of the source."""
+        """The n points among the source's."""
         return np.concatenate([self._every[span] for span in spans])
 
     def _steps_before_interior(self) -> int:

@@ -130,7 +130,7 @@ def _sum_afresh(K, part):
 
 @njit(error_model="numpy", **_CALLED)
 def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
-    """Minimise over m points with the sum of their coefficients; those of other points stay.
+    """Minimise over m points with the sum of their coefficients; other coefficients stay.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def near_margin(problem, state, intercept, margin, near, part):
     near : (n,) int64, set
     part : (N_PART, n), set up to the points' number; see `to_optimum`
 
-    Returns the numbers of both, and that of free points.
+    Returns the numbers of both and of free points.
     """
     lower, upper, n = problem[LOWER], problem[UPPER], near.shape[0]
     count = n_near = n_free = 0

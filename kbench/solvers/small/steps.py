@@ -309,7 +309,7 @@ def descend(
     problem : (8, n) float64
         z, lower, upper, beta and e. The last two are in and out; e is right unless the status is
         OUT_OF_STEPS. Then an e that was computed in float64 and its beta (z and 0 at first): sums
-        over rows add what has changed since, so that their error is that of the change alone.
+        over rows add what has changed since, so that only the change has an error.
         Then scratch.
     state : (6, n) float32
         The diagonal of K; then v, lift, drop and how far b can grow and fall, which are set when

@@ -60,7 +60,7 @@ _SMALLEST_SCALE = 1e-6
 # Guard: smallest decay of a step; a decay of 0 would leave no scale to divide by.
 _MIN_DECAY = 1e-12
 _LARGEST = 1e30  # a loss or a coefficient above this means divergence
-_BLOCK_CHOICE = 1 << 18  # stream of the random choice of blocks, distinct from those of features
+_BLOCK_CHOICE = 1 << 18  # stream of the random choice of blocks, distinct from features' streams
 
 
 # Results of function(*task), in the order of the tasks, as `itertools.starmap`.
