@@ -88,6 +88,17 @@ def parsers_run_here(monkeypatch):
     monkeypatch.setattr(guarded, "_start", start)
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """Chromium with an empty page."""
+    from chromium import CHROMIUM, Browser
+
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    with Browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
 @pytest.fixture
 def peak_bytes():
     """A function measure(call): the peak of the memory that `call` allocates, in bytes.
@@ -126,6 +137,27 @@ def largest_file():
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     return limited
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty working directory, without data of the user's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KBENCH_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def config_file(tmp_path):
+    """A function write(name, text): a file of the user's in configs/ of the test's folder."""
+
+    def write(name, text):
+        path = tmp_path / "configs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return write
 
 
 @pytest.fixture

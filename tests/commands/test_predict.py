@@ -97,10 +97,8 @@ def test_a_model_is_kept_once_and_made_again_when_it_is_gone(tmp_path):
     assert sorted(rows(tmp_path)["attempt"]) == [1, 2, 3]
 
 
-def test_a_model_that_the_format_does_not_hold_costs_no_measurement(tmp_path):
-    folder = tmp_path / "configs" / "method"
-    folder.mkdir(parents=True)
-    (folder / "odd.yaml").write_text("name: odd\nestimator: odd.Odd\n")
+def test_a_model_that_the_format_does_not_hold_costs_no_measurement(config_file, tmp_path):
+    config_file("method/odd.yaml", "name: odd\nestimator: odd.Odd\n")
     (tmp_path / "odd.py").write_text(
         "from sklearn.naive_bayes import GaussianNB\nclass Odd(GaussianNB): pass\n"
     )

@@ -27,13 +27,12 @@ number = 3
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    modules = tmp_path / "modules"
+def here(here, monkeypatch):
+    modules = here / "modules"
     modules.mkdir()
     (modules / "tracker.py").write_text(TRACKER)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(modules)
-    return tmp_path
+    return here
 
 
 def test_every_row_is_passed_on_and_errors_are_warnings(here):

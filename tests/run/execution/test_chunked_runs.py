@@ -118,9 +118,8 @@ DASK = pytest.param(
 
 
 @pytest.mark.parametrize("words", [pytest.param([], id="here"), DASK])
-def test_the_command_of_a_killed_runner_goes_on_where_it_was(tmp_path, words):
-    (tmp_path / "configs/method").mkdir(parents=True)
-    (tmp_path / "configs/method/pausing.yaml").write_text(PAUSING)
+def test_the_command_of_a_killed_runner_goes_on_where_it_was(config_file, tmp_path, words):
+    config_file("method/pausing.yaml", PAUSING)
     command = ["method=pausing", "dataset=digits", "dataset.chunks=always", *words]
     runner = start(tmp_path, *command)
     wait_for((tmp_path / "paused").exists)

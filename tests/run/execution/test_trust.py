@@ -22,12 +22,6 @@ from kbench.settings import Limits
 BARE = Limits(wall_s=None, setup_s=60.0)
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("group", "text", "named"),
     [
@@ -41,10 +35,8 @@ def here(tmp_path, monkeypatch):
         ("limits", "defaults: [/method@_global_: svc]\n", "should be a name of the same group"),
     ],
 )
-def test_a_file_of_a_group_does_not_reach_outside_of_it(here, group, text, named):
-    folder = here / "configs" / group
-    folder.mkdir(parents=True)
-    (folder / "hostile.yaml").write_text(text)
+def test_a_file_of_a_group_does_not_reach_outside_of_it(here, config_file, group, text, named):
+    config_file(f"{group}/hostile.yaml", text)
     os.environ.setdefault("HOME", "/")
     with composer() as hydra, pytest.raises(ConfigError) as refused:
         hydra.compose(["method=svc", "dataset=digits", f"{group}=hostile"])
@@ -64,10 +56,8 @@ def test_a_file_of_a_group_does_not_reach_outside_of_it(here, group, text, named
     ],
     ids=["tasks", "source", "keys", "variants", "nested", "plan"],
 )
-def test_a_file_of_another_form_is_one_line(here, capsys, group, text):
-    folder = here / "configs" / group
-    folder.mkdir(parents=True)
-    (folder / "hostile.yaml").write_text(text)
+def test_a_file_of_another_form_is_one_line(here, config_file, capsys, group, text):
+    config_file(f"{group}/hostile.yaml", text)
     words = {
         "method": (["plan", "method=hostile", "dataset=digits"], ["list", "methods"]),
         "dataset": (["plan", "method=dummy", "dataset=hostile"], ["data", "where", "hostile"]),
@@ -112,8 +102,7 @@ def test_debug_takes_parameters_from_the_columns_and_no_estimator_from_the_comma
 
 
 @pytest.mark.parametrize(
-    "params",
-    [{"estimator": "os.system"}, {"meta": {}}, {"a.b": 1}, {"C": "${oc.env:HOME}"}, [1]],
+    "params", [{"estimator": "os.system"}, {"meta": {}}, {"a.b": 1}, {"C": "${oc.env:HOME}"}, [1]]
 )
 def test_debug_refuses_parameters_that_are_none(params):
     with pytest.raises(ConfigError):

@@ -9,12 +9,7 @@ from kbench.config import composer, options, read_yaml
 from kbench.data.configs.keys import TASKS
 from kbench.run.planning.plan import make_plan
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KBENCH_DATA", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.fixture(scope="module")

@@ -48,14 +48,10 @@ warm_start: false
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    folder = tmp_path / "configs" / "method"
-    folder.mkdir(parents=True)
-    (folder / "scripted.yaml").write_text(SCRIPTED)
-    (folder / "walker.yaml").write_text(WALKER)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KBENCH_DATA", raising=False)
-    return tmp_path
+def here(here, config_file):
+    config_file("method/scripted.yaml", SCRIPTED)
+    config_file("method/walker.yaml", WALKER)
+    return here
 
 
 def start(*words):
@@ -333,19 +329,17 @@ plan:
 
 
 @pytest.fixture
-def experiments(here):
+def experiments(here, config_file):
     """Experiments to tune: one that is right, and others."""
-    folder = here / "configs" / "experiment"
-    folder.mkdir()
-    (folder / "own.yaml").write_text(OWN)
-    (folder / "forms.yaml").write_text(OWN.replace("iris", "digits: {scale: unit}"))
-    (folder / "odd.yaml").write_text(OWN.replace("runs", "trials"))
-    (folder / "named.yaml").write_text(OWN.replace("mine", "a-b"))
-    (folder / "uses.yaml").write_text(
+    config_file("experiment/own.yaml", OWN)
+    config_file("experiment/forms.yaml", OWN.replace("iris", "digits: {scale: unit}"))
+    config_file("experiment/odd.yaml", OWN.replace("runs", "trials"))
+    config_file("experiment/named.yaml", OWN.replace("mine", "a-b"))
+    config_file(
+        "experiment/uses.yaml",
         "# @package _global_\n"
-        "plan: {tuned: mine, methods: [scripted, svc: {C: [3]}, knn], datasets: [digits, iris]}\n"
+        "plan: {tuned: mine, methods: [scripted, svc: {C: [3]}, knn], datasets: [digits, iris]}\n",
     )
-    return folder
 
 
 def test_an_experiment_is_tuned_pair_by_pair_with_one_budget(experiments, capsys):

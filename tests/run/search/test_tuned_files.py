@@ -14,11 +14,7 @@ from kbench.run.planning.tuned_files import write_tuned
 SEARCH = {"metric": "accuracy", "mean": 0.98, "sd": 0.003, "complete": True, "variant": None}
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KBENCH_DATA", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def plan(*words):
@@ -126,10 +122,8 @@ def test_a_best_so_far_says_so():
     assert line.endswith("(validation accuracy 0.98, the best so far of an unfinished search)")
 
 
-def test_a_file_by_hand_needs_no_search(here):
-    path = here / "configs" / "tuned" / "svc-digits.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text("# @package method\nC: 5\n")
+def test_a_file_by_hand_needs_no_search(config_file):
+    path = config_file("tuned/svc-digits.yaml", "# @package method\nC: 5\n")
     assert plan("method=svc").tuned == ["configs/tuned/svc-digits.yaml: C=5"]
     path.write_text("# @package method\nC: 5\nmeta: {tuned: {mean: high}}\n")
     with pytest.raises(ConfigError, match=r"meta\.tuned\.mean is 'high', should be a number"):
