@@ -7,7 +7,6 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import yaml
 from harness import kbench, run_here
@@ -17,138 +16,6 @@ from kbench.commands import COMMANDS
 from kbench.commands.arguments import names
 from kbench.commands.running import _failures
 from kbench.config import shipped_root
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """An empty working directory, without data of the user's."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KBENCH_DATA", raising=False)
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["lisst"], "nearest: list"),
-        (["--multirn", "method=svc"], "nearest: --multirun"),
-        (["--verison"], "nearest: --version"),
-        (["method=svc,knn"], "add -m"),
-        (["method=meka2", "dataset=covtype"], "no method is called 'meka2'"),
-        (["method=svc", "dataset=digts"], "nearest: digits"),
-        (["method=SVC"], "nearest: svc"),
-        (["method=svc", "results_dir="], "results_dir is empty"),
-        (["method=svc", "dataset=digits,"], "a value is missing after the last comma"),
-        (["method=svc", "method.gama=1"], "nearest: gamma"),
-        (["method=svc", "gamma=1"], "method.gamma"),
-        (["method=svc", "dataset=ijcnn1", "download=false"], "ijcnn1"),
-        (["list", "method"], "nearest: methods"),
-        (["data", "chek"], "nearest: check"),
-        (["data", "check", "digts"], "nearest: digits"),
-        (["report", "formt=csv"], "nearest: format"),
-        (["report", "format=pdf"], "terminal, markdown, csv"),
-        (
-            ["report", "pagse"],
-            "takes no 'pagse' (nearest: pages)",
-        ),
-        (["report", "compare"], "method=a,b"),
-        (["report", "compare", "method=a,b", "settings=3"], "takes no settings=..."),
-        (["report", "compare", "method=a,b", "x=fit"], "no x=...; kbench report plot does"),
-        (["report", "compare", "method=a,b", "format=html"], "terminal, markdown, csv"),
-        (["report", "trials=yes"], "true, false"),
-        (["report", "results_dir=reslts"], "there is no such folder"),
-        (["method", "=", "svc"], "write method=svc without blanks"),
-        (["compare", "method=svc,knn"], "write kbench report compare"),
-        (["merge", "now"], "'now'"),
-        (["debug"], "takes one KEY"),
-        (["debug", "0000"], "begins with '0000'"),
-        (["plan", "method=svc", "grid=none2"], "no grid is called 'none2'"),
-        (
-            ["method=svc", "dataset=file", "dataset.path=nothing.txt", "dataset.task=binary"],
-            "nothing",
-        ),
-        (
-            ["method=svc", "dataset.path='no\x1b[2Jthing.csv'"],
-            "no file matches no\\x1b[2Jthing.csv",
-        ),
-    ],
-)
-def test_a_mistake_is_one_line_and_exit_code_2(here, words, named, capsys):
-    assert main(words) == 2
-    err = capsys.readouterr().err
-    assert named in err
-    assert err.startswith("kbench: ")
-    assert len(err.strip().splitlines()) == 1
-    assert not list(here.rglob("*.parquet"))
-
-
-@pytest.mark.parametrize(
-    ("words", "instead"),
-    [
-        (["-m", "method.C=interval(1,10)"], "write values here, as in method.C=1,3,10 with -m"),
-        (["method.C=interval(1,10)"], "write values here, as in method.C=1,3,10 with -m"),
-        (["hydra/sweeper=optuna"], "for Optuna's search, `kbench tune method=M dataset=D"),
-        (["hydra/launcher=joblib"], "write parallel=loky|dask|ray|slurm"),
-        (["hydra.run.dir=x"], "write results_dir=FOLDER"),
-        (["hydra.job.chdir=true"], "leave it out"),
-        (["--info"], "`kbench doctor` describes the installation"),
-        (["--resolve"], "`--cfg job` shows resolved values"),
-        (["-p", "method"], "`--cfg job` shows every package"),
-        (["--config-dir", "x"], "put the files into ./configs/method"),
-        (["--config-dir=x"], "put the files into ./configs/method"),
-        (["-cn", "x"], "method=..., dataset=... and experiment=... choose its parts"),
-        (
-            ["+unknown=1"],
-            "no key is called 'unknown'; a method's is method.unknown=..., and the keys of a",
-        ),
-        (["+seeed=1"], "(nearest: seed)"),
-        (["--cfg", "job", "+unknown=1"], "no key is called 'unknown'"),
-        (["method.C=[1,10]"], "write -m method.C=1,10"),
-        (["-m", "seed=0,", "1"], "write it without spaces, as in seed=0,1"),
-        (["dataset=file"], "dataset.path has no value: add dataset.path=FILE to the command"),
-        (["dataset=file", "dataset.path=~/x"], "write dataset.path=$HOME/x"),
-    ],
-)
-def test_what_hydra_takes_and_kbench_does_not_is_answered_by_what_to_write(
-    here, words, instead, capsys
-):
-    assert main(["method=svc", *words]) == 2
-    err = capsys.readouterr().err
-    assert instead in err
-    assert len(err.strip().splitlines()) == 1
-    assert not list(here.rglob("*.parquet"))
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("run method=svc dataset=iris", "'run' is not a command: leave it out"),
-        ("svc dataset=iris", "'svc' is not a command: write method=svc"),
-        ("report format=xlsx", "latex, html, mlflow"),
-        ("method=svc dataset=iris cv=5", "no key is called 'cv'"),
-        ("method=svc dataset=iris method.random_state=3", "'random_state': seed=... sets it"),
-        ("method=svc dataset=iris method.probability=true", "method.calibration=sigmoid adds"),
-        ("method=svc dataset=iris seed=[0,1]", "several are written -m seed=0,1,2"),
-        ("method=svc limits.wall_s=1m", "limits.wall_s is '1m', should be a number of seconds"),
-        ("method=svc limits.memory_mb=2GB", "is '2GB', should be a number of MiB"),
-        ("method=svc dataset.path=a.json", "does not read .json files; pandas can write"),
-        (
-            "method=svc dataset.path=a.npz",
-            "no array X, there is rows, y; dataset.source.arrays.X=",
-        ),
-        ("method=svc dataset=iris method.kernel=größe", "a character that Hydra does not read"),
-    ],
-)
-def test_a_wish_of_another_tool_is_answered_by_what_to_write(
-    words, said, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    np.savez("a.npz", rows=np.eye(4), y=np.arange(4) % 2)
-    assert main(words.split()) == 2
-    err = capsys.readouterr().err
-    assert said in err
-    assert "; a new one is written" not in err
-    assert len(err.splitlines()) == 1
 
 
 def test_help_of_a_command_is_asked_for_in_either_order(capsys):
@@ -235,10 +102,8 @@ def test_a_users_file_is_run_and_debugged(tmp_path):
     assert f"accuracy           {row['accuracy']}" in again.stdout
 
 
-def test_debug_shows_the_traceback(tmp_path):
-    folder = tmp_path / "configs" / "method"
-    folder.mkdir(parents=True)
-    (folder / "bad.yaml").write_text("name: bad\nestimator: sklearn.svm.SVC\nkernel: precomputed\n")
+def test_debug_shows_the_traceback(config_file, tmp_path):
+    config_file("method/bad.yaml", "name: bad\nestimator: sklearn.svm.SVC\nkernel: precomputed\n")
     assert kbench(tmp_path, "method=bad").returncode == 1
     import pandas as pd
 
@@ -279,14 +144,13 @@ def test_data_prepare_and_where(tmp_path):
     assert missing.returncode == 1
 
 
-def test_data_prepare_keeps_to_a_limit_on_memory(tmp_path):
+def test_data_prepare_keeps_to_a_limit_on_memory(config_file, tmp_path):
     """0.1 MB of gz unpack to four million rows, which take 60 MiB."""
-    here = tmp_path / "configs" / "dataset"
-    here.mkdir(parents=True)
-    (here / "bomb.yaml").write_text(
+    config_file(
+        "dataset/bomb.yaml",
         "name: bomb\nabout: x\ntask: regression\n"
         "source: {kind: files, format: csv, files: {all: {names: [bomb.csv]}}}\n"
-        "split: {kind: first, n_train: 1}\n"
+        "split: {kind: first, n_train: 1}\n",
     )
     (tmp_path / "datasets").mkdir()
     with gzip.open(tmp_path / "datasets" / "bomb.csv.gz", "wb", 1) as out:
@@ -303,17 +167,16 @@ def test_data_prepare_keeps_to_a_limit_on_memory(tmp_path):
     assert "limits.memory_mb is 0.0, should be above 0" in wrong.stderr
 
 
-def test_data_check_looks_at_variants_with_files_of_their_own(tmp_path):
-    here = tmp_path / "configs" / "dataset"
-    here.mkdir(parents=True)
-    (here / "halves.yaml").write_text(
+def test_data_check_looks_at_variants_with_files_of_their_own(config_file, tmp_path):
+    config_file(
+        "dataset/halves.yaml",
         "name: halves\nabout: x\ntask: regression\n"
         "source: {kind: files, format: csv, files: {all: {names: [whole.csv]}}}\n"
         "split: {kind: first, n_train: 1}\nfacts: {n: 4}\n"
         "variants:\n"
         "  raw: {scale: none}\n"
         "  half: &half {source: {files: {all: {names: [half.csv]}}}, facts: {n: 2}}\n"
-        "  lower: *half\n"
+        "  lower: *half\n",
     )
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "half.csv").write_text("1,2\n3,4\n")
@@ -396,18 +259,16 @@ def test_the_example_plugin_is_a_method_like_any_other(tmp_path, installed_plugi
     assert (wrong.returncode, "nearest: gamma" in wrong.stderr) == (2, True)
 
 
-def test_any_estimator_is_a_method_by_one_yaml_file(tmp_path):
-    folder = tmp_path / "configs" / "method"
-    folder.mkdir(parents=True)
+def test_any_estimator_is_a_method_by_one_yaml_file(config_file, tmp_path):
     yaml = "name: gnb\nestimator: sklearn.naive_bayes.GaussianNB\nvar_smoothing: 0.01\n"
-    (folder / "gnb.yaml").write_text(yaml)
+    config_file("method/gnb.yaml", yaml)
     assert kbench(tmp_path, "method=gnb").returncode == 0
     wrong = kbench(tmp_path, "method=gnb", "+method.var_smothing=1")
     assert wrong.returncode == 2
     assert "nearest: var_smoothing" in wrong.stderr
-    (folder / "gone.yaml").write_text("name: gone\nestimator: no_such_package.Thing\n")
+    config_file("method/gone.yaml", "name: gone\nestimator: no_such_package.Thing\n")
     assert kbench(tmp_path, "method=gone").returncode == 1
-    (folder / "typo.yaml").write_text("name: typo\nestimator: sklearn.svm.SVCC\n")
+    config_file("method/typo.yaml", "name: typo\nestimator: sklearn.svm.SVCC\n")
     typo = kbench(tmp_path, "method=typo")
     assert (typo.returncode, "nearest: SVC" in typo.stderr) == (2, True)
 

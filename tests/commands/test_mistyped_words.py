@@ -9,6 +9,7 @@ import shutil
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kbench
@@ -25,13 +26,53 @@ ROWS = "a,b,y\n" + "".join(f"{k},{-k},{k % 2}\n" for k in range(20))
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.csv").write_text(ROWS)
-    return tmp_path
+def here(here):
+    (here / "train.csv").write_text(ROWS)
+    np.savez("a.npz", rows=np.eye(4), y=np.arange(4) % 2)
+    return here
 
 
 RUN = ["method=svc", "dataset.path=train.csv"]
+
+
+OF_HYDRA = [
+    (["-m", "method.C=interval(1,10)"], "write values here, as in method.C=1,3,10 with -m"),
+    (["method.C=interval(1,10)"], "write values here, as in method.C=1,3,10 with -m"),
+    (["hydra/sweeper=optuna"], "for Optuna's search, `kbench tune method=M dataset=D"),
+    (["hydra/launcher=joblib"], "write parallel=loky|dask|ray|slurm"),
+    (["hydra.run.dir=x"], "write results_dir=FOLDER"),
+    (["hydra.job.chdir=true"], "leave it out"),
+    (["--info"], "`kbench doctor` describes the installation"),
+    (["--resolve"], "`--cfg job` shows resolved values"),
+    (["-p", "method"], "`--cfg job` shows every package"),
+    (["--config-dir", "x"], "put the files into ./configs/method"),
+    (["--config-dir=x"], "put the files into ./configs/method"),
+    (["-cn", "x"], "method=..., dataset=... and experiment=... choose its parts"),
+    (
+        ["+unknown=1"],
+        "no key is called 'unknown'; a method's is method.unknown=..., and the keys of a",
+    ),
+    (["+seeed=1"], "(nearest: seed)"),
+    (["--cfg", "job", "+unknown=1"], "no key is called 'unknown'"),
+    (["method.C=[1,10]"], "write -m method.C=1,10"),
+    (["-m", "seed=0,", "1"], "write it without spaces, as in seed=0,1"),
+    (["dataset=file"], "dataset.path has no value: add dataset.path=FILE to the command"),
+    (["dataset=file", "dataset.path=~/x"], "write dataset.path=$HOME/x"),
+]
+OF_TOOLS = [
+    ("run method=svc dataset=iris", "'run' is not a command: leave it out"),
+    ("svc dataset=iris", "'svc' is not a command: write method=svc"),
+    ("report format=xlsx", "latex, html, mlflow"),
+    ("method=svc dataset=iris cv=5", "no key is called 'cv'"),
+    ("method=svc dataset=iris method.random_state=3", "'random_state': seed=... sets it"),
+    ("method=svc dataset=iris method.probability=true", "method.calibration=sigmoid adds"),
+    ("method=svc dataset=iris seed=[0,1]", "several are written -m seed=0,1,2"),
+    ("method=svc limits.wall_s=1m", "limits.wall_s is '1m', should be a number of seconds"),
+    ("method=svc limits.memory_mb=2GB", "is '2GB', should be a number of MiB"),
+    ("method=svc dataset.path=a.json", "does not read .json files; pandas can write"),
+    ("method=svc dataset.path=a.npz", "no array X, there is rows, y; dataset.source.arrays.X="),
+    ("method=svc dataset=iris method.kernel=größe", "a character that Hydra does not read"),
+]
 
 
 @pytest.mark.parametrize(
@@ -80,10 +121,7 @@ RUN = ["method=svc", "dataset.path=train.csv"]
         ([*RUN, "grid.C=1,2"], "'grid.C=[1,10]'"),
         ([*RUN, "grid.C=[]"], "grid.C is [], should have a value or more"),
         (["-m", "method=svc,knn", "--cfg", "job"], "--cfg job shows one configuration"),
-        (
-            ["-m", "experiment=demo", "method=svc,meka"],
-            "demo has no method meka; it has",
-        ),
+        (["-m", "experiment=demo", "method=svc,meka"], "demo has no method meka; it has"),
         (["plan", "method=svc", "dataset=train"], "write dataset.path=train.csv"),
         ([*RUN, "dataset.rows=9"], "(nearest: dataset.split.n_train)"),
         ([*RUN, "dataset.sclae=9"], "(nearest: dataset.scale, "),
@@ -110,10 +148,7 @@ RUN = ["method=svc", "dataset.path=train.csv"]
         ([*RUN, "++foo.bar=1"], "no key is called 'foo.bar'"),
         ([*RUN, "++plan.seeds=[1]"], "plan is of an experiment; write method="),
         ([*RUN, "method.estimator=a.B"], "no method of this command has a parameter 'estimator'"),
-        (
-            [*RUN, "limits.threads=null"],
-            "limits.threads is null, should have a value",
-        ),
+        ([*RUN, "limits.threads=null"], "limits.threads is null, should have a value"),
         ([*RUN, "metrics=null"], "should be a list: metrics=[NAME]"),
         ([*RUN, "tuned=null"], "write tuned=none"),
         ([*RUN, "limits={wall_s:3}"], "as in limits.wall_s=3"),
@@ -132,15 +167,57 @@ RUN = ["method=svc", "dataset.path=train.csv"]
         (["plan", *RUN, "dataset.split.test_size=.3"], "(nearest: dataset.split.test_fraction)"),
         (["plan", *RUN, "dataset.source.zero_based=true"], "it is for libsvm"),
         (["plan", *RUN, "dataset.source.arrays.X=a"], "it is for npy, npz, mat"),
+        (["lisst"], "nearest: list"),
+        (["-m", "method=svc", "method.C=interval(1,10)"], "`kbench tune` searches an interval"),
+        (["-m", "method=svc", "method.kernel=glob(*)"], "matches nothing"),
+        (["-m", "method=glob(zzz*)", "dataset=iris"], "matches nothing"),
+        (["--multirn", "method=svc"], "nearest: --multirun"),
+        (["--verison"], "nearest: --version"),
+        (["method=svc,knn"], "add -m"),
+        (["method=meka2", "dataset=covtype"], "no method is called 'meka2'"),
+        (["method=svc", "dataset=digts"], "nearest: digits"),
+        (["method=SVC"], "nearest: svc"),
+        (["method=svc", "results_dir="], "results_dir is empty"),
+        (["method=svc", "dataset=digits,"], "a value is missing after the last comma"),
+        (["method=svc", "method.gama=1"], "nearest: gamma"),
+        (["method=svc", "gamma=1"], "method.gamma"),
+        (["method=svc", "limit.wall_s=1"], "limits.wall_s"),
+        (["method=svc", "datasets=digits"], "dataset"),
+        (["method=svc", "method.C=["], "method.C=["),
+        (["method=svc", "dataset=ijcnn1", "download=false"], "ijcnn1"),
+        (["list", "method"], "nearest: methods"),
+        (["data", "chek"], "nearest: check"),
+        (["data", "check", "digts"], "nearest: digits"),
+        (["report", "formt=csv"], "nearest: format"),
+        (["report", "format=pdf"], "terminal, markdown, csv"),
+        (["report", "pagse"], "takes no 'pagse' (nearest: pages)"),
+        (["report", "compare"], "method=a,b"),
+        (["report", "compare", "method=a,b", "settings=3"], "takes no settings=..."),
+        (["report", "compare", "method=a,b", "x=fit"], "no x=...; kbench report plot does"),
+        (["report", "compare", "method=a,b", "format=html"], "terminal, markdown, csv"),
+        (["report", "trials=yes"], "true, false"),
+        (["merge", "now"], "'now'"),
+        (["debug"], "takes one KEY"),
+        (["debug", "0000"], "begins with '0000'"),
+        (["plan", "method=svc", "grid=none2"], "no grid is called 'none2'"),
+        (["method=svc", "dataset=file", "dataset.path=nothing.txt"], "nothing"),
+        (
+            ["method=svc", "dataset.path='no\x1b[2Jthing.csv'"],
+            "no file matches no\\x1b[2Jthing.csv",
+        ),
+        *((["method=svc", *words], instead) for words, instead in OF_HYDRA),
+        *((words.split(), instead) for words, instead in OF_TOOLS),
         (["plan", "method=svc", "dataset=iris", "+dataset.source.columns.group=a"], "of no files"),
     ],
 )
-def test_the_answer_names_what_would_be_right(capsys, words, instead):
+def test_the_answer_names_what_would_be_right(here, capsys, words, instead):
     assert cli.main(words) == 2
     text = capsys.readouterr().err
     assert text.count("\n") == 1
     assert text.startswith("kbench: ")
     assert instead in text
+    assert "; a new one is written" not in text
+    assert not list(here.rglob("*.parquet"))
 
 
 @pytest.mark.parametrize("report", reporting._TAKEN)
@@ -172,29 +249,16 @@ def test_other_words_for_names_and_keys_lead_to_names_and_keys():
 GLOBAL = "# @package _global_\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "grid/mine.yaml: is empty, should be a mapping of keys"),
-        ("C: [1]\nC: [2]", "grid/mine.yaml:2: not YAML: found duplicate key C"),
-        (
-            "C:\t[1]",
-            "grid/mine.yaml:1: not YAML: found character '\\t' that cannot",
-        ),
-        ("C: [1,\n", "grid/mine.yaml:2: not YAML: "),
-        ("grid: {C: [1]}", "the keys of a grid's file are the parameters themselves"),
-        ("method.C: [1]", "'method.C' (nearest: C)"),
-        ("C: []", "grid.C is [], should have a value or more"),
-        ("zip: [{C: []}]", "should be a list such as"),
-    ],
-)
-def test_a_grid_s_file_is_read_to_the_letter(here, capsys, text, said):
-    (here / "configs" / "grid").mkdir(parents=True)
-    (here / "configs" / "grid" / "mine.yaml").write_text(text)
-    assert cli.main(["plan", *RUN, "grid=mine"]) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+GRIDS = [
+    ("", "grid/mine.yaml: is empty, should be a mapping of keys"),
+    ("C: [1]\nC: [2]", "grid/mine.yaml:2: not YAML: found duplicate key C"),
+    ("C:\t[1]", "grid/mine.yaml:1: not YAML: found character '\\t' that cannot"),
+    ("C: [1,\n", "grid/mine.yaml:2: not YAML: "),
+    ("grid: {C: [1]}", "the keys of a grid's file are the parameters themselves"),
+    ("method.C: [1]", "'method.C' (nearest: C)"),
+    ("C: []", "grid.C is [], should have a value or more"),
+    ("zip: [{C: []}]", "should be a list such as"),
+]
 
 
 @pytest.mark.parametrize(
@@ -202,6 +266,7 @@ def test_a_grid_s_file_is_read_to_the_letter(here, capsys, text, said):
     [
         ("tuned/svc-train.yaml", "C: 3", RUN, "the first line should be '# @package method'"),
         ("limits/mine.yaml", "wall: 3", [*RUN, "limits=mine"], "'limits.wall', should be one of"),
+        *(("grid/mine.yaml", text, [*RUN, "grid=mine"], said) for text, said in GRIDS),
         ("grid/mine.yml", "C: [3]", [*RUN, "grid=mine"], "mine.yml is there, its name should end"),
         (
             "experiment/mine.yaml",
@@ -211,10 +276,8 @@ def test_a_grid_s_file_is_read_to_the_letter(here, capsys, text, said):
         ),
     ],
 )
-def test_what_a_file_of_the_user_s_lacks_is_said(here, capsys, file, text, words, said):
-    place = here / "configs" / file
-    place.parent.mkdir(parents=True)
-    place.write_text(text)
+def test_what_a_file_of_the_user_s_lacks_is_said(config_file, capsys, file, text, words, said):
+    config_file(file, text)
     assert cli.main(["plan", *words]) == 2
     told = capsys.readouterr().err
     assert said in told
@@ -254,9 +317,10 @@ def test_a_file_in_the_place_of_one_of_ours_is_said(here, group):
     ],
 )
 @pytest.mark.parametrize("command", [[], ["plan"], ["tune"]])
-def test_what_nothing_reads_in_an_experiment_s_file_is_named(here, capsys, text, said, command):
-    (here / "configs" / "experiment").mkdir(parents=True)
-    (here / "configs" / "experiment" / "mine.yaml").write_text(text)
+def test_what_nothing_reads_in_an_experiment_s_file_is_named(
+    config_file, capsys, text, said, command
+):
+    config_file("experiment/mine.yaml", text)
     assert cli.main([*command, "experiment=mine"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("kbench: experiment/mine.yaml: ")
@@ -264,11 +328,11 @@ def test_what_nothing_reads_in_an_experiment_s_file_is_named(here, capsys, text,
     assert told.count("\n") == 1
 
 
-def test_a_pipeline_s_parameter_says_what_can_be_written(here, capsys):
-    (here / "configs" / "method").mkdir(parents=True)
-    (here / "configs" / "method" / "pipe.yaml").write_text(
+def test_a_pipeline_s_parameter_says_what_can_be_written(config_file, capsys):
+    config_file(
+        "method/pipe.yaml",
         "name: pipe\nestimator: sklearn.pipeline.Pipeline\n"
-        "parts: {svc: sklearn.svm.SVC}\nsvc__C: 1\n"
+        "parts: {svc: sklearn.svm.SVC}\nsvc__C: 1\n",
     )
     assert cli.main(["method=pipe", "dataset=iris"]) == 2
     told = capsys.readouterr().err
@@ -277,11 +341,10 @@ def test_a_pipeline_s_parameter_says_what_can_be_written(here, capsys):
 
 
 @pytest.mark.parametrize("name", ["n\u0303", "d\u00e4tei", "\u6570\u636e"])
-def test_a_file_in_any_script_has_its_name_and_its_tuned_file(here, name):
+def test_a_file_in_any_script_has_its_name_and_its_tuned_file(config_file, here, name):
     whole = unicodedata.normalize("NFC", name)
     (here / f"{name}.csv").write_text(ROWS)
-    (here / "configs" / "tuned").mkdir(parents=True)
-    (here / "configs" / "tuned" / f"svc-{whole}.yaml").write_text("# @package method\nC: 7\n")
+    config_file(f"tuned/svc-{whole}.yaml", "# @package method\nC: 7\n")
     with composer() as hydra:
         (run,) = make_plan(hydra, ["method=svc", f"dataset.path='{name}.csv'"]).runs
     assert run.dataset == whole

@@ -14,12 +14,7 @@ from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import make_plan
 from kbench.settings import Settings
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KBENCH_DATA", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 COMPOSED = {}
@@ -121,18 +116,15 @@ def test_an_experiment_is_filtered_by_what_the_command_names():
 
 
 @pytest.fixture
-def own_values(tmp_path, monkeypatch):
+def own_values(config_file):
     """An experiment whose entries have values of their own."""
-    folder = tmp_path / "configs" / "experiment"
-    folder.mkdir(parents=True)
-    (folder / "own.yaml").write_text(
+    return config_file(
+        "experiment/own.yaml",
         "# @package _global_\n"
         "plan:\n"
         "  methods: [dummy, svc: {C: [1, 2], tol: 0.1}, knn: {n_neighbors: [3]}]\n"
-        "  datasets: [digits, covtype_like: {scale: unit}, covtype_like]\n"
+        "  datasets: [digits, covtype_like: {scale: unit}, covtype_like]\n",
     )
-    monkeypatch.chdir(tmp_path)
-    return folder / "own.yaml"
 
 
 def test_entries_of_a_plan_have_values_of_their_own(own_values):
@@ -165,24 +157,20 @@ def test_an_entry_that_is_none_is_told(own_values, entry):
         plan("experiment=own")
 
 
-def test_a_run_names_every_experiment_of_the_command_that_asks_for_it(here):
-    folder = here / "configs" / "experiment"
-    folder.mkdir(parents=True)
+def test_a_run_names_every_experiment_of_the_command_that_asks_for_it(config_file):
     for name, methods in (("one", "[svc, knn]"), ("two", "[svc]")):
         text = f"# @package _global_\nplan: {{methods: {methods}, datasets: [digits]}}\n"
-        (folder / f"{name}.yaml").write_text(text)
+        config_file(f"experiment/{name}.yaml", text)
     named = {run.method: run.experiment for run in plan("experiment=one,two").runs}
     assert named == {"svc": "one,two", "knn": "one"}
     assert plan("method=svc").runs[0].experiment is None
 
 
-def test_a_method_s_version_is_part_of_the_key_from_the_second_on(here):
-    folder = here / "configs" / "method"
-    folder.mkdir(parents=True)
+def test_a_method_s_version_is_part_of_the_key_from_the_second_on(config_file):
     text = options("method")["knn"].read_text()
     made = {}
     for version in ("", "  version: 1\n", "  version: 2\n", "  version: 0\n"):
-        (folder / "knn.yaml").write_text(text.replace("meta:\n", f"meta:\n{version}"))
+        config_file("method/knn.yaml", text.replace("meta:\n", f"meta:\n{version}"))
         if "0" in version:
             with pytest.raises(ConfigError, match=r"method knn: meta\.version is 0"):
                 plan("method=knn")
@@ -232,13 +220,12 @@ def test_the_command_of_a_run_is_a_plan_of_that_run_alone():
         assert again.key == run.key
 
 
-def test_the_command_line_wins_over_a_variant_and_the_row_names_both(here):
-    folder = here / "configs" / "dataset"
-    folder.mkdir(parents=True)
-    (folder / "two.yaml").write_text(
+def test_the_command_line_wins_over_a_variant_and_the_row_names_both(config_file):
+    config_file(
+        "dataset/two.yaml",
         "name: two\ntask: multiclass\nsource: {kind: sklearn, bundled: iris}\nscale: unit\n"
         "split: {kind: random, test_fraction: 0.2, seed: 0}\n"
-        "variants: {raw: {scale: none, split: {seed: 7}}}\n"
+        "variants: {raw: {scale: none, split: {seed: 7}}}\n",
     )
 
     def form(*words):
@@ -256,13 +243,11 @@ def test_the_command_line_wins_over_a_variant_and_the_row_names_both(here):
     assert again.key == run.key
 
 
-def test_a_command_reproduces_its_run_after_defaults_have_changed(here):
+def test_a_command_reproduces_its_run_after_defaults_have_changed(config_file):
     (run,) = plan("method=svc", "dataset=iris").runs
-    folder = here / "configs" / "method"
-    folder.mkdir(parents=True)
     shipped = (shipped_root() / "method" / "svc.yaml").read_text()
     changed = yaml.safe_load(shipped) | {"C": 7, "shrinking": False}
-    (folder / "svc.yaml").write_text(yaml.safe_dump(changed))
+    config_file("method/svc.yaml", yaml.safe_dump(changed))
     (by_names,) = plan("method=svc", "dataset=iris").runs
     (again,) = plan(*shlex.split(run.command)[1:]).runs
     assert by_names.params["C"] == 7
@@ -276,14 +261,13 @@ def test_a_command_names_the_values_of_a_preset():
     assert (again.params, again.key) == (run.params, run.key)
 
 
-def test_a_command_names_parameters_that_differ_from_those_of_its_variant(here):
+def test_a_command_names_parameters_that_differ_from_those_of_its_variant(config_file):
     """A parameter may equal the method's default and still differ from the variant's value."""
-    folder = here / "configs" / "dataset"
-    folder.mkdir(parents=True)
-    (folder / "two.yaml").write_text(
+    config_file(
+        "dataset/two.yaml",
         "name: two\ntask: multiclass\nsource: {kind: sklearn, bundled: iris}\n"
         "split: {kind: random, test_fraction: 0.2, seed: 0}\nuse: {svm: {C: 2, gamma: 0.5}}\n"
-        "variants: {wide: {use: {svm: {C: 16, gamma: 0.125}}}}\n"
+        "variants: {wide: {use: {svm: {C: 16, gamma: 0.125}}}}\n",
     )
     words = ["method=svc", "dataset=two", "dataset.variant=wide", "method.C=2,16"]
     for run, C in zip(plan(*words).runs, (2, 16), strict=True):
@@ -292,11 +276,9 @@ def test_a_command_names_parameters_that_differ_from_those_of_its_variant(here):
         assert again.key == run.key
 
 
-def test_a_method_file_of_another_form_is_named(here):
-    folder = here / "configs" / "method"
-    folder.mkdir(parents=True)
-    (folder / "odd.yaml").write_text("name: odd\nestimator: sklearn.svm.SVC\nmeta: a word\n")
-    (folder / "bare.yaml").write_text("C: 1\n")
+def test_a_method_file_of_another_form_is_named(config_file):
+    config_file("method/odd.yaml", "name: odd\nestimator: sklearn.svm.SVC\nmeta: a word\n")
+    config_file("method/bare.yaml", "C: 1\n")
     with pytest.raises(ConfigError, match="method odd: meta is 'a word'"):
         plan("method=odd")
     with pytest.raises(ConfigError, match=r"lacks `name: bare` and `estimator: \.\.\.`"):
@@ -317,47 +299,27 @@ def test_a_method_file_of_another_form_is_named(here):
         ("random_state: 3", "seed=... sets it"),
     ],
 )
-def test_the_file_of_a_method_has_no_word_that_kbench_does_not_know(here, text, named):
-    folder = here / "configs" / "method"
-    folder.mkdir(parents=True)
+def test_the_file_of_a_method_has_no_word_that_kbench_does_not_know(config_file, text, named):
     lines = {"name": "own", "estimator": "sklearn.svm.SVC", **yaml.safe_load(text)}
-    (folder / "own.yaml").write_text(yaml.safe_dump(lines))
+    config_file("method/own.yaml", yaml.safe_dump(lines))
     with pytest.raises(ConfigError, match=re.escape(named)):
         plan("method=own")
-
-
-def test_a_sweep_needs_the_flag():
-    with pytest.raises(ConfigError, match="add -m"):
-        plan("method=svc,knn", multirun=False)
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["method=svcc"], "nearest: svc"),
-        (["method=svc", "dataset=digit"], "nearest: digits"),
         (["method=svc", "grid=c_gama"], "nearest: c_gamma"),
-        (["method=svc", "method.gama=3"], "nearest: gamma"),
         (["experiment=dem"], "nearest: demo"),
         (["method=svc", "seed=-1"], "seed is -1"),
         (["method=svc", "seed=a"], "seed is 'a'"),
         (["dataset=digits"], "name a method"),
-        (["metod=svc"], "'metod' (nearest: method"),
-        (["method=svc", "C=10"], "method.C=..."),
-        (["method=svc", "timeout=60"], "nearest: limits.wall_s"),
-        (["method=svc", "limits.time=60"], "nearest: limits.wall_s"),
-        (["method=svc", "n_jobs=4"], "nearest: parallel.jobs, limits.threads"),
-        (["method=svc", "method.n_jobs=4"], "parallel.jobs="),
-        (["method=svc", "method.seed=3"], "seed=... sets it"),
-        (["method=svc", "cv=5"], "nearest: tune.cv"),
         (["method=svc", "metric=r2"], "which is a key of `kbench report`"),
         (["method=svc", "method.C=logspace(-2,2,5)"], "no function logspace: write the values"),
         (["method=svc", "parallel=4"], "parallel.jobs=4"),
         (["method=svc", "limits=foo"], "there are default, quick"),
-        (["method=svc", "method=knn"], "given twice, by method=svc and method=knn"),
         (["method=svc", "use=nones"], "should be shipped or none"),
         (["method=svc", "grid.c=[1,2]"], "has a parameter 'c' (nearest: C"),
-        (["method=svc", "dataset=file"], "dataset.path has no value"),
         (["method=svc", "dataset.split.test_fraction=2"], "dataset.split.test_fraction is 2"),
         (["method=svc", "dataset=iris", "dataset.split.n_train=999"], "asks for 999 training"),
         (["method=svc", "dataset.scale=unti"], "dataset.scale is 'unti'"),
@@ -370,7 +332,6 @@ def test_mistakes_are_one_line(words, named):
     with pytest.raises(ConfigError) as caught:
         plan(*words)
     assert named in str(caught.value)
-    assert "\n" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -447,7 +408,7 @@ def points(*words, names=("C", "gamma")):
     return [tuple(run.params[name] for name in names) for run in plan(*words).runs]
 
 
-def test_zipped_values_vary_together_from_a_file_and_from_the_command_line(here):
+def test_zipped_values_vary_together_from_a_file_and_from_the_command_line(config_file):
     pairs = [(1, 0.1), (10, 0.01)]
     typed = "grid.zip=[{C:[1,10],gamma:[0.1,0.01]}]"
     assert points("method=svc", typed) == pairs
@@ -455,11 +416,9 @@ def test_zipped_values_vary_together_from_a_file_and_from_the_command_line(here)
     assert points("method=svc", f"{typed[:-1]},{{tol:[1,2]}}]", names=("C", "tol")) == [
         (1, 1), (1, 2), (10, 1), (10, 2),
     ]  # fmt: skip
-    folder = here / "configs" / "grid"
-    folder.mkdir(parents=True)
-    (folder / "pairs.yaml").write_text("zip: [{C: [1, 10], gamma: [.1, .01]}]\n")
+    config_file("grid/pairs.yaml", "zip: [{C: [1, 10], gamma: [.1, .01]}]\n")
     assert points("method=svc", "grid=pairs") == pairs
-    (folder / "more.yaml").write_text("C: [1, 2]\ngamma: [.1]\n")
+    config_file("grid/more.yaml", "C: [1, 2]\ngamma: [.1]\n")
     union = points("method=svc", "grid=pairs,more")
     assert union == [*pairs, (2, 0.1)], "a point of both grids is one run"
     assert [run.params.get("C") for run in plan("method=dummy,svc", "grid=pairs").runs] == [

@@ -242,22 +242,3 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, said):
     err = capsys.readouterr().err.strip().splitlines()
     assert len(err) == 1
     assert said in err[0]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["method=svc", "method.C=interval(1,10)"], "`kbench tune` searches an interval"),
-        (
-            ["method=svc", "hydra/sweeper=optuna"],
-            "`kbench tune method=M dataset=D 'method.C=interval",
-        ),
-        (["method=svc", "method.kernel=glob(*)"], "matches nothing"),
-        (["method=glob(zzz*)", "dataset=iris"], "matches nothing"),
-    ],
-)
-def test_a_sweep_names_what_searches_and_what_matches_nothing(capsys, words, said):
-    assert main(["-m", *words]) == 2
-    err = capsys.readouterr().err.strip().splitlines()
-    assert len(err) == 1
-    assert said in err[0]
