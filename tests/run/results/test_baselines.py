@@ -1,4 +1,4 @@
-"""The scikit-learn baselines: all parameters named, at their defaults, and able to learn."""
+"""The scikit-learn baselines: all parameters named, and at their defaults."""
 
 import inspect
 import re
@@ -9,47 +9,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from sklearn.datasets import load_diabetes, load_digits
+from sklearn.datasets import load_digits
 from sklearn.svm import SVC
-from threadpoolctl import threadpool_limits
 
 from kbench.errors import UnavailableError
 from kbench.methods.external.intelex import IntelexSVC
 from kbench.run.planning.registry import load, target
-from kbench.run.results.metrics import score
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "method"
 CLASSIFIERS = (
-    "svc",
-    "linear_svc",
-    "mlp",
-    "knn",
-    "random_forest",
-    "hist_gradient_boosting",
-    "dummy",
+    *("svc", "linear_svc", "mlp", "knn", "random_forest", "hist_gradient_boosting", "dummy"),
+    *("svc_intelex", "conv_joint"),
 )
 REGRESSORS = (
-    "svr",
-    "ridge",
-    "knn_regressor",
-    "random_forest_regressor",
-    "hist_gradient_boosting_regressor",
-    "mlp_regressor",
-    "dummy_regressor",
-    "sklearn_krr",
+    *("svr", "ridge", "knn_regressor", "random_forest_regressor", "mlp_regressor"),
+    *("hist_gradient_boosting_regressor", "dummy_regressor", "sklearn_krr"),
 )
-DETECTORS = ("one_class_svm", "isolation_forest")
-pytestmark = pytest.mark.usefixtures("one_thread")
+OUTLIERS = ("one_class_svm", "isolation_forest")
+TASKS = {name: ["binary", "multiclass"] for name in CLASSIFIERS}
+TASKS |= {name: ["regression"] for name in REGRESSORS} | {name: ["outlier"] for name in OUTLIERS}
 # Set by the runner, or deprecated (`probability` of SVC, from scikit-learn 1.9 on).
 LEFT_OUT = {"random_state", "verbose", "n_jobs", "probability"}
 # Where we do not follow scikit-learn's default.
 OTHER_DEFAULTS = {("sklearn_krr", "kernel"): "rbf"}
-
-
-@pytest.fixture
-def one_thread():
-    with threadpool_limits(1):
-        yield
 
 
 def read(name):
@@ -65,9 +47,7 @@ def defaults(cls):
     return {p.name: p.default for p in signature if p.name != "self"}
 
 
-@pytest.mark.parametrize(
-    "name", [*CLASSIFIERS, *REGRESSORS, *DETECTORS, "svc_intelex", "conv_joint"]
-)
+@pytest.mark.parametrize("name", TASKS)
 def test_parameters_are_the_class_own(name):
     stored, cls, meta, parameters = read(name)
     own = defaults(cls)
@@ -78,6 +58,7 @@ def test_parameters_are_the_class_own(name):
         assert (tuple(value) if isinstance(value, list) else value) == expected, parameter
     assert set(meta) - {"tuner"} == {"about", "tasks", "role", "extra", "warmup"}
     assert meta["role"] == "baseline"
+    assert meta["tasks"] == TASKS[name]
     assert set(meta["warmup"]) <= set(parameters)
 
 
@@ -85,39 +66,6 @@ def test_parameters_are_the_class_own(name):
 def digits():
     X, y = load_digits(return_X_y=True)
     return X / 16.0, y
-
-
-# 200 epochs, scikit-learn's default, do not bring the perceptron to its tolerance here.
-@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_classifier_learns_digits(name, digits):
-    X, y = digits
-    _, cls, meta, parameters = read(name)
-    assert meta["tasks"] == ["binary", "multiclass"]
-    seed = {"random_state": 0} if "random_state" in defaults(cls) else {}
-    model = cls(**parameters, **seed).fit(X[:600], y[:600])
-    accuracy = score("multiclass", y[600:], model.predict(X[600:]))["accuracy"]
-    if name == "dummy":
-        assert accuracy == np.mean(y[600:] == np.bincount(y[:600]).argmax())
-    else:
-        assert accuracy > 0.85
-
-
-@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
-@pytest.mark.parametrize("name", REGRESSORS)
-def test_regressor_learns_diabetes(name):
-    X, y = load_diabetes(return_X_y=True)
-    y = (y - y.mean()) / y.std()
-    X = X / X.std(axis=0)
-    _, cls, meta, parameters = read(name)
-    assert meta["tasks"] == ["regression"]
-    seed = {"random_state": 0} if "random_state" in defaults(cls) else {}
-    model = cls(**parameters, **seed).fit(X[:300], y[:300])
-    explained = score("regression", y[300:], model.predict(X[300:]))["r2"]
-    if name == "dummy_regressor":
-        assert explained <= 0.0
-    else:
-        assert explained > 0.3
 
 
 @pytest.fixture
