@@ -130,11 +130,7 @@ def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect)
     collect(later.path, results.path / "_reference")
     rows = results.read(reference=True)
     found = rows[["method", "seed", "experiment"]].fillna("").to_numpy().tolist()
-    assert sorted(found) == [
-        ["linear_svc", 3, "first"],
-        ["svc", 0, ""],
-        ["svc", 1, "first,second"],
-    ]
+    assert sorted(found) == [["linear_svc", 3, "first"], ["svc", 0, ""], ["svc", 1, "first,second"]]
     assert set(results.read_curves(reference=True)["key"]) == set(rows["key"])
 
 
@@ -177,80 +173,69 @@ def test_rows_that_stay_name_the_experiments_that_ask_for_their_run(tmp_path, co
     assert found == {"old": "meka_fig7,meka_fig8", "new": "dcsvm_fig3"}
 
 
-@pytest.mark.parametrize(
-    ("fresh", "stays"),
-    [
-        ({"status": "timeout", "message": "not done within limits.wall_s=120"}, True),
-        ({"status": "timeout", "message": "not done within limits.wall_s=900"}, False),
-        ({"status": "error", "message": "wrong"}, False),
-        ({}, False),
-        ({"threads": 2}, True),
-    ],
-)
-def test_a_finished_row_is_not_lost_to_a_run_that_was_stopped_earlier_or_had_more_threads(
-    tmp_path, collect, fresh, stays
-):
+@pytest.fixture
+def add(tmp_path, collect):
+    """Collects rows, each a key and what it is of; returns the keys of all reference rows then."""
     results = ResultsFolder(tmp_path / "results")
-    common = {"environment": ResultsFolder(tmp_path / "old").store_environment({"cpu": "one"})}
-    ResultsFolder(tmp_path / "new").store_environment({"cpu": "one"})
-    command = "kbench method=svc dataset=digits limits.wall_s=900"
-    for name, key, changes in (("old", "a" * 16, {"command": command}), ("new", "b" * 16, fresh)):
-        folder = ResultsFolder(tmp_path / name)
-        folder.write(make_row(dirty=False, key=key, **{**common, **changes}))  # without curves
-        collect(folder.path, results.path / "_reference", keep_old=True)
-    assert sorted(results.read(reference=True)["key"]) == (["a" * 16] if stays else []) + ["b" * 16]
+
+    def add(rows, keep_old=True):
+        folder = ResultsFolder(tmp_path / "-".join(rows))
+        for key, changes in rows.items():
+            environment = folder.store_environment({"cpu": changes.get("cpu", "one")})
+            told = {name: value for name, value in changes.items() if name != "cpu"}
+            folder.write(make_row(dirty=False, key=key, environment=environment, **told))
+        collect(folder.path, results.path / "_reference", keep_old=keep_old)
+        return sorted(results.read(reference=True)["key"])
+
+    return add
+
+
+FINISHED = {"command": "kbench method=svc dataset=digits limits.wall_s=900"}
+OURS = {"method": "kernel_svc", "commit": "old", "experiment": "dcsvm_table3"}
+ELSEWHERE = {"cpu": "two", "commit": "new"}
 
 
 @pytest.mark.parametrize(
-    ("experiment", "changes", "stays"),
+    ("old", "new", "stays"),
     [
-        ("dcsvm_table3", {"cpu": "two"}, True),
-        ("dcsvm_table3", {"cpu": "two", "commit": "new"}, False),
-        ("dcsvm_table3", {"cpu": "two", "commit": "new", "method": "svc"}, True),
-        ("dcsvm_table3", {}, False),
-        ("dcsvm_table3", {"commit": "new"}, False),
-        ("cause_rows", {}, True),
-        ("dcsvm_fig3", {}, True),
-        ("dcsvm_fig3", {"commit": "new"}, False),
-        ("dcsvm_fig3,dcsvm_table3", {}, False),
-        ("cause_rows", {"cpu": "two", "commit": "new"}, True),
-        ("cause_rows,dcsvm_table3", {"cpu": "two", "commit": "new"}, False),
+        # A finished row is not lost to a run that was stopped earlier or had more threads.
+        (FINISHED, {"status": "timeout", "message": "not done within limits.wall_s=120"}, True),
+        (FINISHED, {"status": "timeout", "message": "not done within limits.wall_s=900"}, False),
+        (FINISHED, {"status": "error", "message": "wrong"}, False),
+        (FINISHED, {}, False),
+        (FINISHED, {"threads": 2}, True),
+        # A row takes the place of another machine's where code has changed, but neither that of an
+        # experiment which did not ask for it, nor one that tries a cause that of a cell.
+        (OURS, OURS | {"cpu": "two"}, True),
+        (OURS, OURS | ELSEWHERE, False),
+        (OURS | {"method": "svc"}, OURS | ELSEWHERE | {"method": "svc"}, True),
+        (OURS, OURS, False),
+        (OURS, OURS | {"commit": "new"}, False),
+        (OURS, OURS | {"experiment": "cause_rows"}, True),
+        (OURS, OURS | {"experiment": "dcsvm_fig3"}, True),
+        (OURS, OURS | {"experiment": "dcsvm_fig3", "commit": "new"}, False),
+        (OURS, OURS | {"experiment": "dcsvm_fig3,dcsvm_table3"}, False),
+        (OURS, OURS | ELSEWHERE | {"experiment": "cause_rows"}, True),
+        (OURS, OURS | ELSEWHERE | {"experiment": "cause_rows,dcsvm_table3"}, False),
     ],
 )
-def test_a_row_takes_the_place_of_another_machine_s_only_where_code_has_changed(
-    tmp_path, collect, experiment, changes, stays
-):
-    """Nor that of an experiment which did not ask for it, nor one that tries a cause a cell's."""
-    results = ResultsFolder(tmp_path / "results")
-    common = {"method": "kernel_svc", "commit": "old", "cpu": "one"}
-    old = {**common, "method": changes.get("method", "kernel_svc"), "experiment": "dcsvm_table3"}
-    for name, one in (("old", old), ("new", {**common, "experiment": experiment, **changes})):
-        folder = ResultsFolder(tmp_path / name)
-        environment = folder.store_environment({"cpu": one.pop("cpu")})
-        folder.write(make_row(dirty=False, key=name, environment=environment, **one))
-        collect(folder.path, results.path / "_reference", keep_old=True)
-    assert sorted(results.read(reference=True)["key"]) == (["new", "old"] if stays else ["new"])
+def test_which_rows_stay_beside_one_of_the_same_run(add, old, new, stays):
+    add({"old": old})
+    assert add({"new": new}) == (["new", "old"] if stays else ["new"])
 
 
-def test_the_rows_of_one_commit_stay_on_every_machine_and_those_of_older_ones_go(tmp_path, collect):
-    results = ResultsFolder(tmp_path / "results")
-    for name, cpu, commits in (
-        ("first", "two", {"meka": "older", "kernel_svc": "one", "svc": "any"}),
-        ("second", "three", {"meka": "older", "svc": "any"}),
-        ("third", "one", {"doubly_sgd": "one"}),
-    ):
-        folder = ResultsFolder(tmp_path / name)
-        environment = folder.store_environment({"cpu": cpu})
-        for method, commit in commits.items():
-            key = f"{name}{method}".replace("_", "")
-            row = make_row(method=method, environment=environment, dirty=False, commit=commit)
-            folder.write(row | {"key": key, "seed": len(key)})
-        collect(folder.path, results.path / "_reference", keep_old=name != "third")
-    assert sorted(results.read(reference=True)["key"]) == [
-        "firstkernelsvc",
-        "firstsvc",
-        "thirddoublysgd",
-    ]
+def test_the_rows_of_one_commit_stay_on_every_machine_and_those_of_older_ones_go(add):
+    older = {"method": "meka", "commit": "older"}
+    of_one = {"method": "kernel_svc", "commit": "one", "cpu": "two"}
+    add({"a": older | {"cpu": "two"}, "b": of_one, "c": {"commit": "any", "cpu": "two", "seed": 7}})
+    add(
+        {
+            "d": older | {"cpu": "three", "seed": 8},
+            "e": {"commit": "any", "cpu": "three", "seed": 9},
+        }
+    )
+    last = {"f": {"method": "doubly_sgd", "commit": "one"}}
+    assert add(last, keep_old=False) == ["b", "c", "f"]
 
 
 def test_an_interruption_leaves_the_old_rows_with_their_curves(tmp_path, script, monkeypatch):
