@@ -6,10 +6,14 @@ from report_rows import make_row
 
 from kbench.papers.cells.entries import entry
 from kbench.papers.cells.runs import Runs
+from kbench.papers.figures.drawing import drawings
+from kbench.papers.figures.figure import figures
+from kbench.papers.figures.panels import drawn
 from kbench.papers.printed.layout import Cell, experiments_of, paper
 from kbench.run.results.folder import schema
 
 TABLE3 = paper("dcsvm").tables["table3"]
+FIGURES = {one.name: one for one in figures()}
 
 
 def runs(*rows, curves=None):
@@ -39,3 +43,24 @@ def asked_by(figure, found):
     experiment = ",".join(sorted(experiments_of(figure.run)))
     rows = [{**row, "experiment": row["experiment"] or experiment} for row in found.rows]
     return Runs(rows, found._curves)
+
+
+def with_params(row, **params):
+    return {**row, "params": json.dumps(json.loads(row["params"]) | params, sort_keys=True)}
+
+
+def on_covtype(method, seconds, accuracy=0.9, **changes):
+    where = {"dataset": "covtype_93k", "gamma": 32, "key": f"{method} {seconds} {changes}"}
+    return rbf(method, accuracy, fit_wall_s=seconds, **where, **changes)
+
+
+def points(name, found):
+    """Line -> points of the first panel that has any."""
+    panels = drawn(FIGURES[name], asked_by(FIGURES[name], found), found.machines[0])
+    return panels[0].points if panels else {}
+
+
+def drawing(name, found, environments=None):
+    asked = asked_by(FIGURES[name], found)
+    (one,) = (each for each in drawings(asked, environments or {}) if each.figure.name == name)
+    return one

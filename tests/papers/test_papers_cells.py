@@ -17,10 +17,7 @@ from kbench.papers.printed.layout import Cell, paper
 
 def test_a_cell_is_the_mean_over_seeds_of_the_runs_with_the_papers_settings():
     found = runs(
-        rbf("svc", 0.98, 0),
-        rbf("svc", 0.99, 1),
-        rbf("svc", 0.5, gamma=4),
-        rbf("dcsvm", 0.5),
+        rbf("svc", 0.98, 0), rbf("svc", 0.99, 1), rbf("svc", 0.5, gamma=4), rbf("dcsvm", 0.5)
     )
     one = cell(found, "LIBSVM", "ijcnn1", "accuracy")
     assert one.value == pytest.approx(0.985)
@@ -216,7 +213,7 @@ def all_cells(found):
     }
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sets(st.sampled_from(range(len(pool))), min_size=2), st.data())
 def test_without_a_row_only_the_cells_that_depend_on_it_change(chosen, data):
     rows = [pool[i] for i in sorted(chosen)]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from paper_rows import rbf, runs
 from report_rows import failed, make_row
@@ -214,7 +214,6 @@ def test_a_figure_is_printed_on_its_own_side_of_the_bound(value, said):
     assert in_words((value, value), "×", 100.0) == said
 
 
-@settings(deadline=None)
 @given(st.floats(0.1, 1e6), st.floats(0.1, 1e6))
 def test_a_verdict_depends_on_the_rows_that_it_names(a, b):
     svc, early = on_covtype("svc", a), on_covtype("dcsvm_early", b)

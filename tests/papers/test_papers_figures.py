@@ -4,40 +4,15 @@ import json
 from datetime import timedelta
 
 import pytest
-from paper_rows import asked_by, rbf, runs
+from paper_rows import drawing, on_covtype, points, rbf, runs, with_params
 from report_rows import START, make_row
 
 from kbench.papers.cells.runs import identity
-from kbench.papers.figures.drawing import drawings
-from kbench.papers.figures.figure import figures
-from kbench.papers.figures.panels import drawn
 from kbench.report.charts.svg import document
-
-FIGURES = {one.name: one for one in figures()}
-
-
-def with_params(row, **params):
-    return {**row, "params": json.dumps(json.loads(row["params"]) | params, sort_keys=True)}
-
-
-def points(name, found):
-    panels = drawn(FIGURES[name], asked_by(FIGURES[name], found), found.machines[0])
-    return panels[0].points if panels else {}
-
-
-def drawing(name, found, environments=None):
-    asked = asked_by(FIGURES[name], found)
-    (one,) = (each for each in drawings(asked, environments or {}) if each.figure.name == name)
-    return one
 
 
 def remarks(name, found):
     return drawing(name, found).remarks
-
-
-def on_covtype(method, seconds, accuracy=0.9, **changes):
-    where = {"dataset": "covtype_93k", "gamma": 32, "key": f"{method} {seconds} {changes}"}
-    return rbf(method, accuracy, fit_wall_s=seconds, **where, **changes)
 
 
 def two(method, seconds, **changes):

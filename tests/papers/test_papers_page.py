@@ -5,10 +5,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from bundle import bundle
-from chromium import CHROMIUM, Browser
 from hypothesis import given
 from hypothesis import strategies as st
-from paper_rows import asked_by, rbf, runs
+from paper_rows import FIGURES, asked_by, drawing, points, rbf, runs
 from report_rows import failed, make_row, stopped_in
 
 from kbench.config import shipped_root
@@ -22,14 +21,6 @@ from kbench.report.charts.style import distinct
 from kbench.report.charts.svg import document
 from kbench.report.statistics.growth import fitted_power
 from kbench.run.results.folder import ResultsFolder
-
-FIGURES = {one.name: one for one in figures()}
-
-
-def points(name, found):
-    """Line -> points of the first panel that has any."""
-    panels = drawn(FIGURES[name], asked_by(FIGURES[name], found), found.machines[0])
-    return panels[0].points if panels else {}
 
 
 def swept(method, values, **changes):
@@ -88,10 +79,7 @@ def test_excess_is_relative_to_the_best_of_the_panel():
 
 
 def test_a_line_of_a_curve_stands_among_lines_of_rows():
-    rows = [
-        *towards("dcsvm", (3.0, -100.0)),
-        *towards("kernel_svc", (1.0, -90.0), (3.0, -99.0)),
-    ]
+    rows = [*towards("dcsvm", (3.0, -100.0)), *towards("kernel_svc", (1.0, -90.0), (3.0, -99.0))]
     params = json.dumps({"C": 32, "gamma": 32, "solver": "dcsvm"})
     levels = rbf("support_curves", 0.9, dataset="covtype_93k", params=params, fit_wall_s=9.0)
     told = {"solver_s": ([0.0, 1.0], [1.0, 2.0]), "objective": ([0.0, 1.0], [-50.0, -90.0])}
@@ -183,8 +171,7 @@ def test_a_map_shows_means_of_the_seeds():
     ((*low, at_low), (*high, at_high)) = points("hss_fig2", found)["HSS-ADMM"]
     assert (low, high) == ([0.1, 0.5], [1.0, 0.5])
     assert (at_low, at_high) == (pytest.approx(0.9), pytest.approx(0.8089667))
-    (figure,) = (one for one in drawings(found, {}) if one.figure.name == "hss_fig2")
-    said = " ".join(figure.remarks)
+    said = " ".join(drawing("hss_fig2", found).remarks)
     assert "first seed" not in said
     assert "means of up to 3 runs" in said
 
@@ -204,8 +191,7 @@ def test_a_square_of_values_is_an_image_and_any_other_number_none():
     (panel,) = drawn(FIGURES["hss_fig1_matrix"], found, found.machines[0])
     assert panel.panel.title == "as it comes"
     assert panel.points["kernel"] == [(0, 0, 1.0), (0, 1, 0.3), (1, 0, 0.2), (1, 1, 0.9)]
-    charts = [one.charts for one in drawings(found, {}) if one.figure.name == "hss_fig1_matrix"]
-    assert "<image" in document(charts[0])
+    assert "<image" in document(drawing("hss_fig1_matrix", found).charts)
 
 
 def test_a_line_takes_the_points_at_which_the_other_curves_are_its_own():
@@ -247,8 +233,7 @@ def test_a_line_goes_through_the_sizes_of_a_data_set_and_shows_where_a_run_was_s
     assert fitted_power(panel.points["exact"][:2]) is None
     assert panel.points["LIBSVM"] == []
     assert panel.stopped["LIBSVM"] == [(20000.0, 540.0, 0.0)]
-    (one,) = (each for each in drawings(found, {}) if each.figure.name == "dcsvm_scaling")
-    text = document(one.charts)
+    text = document(drawing("dcsvm_scaling", found).charts)
     assert "exact: 1.50, up to 20,000" in text
     assert ">LIBSVM<" in text
     assert "training rows" in text
@@ -307,12 +292,7 @@ def test_figures_are_xml_and_the_same_for_the_same_rows():
 def test_a_method_keeps_its_colour_whatever_else_is_drawn():
     few = runs(*swept("svc", [64.0, 2.0]), *swept("dcsvm", [2.0, 64.0]))
     more = runs(*few.rows, *swept("dcsvm_early", [2.0, 64.0]))
-    legends = [
-        dict(one.legend)
-        for found in (few, more)
-        for one in drawings(found, {})
-        if one.figure.name == "dcsvm_fig5_8"
-    ]
+    legends = [dict(drawing("dcsvm_fig5_8", found).legend) for found in (few, more)]
     assert len(legends[0]) == 2
     assert legends[0].items() < legends[1].items()
     assert method_styles(("svc", "of_a_plugin")).items() > method_styles().items()
@@ -356,9 +336,7 @@ def test_panels_name_the_data_set_that_stands_for_the_papers():
         for method in ("doubly_sgd", "norma")
         for name in ("covtype_93k", "a9a")
     ]
-    found = asked_by(FIGURES["dsgd_fig1_seconds"], runs(*rows))
-    (one,) = (d for d in drawings(found, {}) if d.figure.name == "dsgd_fig1_seconds")
-    text = document(one.charts)
+    text = document(drawing("dsgd_fig1_seconds", runs(*rows)).charts)
     assert "on covtype_93k<" in text
     assert "on a9a<" in text
 
@@ -395,14 +373,6 @@ def test_pages_hold_the_papers_and_are_the_same_twice(folder, written):
     assert {path: path.read_bytes() for path in paths} == first
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    with Browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
-
-
 TABLE = 'document.querySelector("#detail table")'
 
 
@@ -416,17 +386,7 @@ def one_file(folder, tmp_path_factory):
 
 @pytest.fixture
 def opened(browser, one_file):
-    browser.size(1280)
-    browser.open("about:blank")
-    browser.open(f"{one_file.as_uri()}#dcsvm_table3")
-    browser.wait("current === 'dcsvm_table3'")
-    yield browser
-    trouble = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
-    assert [event for event in browser.events if event["method"] in trouble] == []
-    asked = [one["request"]["url"] for one in browser.happened("Network.requestWillBeSent")]
-    assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {
-        one_file.as_uri()
-    }
+    yield from browser.visit(one_file.as_uri(), "dcsvm_table3")
 
 
 @pytest.fixture
@@ -442,18 +402,15 @@ def beside(browser, written):
 
 
 def asked(browser):
-    urls = [one["request"]["url"] for one in browser.happened("Network.requestWillBeSent")]
-    return [url.rpartition("/")[2] for url in urls if not url.startswith("data:")]
+    return [url.rpartition("/")[2] for url in browser.asked()]
 
 
 def test_details_beside_the_page_are_loaded_once_when_the_first_is_opened(browser, beside):
     assert asked(browser) == ["index.html"]
     browser.js("location.hash = 'dcsvm_table3'; route(); route()")
     browser.wait("current === 'dcsvm_table3'")
-    browser.js("location.hash = 'claims'")
-    browser.wait("current === 'claims'")
-    browser.js("location.hash = 'dcsvm_table3'")
-    browser.wait("current === 'dcsvm_table3'")
+    browser.go("claims")
+    browser.go("dcsvm_table3")
     assert browser.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %, paper')}.textContent") == "98.69"
     assert asked(browser) == ["index.html", "index.details.js"]
     assert not browser.happened("Runtime.exceptionThrown")
@@ -479,8 +436,7 @@ def test_a_page_without_its_details_says_so_and_keeps_its_lists(browser, beside,
     browser.wait("document.querySelector('#missing').textContent !== ''")
     assert message in browser.js("document.querySelector('#missing').textContent")
     assert browser.js("document.querySelector('#lists').hidden") is False
-    browser.js("location.hash = 'tables'")
-    browser.wait("current === 'tables'")
+    browser.go("tables")
 
 
 def details(browser):
@@ -559,8 +515,7 @@ def test_no_detail_is_cut_at_1280_pixels_or_wider_than_a_phone(opened):
 def test_no_list_is_wider_than_the_window_or_its_page(opened, width):
     opened.size(width)
     for place in opened.js("views.map(view => view.id)"):
-        opened.js(f"location.hash = '#{place}'")
-        opened.wait(f"current === '{place}'")
+        opened.go(place)
         assert opened.js("document.documentElement.scrollWidth") == width, place
         right = "document.querySelector('#find').getBoundingClientRect().right"
         boxes = f"[...document.querySelectorAll('#{place} .scroll')]"
@@ -579,18 +534,15 @@ def test_no_two_landmarks_of_a_detail_have_one_name_and_every_header_has_one(ope
 
 
 def test_figures_are_drawn_or_say_what_they_lack(opened):
-    opened.js("location.hash = '#dcsvm_fig5_8'")
-    opened.wait("current === 'dcsvm_fig5_8'")
+    opened.go("dcsvm_fig5_8")
     assert opened.js("document.querySelectorAll('#detail .plot .line').length") >= 2
-    opened.js("location.hash = '#hss_fig2'")
-    opened.wait("current === 'hss_fig2'")
+    opened.go("hss_fig2")
     bare = 'document.querySelector("#detail .frame").textContent'
     assert opened.js(bare) == 'too few rows: run "kbench -m experiment=hss_fig2,hss_table5"'
 
 
 def test_the_picture_links_to_claims(opened):
-    opened.js("location.hash = '#overview'")
-    opened.wait("current === 'overview'")
+    opened.go("overview")
     links = "[...document.querySelectorAll('#overview .plot a')]"
     targets = opened.js(f"{links}.map(a => a.getAttribute('href'))")
     claim = next(target for target in targets if target.startswith("#claim-"))
@@ -600,8 +552,7 @@ def test_the_picture_links_to_claims(opened):
 
 
 def test_search_and_filters_find_items_in_every_list(opened):
-    opened.js("location.hash = '#claims'")
-    opened.wait("current === 'claims'")
+    opened.go("claims")
     shown = "[...document.querySelectorAll('#claims tbody tr')].filter(r => !r.hidden).length"
     every = opened.js(shown)
     verdict = "document.querySelector('#filter-verdict')"
@@ -622,15 +573,12 @@ def test_search_and_filters_find_items_in_every_list(opened):
 def test_axe_finds_no_accessibility_violations(opened, place, width, scheme):
     opened.prefer(scheme)
     opened.size(width)
-    opened.js(f"location.hash = {json.dumps('#' + place)}")
-    opened.wait(f"current === {json.dumps(place)}")
+    opened.go(place)
     assert opened.axe_violations() == []
-    opened.prefer("light")
 
 
 def test_search_and_filters_stay_in_sight(opened):
-    opened.js("location.hash = '#claims'")
-    opened.wait("current === 'claims'")
+    opened.go("claims")
     opened.js("scrollTo(0, 2000)")
     place = "document.querySelector('#find').getBoundingClientRect()"
     assert opened.js("scrollY") > 500
@@ -638,8 +586,7 @@ def test_search_and_filters_stay_in_sight(opened):
 
 
 def test_a_claim_is_a_line_whose_details_unfold(opened):
-    opened.js("location.hash = '#claims'")
-    opened.wait("current === 'claims'")
+    opened.go("claims")
     line = "document.querySelector('#claims tbody tr')"
     shown = opened.js(f"{line}.innerText")
     assert "124 ×" in shown
@@ -649,8 +596,7 @@ def test_a_claim_is_a_line_whose_details_unfold(opened):
 
 
 def test_a_list_s_header_stays_below_the_filters_and_unfolded_claims_fit(opened):
-    opened.js("location.hash = '#claims'")
-    opened.wait("current === 'claims'")
+    opened.go("claims")
     opened.js("document.querySelectorAll('#claims details').forEach(one => { one.open = true; })")
     opened.js("scrollTo(0, 2000)")
     box = "getBoundingClientRect()"
@@ -662,11 +608,9 @@ def test_a_list_s_header_stays_below_the_filters_and_unfolded_claims_fit(opened)
 
 @pytest.mark.parametrize("name", ["dcsvm_fig2", "meka_fig1", "meka_fig7"])
 def test_a_table_of_a_figure_opens_beside_the_figure(opened, name):
-    opened.js(f"location.hash = '#{name}_table'")
-    opened.wait(f"current === '{name}_table'")
+    opened.go(f"{name}_table")
     assert opened.js("document.querySelectorAll('#detail table').length") > 0
-    opened.js(f"location.hash = '#{name}'")
-    opened.wait(f"current === '{name}'")
+    opened.go(name)
     assert opened.js("document.querySelectorAll('#detail figure').length") == 1
 
 
@@ -680,8 +624,7 @@ def test_on_a_phone_the_data_set_of_the_columns_stays_in_sight(opened):
 
 
 def test_the_overview_has_a_line_for_each_paper(opened):
-    opened.js("location.hash = '#overview'")
-    opened.wait("current === 'overview'")
+    opened.go("overview")
     rows = "[...document.querySelectorAll('#overview tbody tr th')].map(t => t.textContent)"
     assert opened.js(rows)[:5] == ["DC-SVM", "MEKA", "DC-Pred++", "Doubly SGD", "HSS-ADMM"]
     values = opened.js("document.querySelector('#overview tbody tr').innerText")

@@ -1,24 +1,14 @@
 """Which runs stand for the steps of a system."""
 
-import json
 from datetime import timedelta
 
 import pytest
-from paper_rows import rbf, runs
+from paper_rows import on_covtype, rbf, runs, with_params
 from report_rows import START, failed, stopped_in
 
 from kbench.papers.studies import system_sheet, systems
 
 SYSTEMS = {one.name: one for one in systems()}
-
-
-def with_params(row, **params):
-    return {**row, "params": json.dumps(json.loads(row["params"]) | params, sort_keys=True)}
-
-
-def on_covtype(method, seconds, **changes):
-    where = {"dataset": "covtype_93k", "gamma": 32, "key": f"{method} {seconds} {changes}"}
-    return rbf(method, 0.9, fit_wall_s=seconds, **where, **changes)
 
 
 def shown(*rows, name="DC-SVM"):

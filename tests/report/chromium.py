@@ -115,6 +115,28 @@ class Browser:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"never so: {condition}")
 
+    def go(self, place):
+        """Show a list or a detail of the page, and wait until it is there."""
+        self.js(f"location.hash = {json.dumps('#' + place)}")
+        self.wait(f"current === {json.dumps(place)}")
+
+    def asked(self):
+        """The addresses that were requested since the page was opened."""
+        urls = (one["request"]["url"] for one in self.happened("Network.requestWillBeSent"))
+        return [url.partition("#")[0] for url in urls if not url.startswith("data:")]
+
+    def visit(self, address, place):
+        """Yields with a place of the page; nothing is complained about or asked for meanwhile."""
+        self.size(1280)
+        self.prefer("light")
+        self.open("about:blank")
+        self.open(f"{address}#{place}")
+        self.wait(f"current === {json.dumps(place)}")
+        yield self
+        trouble = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+        assert [event for event in self.events if event["method"] in trouble] == []
+        assert {*self.asked()} == {address}
+
     def size(self, width, height=900):
         """A window of `width` CSS pixels; a phone below 600."""
         self.call(

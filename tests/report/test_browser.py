@@ -6,18 +6,12 @@ import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from chromium import CHROMIUM, Browser
 from report_rows import failed, make_row
 
 from kbench.cli import main
 from kbench.report import make_report
 from kbench.run.results.folder import ResultsFolder
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="chromium is not installed (Debian: apt-get install chromium)"
-)
-
-TROUBLE = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
 NASTY = "</script>\"'<b>&"
 
 
@@ -46,24 +40,10 @@ def address(tmp_path_factory):
     return (path / "page.html").as_uri()
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
-
-
 @pytest.fixture
 def opened(browser, address):
     """The page just loaded; in the end nothing was complained about or asked for."""
-    browser.size(1280)
-    browser.prefer("light")
-    browser.open("about:blank")
-    browser.open(f"{address}#{DETAIL}")
-    browser.wait(f"current === {json.dumps(DETAIL)}")
-    yield browser
-    assert [event for event in browser.events if event["method"] in TROUBLE] == []
-    asked = [one["request"]["url"] for one in browser.happened("Network.requestWillBeSent")]
-    assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {address}
+    yield from browser.visit(address, DETAIL)
 
 
 # Links that people have kept must not break.
@@ -193,8 +173,7 @@ def test_light_and_dark(opened):
 def test_a_list_begins_at_the_top_of_the_page(opened, width):
     opened.size(width, 300)
     for place in ("overview", "data", "environments", "data"):
-        opened.js(f"location.hash = '#{place}'")
-        opened.wait(f"current === '{place}'")
+        opened.go(place)
         drawn = "requestAnimationFrame(() => requestAnimationFrame(() => { drawn = true; }))"
         opened.js(f"var drawn = false; {drawn}")
         opened.wait("drawn")
@@ -205,8 +184,7 @@ def test_a_list_begins_at_the_top_of_the_page(opened, width):
 def test_no_element_is_wider_than_the_window(opened, width):
     opened.size(width)
     for place in ("overview", "data", "environments", DETAIL):
-        opened.js(f"location.hash = '#{place}'")
-        opened.wait(f"current === '{place}'")
+        opened.go(place)
         assert opened.js("document.documentElement.scrollWidth") == width
 
 
@@ -216,8 +194,7 @@ def test_axe_finds_no_accessibility_violations(opened, scheme, width):
     opened.prefer(scheme)
     opened.size(width)
     for place in ("overview", "data", "environments", DETAIL):
-        opened.js(f"location.hash = '#{place}'")
-        opened.wait(f"current === '{place}'")
+        opened.go(place)
         assert opened.axe_violations() == []
 
 
@@ -231,8 +208,7 @@ def test_a_published_site_is_shown_by_a_web_server(browser, address, tmp_path):
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         browser.open(f"http://127.0.0.1:{server.server_port}/#data")
         browser.wait("current === 'data'")
-        browser.js(f"location.hash = '#{DETAIL}'")
-        browser.wait(f"current === '{DETAIL}'")
+        browser.go(DETAIL)
         assert "svc" in browser.js(f"{TABLE}.innerText")
         server.shutdown()
 

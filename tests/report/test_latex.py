@@ -5,31 +5,28 @@ import re
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from report_rows import failed, make_row
 from typeset import PDFLATEX, typeset
 
 from kbench.report import make_comparison, make_report
 from kbench.report.text.latex import escaped
-from kbench.run.results.folder import ResultsFolder
 
 NASTY = (
     "".join(sorted(set(string.printable) - set(string.whitespace))) + " ±×↑↓†²…éßØ中\u202e\x07`?"
 )
 
 
-def document(tmp_path, *rows):
-    folder = ResultsFolder(tmp_path / "results")
-    for row in rows:
-        folder.write(row)
-    return make_report(folder, format="latex")
+@pytest.fixture
+def document(folder):
+    return lambda *rows: make_report(folder(*rows), format="latex")
 
 
-def test_tables_have_the_structure_of_booktabs(tmp_path):
+def test_tables_have_the_structure_of_booktabs(document):
     rows = [make_row("svc", value, s, fit_wall_s=10.0) for s, value in enumerate([0.9, 0.8])]
     rows += [make_row("a_b", 0.5, fit_wall_s=0.125), failed("mlp", "timeout")]
-    text = document(tmp_path, *rows)
+    text = document(*rows)
     assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 1
     for rule in ("toprule", "midrule", "bottomrule"):
         assert text.count(f"\\{rule}") == 1
@@ -47,7 +44,6 @@ def compiles(folder, text):
     assert "Missing character" not in source.with_suffix(".log").read_text(errors="replace")
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_escaped_text_is_one_line_of_plain_letters(text):
     found = escaped(text)
@@ -59,7 +55,7 @@ def test_escaped_text_is_one_line_of_plain_letters(text):
 
 
 @pytest.mark.skipif(PDFLATEX is None, reason="pdflatex is not installed")
-def test_it_compiles(tmp_path):
+def test_it_compiles(tmp_path, document, folder):
     rows = [
         make_row(NASTY, 0.9, dataset=NASTY, params=json.dumps({NASTY: NASTY})),
         make_row("[x]", 0.9, dataset=NASTY, params="{}"),
@@ -67,18 +63,18 @@ def test_it_compiles(tmp_path):
         failed("mlp", "error", dataset=NASTY, message=NASTY),
         *(make_row("svc", 0.5, dataset=f"set {number}") for number in range(25)),
     ]
-    compiles(tmp_path, document(tmp_path, *rows))
-    folder = ResultsFolder(tmp_path / "results")
+    compiles(tmp_path, document(*rows))
     for dataset in ("a", "b"):
-        folder.write(make_row(NASTY.replace(",", ""), 0.5, dataset=dataset, rmse=0.5))
-        folder.write(make_row("[x]", 0.25, dataset=dataset, rmse=1.5))
+        found = folder(
+            make_row(NASTY.replace(",", ""), 0.5, dataset=dataset, rmse=0.5),
+            make_row("[x]", 0.25, dataset=dataset, rmse=1.5),
+        )
     methods = ["[x]", NASTY.replace(",", "")]
     for metric in (None, "rmse"):
-        text = make_comparison(folder, methods=methods, metric=metric, format="latex")
+        text = make_comparison(found, methods=methods, metric=metric, format="latex")
         assert text.count("\\begin{tabular}") == 3
         compiles(tmp_path, text)
 
 
-def test_no_rows_make_a_document_too(tmp_path):
-    text = document(tmp_path)
-    assert text.endswith("\\end{document}\n")
+def test_no_rows_make_a_document_too(document):
+    assert document().endswith("\\end{document}\n")

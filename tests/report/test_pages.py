@@ -11,7 +11,7 @@ import statistics
 
 import pytest
 from bundle import details, embedded, rows_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from report_rows import failed, make_row
 
@@ -20,7 +20,6 @@ from kbench.report.charts.style import COLOURS, MARKERS, styles
 from kbench.report.charts.tradeoff import fence
 from kbench.report.page.embedded import packed_rows
 from kbench.report.statistics.fronts import Point, pareto
-from kbench.run.results.folder import ResultsFolder
 
 NASTY = "</script><!--<script>'\"&{{rows}}\\中"
 
@@ -51,14 +50,8 @@ class Page(html.parser.HTMLParser):
 
 
 @pytest.fixture
-def page(tmp_path):
-    def write(*rows, **options):
-        folder = ResultsFolder(tmp_path / "results")
-        for row in rows:
-            folder.write(row)
-        return make_report(folder, format="html", **options)
-
-    return write
+def page(folder):
+    return lambda *rows, **options: make_report(folder(*rows), format="html", **options)
 
 
 def test_the_page_is_well_formed_and_asks_for_nothing(page):
@@ -122,7 +115,6 @@ def test_infinite_parameters_are_json_for_browsers_too(page):
     assert json.loads(row["params"], parse_constant=pytest.fail) == {"C": "Infinity", "tol": "NaN"}
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.fixed_dictionaries(
@@ -244,7 +236,6 @@ def test_an_outlier_is_drawn_at_the_edge_with_its_value(page):
     assert max(heights) - min(heights) > 200
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=9),
     st.sampled_from([1, -1]),
@@ -282,13 +273,11 @@ def test_empty_folders_and_damaged_files_are_reported(tmp_path, page):
     assert "bad&lt;.parquet: skipped" in page()
 
 
-def test_the_overview_begins_with_the_ranking_and_ends_with_my_results(tmp_path):
-    folder = ResultsFolder(tmp_path / "results")
-    for method, score in (("svc", 0.9), ("mlp", 0.8)):
-        for dataset in ("a9a", "letter", "usps"):
-            told = {"dataset": dataset, "experiment": "tables", "task": "binary"}
-            folder.write(make_row(method, score, n_train=100, n_test=50, **told))
-    text = write_report(folder)[0].read_text()
+def test_the_overview_begins_with_the_ranking_and_ends_with_my_results(folder):
+    told = {"experiment": "tables", "task": "binary", "n_train": 100, "n_test": 50}
+    pairs = itertools.product((("svc", 0.9), ("mlp", 0.8)), ("a9a", "letter", "usps"))
+    rows = [make_row(*method, dataset=dataset, **told) for method, dataset in pairs]
+    text = write_report(folder(*rows))[0].read_text()
     front = text[text.index('<section id="overview"') : text.index('<section id="claims"')]
     ranked = front.index("Which model: binary, 3 data sets")
     papers = front.index("Did the papers")

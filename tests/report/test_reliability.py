@@ -59,7 +59,7 @@ def test_a_page_draws_the_curve_of_each_method_that_has_one(tmp_path):
     assert "k=9" not in chart
 
 
-def test_a_page_without_probabilities_has_no_such_chart(tmp_path):
-    folder = ResultsFolder(tmp_path / "results")
-    folder.write(make_row("svc", 0.9))
-    assert "right predictions" not in details(make_report(folder, format="html"))
+def test_a_page_without_probabilities_has_no_such_chart(folder):
+    assert "right predictions" not in details(
+        make_report(folder(make_row("svc", 0.9)), format="html")
+    )

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from report_rows import START, failed, make_row
 
@@ -30,16 +30,9 @@ def compare(*rows):
 
 
 @pytest.fixture
-def report(tmp_path):
+def report(folder):
     """Write rows, return the report."""
-
-    def write(*rows, **options):
-        folder = ResultsFolder(tmp_path / "results")
-        for row in rows:
-            folder.write(row)
-        return make_report(folder, **{"width": 120, **options})
-
-    return write
+    return lambda *rows, **options: make_report(folder(*rows), **{"width": 120, **options})
 
 
 def line(text, method):
@@ -294,12 +287,11 @@ def test_what_no_run_has_measured_is_refused(report):
         report(*rows, columns=["fit_s", "kernel_error"])
 
 
-def test_an_empty_folder_says_what_to_run(tmp_path):
-    folder = ResultsFolder(tmp_path / "results")
+def test_an_empty_folder_says_what_to_run(folder, report):
     for format in ("terminal", "markdown"):
-        assert "kbench -m experiment=" in make_report(folder, format=format)
-    assert lines_of_csv(make_report(folder, format="csv")) == []
-    assert not folder.path.exists()
+        assert "kbench -m experiment=" in report(format=format)
+    assert lines_of_csv(report(format="csv")) == []
+    assert not folder().path.exists()
 
 
 def test_damaged_files_are_named(tmp_path, report, caplog):
@@ -402,7 +394,6 @@ def test_environment_is_described(tmp_path, report):
     assert f"Abacus 3, 2 cores, 8 GiB, Debian; 1 thread; environment {name}" in text
 
 
-@settings(deadline=None)
 @given(value=st.floats(1e-6, 1e12), digits=st.integers(1, 5))
 def test_rounding_keeps_significant_digits(value, digits):
     text = f"{value:.{decimals_for(value, digits)}f}"
@@ -411,7 +402,6 @@ def test_rounding_keeps_significant_digits(value, digits):
         assert len(text.replace(".", "").lstrip("0")) <= digits + 1
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=6))
 def test_grid_is_rectangular_and_best_is_never_beaten(values):
     rows = [make_row(f"m{i}", value) for i, value in enumerate(values)]

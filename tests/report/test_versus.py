@@ -15,12 +15,9 @@ from kbench.run.results.folder import ResultsFolder
 
 
 @pytest.fixture
-def compare(tmp_path):
+def compare(folder):
     def write(*rows, methods=("svc", "knn"), **options):
-        folder = ResultsFolder(tmp_path / "results")
-        for row in rows:
-            folder.write(row)
-        return make_comparison(folder, methods=methods, **{"width": 200, **options})
+        return make_comparison(folder(*rows), methods=methods, **{"width": 200, **options})
 
     return write
 

@@ -4,56 +4,36 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from kbench.run.results.metrics import (
-    METRICS,
-    RANKINGS,
-    class_scores,
-    rank,
-    rank_outliers,
-    score,
-)
+from kbench.run.results.metrics import METRICS, RANKINGS, class_scores, rank, rank_outliers, score
 
 FINITE = st.floats(-1e6, 1e6)
 
 
-@settings(deadline=None)
-@given(pairs=st.lists(st.tuples(*[st.sampled_from([-1, 1])] * 2), min_size=1, max_size=30))
-@pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
-@pytest.mark.filterwarnings("ignore:A single label was found")
-def test_binary(pairs):
-    true, predicted = np.array(pairs).T
-    assert score("binary", true, predicted) == pytest.approx(
-        {
-            "accuracy": sk.accuracy_score(true, predicted),
-            "error": sk.zero_one_loss(true, predicted),
-            "balanced_accuracy": sk.balanced_accuracy_score(true, predicted),
-            "f1": sk.f1_score(true, predicted, zero_division=0.0),
-        }
-    )
-
-
-@settings(deadline=None)
-@given(pairs=st.lists(st.tuples(*[st.integers(0, 5)] * 2), min_size=1, max_size=40))
+@pytest.mark.parametrize(
+    ("task", "labels", "average"),
+    [("binary", [-1, 1], "binary"), ("multiclass", list(range(6)), "macro")],
+)
+@given(data=st.data())
 @pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
 @pytest.mark.filterwarnings("ignore:A single label was found")
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
-def test_multiclass(pairs):
-    true, predicted = np.array(pairs).T
-    assert score("multiclass", true, predicted) == pytest.approx(
+def test_classes(data, task, labels, average):
+    pairs = st.lists(st.tuples(*[st.sampled_from(labels)] * 2), min_size=1, max_size=40)
+    true, predicted = np.array(data.draw(pairs)).T
+    assert score(task, true, predicted) == pytest.approx(
         {
             "accuracy": sk.accuracy_score(true, predicted),
             "error": sk.zero_one_loss(true, predicted),
             "balanced_accuracy": sk.balanced_accuracy_score(true, predicted),
-            "f1": sk.f1_score(true, predicted, average="macro", zero_division=0.0),
+            "f1": sk.f1_score(true, predicted, average=average, zero_division=0.0),
         }
     )
 
 
-@settings(deadline=None)
 @given(pairs=st.lists(st.tuples(st.integers(-1000, 1000), FINITE), min_size=2, max_size=30))
 def test_regression(pairs):
     true, predicted = np.array(pairs).T
@@ -105,10 +85,7 @@ def test_directions():
 TIED = st.sampled_from([-1.0, 0.0, 0.25, 0.5, 1e9])
 
 
-@settings(deadline=None)
-@given(
-    rows=st.lists(st.tuples(st.sampled_from([-1, 1]), st.one_of(TIED, FINITE)), min_size=2),
-)
+@given(rows=st.lists(st.tuples(st.sampled_from([-1, 1]), st.one_of(TIED, FINITE)), min_size=2))
 def test_rankings_of_two_classes(rows):
     true, scores = np.array([y for y, _ in rows]), np.array([s for _, s in rows])
     found = rank(true, scores, np.array([-1, 1]))
@@ -125,7 +102,6 @@ def test_rankings_of_two_classes(rows):
     assert rank(true, probabilities, np.array([-1, 1])) == pytest.approx(found)
 
 
-@settings(deadline=None)
 @given(data=st.data(), n=st.integers(6, 40))
 def test_rankings_of_several_classes_are_macro_one_vs_rest(data, n):
     classes = np.array([2, 5, 9])
