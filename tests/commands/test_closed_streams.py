@@ -36,14 +36,6 @@ def test_a_run_is_done_whatever_its_streams_are(tmp_path, redirection):
         assert done.stderr.splitlines()[-1].startswith("kbench: cannot write to standard output")
 
 
-@pytest.mark.parametrize("streams", [">&-", ">/dev/full", "2>&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("words", ["list methods", "list nothing"])
-def test_no_command_shows_a_traceback_for_a_stream(tmp_path, words, streams):
-    done = shell(tmp_path, f"{KBENCH} {words} {streams}")
-    wrong = words == "list nothing" or streams == ">/dev/full"
-    assert done.returncode == (2 if wrong else 0)
-
-
 WORDS = {
     "list": "list methods",
     "plan": "plan method=dummy dataset=iris",
@@ -67,9 +59,15 @@ STATES = {
     "ASCII": "PYTHONIOENCODING=ascii LC_ALL=C {}",
     "gone": "mkdir gone; cd gone; rmdir ../gone; {}",
     "a narrow terminal": "COLUMNS=1 {}",
-    "few files": "ulimit -n 16; {}",
+    "few files": "ulimit -n 12; {}",
     "few seconds": "ulimit -t 2; {}",
     "little memory": "ulimit -v 400000; {}",
+}
+SAID = {
+    "gone": "the working directory is gone",
+    "few files": "this shell allows 12 open files",
+    "few seconds": "this shell allows 2 CPU seconds",
+    "little memory": "this shell allows 390 MiB of memory",
 }
 
 
@@ -81,14 +79,12 @@ def test_every_command_is_tried():
 @pytest.mark.parametrize("command", WORDS)
 def test_no_command_shows_a_traceback_in_any_shell(tmp_path, command, state):
     done = shell(tmp_path, STATES[state].format(f"{KBENCH} {WORDS[command]}"))
-    if state == "few seconds":
-        assert done.stderr.startswith("kbench: this shell allows 2 CPU seconds")
-    if state == "little memory":
-        assert done.stderr.startswith("kbench: this shell allows 390 MiB of memory")
     assert done.returncode in ((0, 2, -9, 137) if state == "few seconds" else (0, 2))
-    if state in ("gone", "few files"):
+    if state in SAID:
+        said = f"kbench: {SAID[state]}"
+        assert any(line.startswith(said) for line in done.stderr.splitlines())
+    if state in ("gone", "few files") or (command, state) == ("list", "full output"):
         assert done.returncode == 2
-        assert done.stderr.splitlines()[-1].startswith("kbench: ")
 
 
 def test_a_terminal_has_columns_for_a_word(monkeypatch):
@@ -102,19 +98,6 @@ def test_letters_that_a_stream_does_not_know_are_escaped(tmp_path):
     ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = shell(tmp_path, f"{KBENCH} report results_dir=é", env=ascii_only)
     assert "\\xe9" in done.stdout + done.stderr
-
-
-def test_a_working_directory_that_is_gone_is_one_line(tmp_path):
-    (tmp_path / "gone").mkdir()
-    done = shell(tmp_path, f"cd gone; rmdir ../gone; {KBENCH} list methods")
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("kbench: the working directory is gone")
-
-
-def test_few_open_files_are_named(tmp_path):
-    done = shell(tmp_path, f"ulimit -n 12; {RUN}")
-    assert done.returncode == 2
-    assert done.stderr.startswith("kbench: this shell allows 12 open files")
 
 
 def test_a_limit_of_cpu_seconds_makes_no_mistaken_row(tmp_path):
@@ -152,10 +135,9 @@ def test_no_module_of_the_working_directory_is_run(tmp_path, command):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_method_of_the_users_own_is_found_by_pythonpath_alone(tmp_path):
+def test_a_method_of_the_users_own_is_found_by_pythonpath_alone(config_file, tmp_path):
     (tmp_path / "mine.py").write_text("from sklearn.dummy import DummyClassifier as Mine\n")
-    (tmp_path / "configs/method").mkdir(parents=True)
-    (tmp_path / "configs/method/mine.yaml").write_text("name: mine\nestimator: mine.Mine\n")
+    config_file("method/mine.yaml", "name: mine\nestimator: mine.Mine\n")
     words = f"{KBENCH} method=mine dataset=iris results_dir=r rerun=failed"
     assert "PYTHONPATH" in shell(tmp_path, words).stderr
     assert shell(tmp_path, f"PYTHONPATH=. {words}").returncode == 0
