@@ -9,8 +9,6 @@ import scipy.sparse as sp
 from scipy.linalg import subspace_angles
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kbench.kernels import KernelMatrix
@@ -61,15 +59,6 @@ def test_a_function_of_a_plane_recovers_the_plane():
     target = np.sin(X @ plane[:, 0]) + np.tanh(X @ plane[:, 1])
     metric = LearnedMetric("full", n_rounds=4, rank=2, random_state=0).fit(X, target)
     assert metric.transform(X[:5]).shape == (5, 2)
-    assert subspace_angles(metric.components_, plane).max() < 1e-2
-
-
-def test_a_linear_target_recovers_its_direction():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(1500, 30))
-    plane = np.linalg.qr(rng.normal(size=(30, 2)))[0]
-    targets = X @ plane
-    metric = LearnedMetric("full", n_rounds=5, rank=2, random_state=0).fit(X, targets)
     assert subspace_angles(metric.components_, plane).max() < 1e-2
 
 
@@ -135,15 +124,6 @@ def test_transformed_rows_have_total_variance_one(problem):
     X, y = problem
     Z = LearnedMetric(random_state=0).fit_transform(X, y)
     assert Z.var(axis=0).sum() == pytest.approx(1.0, rel=0.1)
-
-
-def test_it_helps_a_machine_that_sees_distances_alone():
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(1500, 20))
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    plain = KNeighborsClassifier(15).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:])
-    learned = make_pipeline(LearnedMetric(random_state=0), KNeighborsClassifier(15))
-    assert learned.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > plain + 0.1
 
 
 def test_a_target_of_noise_keeps_the_features_as_they_are():

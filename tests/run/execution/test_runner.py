@@ -92,15 +92,6 @@ def test_what_is_done_is_not_done_again_unless_asked(here):
     }
 
 
-def test_merged_rows_count_as_done(here):
-    command = ["-m", "method=nothing", "seed=0,1,2"]
-    run_here(here, *command, check=0)
-    run_here(here, "merge", check=0)
-    assert len(list((here / "results").glob("*.parquet"))) == 1
-    assert "nothing to do; 3 done before" in run_here(here, *command, check=0).stdout
-    assert len(rows(here)) == 3
-
-
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_sweep_leaves_a_row_and_goes_on_later(here, signum):
     command = ["-m", "method=nothing", f"method.marker={here / 'fit'}", "method.seconds=2"]
@@ -170,23 +161,6 @@ def test_killing_the_runner_at_any_moment_loses_at_most_the_run_in_progress(here
     assert set(found["status"]) == {"ok"}
 
 
-def test_two_runners_share_one_sweep(here):
-    kbench(here, "method=dummy", check=0)
-    command = [
-        "-m",
-        "method=nothing",
-        "method.seconds=0.1",
-        f"seed={','.join(map(str, range(20)))}",
-    ]
-    both = [start(here, *command) for _ in range(2)]
-    outputs = [runner.communicate(timeout=120) for runner in both]
-    assert [runner.returncode for runner in both] == [0, 0], outputs
-    found = rows(here)
-    assert sorted(found[found["method"] == "nothing"]["seed"]) == list(range(20))
-    done = sum(err.count(": ok,") for _, err in outputs)
-    assert done == 20, "a run was done twice"
-
-
 def test_runners_a_merge_loop_and_a_report_loop_at_once_do_each_run_once(here):
     """Every fit adds a byte to a file, so that a repeated run is seen even if its row is not."""
     seeds = range(30)
@@ -243,6 +217,10 @@ def test_jobs_are_used_only_when_asked_and_the_row_says_so(here):
         (["method=svc", "method.C=-1"], "The 'C' parameter of SVC must be"),
         (["method=svc", "method.kernel=rfb"], "The 'kernel' parameter of SVC must be"),
         (["method=kernel_svc", "method.C=0"], "The 'C' parameter of KernelSVC must be"),
+        (
+            ["-m", "method=svc", "method.C=1,-1", "dataset=ijcnn1,digits"],  # which is not there
+            "The 'C' parameter of SVC must be",
+        ),
     ],
 )
 def test_parameters_are_checked_before_anything_runs(here, words, named):
@@ -256,11 +234,6 @@ def test_parameters_are_checked_before_anything_runs(here, words, named):
 def test_the_time_to_set_up_is_the_user_s_limit(here):
     done = kbench(here, "method=nothing", "limits.setup_s=0.0001", check=1)
     assert "not set up within limits.setup_s=0.0001" in done.stderr
-
-
-def test_a_parameter_is_named_before_data_are_looked_for(here):
-    done = run_here(here, "-m", "method=svc", "method.C=1,-1", "dataset=ijcnn1,digits", check=2)
-    assert "The 'C' parameter of SVC must be" in done.stderr
 
 
 def test_test_scores_of_several_values_are_a_curve(here):

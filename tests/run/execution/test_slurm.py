@@ -90,21 +90,20 @@ def test_jobs_are_one_array_and_take_several_runs(fake, results, monkeypatch):
     assert fake.asked() == [8]
 
 
-@pytest.mark.parametrize("most", [1, 3])
-def test_a_job_does_as_many_runs_as_it_may(fake, results, monkeypatch, most):
-    sweep = Sweep(results, runs_per_job=most).start(5)
+@pytest.mark.parametrize(
+    ("options", "terms", "done"),
+    [
+        ({"runs_per_job": 1}, {}, 1),
+        ({"runs_per_job": 3}, {}, 3),
+        ({}, {"timeout_min": 60.0, "needed_s": 3600.0}, 1),  # the next would not end in time
+    ],
+)
+def test_a_job_does_as_many_runs_as_it_may(fake, results, monkeypatch, options, terms, done):
+    sweep = Sweep(results, **options).start(5)
     sweep.step()
-    sweep.job("1_0", monkeypatch)
+    sweep.job("1_0", monkeypatch, **terms)
     sweep.step()
-    assert len(sweep.ended) == most
-
-
-def test_a_job_begins_no_run_that_its_time_limit_would_end(fake, results, monkeypatch):
-    sweep = Sweep(results).start(5)
-    sweep.step()
-    sweep.job("1_0", monkeypatch, timeout_min=60.0, needed_s=3600.0)
-    sweep.step()
-    assert len(sweep.ended) == 1
+    assert len(sweep.ended) == done
 
 
 @pytest.mark.parametrize(("limit", "asked"), [(3, [8, 4, 2]), (1, [8, 4, 2, 1])])

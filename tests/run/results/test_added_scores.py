@@ -11,7 +11,6 @@ import harness
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -215,13 +214,6 @@ def test_what_cannot_be_had_is_none_and_has_one_reason(fits):
         "no log_loss, brier_score: SVC has no probabilities; method.calibration=sigmoid adds them",
         "no mape: it is not of classifiers",
     ]
-
-
-def test_calibration_gives_probabilities_to_score(fits):
-    X, y = load_breast_cancer(return_X_y=True)
-    model = CalibratedClassifierCV(SVC(), cv=3).fit(X, y)
-    p = Predicted("binary", model, X, y, model.predict(X))
-    assert measured(["log_loss"], p)[0]["log_loss"] == log_loss(y, model.predict_proba(X))
 
 
 @pytest.mark.parametrize(
