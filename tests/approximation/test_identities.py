@@ -24,7 +24,7 @@ def rows(n=120, d=5, seed=0):
 
 
 @given(q=st.integers(0, 9), n=st.integers(1, 70), dtype=st.sampled_from(["f4", "f8"]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_fast_transform_is_the_hadamard_matrix(q, n, dtype):
     X = rows(n, 2**q, seed=q).astype(dtype)
     given_X = X.copy()
@@ -198,7 +198,6 @@ def test_quasi_monte_carlo_frequencies_of_few_equal_or_sparse_rows(X):
     np.testing.assert_allclose(np.square(F).sum(axis=1), 1.0, atol=1e-6)
 
 
-@settings(deadline=None)
 @given(turns=arrays(np.float64, 24, elements=st.floats(-1e3, 1e3)), dtype=st.sampled_from("fd"))
 def test_cosines_of_turns_are_those_of_numpy(turns, dtype):
     angles = turns.astype(dtype)

@@ -32,7 +32,7 @@ def objective(gram, labels):
 
 
 @given(k=st.integers(1, 8), gamma=st.floats(0.01, 50.0), seed=st.integers(0, 1000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_kernel_kmeans_never_raises_its_objective(k, gamma, seed):
     X = blobs(60, seed=seed)
     gram = KernelMatrix(make_kernel("rbf", X, gamma=gamma), X, np.float64).block(np.arange(60))

@@ -17,7 +17,7 @@ def points(n=1000, d=5, seed=0):
     return rng.normal(size=(n, d)) + 4.0 * rng.integers(3, size=(n, 1))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     n=st.integers(1, 300),
     leaf_size=st.integers(2, 40),

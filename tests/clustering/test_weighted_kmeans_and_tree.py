@@ -30,7 +30,7 @@ def test_centres_are_the_weighted_means_of_their_rows():
 
 
 @given(seed=st.integers(0, 1000), k=st.integers(1, 8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_equal_weights_of_any_size_are_plain_kmeans(seed, k):
     X = blobs(60, seed=seed)
     one = weighted_kmeans(X, np.ones(60), k, np.random.RandomState(seed), max_iter=100)
@@ -42,7 +42,7 @@ def test_equal_weights_of_any_size_are_plain_kmeans(seed, k):
 
 
 @given(seed=st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_an_iteration_never_raises_the_objective(seed):
     X = blobs(80, seed=seed)
     weights = np.random.default_rng(seed).exponential(size=80)

@@ -26,7 +26,7 @@ def hydra():
         yield made
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=TEXTS)
 @example(text="a\\${x} \\\\${y")
 def test_a_text_comes_back_from_the_command_line(hydra, text):
@@ -34,7 +34,7 @@ def test_a_text_comes_back_from_the_command_line(hydra, text):
     assert hydra.value("method.name", word.partition("=")[2]) == text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=TEXTS)
 @example(text="a\\${x} \\\\${y")
 def test_commands_that_hydra_does_not_parse_take_the_same_words(text):
@@ -42,7 +42,7 @@ def test_commands_that_hydra_does_not_parse_take_the_same_words(text):
     assert read([word], ["results_dir"]) == ([], {"results_dir": text})
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(path=TEXTS.filter(bool), value=TEXTS)
 @example(path="a${x}", value="")
 @example(path="\\${x} \\\\${y", value="")

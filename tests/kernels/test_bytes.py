@@ -39,7 +39,7 @@ def lattice_of(X):
     return Lattice.of(X, columns, low[columns], high[columns])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     levels=st.integers(2, 256),

@@ -114,7 +114,7 @@ def test_two_valued_columns_are_as_good_as_features(name):
 
 
 @given(n=st.integers(1, 25), d=st.integers(1, 6), gamma=st.floats(1e-3, 1e2), seed=st.integers(0))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @pytest.mark.parametrize("name", OF_ROWS)
 def test_matrices_are_symmetric_and_positive_semidefinite(name, n, d, gamma, seed):
     X = np.random.default_rng(seed).normal(size=(n, d))

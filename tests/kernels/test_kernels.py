@@ -78,7 +78,7 @@ def test_tile_boundaries_change_nothing():
     offset=st.floats(-1e3, 1e3),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_float32_rbf_error_is_bounded_by_the_spread_not_the_offset(d, scale, offset, seed):
     X = points(50, d, seed) * scale + offset
     K = KernelMatrix(make_kernel("rbf", X, gamma=1.0), X, np.float32)

@@ -42,7 +42,7 @@ def data(draw):
     return X[rng.integers(n, size=n)].astype(draw(st.sampled_from([np.float32, np.float64])))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     X=data(),
     gamma=st.sampled_from([1e-8, 1e-3, 0.5, 40.0, 1e6]),
@@ -217,7 +217,7 @@ def test_wide_sparse_inner_products(name):
     values=st.sampled_from([(0.0, 2.0), (-2.0, 0.0), (1.0, 3.0)]),
     seed=st.integers(0, 10_000),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_bits_of_csr_rows_are_those_of_dense_rows(d, values, seed):
     rng = np.random.default_rng(seed)
     X = rng.choice(values, size=(50, d))

@@ -52,8 +52,7 @@ def fitted(compose, name, task, X, y):
     estimator = config["estimator"]
     estimator = estimator[task] if isinstance(estimator, dict) else estimator
     target = registry.target(estimator, config.get("parts"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return registry.build(target, params, 0).fit(X, y)
 
 

@@ -29,8 +29,7 @@ ROWS, COLUMNS = RNG.permutation(N), RNG.permutation(4)
 def fitted(machine, rows, y, **arguments):
     """The model of rows, which draws nothing from NumPy's own generator: that would hide a draw."""
     state = check_random_state(None).get_state()[1].copy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         model = build(machine).fit(rows, y, **arguments)
     np.testing.assert_array_equal(check_random_state(None).get_state()[1], state)
     return model
@@ -138,8 +137,7 @@ def test_rows_twice_are_rows_of_weight_two(machine):
 def test_the_number_of_jobs_changes_nothing(machine):
     values = []
     for n_jobs in (None, 2):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             model = build(machine).set_params(n_jobs=n_jobs).fit(X[:N], targets(machine)[:N])
         values.append(getattr(model, "decision_function", model.predict)(X[N:]))
     np.testing.assert_array_equal(*values)

@@ -53,8 +53,7 @@ def test_a_fit_takes_no_dense_copy_of_wide_rows_or_is_refused(machine, peak_byte
         except MemoryError as error:
             refused.append(str(error))
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         peak = peak_bytes(fit)
     for message in refused:
         assert f" dense rows of {D} columns, which takes about " in message
@@ -72,8 +71,7 @@ def test_dense_rows_are_as_many_as_the_estimator_says(machine, peak_bytes):
         pytest.skip("makes no dense rows")
     d = 2**11
     X, y = hashed_text(d)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         peak = peak_bytes(lambda: model.fit(X, y))
     # Beside kernel matrices of all rows.
     assert peak < 8 * (copies * min(N, rows) * d + 4 * N**2)

@@ -44,8 +44,7 @@ def test_no_estimator_is_worse_than_the_trivial_model(name):
     for title, model in everyday.estimators(classify=everyday.is_class_target(compared.data[1])):
         if title in everyday.RIVALS:
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 own = everyday.losses(model, compared.data)
             except ValueError as error:

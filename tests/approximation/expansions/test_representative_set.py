@@ -47,7 +47,7 @@ def test_nearest_combination_is_that_of_a_quadratic_program():
     assert mu.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     n=st.integers(1, 90),
     seed=st.integers(0, 99),

@@ -57,8 +57,7 @@ def test_a_fit_accepts_what_the_plan_accepts(name):
                 estimator = checked(machine, **{parameter: value})
             except ConfigError:
                 continue
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 predicted = clone(estimator).fit(X, y).predict(X[:2])
             assert np.isfinite(predicted).all(), (parameter, value)
 

@@ -100,7 +100,7 @@ def test_an_environment_that_is_described_otherwise_is_named(folders):
     assert json.loads((own / "_environments" / "ffffffff.json").read_text()) == {"cpu": "mine"}
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.booleans()), max_size=8))
 def test_all_attempts_of_both_folders_are_there(tmp_path_factory, attempts):
     base = tmp_path_factory.mktemp("both")

@@ -58,7 +58,7 @@ def any_row(draw):
     return row
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(row=any_row())
 def test_row_comes_back_as_written(tmp_path_factory, row):
     folder = ResultsFolder(tmp_path_factory.mktemp("r") / "results")
@@ -176,7 +176,7 @@ def test_a_rerun_replaces_the_row_although_the_clock_went_back(tmp_path, merged)
 
 
 @given(ages=st.lists(st.none() | st.integers(0, 3), min_size=1, max_size=8))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_newest_is_the_last_by_age_then_by_position(ages):
     start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     row = {"key": "k", "environment": "e", "threads": 1, "status": "ok"}
