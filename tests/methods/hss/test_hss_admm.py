@@ -238,7 +238,7 @@ def test_automatic_beta_is_raised_until_factors_exist():
 def test_wide_sparse_rows_are_never_dense(predict_with, peak_bytes):
     """47,236 columns, those of rcv1."""
     rng = np.random.default_rng(0)
-    X = sp.random_array((500, 47_236), density=1e-3, rng=rng, format="csr", dtype=np.float32)
+    X = sp.random_array((300, 47_236), density=1e-3, rng=rng, format="csr", dtype=np.float32)
     X.data = np.abs(X.data)
     y = np.where(X[:, [0, 1, 2, 3]].sum(axis=1) + X[:, 4:2000].sum(axis=1) > 1.0, 1, 0)
     X[:, :2000] *= 3.0
