@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 import re
 from dataclasses import replace
@@ -16,20 +15,11 @@ from report_rows import failed, make_row
 
 from kbench.papers.claims import decision, ratios, terms
 from kbench.papers.claims.decision import in_words, verdict
-from kbench.papers.claims.outcomes import (
-    FAILS,
-    HOLDS,
-    NO_DATA,
-    NOT_RUN,
-    OTHER_DATA,
-    OUTCOMES,
-    TOO_NOISY,
-)
+from kbench.papers.claims.outcomes import FAILS, HOLDS, NOT_RUN, OTHER_DATA, OUTCOMES, TOO_NOISY
 from kbench.papers.claims.stated import Bound, _claim, claims
 from kbench.papers.claims.verdicts import detail, line, of_papers, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.printed.causes import MAX_OF_ERROR, MAX_POINTS, MAX_RELATIVE
-from kbench.papers.studies import system_sheet, systems
 from kbench.report import make_papers
 from kbench.report.comparisons import tables
 from kbench.report.statistics.growth import MAX_RESIDUAL
@@ -64,18 +54,6 @@ def test_a_reason_is_one_entry_of_the_table_that_page_terminal_css_and_docs_read
     for one in OUTCOMES:
         assert not one.badge or f".badge.{one.badge} " in css
         assert f"| {one} | {one.means} |" in docs
-
-
-@pytest.mark.parametrize("claim", claims(), ids=lambda one: one.says[:50])
-def test_printed_numbers_agree_with_what_the_paper_says_of_them(claim):
-    found = verdict(claim, runs())
-    if not claim.open:
-        assert found.outcome in (NO_DATA, NOT_RUN)
-        assert (found.outcome is NO_DATA) == found.why.endswith(" not present")
-    assert found.why
-    if found.printed is not None:
-        scale = 100.0 if claim.case is not None else 1.0
-        assert claim.holds.takes(found.printed[0] / scale)
 
 
 @pytest.mark.parametrize(
@@ -300,79 +278,6 @@ def test_the_machine_whose_rows_the_table_s_experiment_made_decides_before_one_w
     found = verdict(forest, runs(own, *elsewhere))
     assert found.figures == pytest.approx((14.0, 14.0))
     assert found.machine.environment == own["environment"]
-
-
-# systems
-
-
-def test_a_part_of_a_gain_is_a_quotient_of_steps_with_the_same_settings():
-    (system,) = [one for one in systems() if one.name == "DC-SVM"]
-    rows = [
-        rbf("svc", 0.9, fit_wall_s=8.0),
-        rbf("kernel_svc", 0.9, fit_wall_s=2.0),
-        rbf("dcsvm_early", 0.9, fit_wall_s=0.5),
-        rbf("svc", 0.9, C=1, fit_wall_s=100.0),
-    ]
-    found = system_sheet(system, runs(*rows), {})
-    (line,) = found.rows
-    values = dict(zip(found.header, line, strict=True))
-    assert line[:2] == ["ijcnn1 [1]", "C=32 gamma=2"]
-    assert (values["× faster code"], values["× stopping early"]) == ("4.0", "4.0")
-    assert values["× divide and conquer"] == ""
-    assert "scikit-learn-intelex, fit s" not in values
-    assert "Without runs at these settings: scikit-learn-intelex, DC-SVM." in found.notes
-
-
-def test_a_grid_is_one_line_beside_the_setting_of_the_paper_s_experiment():
-    (system,) = [one for one in systems() if one.name == "DC-SVM"]
-    lost = {"dataset": "ijcnn1", "task": "binary", "params": rbf("svc", 1)["params"]}
-    rows = [
-        failed("svc", "timeout", message="not done within limits.wall_s=120", **lost),
-        rbf("kernel_svc", 0.9, fit_wall_s=2.0, experiment="dcsvm_table3"),
-        rbf("dcsvm_early", 0.9, fit_wall_s=0.5),
-        rbf("dcsvm_early", 0.9, C=3, fit_wall_s=0.5),
-        rbf("dcsvm", 0.9, C=3, level_tol=0.5),  # another way than the step's
-    ]
-    for C, gain in ((0.5, 1.0), (1, 2.0), (2, 8.0)):
-        rows += [
-            rbf("svc", 0.9, C=C),
-            rbf("kernel_svc", 0.9, C=C, fit_wall_s=gain),
-            rbf("dcsvm_early", 0.9, C=C, fit_wall_s=1.0),
-        ]
-    found = system_sheet(system, runs(*rows), {})
-    assert [line[:2] for line in found.rows] == [
-        ["ijcnn1 [1]", "C=32 gamma=2"],
-        ["… median of others", "3"],
-    ]
-    own, others = (dict(zip(found.header, line, strict=True)) for line in found.rows)
-    assert (own["LIBSVM, fit s"], own["× faster code"], own["× stopping early"]) == (
-        "timeout",
-        "",
-        "4.0",
-    )
-    assert "svc on ijcnn1: not done within limits.wall_s=120" in found.notes
-    assert (others["LIBSVM, fit s"], others["× stopping early"]) == ("", "2.0 of 3")
-
-
-def test_a_fit_of_several_C_stands_beside_fits_of_one():
-    (system,) = [one for one in systems() if one.name == "HSS-ADMM"]
-    hss = {"dataset": "a8a", "variant": "hss", "task": "binary"}
-    one = {"kernel": "rbf", "gamma": 0.5, "tol": 0.001, "C": 1}
-    several = one | {"C": [0.1, 1, 10], "preset": "paper_table5"}
-    rows = [
-        make_row("svc", 0.84, params=json.dumps(one), fit_wall_s=60.0, **hss),
-        make_row("hss_admm", 0.83, params=json.dumps(several), fit_wall_s=2.0, **hss),
-    ]
-    found = system_sheet(system, runs(*rows), {})
-    (line,) = found.rows
-    assert line[:2] == ["a8a (hss) [1]", "C=1 gamma=0.5"]
-    assert dict(zip(found.header, line, strict=True))["× both"] == "30"
-    assert any(note.startswith("hss_admm fits several C at once") for note in found.notes)
-
-
-def test_a_system_without_rows_says_so():
-    for system in systems():
-        assert system_sheet(system, runs(), {}).notes[0].startswith("No problem has ok runs")
 
 
 @pytest.fixture

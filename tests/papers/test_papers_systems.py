@@ -1,10 +1,11 @@
 """Which runs stand for the steps of a system."""
 
+import json
 from datetime import timedelta
 
 import pytest
 from paper_rows import on_covtype, rbf, runs, with_params
-from report_rows import START, failed, stopped_in
+from report_rows import START, failed, make_row, stopped_in
 
 from kbench.papers.studies import system_sheet, systems
 
@@ -116,6 +117,7 @@ def test_validation_that_only_reports_a_score_is_no_cost_of_a_step():
 @pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 def test_a_system_names_the_command_that_makes_its_rows(system):
     (note,) = system_sheet(system, runs(), {}).notes
+    assert note.startswith("No problem has ok runs")
     assert note.endswith(f'run "kbench -m {system.run}"')
 
 
@@ -135,3 +137,62 @@ def test_training_seconds_of_a_run_that_was_stopped_in_its_prediction_are_known(
     lost["params"] = on_covtype("svc", 1.0)["params"]
     values, _ = shown(*OURS, lost)
     assert (values["LIBSVM, fit s"], values["× faster code"]) == ("70.0", "35")
+
+
+def test_a_part_of_a_gain_is_a_quotient_of_steps_with_the_same_settings():
+    rows = [
+        rbf("svc", 0.9, fit_wall_s=8.0),
+        rbf("kernel_svc", 0.9, fit_wall_s=2.0),
+        rbf("dcsvm_early", 0.9, fit_wall_s=0.5),
+        rbf("svc", 0.9, C=1, fit_wall_s=100.0),
+    ]
+    values, notes = shown(*rows)
+    assert list(values.values())[:2] == ["ijcnn1 [1]", "C=32 gamma=2"]
+    assert (values["× faster code"], values["× stopping early"]) == ("4.0", "4.0")
+    assert values["× divide and conquer"] == ""
+    assert "scikit-learn-intelex, fit s" not in values
+    assert "Without runs at these settings: scikit-learn-intelex, DC-SVM." in notes
+
+
+def test_a_grid_is_one_line_beside_the_setting_of_the_paper_s_experiment():
+    lost = {"dataset": "ijcnn1", "task": "binary", "params": rbf("svc", 1)["params"]}
+    rows = [
+        failed("svc", "timeout", message="not done within limits.wall_s=120", **lost),
+        rbf("kernel_svc", 0.9, fit_wall_s=2.0, experiment="dcsvm_table3"),
+        rbf("dcsvm_early", 0.9, fit_wall_s=0.5),
+        rbf("dcsvm_early", 0.9, C=3, fit_wall_s=0.5),
+        rbf("dcsvm", 0.9, C=3, level_tol=0.5),  # another way than the step's
+    ]
+    for C, gain in ((0.5, 1.0), (1, 2.0), (2, 8.0)):
+        rows += [
+            rbf("svc", 0.9, C=C),
+            rbf("kernel_svc", 0.9, C=C, fit_wall_s=gain),
+            rbf("dcsvm_early", 0.9, C=C, fit_wall_s=1.0),
+        ]
+    found = system_sheet(SYSTEMS["DC-SVM"], runs(*rows), {})
+    assert [line[:2] for line in found.rows] == [
+        ["ijcnn1 [1]", "C=32 gamma=2"],
+        ["… median of others", "3"],
+    ]
+    own, others = (dict(zip(found.header, line, strict=True)) for line in found.rows)
+    assert (own["LIBSVM, fit s"], own["× faster code"], own["× stopping early"]) == (
+        "timeout",
+        "",
+        "4.0",
+    )
+    assert "svc on ijcnn1: not done within limits.wall_s=120" in found.notes
+    assert (others["LIBSVM, fit s"], others["× stopping early"]) == ("", "2.0 of 3")
+
+
+def test_a_fit_of_several_C_stands_beside_fits_of_one():
+    hss = {"dataset": "a8a", "variant": "hss", "task": "binary"}
+    one = {"kernel": "rbf", "gamma": 0.5, "tol": 0.001, "C": 1}
+    several = one | {"C": [0.1, 1, 10], "preset": "paper_table5"}
+    rows = [
+        make_row("svc", 0.84, params=json.dumps(one), fit_wall_s=60.0, **hss),
+        make_row("hss_admm", 0.83, params=json.dumps(several), fit_wall_s=2.0, **hss),
+    ]
+    values, notes = shown(*rows, name="HSS-ADMM")
+    assert list(values.values())[:2] == ["a8a (hss) [1]", "C=1 gamma=0.5"]
+    assert values["× both"] == "30"
+    assert any(note.startswith("hss_admm fits several C at once") for note in notes)
