@@ -77,16 +77,21 @@ def test_fast_values_are_those_of_the_formula(name, form, dtype):
     if form == "wide csr":
         error = max(error, 1e-5 * scale if dtype == np.float32 else 1e-13)
     np.testing.assert_allclose(K.block(np.arange(60)), expected, rtol=0, atol=error)
+    rows, columns = np.array([5, 0, 59, 5]), np.arange(3, 50)
+    part = K.block(rows, K.points(columns))
+    np.testing.assert_allclose(part, expected[np.ix_(rows, columns)], rtol=0, atol=error)
+    assert K.n_entries == 60 * 60 + part.size
     np.testing.assert_allclose(K.diagonal(), expected.diagonal(), rtol=60 * eps)
-    new = K.kernel.prepare(FORMS[form](Z), K.dtype)
     coef = np.random.default_rng(2).normal(size=(60, 1))
-    values = expand(K.kernel, new, K.points(slice(None)), np.eye(60), K.dtype)
     wanted = naive(kernel, Z.astype(float), X.astype(float))
     scale = np.abs(wanted).max()
     error = max(error, 60.0 * eps * scale)
-    np.testing.assert_allclose(values, wanted, rtol=0, atol=error)
-    total = expand(K.kernel, new, K.points(slice(None)), coef, K.dtype)
-    np.testing.assert_allclose(total, wanted @ coef, rtol=0, atol=error * np.abs(coef).sum())
+    for rows in (FORMS[form](Z), *([Z, sp.csr_array(Z)] if form != "wide csr" else [])):
+        new = K.kernel.prepare(rows, K.dtype)
+        values = expand(K.kernel, new, K.points(slice(None)), np.eye(60), K.dtype)
+        np.testing.assert_allclose(values, wanted, rtol=0, atol=error)
+        total = expand(K.kernel, new, K.points(slice(None)), coef, K.dtype)
+        np.testing.assert_allclose(total, wanted @ coef, rtol=0, atol=error * np.abs(coef).sum())
 
 
 @pytest.mark.parametrize("name", OF_ROWS)
