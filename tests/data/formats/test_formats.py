@@ -291,24 +291,6 @@ def test_a_table_of_the_user(folders):
         check_config(merge(config, {"source": {"format": "idx"}}))
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ({"format": "cvs"}, r"source\.format is 'cvs', should be one of libsvm, csv"),
-        ({"columns": {"target": []}}, r"columns\.target is \[\], should be a column's name"),
-        ({"columns": {"drop": "x"}}, r"columns\.drop is 'x', should be a list of columns"),
-        ({"columns": {"delimiter": ","}}, r"delimiter is ',', should be one of comma, semicolon"),
-        ({"columns": {"targt": 1}}, r"columns\.targt: no such key .*columns\.target"),
-        ({"format": "idx"}, r"format idx takes train_images and train_labels in this order"),
-        ({"format": "mat", "files": {"train_2": {"names": ["x"]}}}, r"format mat takes one"),
-        ({"format": "cifar10"}, r"cifar10 should be all: its one archive"),
-    ],
-)
-def test_sources_that_cannot_be(source, message):
-    with pytest.raises(ConfigError, match=message):
-        check_config(named(source=source))
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
 @pytest.mark.parametrize("task", ["multiclass", "regression"])
 def test_prepared_numbers_of_a_table_do_not_depend_on_the_size_of_pieces(

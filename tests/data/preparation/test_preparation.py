@@ -365,6 +365,22 @@ def test_variants():
         ({"source": {"files": {"train": {"nmes": ["x"]}}}}, r"nmes: no such key .*names"),
         ({"source": {"files": {"valid": {"names": ["x"]}}}}, r"should be train and test, or all"),
         ({"name": "a/b"}, r"dataset\.name is 'a/b', should be a name of letters"),
+        *(
+            ({"source": source}, said)
+            for source, said in (
+                ({"format": "cvs"}, r"source\.format is 'cvs', should be one of libsvm, csv"),
+                (
+                    {"columns": {"target": []}},
+                    r"columns\.target is \[\], should be a column's name",
+                ),
+                ({"columns": {"drop": "x"}}, r"columns\.drop is 'x', should be a list of columns"),
+                ({"columns": {"delimiter": ","}}, r"delimiter is ',', should be one of comma"),
+                ({"columns": {"targt": 1}}, r"columns\.targt: no such key .*columns\.target"),
+                ({"format": "idx"}, r"format idx takes train_images and train_labels in"),
+                ({"format": "mat", "files": {"train_2": {"names": ["x"]}}}, r"mat takes one"),
+                ({"format": "cifar10"}, r"cifar10 should be all: its one archive"),
+            )
+        ),
     ],
 )
 def test_configs_that_cannot_be(folders, over, message):
