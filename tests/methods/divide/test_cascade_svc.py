@@ -14,14 +14,6 @@ from kbench.trace import Trace
 EXACT = {"gamma": 0.5, "tol": 1e-8, "dtype": "float64"}
 
 
-def test_one_part_is_the_exact_machine():
-    X, y = ring()
-    model = CascadeSVC(1, C=2.0, **EXACT).fit(X, y)
-    exact = KernelSVC(fit_intercept=False, C=2.0, **EXACT).fit(X, y)
-    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-9)
-    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-6)
-
-
 @pytest.mark.parametrize("n_parts", [2, 5, 8])
 @pytest.mark.parametrize("C", [0.5, 20.0])
 def test_feedback_leads_to_the_exact_machine(n_parts, C):

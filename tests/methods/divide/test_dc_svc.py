@@ -7,12 +7,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kbench import presets
-from kbench.methods import DCSVC, KernelSVC
+from kbench.methods import DCSVC, BaggingSVC, CascadeSVC, KernelSVC, SubsampleSVC
 from kbench.methods.base.box_svc import Start, solve_problems
 from kbench.methods.base.parts import Part
 from kbench.methods.divide.dc_svc import start_from
@@ -71,14 +72,29 @@ def test_masked_kernel_lemma_and_theorem_1(seed, partition, preset, C, levels):
         assert distance <= C**2 * D / smallest + 1e-6
 
 
-@pytest.mark.parametrize("combine", ["early", "naive", "bcm", "exact"])
-@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans", "ghitta"])
-def test_one_cluster_is_the_exact_machine(partition, combine):
+@pytest.mark.parametrize(
+    "model",
+    [
+        CascadeSVC(1),
+        SubsampleSVC(1.0),
+        BaggingSVC(1),
+        *(
+            DCSVC(1, partition=partition, combine=combine, n_levels=1)
+            for partition in ("kmeans", "kernel_kmeans", "ghitta")
+            for combine in ("early", "naive", "bcm", "exact")
+        ),
+    ],
+    ids=str,
+)
+def test_one_part_is_the_exact_machine(model):
     X, y = blobs()
     exact = KernelSVC(fit_intercept=False, C=2.0, **EXACT).fit(X, y)
-    model = DCSVC(1, partition=partition, combine=combine, n_levels=1, C=2.0, **EXACT).fit(X, y)
-    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-7)
+    model = clone(model).set_params(C=2.0, **EXACT).fit(X, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-9)
+    np.testing.assert_array_equal(model.predict(X), exact.predict(X))
+    if not isinstance(model, BaggingSVC):  # whose values are votes
+        values = model.decision_function(X)
+        np.testing.assert_allclose(values, exact.decision_function(X), atol=1e-7)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

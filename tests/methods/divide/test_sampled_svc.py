@@ -10,15 +10,6 @@ from kbench.methods import BaggingSVC, KernelSVC, SubsampleSVC
 EXACT = {"gamma": 0.5, "tol": 1e-8, "dtype": "float64"}
 
 
-@pytest.mark.parametrize("model", [SubsampleSVC(1.0, **EXACT), BaggingSVC(1, **EXACT)])
-def test_all_rows_in_one_machine_are_the_exact_machine(model):
-    X, y = ring()
-    exact = KernelSVC(fit_intercept=False, **EXACT).fit(X, y)
-    model.fit(X, y)
-    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-9)
-    np.testing.assert_array_equal(model.predict(X), exact.predict(X))
-
-
 def test_subsample_is_the_exact_machine_of_its_rows():
     X, y = ring()
     model = SubsampleSVC(0.3, random_state=5, **EXACT).fit(X, y)
