@@ -32,7 +32,7 @@ SETTINGS = {
     "n_sdca": {"features": "nystrom"},
     "rfm": {"kernel": "any", "scaling": "auto"},
     # KernelRidge has scikit-learn's defaults, the method those of the papers' ridge machines.
-    "krr": {"kernel": "rbf", "coef0": 0.0, "fit_intercept": None},
+    "krr": {"coef0": 0.0, "fit_intercept": None},
     "division_bound": {"n_clusters": [8, 16, 32, 64, 128]},
     "dcsvm": {"combine": "exact"},
     "bka_svm": {
@@ -101,6 +101,12 @@ def parameters(composition):
         for key, parameter in signature.items()
         if key != "random_state" and key not in composition.parts
     }
+
+
+def test_methods_that_take_the_width_of_a_data_set_take_its_kernel():
+    taking = [c for c in FILES.values() if "use:krr.gamma" in str(c.get("gamma"))]
+    kernels = {c["kernel"] for c in taking if "kernel" in c}
+    assert kernels == {"${use:krr.kernel,rbf}"}
 
 
 @pytest.mark.parametrize("name", OURS)
