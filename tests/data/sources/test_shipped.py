@@ -9,6 +9,7 @@ from support import CONFIGS, shipped
 
 from kbench.config import composer
 from kbench.data import check_config, fingerprint, locate, open_prepared, prepare, with_variant
+from kbench.data.configs.dataset import rows_of_split
 from kbench.data.configs.keys import KEYS
 
 # Numbers of a data set are printed by a paper, chosen on training rows, or not tuned by anybody.
@@ -32,6 +33,26 @@ def test_every_config_and_every_variant_is_sound(name):
             assert values.get("from"), f"{name}: use.{use} does not say where it is from"
             assert FOUND.search(values["from"]), f"{name}: use.{use}: {values['from']}"
             assert "test rows" not in values["from"]
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if "at_scale" in shipped(n)["variants"]])
+def test_ridges_and_widths_of_the_askotch_study_follow_from_its_settings(name):
+    """lambda is a number times n, and gamma = 1 / (2 sigma^2), as the study's code has them."""
+    config = with_variant(shipped(name, variant="at_scale"))
+    facts, values = config["facts"], config["use"]["krr"]
+    source = values["from"]
+    n_train = facts.get("n_train") or config["split"]["n_train"]
+    if "n" in facts:
+        n_train = rows_of_split(facts["n"], config["split"])[0]
+    ridge, sigma = re.search(r"([\d.]+e-\d) n", source), re.search(r"sigma ([\d.]+)", source)
+    if "lambda" in values:
+        assert values["lambda"] == pytest.approx(float(ridge[1]) * n_train, rel=0.01)
+    if sigma:
+        assert values["gamma"] == pytest.approx(0.5 / float(sigma[1]) ** 2, rel=0.01)
+    elif "2 d of" in source:
+        assert values["gamma"] == pytest.approx(0.25 / facts["n_features"], rel=0.01)
+    else:
+        assert "median distance, here of" in source
 
 
 def test_hydra_composes_what_the_tests_compose_by_hand():
