@@ -33,6 +33,8 @@ def test_every_config_and_every_variant_is_sound(name):
             assert values.get("from"), f"{name}: use.{use} does not say where it is from"
             assert FOUND.search(values["from"]), f"{name}: use.{use}: {values['from']}"
             assert "test rows" not in values["from"]
+            if isinstance(values.get("gamma"), list):  # a width for each feature
+                assert len(values["gamma"]) == config["facts"]["n_features"]
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "at_scale" in shipped(n)["variants"]])
