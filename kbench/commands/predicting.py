@@ -21,7 +21,7 @@ from typing import Any
 
 from kbench.commands.arguments import read, truth
 from kbench.config import composer, require_option
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, counted
 
 # Keys of a data set that the model has learnt.
 _OF_TRAINING = (
@@ -75,7 +75,9 @@ def main(argv: Sequence[str]) -> int:
             own_source=any("dataset.source" in word for word in overrides),
         )
         scores, n_scored = apply_model(stored.estimator, preparation, rows, out, proba=proba)
-    print(f"{stored.about.get('method', 'model')} {path.stem[:12]}: {rows.n} rows, {out}")
+    print(
+        f"{stored.about.get('method', 'model')} {path.stem[:12]}: {counted(rows.n, 'row')}, {out}"
+    )
     for note in rows.notes:
         print(f"  {note}")
     for name, value in scores.items():

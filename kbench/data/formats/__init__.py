@@ -114,6 +114,9 @@ class Layout(TypedDict):
         The column of the groups of rows, which is not a feature.
     marks : dict of str to list of str
         The signs beside the numbers of a column, such as "%"; none in columns that it lacks.
+    left_out : list of str
+        Columns that are no features although the config does not drop them: an index of the rows,
+        texts that are all rare. Later rows may have them or not.
     """
 
     columns: dict[str, list[str]]
@@ -121,6 +124,7 @@ class Layout(TypedDict):
     rare: NotRequired[dict[str, list[str]]]
     group: NotRequired[str | None]
     marks: NotRequired[dict[str, list[str]]]
+    left_out: NotRequired[list[str]]
 
 
 def read(

@@ -224,7 +224,12 @@ class Coding:
         told = {name: self._options.marks.get(name, set()) for name in columns}
         marks = {name: sorted(signs) for name, signs in told.items() if signs - {""}}
         return Layout(
-            columns=columns, target=target, rare=rare, group=self._first.group, marks=marks
+            columns=columns,
+            target=target,
+            rare=rare,
+            group=self._first.group,
+            marks=marks,
+            left_out=sorted({*self._options.index, *self._first.features} - {*columns}),
         )
 
     @property
@@ -387,13 +392,6 @@ def _require_layout(table: Table, layout: Layout) -> None:
             had, has = ("texts", "numbers") if categories else ("numbers", "texts")
             raise DataError(
                 f"{table.path}: column {name!r} holds {has}, in the training file it held {had}"
-            )
-    for name in table.features:
-        # A column of rare texts alone was left out of the features.
-        if name not in layout["columns"] and table.columns[name].categories is None:
-            raise DataError(
-                f"{table.path}:1: a column {name!r}, the training file had none; "
-                f"{dropping(name)} leaves it out"
             )
 
 

@@ -18,6 +18,7 @@ from kbench.data.formats import (
     INFINITE_REMEDY,
     MISSING_REMEDY,
     Layout,
+    dropping,
     listed,
     number,
     printable,
@@ -90,6 +91,8 @@ class Options:
     marks: dict[str, set[str]] = field(default_factory=dict)
     # What `columns.drop` names and a file has had.
     dropped: set[str | float] = field(default_factory=set)
+    # Columns that number or name the rows and are left out.
+    index: set[str] = field(default_factory=set)
     # Columns of numbers in which a dash is read as a missing one.
     dashes: set[str] = field(default_factory=set)
 
@@ -223,14 +226,28 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
             )
         target = known["target"] if known["target"] in names else None
         group = known.get("group") if known.get("group") in names else None
-        left_out = set(index) - set(known["columns"])
+        features = set(known["columns"])
+        index -= features
+        trained = {*known.get("left_out", ())} & {*names}
+        for name in sorted(trained - index - dropped):
+            options.note(f"the column {printable(name)!r} is left out, as it was in training")
+        left_out = index | trained
+        expected = {*features, target, group, *left_out, *dropped}
+        more = next((name for name in names if name not in expected), None)
+        if more is not None:
+            raise DataError(
+                f"{path}:1: a column {more!r}, the training file had none; {dropping(more)} leaves "
+                "it out"
+            )
         found = {name for name, categories in known["columns"].items() if categories}
     else:
         wanted = columns.get("group")
         group = None if wanted is None else choose(names, wanted, "group", path)
         wanted = columns.get("target")
         target = None if wanted is None else choose(names, wanted, "target", path)
-        left_out = set(index) - {target, group, *texts}
+        index -= {target, group, *texts}
+        options.index |= index
+        left_out = index
         found = options.texts
         if target is None and options.target is None:
             left = [n for n in names if n not in dropped | left_out and n != group]
@@ -245,7 +262,7 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
                     f"{path}:1: no column {target!r}, which is the target as the last column of "
                     f"the first file{hint}"
                 )
-    for name in sorted(left_out - dropped):
+    for name in sorted(index - dropped):
         said = "the first column has no name: it is an index of the rows and is left out"
         if name:
             said = f"the column {printable(name)!r} is an index of the rows and is left out"

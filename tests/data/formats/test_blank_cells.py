@@ -92,6 +92,33 @@ def test_a_column_of_one_file_alone_is_dropped_if_the_command_says_so(folders, f
 
 
 @pytest.mark.parametrize("form", TABLES)
+def test_later_rows_may_have_what_training_left_out_and_nothing_else(folders, form):
+    """Names that are all rare, and an index, in a file of any format of tables."""
+    names = [f"n{k}" for k in range(N)]
+    frame = pd.DataFrame({"Unnamed: 0": np.arange(N), "a": X[:, 0], "id": names})
+    columns = {"target": "y", "categorical": "auto"}
+
+    def written(frame, form, name):
+        return saved(frame, folders.read_only[0] / f"{name}.{form}")
+
+    def features(frame, later, scratch):
+        config = user_file(written(frame, later, "later"))
+        rows = read_rows(config, folders, data.preparation, folders.own / f"{later}-{scratch}")
+        return next(data.preparation.features(rows))[:, 0]
+
+    path = written(frame.assign(y=Y), form, "t")
+    data = opened(user_file(path, source={"columns": columns}), folders)
+    assert data.n_features == 1
+    said = r"a column 'z', the training file had none; .*drop=\[z\]"
+    for later in TABLES:
+        expected = X[:, 0].astype(np.float32)
+        np.testing.assert_array_equal(features(frame, later, 1), expected)
+        np.testing.assert_array_equal(features(frame[["a"]].assign(y=Y), later, 2), expected)
+        with pytest.raises(DataError, match=said):
+            features(frame.assign(z="text"), later, 3)
+
+
+@pytest.mark.parametrize("form", TABLES)
 def test_a_further_column_of_later_rows_is_dropped_if_the_command_says_so(folders, form):
     """What was said of the columns of the training file holds, too."""
     words = np.where(X[:, 1] > 0, "up", "down")
