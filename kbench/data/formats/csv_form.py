@@ -19,7 +19,7 @@ from kbench.data.formats.number_text import (
     is_missing,
     plain_or_decorated,
 )
-from kbench.data.formats.table import Options, Roles, matching, roles_of
+from kbench.data.formats.table import UNNAMED, Options, Roles, matching, roles_of
 from kbench.errors import DataError, counted
 
 _SAMPLE = 200
@@ -147,7 +147,7 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
         fields = ["", *fields]  # the header of R's write.table lacks the column of the rows' names
     sample = [row for row in sample if len(row) == len(fields)]
     header = has_header(fields, sample, options)
-    n_filled = len(fields) if names else _n_filled([fields, *sample])
+    n_filled = len(fields) if names else _n_filled(fields, sample)
     if not names and header:
         # The second of the first columns without a name is called as pandas calls it, and so are
         # empty columns at the end.
@@ -193,10 +193,13 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     return form
 
 
-def _n_filled(records_: Sequence[list[str]]) -> int:
-    """The number of columns up to the last one that has a name or a value."""
-    filled = [k for k, column in enumerate(zip(*records_, strict=True), start=1) if any(column)]
-    return max(filled, default=len(records_[0]))
+def _n_filled(header: list[str], sample: Sequence[list[str]]) -> int:
+    """The number of columns up to the last one that has a name, not only pandas' `Unnamed: 4`, or a
+    value."""
+    named = ["" if UNNAMED.fullmatch(text) else text for text in header]
+    columns_ = zip(named, *sample, strict=True)
+    filled = [k for k, column in enumerate(columns_, start=1) if any(column)]
+    return max(filled, default=len(header))
 
 
 def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:

@@ -44,6 +44,7 @@ from kbench.errors import DataError, counted
 _BLOCK_BYTES = 4 << 20  # least block that pyarrow parses at a time
 _HEAD_BYTES = 1 << 16  # bytes of whole lines in which the form of a file is found
 _BOM = b"\xef\xbb\xbf"
+_BLANK_LINE = re.compile(rb"\n[ \t]+\r?(?:\n|\Z)")
 
 
 def read(
@@ -152,6 +153,8 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
     if not text.strip():
         return None
     content = _squeezed(text) if form.delimiter == " " else text
+    if _BLANK_LINE.search(b"\n" + content):
+        content = _without_blanks(content, quoted_pattern(form.delimiter))
     while True:
         table = _parsed(content, form)
         if table is None:
@@ -368,6 +371,15 @@ def _require_line_ends(content: bytes, path: Path, line: int, pattern: re.Patter
             f"{path}:{content.count(10, 0, place.start()) + line}: a carriage return {ends}, "
             f"{LINE_END_REMEDY}, and a field that holds it should be in quotes"
         )
+
+
+def _without_blanks(content: bytes, pattern: re.Pattern[bytes]) -> bytes:
+    """The text whose lines of blanks are empty: pyarrow leaves such lines out."""
+    made, line = bytearray(), 0
+    for place, record in records(content, 0, pattern):
+        made += b"\n" * (place - line) + record
+        line = place + record.count(b"\n")
+    return bytes(made)
 
 
 def _squeezed(content: bytes) -> bytes:

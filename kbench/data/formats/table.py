@@ -190,7 +190,7 @@ def choose(names: list[str], wanted: str | float, key: str, path: Path) -> str:
 
 
 _INDEX_NAME = re.compile(r"Unnamed: 0(\.\d+)*")
-_UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
+UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
 
 
 def _index_names(names: Sequence[str]) -> set[str]:
@@ -198,7 +198,7 @@ def _index_names(names: Sequence[str]) -> set[str]:
 
     pandas reads such a column as `Unnamed: 0` and writes it under this name.
     """
-    named = next((k for k, name in enumerate(names) if not _UNNAMED.fullmatch(name)), 0)
+    named = next((k for k, name in enumerate(names) if not UNNAMED.fullmatch(name)), 0)
     return {*names[:named], *(name for name in names if _INDEX_NAME.fullmatch(name))}
 
 

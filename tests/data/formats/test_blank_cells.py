@@ -12,6 +12,7 @@ from test_kinds_of_values import TABLES, WRITERS, N, X, Y, config_of
 
 from kbench.data import prepare, read_rows
 from kbench.data.formats import FORMATS
+from kbench.data.sources.piece_sizes import changed_piece_sizes
 from kbench.errors import DataError
 
 FIRST = {"split": {"kind": "first", "n_train": 40}}
@@ -153,6 +154,7 @@ BLANKS = {
     "rows and columns": ("{h},,\r\n", "{r},,\r\n", ",,,,,\r\n" * 3),
     "of the rows alone": ("{h}\n", "{r},\n", ""),
     "without a header": ("", "{r},,\n", ""),
+    "columns that pandas has read": ("{h},Unnamed: 4,Unnamed: 5\n", "{r},,\n", ""),
 }
 
 
@@ -168,8 +170,27 @@ def test_blank_cells_at_the_end_of_a_sheet_are_no_data(folders, case, between):
     np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
     if "column" in case or case in ("of the rows alone", "without a header"):
         assert any("last " in note and "left out" in note for note in data.notes)
-    if "rows" in case and tail:
+    if "rows" in case and tail and between != "\t":  # a line of tabs is a blank line
         assert any("without a target left out" in note for note in data.notes)
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t", " "])
+@pytest.mark.parametrize("blank", ["", " ", "\t", " \t\t "])
+@pytest.mark.parametrize("size", [40, 1 << 20])  # of the pieces in which the file is read
+def test_blank_lines_among_the_rows_are_no_rows(folders, between, blank, size):
+    lines = ["a,b,c,y", *(",".join(map(str, row)) for row in np.c_[X, Y].tolist())]
+    lines[7:7] = lines[20:20] = ["BLANK", "BLANK"]
+    text = "\r\n".join(lines).replace(",", between).replace("BLANK", blank)
+    path = folders.read_only[0] / "t.csv"
+    path.write_bytes(text.encode())
+    with changed_piece_sizes(text=size):
+        data = opened(user_file(path, **FIRST), folders)
+        np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
+        lines[30] = "NA,1,1,1"
+        text = "\r\n".join(lines).replace(",", between).replace("BLANK", blank)
+        path.write_bytes(text.encode())
+        with pytest.raises(DataError, match=r"t\.csv:31: column 'a' is missing"):
+            opened(user_file(path, **FIRST), folders)
 
 
 def test_a_late_value_without_a_name_is_refused_with_its_line(folders):
