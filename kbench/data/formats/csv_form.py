@@ -16,6 +16,7 @@ from kbench.data.formats.number_text import (
     PADDED,
     TRUTHS,
     decimal_of,
+    has_decimals,
     is_missing,
     plain_or_decorated,
 )
@@ -31,6 +32,9 @@ _MAX_COLUMNS = 1_000_000
 
 _GROUPED = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{3}")
 """A number whose point may separate thousands, in a file as German spreadsheets write it."""
+
+_SMALL = re.compile(r"-?[0-9]{1,3}")
+"""A whole number that has no thousands to separate."""
 
 _COMMENT = re.compile(r"\s*(#|%|//|!)")
 
@@ -55,6 +59,8 @@ class Form:
     empty: tuple[str, ...] = ()  # The last columns, which have neither names nor values
     # Whether `decimal` is what the config or a decorated number says; else numbers are plain.
     decimal_shown: bool = False
+    # Whether a plain number among the first records has decimals after a point.
+    pointed: bool = False
 
     def value(self, name: str, text: str) -> float | None:
         """The number that a field of a decorated column holds; None for other texts."""
@@ -160,6 +166,13 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
         names = [str(k) for k in range(1, len(fields) + 1)]
     if not _holds_texts(names, options):
         _require_no_comment([(place, raw), *rest][int(header) :], delimiter, path)
+    if header and fields in sample:
+        again = (
+            line
+            for line, raw in rest
+            if fields_of(raw.decode(errors="replace"), delimiter) == fields
+        )
+        raise repeated_header(path, next(again))
     if header:
         _require_one_header(fields, sample, path, rest[0][0] if rest else place)
     _require_different(names, path, place, rest)
@@ -212,8 +225,12 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
     }
     if not form.decimal_shown:
         form.decimal_shown = any(odd.values())
-        texts_shown = (f for texts in odd.values() for f in texts)
-        form.decimal = decimal_of(texts_shown, form.delimiter) if form.decimal_shown else "."
+        form.pointed = any(
+            has_decimals(f) for name in odd for f in filled[name] if number(f) is not None
+        )
+        shown = (f for texts in odd.values() for f in texts)
+        if form.decimal_shown:
+            form.decimal = decimal_of(shown, form.delimiter, pointed=form.pointed)
     for name, texts in filled.items():
         if name in options.texts:
             continue  # the file is read again, and a later field is a text
@@ -222,13 +239,27 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
         if name in odd and (odd[name] or pointed) and None not in numbers:
             example = next(iter(odd[name])) if odd[name] else next(f for f in texts if "." in f)
             note_decorated(form, name, example, options)
-        elif texts and form.delimiter == ";" and all(_GROUPED.fullmatch(f) for f in texts):
+        elif (text := _thousands(texts, form.delimiter)) is not None:
             options.note(
-                f"in the column {printable(name)!r} {printable(texts[0])!r} is read as "
-                f"{float(texts[0]):.12g}; dataset.source.columns.decimal=comma reads thousands"
+                f"in the column {printable(name)!r} {printable(text)!r} is read as "
+                f"{float(text):.12g}; dataset.source.columns.decimal=comma reads thousands"
             )
         elif options.auto and any(number(f) is None for f in texts) and not _truths(texts):
             options.texts.add(name)
+
+
+def _thousands(texts: Sequence[str], delimiter: str) -> str | None:
+    """A text of a column whose points may all separate thousands, in a file of a spreadsheet.
+
+    Beside a number below 1,000 without a point tabs may divide the fields, too: a program that
+    prints three decimals prints them everywhere.
+    """
+    pointed = [text for text in texts if "." in text]
+    whole = delimiter == ";" if len(pointed) == len(texts) else delimiter in ";\t"
+    if not (pointed and whole and all(map(_GROUPED.fullmatch, pointed))):
+        return None
+    small = all("." in text or _SMALL.fullmatch(text) for text in texts)
+    return pointed[0] if small else None
 
 
 def _truths(texts: Sequence[str]) -> bool:
@@ -283,6 +314,13 @@ def comment_mark(record: str) -> str | None:
     match = _COMMENT.match(record)
     failed = re.match(r"\s*[^\s,;|]+", record) if match else None  # a formula, as `#DIV/0!`
     return None if match is None or (failed and is_missing(failed[0].strip())) else match[1]
+
+
+def repeated_header(path: Path, place: int) -> DataError:
+    return DataError(
+        f"{path}:{place}: the header again, as where files were joined, should be once: "
+        "`awk 'NR == 1 || $0 != header {print} NR == 1 {header = $0}' FILE`"
+    )
 
 
 def not_a_row(record: str, where: str) -> DataError:

@@ -24,6 +24,7 @@ from kbench.data.formats.csv_form import (
     not_a_row,
     not_utf8,
     note_decorated,
+    repeated_header,
     without_preamble,
 )
 from kbench.data.formats.csv_records import delimiter_of, fields_of, quoted_pattern, records
@@ -272,6 +273,8 @@ def _adapt(content: bytes, line: int, form: Form, path: Path, options: Options) 
                 + f"; quotes join {breaks + 1} lines"
                 * (breaks > 0)
             )
+        if fields == form.names and any(number(text) is None for text in fields):
+            raise repeated_header(path, place)
         padded = fields_of(record, form.delimiter, stripped=False)
         for name, text, whole in zip(form.names, fields, padded, strict=True):
             blanks = text != whole and is_missing(text, numeric=True)
@@ -309,7 +312,7 @@ def _adapt_column(
         return
     else:
         if not form.decimal_shown:
-            form.decimal = decimal_of([text], form.delimiter)
+            form.decimal = decimal_of([text], form.delimiter, pointed=form.pointed)
             form.decimal_shown = decorated_number(text, form.decimal) is not None
         if decorated_number(text, form.decimal) is not None:
             note_decorated(form, name, text, options)

@@ -220,11 +220,20 @@ def time_remedy(name: str, *, minutes: bool = False) -> str:
     )
 
 
-def decimal_of(texts: Iterable[str], delimiter: str) -> str:
+def has_decimals(text: str) -> bool:
+    """Whether a plain number has decimals after its point: `0.5` has, in `1.234` they may be
+    thousands."""
+    return _POINT.fullmatch(text) is not None
+
+
+def decimal_of(texts: Iterable[str], delimiter: str, *, pointed: bool) -> str:
     """Return the decimal separator of a file, judged by its fields that are not plain numbers.
 
+    pointed : Whether a plain number of the file has decimals after a point.
+
     `1,5` and `1.234,5` show a comma, `1,234.5` and `1,234,567` a point. If all fields are like
-    `1,234`, it is a point in a file with commas between the fields, and else a comma.
+    `1,234`, it is a point in a file with commas between the fields or with `pointed` numbers, and
+    else a comma.
     """
     comma = point = False
     for text in texts:
@@ -233,7 +242,7 @@ def decimal_of(texts: Iterable[str], delimiter: str) -> str:
         point |= _POINT.fullmatch(whole) is not None
     if comma != point:
         return "," if comma else "."
-    return "," if delimiter != "," and not point else "."
+    return "," if delimiter != "," and not (point or pointed) else "."
 
 
 def plain_or_decorated(text: str, decimal: str) -> float | None:

@@ -5,6 +5,7 @@ The readers of CSV, Parquet and ARFF make `Table`s, each of a piece of a file;
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -156,18 +157,23 @@ class Roles(NamedTuple):
 def matching(names: Sequence[str], wanted: str | float) -> str | None:
     """The column of this name, which a config may hold as a number or truth value: `2020`, `yes`.
 
-    Blanks around a name are none of it. None if there is none, or several.
+    Blanks around a name are none of it, and an accent may be a character of its own, as macOS
+    writes it. None if there is none, or several.
     """
     if str(wanted) in names:
         return str(wanted)
     if isinstance(wanted, str):
-        found = [name for name in names if name.strip() == wanted.strip()]
+        found = [name for name in names if _plain(name) == _plain(wanted)]
     elif isinstance(wanted, bool):
         spelt = ("true", "yes", "on") if wanted else ("false", "no", "off")
         found = [name for name in names if name.lower() in spelt]
     else:
         found = [name for name in names if number(name) == wanted]
     return found[0] if len(found) == 1 else None
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFC", name).strip()
 
 
 def choose(names: list[str], wanted: str | float, key: str, path: Path) -> str:

@@ -1,6 +1,8 @@
 """Headers, indices, texts and numbers in tables as pandas, R and spreadsheets write them."""
 
 import io
+import re
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -98,7 +100,10 @@ def test_a_first_row_of_numbers_is_a_row(folders, header):
 
 @pytest.mark.parametrize(
     ("name", "wanted"),
-    [("2020", 2020), ("1e3", 1000.0), ("yes", True), ("yes", "yes"), ("null", "null"), ("2", 2)],
+    [
+        *(("2020", 2020), ("1e3", 1000.0), ("yes", True), ("yes", "yes"), ("null", "null")),
+        *(("2", 2), ("gro\u0308\u00dfe", "gr\u00f6\u00dfe")),  # an accent of its own, from macOS
+    ],
 )
 @pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
 def test_a_name_wins_over_a_position(folders, form, name, wanted):
@@ -277,6 +282,56 @@ def test_numbers_as_people_write_them(folders, case, late):
                                                        enumerate(texts))]))  # fmt: skip
     regression = opened(path, folders, task="regression", split={"kind": "first", "n_train": 2})
     np.testing.assert_allclose([*regression.y_train, *regression.y_test], values)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("decimals", ["0.5", "12.25"])
+def test_a_plain_number_shows_what_a_comma_separates(folders, delimiter, late, decimals):
+    rows = [(7, decimals, k % 2) for k in range(300 if late else 20)]
+    rows[-1] = ('"1,234"', decimals, 1)
+    path = folders.read_only[0] / "t.csv"
+    lines = (delimiter.join(map(str, row)) for row in [("a", "b", "y"), *rows])
+    path.write_text("\n".join(lines))
+    data = opened(path, folders)
+    assert max(data.X_train[:, 0].max(), data.X_test[:, 0].max()) == 1234
+    assert any("'1,234' is read as 1234; " in note for note in data.notes)
+
+
+SPREADSHEET = {  # whether thousands are likely; the fields
+    "of any size": (True, ["987", "1.234", "-12.345", "5"]),
+    "decimals of any size": (False, ["987", "1.234", "0.5"]),
+    "large whole numbers": (False, ["98765", "1.234", "5"]),
+    "small numbers": (False, ["0.234", "1.234", "5"]),
+}
+
+
+@pytest.mark.parametrize("case", SPREADSHEET)
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_points_that_may_separate_thousands_are_said(folders, case, delimiter):
+    likely, texts = SPREADSHEET[case]
+    path = folders.read_only[0] / "t.csv"
+    lines = [f"{text}{delimiter}{k % 2}" for k, text in enumerate(10 * texts)]
+    path.write_text("\n".join([f"a{delimiter}y", *lines]))
+    notes = [note for note in opened(path, folders).notes if "decimal=comma" in note]
+    assert notes == [f"in the column 'a' '1.234' is read as 1.234; {note}" for note in
+                     ["dataset.source.columns.decimal=comma reads thousands"] * likely]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", [1, 20, 300])  # 300 : after the records that show the form
+@pytest.mark.parametrize("categorical", [None, "auto"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_header_that_is_repeated_is_named(folders, at, categorical, end):
+    header, *rows = "a,b,c,y", *(",".join(map(str, row)) for row in np.tile(np.c_[X, Y], (10, 1)))
+    path = folders.read_only[0] / "t.csv"
+    path.write_bytes(end.join([header, *rows[:at], header, *rows[at:]]).encode())
+    columns = {"categorical": categorical}
+    with pytest.raises(DataError, match=rf"t\.csv:{at + 2}: the header again") as error:
+        opened(path, folders, source={"columns": columns})
+    command = re.search("`(awk.*)`", str(error.value))[1].replace("FILE", str(path))
+    made = subprocess.run(command, shell=True, capture_output=True, check=True).stdout
+    path.write_bytes(made)
+    assert opened(path, folders, source={"columns": columns}, **FIRST).n_test == 370
 
 
 @given(st.floats(-1e9, 1e9), st.sampled_from([".", ","]), st.integers(0, 6))
