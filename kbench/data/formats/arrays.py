@@ -68,6 +68,8 @@ def _part(
             if FORMATS[source["format"]].splits and halves is not None:
                 shown = halves.removesuffix("_train")
                 remedy += f", as {shown} for {shown}_train and {shown}_test"
+                if f"{shown}_test" not in arrays:
+                    remedy = f"dataset.source.arrays.{key}={halves} reads it alone, and y likewise"
             if {"indptr", "indices", "data"} <= set(arrays):
                 remedy = (
                     "it is one sparse matrix, without targets: sklearn's dump_svmlight_file writes "
@@ -124,9 +126,12 @@ def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndar
 
 def _unused(arrays: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
     """A note about arrays that are not read."""
-    bases = [name.removesuffix("_train").removesuffix("_test") for name in names]
-    known = {name for base in bases for name in (base, f"{base}_train", f"{base}_test")}
-    left = sorted(set(arrays) - known)
+    # Of a file that is split the arrays of both parts are read.
+    base = names[0].removesuffix("_train").removesuffix("_test")
+    split = base != names[0] and f"{base}_test" in arrays
+    bases = {name.removesuffix("_train").removesuffix("_test") for name in names}
+    read = {f"{base}_{part}" for base in bases for part in ("train", "test")} if split else {*names}
+    left = sorted(set(arrays) - read)
     return (f"arrays of the file that are not used: {listed(left)}",) if left else ()
 
 

@@ -5,13 +5,33 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import dropping
+from kbench.data.formats import dropping, printable
 from kbench.data.formats.number_text import date_remedy, time_remedy
 from kbench.data.formats.table import Column
 from kbench.errors import DataError
 
 _PLAIN_EXTENSIONS = ("arrow.json", "arrow.bool8")
 """Types of Arrow's extensions that are read as the type that stores them."""
+
+_EXTENSIONS = {
+    "pandas.period": "in pandas, `frame[NAME].dt.to_timestamp().astype('int64')` makes numbers",
+    "pandas.interval": "in pandas, `frame[NAME].array.mid` makes numbers",
+}
+_COLUMNS = (
+    "in pandas, `frame.join(pandas.DataFrame(frame.pop(NAME).tolist()).add_prefix('column_'))` "
+    "makes columns, and dataset.source.columns.target names the target"
+)
+_WAYS = {  # tests of pyarrow.types
+    "is_list": _COLUMNS,
+    "is_large_list": _COLUMNS,
+    "is_fixed_size_list": _COLUMNS,
+    "is_struct": _COLUMNS,
+    "is_binary": "in pandas, `frame[NAME].str.decode('utf-8')` makes texts",
+    "is_large_binary": "in pandas, `frame[NAME].str.decode('utf-8')` makes texts",
+    "is_time": "in pandas, `pandas.to_timedelta(frame[NAME].astype(str)).dt.total_seconds()` makes "
+    "seconds",
+}
+"""How pandas makes numbers or texts of a column of another type."""
 
 
 def columns(table: Any, path: Path) -> dict[str, Column]:
@@ -30,13 +50,10 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
         column = table.column(name)
         kind = column.type
         named = (table.schema.field(name).metadata or {}).get(b"ARROW:extension:name", b"")
-        extension = named.decode(errors="replace")
+        extension = getattr(kind, "extension_name", "") or named.decode(errors="replace")
         if extension and extension not in _PLAIN_EXTENSIONS:
             # As numbers pandas' periods would count months or days, whichever their unit is.
-            raise DataError(
-                f"{path}: column {name!r} is of type {extension}, should be numbers or texts; "
-                f"{dropping(name)} leaves it out"
-            )
+            raise _no_numbers(name, extension, _EXTENSIONS.get(extension), path)
         if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
             column = column.cast(pa.string()).dictionary_encode()
         elif types.is_boolean(kind):
@@ -48,16 +65,27 @@ def columns(table: Any, path: Path) -> dict[str, Column]:
         elif types.is_floating(column.type) or types.is_integer(column.type):
             arrays[name] = Column(column.to_numpy().astype(np.float64, copy=False))
         else:
-            remedy = ""
             if types.is_timestamp(kind) or types.is_date(kind):
-                remedy = f"{date_remedy(name)}; "
+                remedy = date_remedy(name)
             elif types.is_duration(kind):
-                remedy = f"{time_remedy(name)}; "
-            raise DataError(
-                f"{path}: column {name!r} is of type {kind}, should be numbers or texts; {remedy}"
-                f"{dropping(name)} leaves it out"
-            )
+                remedy = time_remedy(name)
+            else:
+                remedy = next(
+                    (way for test, way in _WAYS.items() if getattr(types, test)(kind)), ""
+                )
+            raise _no_numbers(name, kind, remedy, path)
     return arrays
+
+
+def _no_numbers(name: str, kind: Any, remedy: str | None, path: Path) -> DataError:
+    """The error for a column of another type; remedy : a sentence, its NAME for the column."""
+    column = f"frame[{printable(name)!r}]"
+    way = (remedy or "").replace("frame[NAME]", column).replace("NAME", repr(printable(name)))
+    return DataError(
+        f"{path}: column {name!r} is of type {kind}, should be numbers or texts"
+        + f"; {way}" * bool(way)
+        + f"; {dropping(name)} leaves it out"
+    )
 
 
 def _categories(column: Any) -> Column:

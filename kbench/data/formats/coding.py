@@ -50,6 +50,10 @@ RARE_ROWS = 5
 """Fewer training rows of a category than this share one feature with others (`categorical: auto`).
 More joins categories that differ, fewer makes features that single rows decide. Set by hand."""
 
+# Texts for each number of a column, up to which it is rather one of numbers with a few slips than
+# one of categories such as the grades K, 1, ..., 12. Set by hand.
+_FEW_TEXTS = 0.05
+
 
 def read_tables(
     parts: Mapping[str, list[Path]],
@@ -253,6 +257,18 @@ class Coding:
         ]
         for name, counts in self._seen.items():
             shown = f"the column {printable(name)!r}"
+            odd = sorted(text for text in counts if not _is_number(text))
+            n = sum(n for text, n in counts.items() if number(text) is not None)
+            if n and not odd and name in self._options.texts:
+                notes.append(
+                    f"{shown} holds numbers alone, but for rows without a target, such as a line "
+                    "of units: without those it is a column of numbers"
+                )
+            if 0 < sum(counts[text] for text in odd) <= _FEW_TEXTS * n:
+                notes.append(
+                    f"{shown} holds {counted(n, 'number')}, but also {listed(map(repr, odd))}: "
+                    "with empty fields there it is a column of numbers"
+                )
             if self._options.auto and name not in layout["columns"]:
                 notes.append(
                     f"{shown} is left out, as each of its {len(counts)} texts is in fewer than "
@@ -292,6 +308,15 @@ class Coding:
             yield (
                 f"the target {listed(map(repr, words))} stands for a missing one; a class, such as "
                 "Namibia, should have another name"
+            )
+        n_numbers = sum(number(label) is not None for label in labels)
+        # Doubtful ones, and those of a repeated header, have a sentence of their own.
+        said = {*DOUBTFUL, layout["target"].lower()}
+        odd = [one for one in labels if number(one) is None and one.lower() not in said]
+        if 0 < 2 * len(odd) <= n_numbers:
+            yield (
+                f"the classes {listed(map(repr, odd))} are texts beside {n_numbers} numbers; where "
+                "the target is missing, leave the field empty"
             )
         if layout["target"] in labels:
             name = printable(layout["target"])

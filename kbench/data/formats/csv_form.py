@@ -424,6 +424,6 @@ def _require_different(
 
 def not_utf8(path: Path, place: int) -> DataError:
     return DataError(
-        f"{path}:{place}: not UTF-8 text; `iconv -f LATIN1 -t UTF-8` converts what older Windows "
+        f"{path}:{place}: not UTF-8 text; `iconv -f CP1252 -t UTF-8` converts what older Windows "
         "programs write"
     )

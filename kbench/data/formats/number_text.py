@@ -157,10 +157,13 @@ _FORTRAN = re.compile(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))[dD]([-+]?[0-9]+)")
 _UNCERTAIN = re.compile(rf"{_PLAIN}\s*(?:±|\+/-|\+-).+")
 _WITH_UNIT = re.compile(rf"{_PLAIN}\s*([^\W\d_°]{{1,12}}|°[^\W\d_]?)([/·*^⁻-]?[^\W_]{{1,8}})?")
 _DATE = re.compile(
-    r"[0-9]{1,4}([-/. ])([0-9]{1,2}|[^\W\d_]{3,9})\1[0-9]{1,4}([T ].*)?|"
-    r"[^\W\d_]{3,9}\.? [0-9]{1,2},? [0-9]{4}([T ].*)?|[0-9]{4}-[0-9]{2}"
+    r"(?=.*[0-9]{2})[0-9]{1,4}([-/. ])([0-9]{1,2}|[^\W\d_]{3,9})\1[0-9]{1,4}([T ].*)?|"
+    r"[^\W\d_]{3,9}\.? [0-9]{1,2},? [0-9]{4}([T ].*)?|[0-9]{4}-[0-9]{2}|"
+    r"[0-9]{1,2}(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[0-9]{2,4}"
 )
 _DAY_FIRST = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{2,4}.*")
+_HIDDEN = re.compile(r"[\x00-\x1f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_OTHER_DIGITS = re.compile(r"[-+]?\d+(\.\d+)?")
 _HEXADECIMAL = re.compile(r"[-+]?0[xX][0-9a-fA-F]+")
 _TIME = re.compile(r"(-?[0-9]+ days? )?[+-]?[0-9]{1,3}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?")
 
@@ -177,6 +180,13 @@ def almost_a_number(text: str, name: str) -> str | None:
     if "," not in text:  # which may be decimals or thousands
         pattern = "([-+]?[.0-9]+(?:[eE][-+]?[0-9]+)?)"
         alone += f": in pandas, `{column}.str.extract('{pattern}')[0].astype(float)`"
+    if _HIDDEN.search(text) and number(_HIDDEN.sub("", text).strip()) is not None:
+        return (
+            f"hidden characters are no part of it: in pandas, `{column}.str.replace("
+            f"r'{_HIDDEN.pattern}', '', regex=True).astype(float)`"
+        )
+    if not text.isascii() and _OTHER_DIGITS.fullmatch(text):
+        return f"these are digits of another script: in pandas, `{column}.map(float)` reads them"
     fortran = _FORTRAN.fullmatch(text)
     if fortran:
         return (

@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench.data.configs.dataset import check_config, with_variant
 from kbench.data.configs.own_file import complete, format_by_suffix
-from kbench.data.formats import FORMATS, MISSING_REMEDY
+from kbench.data.formats import FORMATS, MISSING_REMEDY, listed
 from kbench.data.preparation import obtain as sources
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.imputation import rows_with_missing
@@ -124,6 +124,11 @@ def read_rows(
             raise DataError(str(error).replace(MISSING_REMEDY, _TRAINED_WITHOUT)) from None
         rows: Rows = join(raw.parts)
         rows.notes = raw.notes
+        if raw.layout is not None and preparation.layout is None:
+            columns = listed(raw.layout["columns"])
+            rows.notes += (
+                f"the columns are taken in their order, as the model knows no names: {columns}",
+            )
         rows.has_targets = name != "libsvm" or bool(np.any(rows.y))
     else:
         rows = sources.load(checked, files, scratch).test

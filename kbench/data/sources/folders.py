@@ -214,14 +214,14 @@ def expanded(path: str) -> Path:
 def absent(place: Path) -> str:
     """Say for a message why no file is read: it is absent, or its pattern matches none or many."""
     text = str(place)
-    if re.match(r"[a-z]+:/", text):
+    if re.match(r"[a-z][a-z0-9]+:/", text):
         return (
             f"{text.replace(':/', '://', 1)} is an address: download the file and name it; "
             "openml:NUMBER is a data set of OpenML"
         )
     if not glob.has_magic(text):
         if os.path.isdir(place):
-            parts = any(place.glob("*.parquet"))
+            parts = any(place.glob("*.parquet")) or any(place.glob("*=*"))  # or folders of values
             made = f"; pandas.read_parquet({str(place)!r}).to_parquet(FILE) makes one of its parts"
             return f"{place} is a folder, should be the path of one file{made * parts}"
         if os.path.exists(place):

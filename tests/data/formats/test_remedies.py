@@ -1,17 +1,21 @@
 """Lines and fields that are refused with their cause and a remedy that works; numbers like gaps."""
 
+import datetime
 import itertools
 import re
 import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from scipy.io import savemat
 from support import opened_file as opened
-from support import rows_of, saved
+from support import rows_of, saved, user_file
 
 from kbench.config import composer
+from kbench.data import read_rows
 from kbench.data.formats.gap_markers import GapMarkers
 from kbench.data.formats.number_text import almost_a_number
 from kbench.errors import DataError
@@ -68,6 +72,8 @@ ALMOST = {  # the values that pandas' line in the message should find
     "unit without a space": (["1.5eV", "-2e-1eV", "+3eV"], [1.5, -0.2, 3]),
     "compound unit": (["1.5 m/s²", "-2 m/s²", "3 m/s²"], [1.5, -2, 3]),
     "degrees": (["1.5°C", "-2 °C", "3°C"], [1.5, -2, 3]),
+    "marks of direction": (["\u200f1.5", "\u200f-2\u200e", "3"], [1.5, -2, 3]),
+    "digits of Arabic": (["١.٥", "-٢", "3"], [1.5, -2, 3]),
     # CSV has no types, so that True and False of a feature are read there.
     "truth values": (["True", "False", "True"], [1, 0, 1]),
 }
@@ -117,6 +123,7 @@ TIMES = {  # microseconds between the two values; seconds of times
     "day first": (["13.01.2024", "02.02.2024"], 20 * DAY),
     "day first with a short year": (["02.01.24", "13.01.24"], 11 * DAY),
     "American": (["1/13/2024", "2/2/2024"], 20 * DAY),
+    "SAS": (["13JAN2024", "02FEB2024"], 20 * DAY),
     "month name": (["13-Jan-2024", "02-Feb-2024"], 20 * DAY),
     "month first": (["Jan 13, 2024", "Feb 2, 2024"], 20 * DAY),
     "months": (["2024-01", "2024-02"], 31 * DAY),
@@ -146,7 +153,7 @@ def test_the_remedy_for_what_is_a_date_or_a_time_is_right(folders, case, form):
     assert numbers[1] - numbers[0] in (apart, apart * 1000, apart / 1e6)
 
 
-@pytest.mark.parametrize("text", ["abc", "", "x1", "#5", "1;2", "kg"])
+@pytest.mark.parametrize("text", ["abc", "", "x1", "#5", "1;2", "kg", "1.0.2"])
 def test_other_texts_are_no_numbers_with_something_beside(text):
     assert almost_a_number(text, "a") is None
 
@@ -298,3 +305,94 @@ def test_arrays_of_another_shape_say_which_has_the_right_one(folders, write, sha
     write(path, X=made, y=Y)
     with pytest.raises(DataError, match=re.escape(f"should be (n, d) and (n,); {remedy}")):
         opened(path, folders)
+
+
+OTHER_TYPES = {  # of Parquet, and the numbers or texts that the line in the message makes
+    "list": (pa.array(X.tolist()), X),
+    "fixed list": (pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 3), X),
+    "struct": (pa.array([dict(zip("abc", row, strict=True)) for row in X.tolist()]), X),
+    "binary": (pa.array([b"u", b"v"] * 20), ["u", "v"] * 20),
+    "time": (pa.array([datetime.time(k % 24, 30) for k in range(40)]), None),
+    "period": (pd.period_range("2024-01", periods=40, freq="M"), None),
+    "interval": (pd.arrays.IntervalArray.from_breaks(np.arange(41)), np.arange(40) + 0.5),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_TYPES)
+def test_the_remedy_for_a_column_of_another_type_is_right(folders, case):
+    values, expected = OTHER_TYPES[case]
+    path = folders.read_only[0] / "t.parquet"
+    if isinstance(values, pa.Array):
+        parquet.write_table(pa.table({"v": values, "y": Y}), path)
+    else:
+        pd.DataFrame({"v": values, "y": Y}).to_parquet(path)
+    with pytest.raises(
+        DataError, match=r"column 'v' is of type .*in pandas.*columns\.drop"
+    ) as error:
+        opened(path, folders)
+    line = re.search(r"`(.*?)`", str(error.value))[1]
+    made = eval(line, {"frame": pd.read_parquet(path), "pandas": pd})
+    frame = made if isinstance(made, pd.DataFrame) else pd.DataFrame({"v": made, "y": Y})
+    frame.to_parquet(path)
+    columns = {"target": "y"}
+    assert opened(path, folders, source={"columns": columns}).n_train == 32
+    found = frame.drop(columns="y").to_numpy()
+    if expected is not None:
+        np.testing.assert_array_equal(found.squeeze(), expected)
+    assert len(frame.drop(columns="y").drop_duplicates()) > 1
+
+
+SLIPS = {  # a table's columns, and what is said of it
+    "a slip among numbers": (
+        {"a": [*X[1:, 0], "n.d."], "y": Y},
+        "'a' holds 39 numbers, but also 'n.d.'",
+    ),
+    "a text of few rows": ({"a": [*"uvw", *[""] * 37], "y": Y}, None),
+    "grades": ({"a": [*"K1234567"] * 5, "y": Y}, None),
+    "a line of units": (
+        {"a": ["cm", *X[1:, 0]], "y": ["", *Y[1:]]},
+        "'a' holds numbers alone, but for",
+    ),
+    "a class among numbers": (
+        {"a": X[:, 0], "y": [0, 1, 1, "abs"] * 10},
+        "classes 'abs' are texts beside 2",
+    ),
+    "classes": ({"a": X[:, 0], "y": [0, "u", "v", "w"] * 10}, None),
+}
+
+
+@pytest.mark.parametrize("case", SLIPS)
+def test_texts_that_hide_a_column_of_numbers_are_said(folders, case):
+    columns, said = SLIPS[case]
+    path = folders.read_only[0] / "t.csv"
+    pd.DataFrame(columns).assign(b=X[:, 1]).to_csv(path, index=False)
+    source = {"columns": {"categorical": "auto", "target": "y"}}
+    notes = opened(path, folders, task="multiclass", source=source).notes
+    found = [n for n in notes if "column of numbers" in n or "are texts beside" in n]
+    assert len(found) == (said is not None)
+    assert all(said in note for note in found)
+
+
+def test_arrays_that_are_not_read_are_said(folders):
+    path = folders.read_only[0] / "t.npz"
+    halves = {"X_train": X[:30], "y_train": Y[:30]}
+    np.savez(path, **halves, X_test=X[30:], y_test=Y[30:], X=X, y=Y, X_val=X)
+    assert "arrays of the file that are not used: X, X_val, y" in opened(path, folders).notes
+    np.savez(path, **halves)
+    with pytest.raises(DataError, match=r"no array X_test.*arrays\.X=X_train reads it alone"):
+        opened(path, folders)
+    alone = {"arrays": {"X": "X_train", "y": "y_train"}}
+    assert opened(path, folders, source=alone).n_train == 24
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_columns_that_are_taken_by_their_order_are_said(folders, form):
+    path = folders.read_only[0] / "t.npz"
+    np.savez(path, X=X, y=Y)
+    data = opened(path, folders)
+    later = folders.read_only[0] / f"later.{form}"
+    frame = pd.DataFrame(X, columns=[*"cab"]).assign(y=Y)
+    frame.to_csv(later, index=False) if form == "csv" else frame.to_parquet(later)
+    rows = read_rows(user_file(later), folders, data.preparation, later.parent / "scratch",
+                     own_source=True)  # fmt: skip
+    assert any("taken in their order" in note and note.endswith("c, a, b") for note in rows.notes)
