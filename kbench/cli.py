@@ -92,8 +92,10 @@ def _instead(word: str, others: Sequence[str]) -> str:
     """What the user may have meant by a first word that is not a command."""
     from kbench.commands.reporting import WORDS
     from kbench.config import options
-    from kbench.mistyped import KEYS, nearest
+    from kbench.mistyped import KEYS, nearest, with_hyphens
 
+    if not word:
+        return "; is a variable of the shell empty? `kbench --help` names the commands"
     if others[:1] and others[0].startswith("="):
         value = others[0].removeprefix("=") or "".join(others[1:2])
         return f": write {word}={value} without blanks"
@@ -102,8 +104,8 @@ def _instead(word: str, others: Sequence[str]) -> str:
     for group in ("method", "dataset", "experiment"):
         if word in options(group):
             return f": write {group}={word}"
-    if word[:1] in "–—−":  # dashes of typography, as word processors and web pages have them
-        return f": write {'-' * (1 + (word[0] == '—'))}{word.lstrip('–—−')}"
+    if hyphens := with_hyphens(word):
+        return f": write {hyphens}"
     if word in KEYS:
         return f": write {word}=VALUE"
     if ":" in word and (key := word.partition(":")[0]) in KEYS:

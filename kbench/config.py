@@ -288,6 +288,11 @@ class Composer:
         for before, text, after in zip(
             ["", *overrides], overrides, [*overrides[1:], ""], strict=False
         ):
+            for group in ("method", "dataset", "experiment") if text.isidentifier() else ():
+                if text in options(group) and not before.endswith(("=", ",")):
+                    raise ConfigError(
+                        f"{text!r} is neither a command nor key=value: write {group}={text}"
+                    )
             check_word(text, before, after)
         try:
             parsed = self._parser.parse_overrides(overrides=list(overrides))
@@ -365,6 +370,8 @@ class Composer:
 
         text = str(error)
         meant = [word for word in overrides if interpolates(word)]
+        if unset := re.search(r"Environment variable '(\w+)' not found", text):
+            return ConfigError(f"{(meant or [''])[0]}: the environment has no variable {unset[1]}")
         if meant and isinstance(error, (InterpolationResolutionError, GrammarParseError)):
             return ConfigError(
                 f"{meant[0]}: ${{...}} stands for the value of another key, and none fits; write "
@@ -385,6 +392,8 @@ class Composer:
             by_use = sorted(tail, key=lambda k: (not k.startswith("method."), ".use." in k, k))
             hint = f" (nearest: {', '.join(by_use[:3])})"
         hint = synonym(key) or hint
+        if key in known and text.startswith("Could not delete"):
+            return ConfigError(f"{key} has another value: write ~{key} without =")
         if key == "dataset.path":
             hint = ": it is for a file of yours, without dataset=NAME"
         new = f"; a new one is written +{key}=..." if _EXTENSIBLE.match(key) else ""

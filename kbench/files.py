@@ -85,7 +85,11 @@ def _new_temporary_file(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def _cannot_write(path: Path, error: OSError) -> KbenchError:
-    return KbenchError(f"cannot write {path}: {error.strerror or error}")
+    reason = error.strerror or error
+    for folder in path.parents:  # a link to nowhere "exists" to the system
+        if folder.is_symlink() and not folder.exists():
+            reason = f"{folder} is a link to {os.readlink(folder)}, which is not there"
+    return KbenchError(f"cannot write {path}: {reason}")
 
 
 def _sync_folder(folder: Path) -> None:

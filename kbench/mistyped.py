@@ -76,6 +76,13 @@ _HYDRA_KEYS = {
 }
 
 
+def with_hyphens(word: str) -> str:
+    """A flag that begins with a dash of typography, as web pages have it, with hyphens; or ''."""
+    if not word.startswith(("–", "—", "−")):
+        return ""
+    return "-" * (1 + (word[0] == "—")) + word.lstrip("–—−")
+
+
 def check_word(text: str, before: str, after: str) -> None:
     """Refuse a word of a command that Hydra would misread, or answer with its own help.
 
@@ -91,11 +98,17 @@ def check_word(text: str, before: str, after: str) -> None:
             one, two = (before, text) if split else (text, after)
             raise ConfigError(f"{one} {two}: write it without spaces, as in {one}{two}")
         instead = "; `kbench help` shows both"
-        if _is_key(text):
+        if hyphens := with_hyphens(text):
+            instead = f": write {hyphens}"
+        elif _is_key(text):
             instead = f": write {text}={'VALUE' if '=' in after else after or 'VALUE'}"
         elif (typed := re.fullmatch(r"([\w.]+):(.+)", text)) and _is_key(typed[1]):
             instead = f": write {typed[1]}={typed[2]}"
         raise ConfigError(f"{text!r} is neither a command nor key=value{instead}")
+    if equals and not name:
+        raise ConfigError(f"{text}: a key is missing before =, as in method{text}")
+    if "@" in name:
+        raise ConfigError(f"{text}: kbench has no packages, write {name.partition('@')[0]}={value}")
     if re.match(r"hydra[./]", name):
         instead = f"write {_HYDRA_KEYS[name]}" if name in _HYDRA_KEYS else "leave it out"
         raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
@@ -146,6 +159,10 @@ def unread(typed: str, said: str, *, intervals: bool) -> ConfigError:
     text = one_line(typed)
     key, _, value = text.partition("=")
     plain = re.fullmatch(r"[\w./@+~]+", key) is not None
+    if key != key.strip():
+        return ConfigError(f"{text}: write {key.strip()}={value.strip()} without blanks")
+    if plain and not re.fullmatch(r"[+~]*\w+([./]\w+)*", key):
+        return ConfigError(f"{text}: a key is words with points between them, as in method.C")
     if plain and re.match(r"(tag\(.*)?interval\(", value):
         return ConfigError(
             f"{text}: should be {key}=interval(LOW,HIGH) of two numbers, or "

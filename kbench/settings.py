@@ -138,7 +138,8 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
         key = str(getattr(error, "full_key", None) or getattr(error, "key", "?"))
         wrong = re.match(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", str(error))
         if wrong and wrong[2] in ("Float", "Integer"):
-            unit = next((u for end, u in _UNITS.items() if key.endswith(end)), "a number")
+            number = "a number" if wrong[2] == "Float" else "a whole number"
+            unit = next((u for end, u in _UNITS.items() if key.endswith(end)), number)
             raise ConfigError(f"{key} is {wrong[1]!r}, should be {unit}") from None
         if unknown := re.match(r"Key '(\w+)' not in '(Limits|Parallel)'", str(error)):
             kind = Limits if unknown[2] == "Limits" else Parallel

@@ -14,6 +14,9 @@ _SYNONYMS = {
     **dict.fromkeys(("dataset.rows", "dataset.subsample", "dataset.n"), "dataset.split.n_train"),
     **dict.fromkeys(("dataset.split.test_size", "dataset.test"), "dataset.split.test_fraction"),
     **dict.fromkeys(("target", "label", "dataset.label"), "dataset.source.columns.target"),
+    **dict.fromkeys(
+        ("dataset.target.name", "dataset.target.column"), "dataset.source.columns.target"
+    ),
     **dict.fromkeys(("file", "path", "data", "dataset.file"), "dataset.path"),
     **dict.fromkeys(("delimiter", "sep", "dataset.sep"), "dataset.source.columns.delimiter"),
     **dict.fromkeys(("score", "scoring", "sort", "sort_by", "order"), "metric"),

@@ -1,12 +1,14 @@
 """Files that a user names: complete or not there, through links, and into what is no file."""
 
 import os
+import re
 import threading
 from contextlib import suppress
 
 import pytest
 
-from kbench.files import output_file
+from kbench.errors import KbenchError
+from kbench.files import atomic_file, output_file
 
 
 def test_a_link_stays_and_its_target_is_written(tmp_path):
@@ -42,3 +44,10 @@ def test_a_block_that_fails_leaves_what_was_there(tmp_path, exists):
         file.write(b"half")
         raise RuntimeError
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("file", b"old")] * exists
+
+
+def test_a_link_to_nowhere_is_named(tmp_path):
+    (tmp_path / "results").symlink_to("gone")
+    said = f"{tmp_path / 'results'} is a link to gone, which is not there"
+    with pytest.raises(KbenchError, match=re.escape(said)), atomic_file(tmp_path / "results/a/b"):
+        pass

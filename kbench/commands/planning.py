@@ -10,7 +10,7 @@ The parameters are checked as before a run. Nothing is downloaded and nothing ru
 from collections import Counter
 from collections.abc import Sequence
 
-from kbench.commands.arguments import flags, one_of
+from kbench.commands.arguments import flags, one_of, read
 from kbench.config import composer
 from kbench.errors import ConfigError, counted
 
@@ -24,7 +24,8 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError("kbench plan has no --cfg; `kbench method=... --cfg job` shows a config")
     shown = [word for word in overrides if word.startswith("show=")]
     overrides = [word for word in overrides if word not in shown]
-    show = one_of("show", shown[-1][5:], ["summary", "runs"]) if shown else "summary"
+    show = read(shown, ["show"])[1].get("show", "summary")
+    one_of("show", show, ["summary", "runs"])
     sandbox = worker_sandbox(overrides)
 
     from kbench.run.execution.runner import check_methods, environment_of, finished_here, split

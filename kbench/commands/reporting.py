@@ -101,6 +101,10 @@ def main(argv: Sequence[str]) -> int:
                 other = f": {_OF_PLOT[key].format(values[key])}"
             raise ConfigError(f"kbench {said} takes no {key}=...{other}")
     folder = results_folder(values)
+    for key in ("method", "dataset", "columns", "table"):
+        if (value := values.get(key, "")).startswith("["):
+            plain = value.strip("[]").replace(" ", "")
+            raise ConfigError(f"{key}={value}: write a list without brackets, as in {key}={plain}")
     if plugin is not None:
         return _plugin(word, plugin, folder, values)
     return _REPORTS[word](folder, values)

@@ -208,6 +208,30 @@ OF_TOOLS = [
         *((["method=svc", *words], instead) for words, instead in OF_HYDRA),
         *((words.split(), instead) for words, instead in OF_TOOLS),
         (["plan", "method=svc", "dataset=iris", "+dataset.source.columns.group=a"], "of no files"),
+        ([""], "is a variable of the shell empty?"),
+        (["plan", "–m", *RUN], "write -m"),
+        (["plan", "svc", "iris"], "write method=svc"),
+        (["plan", *RUN, "iris"], "write dataset=iris"),
+        (["=svc", "dataset=iris"], "a key is missing before =, as in method=svc"),
+        ([*RUN, "method.C =0.1"], "write method.C=0.1 without blanks"),
+        *(
+            ([*RUN, word], "a key is words with points between them, as in method.C")
+            for word in ("method..C=3", "method.=3", ".method=svc", "/method=svc")
+        ),
+        ([*RUN, "method@x=svc"], "kbench has no packages, write method=svc"),
+        ([*RUN, "~method.C=3"], "method.C has another value: write ~method.C without ="),
+        ([*RUN, "results_dir=${oc.env:NO_SUCH}/x"], "the environment has no variable NO_SUCH"),
+        ([*RUN, "limits.threads=1.5"], "should be a whole number"),
+        ([*RUN, "dataset.split=0.3"], "as in dataset.split.test_fraction=0.2"),
+        ([*RUN, "dataset.target.name=y"], "(nearest: dataset.source.columns.target)"),
+        ([*RUN, "metrics=f1,r2"], "write a list as metrics=[f1,r2]"),
+        ([*RUN, "-m", "metrics=f1,r2"], "write a list as metrics=[f1,r2]"),
+        ([*RUN, "dataset.source.columns.drop=a,b"], "write a list as dataset.source.columns.drop="),
+        (["plan", *RUN, "show=runs", "show=summary"], "show is given twice"),
+        (["plan", "method=random_forest", RUN[1], "method.max_depth=None"], "max_depth=null"),
+        (["plan", *RUN, "method.C='10'"], "A number stands without quotes"),
+        (["report", "method=[svc, knn]"], "write a list without brackets, as in method=svc,knn"),
+        (["plan", "method=svc", "dataset.path=s3://b/c.csv"], "s3://b/c.csv is an address"),
     ],
 )
 def test_the_answer_names_what_would_be_right(here, capsys, words, instead):

@@ -162,7 +162,10 @@ def make_plan(
                 plan = Plan(settings(config, here))
             if not isinstance(config["dataset"].get("split"), dict):
                 found = config["dataset"].get("split")
-                raise ConfigError(f"dataset.split is {found!r}, should be set key by key")
+                raise ConfigError(
+                    f"dataset.split is {found!r}, should be set key by key, as in "
+                    "dataset.split.test_fraction=0.2"
+                )
             divisions = splits(_as_asked(config["dataset"], here))
             if len(divisions) > 1 and (recipe.get("tune") or config["dataset"].get("holdout")):
                 raise ConfigError(

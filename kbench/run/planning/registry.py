@@ -29,6 +29,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
@@ -263,6 +264,11 @@ def _nearest_option(line: str, arguments: Mapping[str, Any], constraints: Any) -
 
     for name, value in arguments.items():
         if isinstance(value, str) and f"'{name}' parameter" in line:
+            if value.casefold() in ("none", "") and None in constraints.get(name, ()):
+                return f" None is written method.{name}=null."
+            with suppress(ValueError):
+                float(value)
+                return " A number stands without quotes."
             known = [one for one in constraints.get(name, ()) if isinstance(one, Options)]
             texts = {text for one in known for text in one.options if isinstance(text, str)}
             return nearest(value, texts)

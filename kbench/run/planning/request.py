@@ -32,6 +32,12 @@ class Request:
     composed: list[list[str]]  # overrides for Hydra, one list per combination
 
 
+# Keys whose values are lists, which a comma may mean.
+_LISTS = re.compile(
+    r"metrics|callbacks|dataset\.(source\.columns\.(drop|categorical|names)|"
+    r"target\.(positive|negative|outlier))"
+)
+
 # Keys that every run of a command shares.
 _OF_COMMAND = {field.name for field in fields(Settings)} - {"seed", "limits"}
 
@@ -57,16 +63,20 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
                 f"{key} is given twice, by {places[key]} and {text}; several values are written "
                 f"-m {key}=A,B"
             )
-        sweep = override.is_sweep_override()
+        sweep, typed = override.is_sweep_override(), text.partition("=")[2]
+        is_list = _LISTS.fullmatch(key) is not None
         if sweep and key.startswith("grid."):
             raise ConfigError(f"{text}: values of a grid are a list: '{key}=[1,10]'")
         if sweep and not multirun:
-            raise ConfigError(f"{text} sweeps over several values: add -m, or quote the value")
-        if sweep and key.partition(".")[0] in _OF_COMMAND:
+            as_list = f", write a list as {key}=[{typed}]" * is_list
             raise ConfigError(
-                f"{text}: {key} is one value for all runs of a command; quote a comma"
+                f"{text} sweeps over several values: add -m for a run each{as_list}, or quote the "
+                "value"
             )
-        values = [text.partition("=")[2]]
+        if sweep and key.partition(".")[0] in _OF_COMMAND:
+            instead = f"write a list as {key}=[{typed}]" if is_list else "quote a comma"
+            raise ConfigError(f"{text}: {key} is one value for all runs of a command; {instead}")
+        values = [typed]
         if sweep:
             found = itertools.islice(override.sweep_string_iterator(), _MAX_VALUES + 1)
             values = [str(value) for value in found]
