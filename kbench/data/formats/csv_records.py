@@ -13,12 +13,16 @@ _GUESSED = 20
 
 
 def quoted_pattern(delimiter: str) -> re.Pattern[bytes]:
-    """Matches a field in quotes, with its line breaks; group 1 is empty if the quote is not closed.
+    """Matches a field in quotes, with its line breaks and the blanks before it.
 
-    A quote within a field that does not begin with one is an ordinary character.
+    Group 1 is empty if the quote is not closed. A quote within a field that does not begin with one
+    is an ordinary character.
     """
-    before = rb"[ \t\n]" if delimiter == " " else rb"[\n" + re.escape(delimiter.encode()) + rb"]"
-    return re.compile(rb"(?:(?<=" + before + rb')|\A)"[^"]*(?:""[^"]*)*("|\Z)')
+    if delimiter == " ":
+        before, blanks = rb"[ \t\n]", b""
+    else:
+        before, blanks = rb"[\n" + re.escape(delimiter.encode()) + rb"]", rb" *"
+    return re.compile(rb"(?:(?<=" + before + rb")|\A)" + blanks + rb'"[^"]*(?:""[^"]*)*("|\Z)')
 
 
 def records(
@@ -43,8 +47,10 @@ def fields_of(record: str, delimiter: str, *, stripped: bool = True) -> list[str
         if '"' not in record:
             return record.split()
         record = re.sub(r"[ \t]+", " ", record.strip())
+    blanks = stripped or f'{delimiter} "' in record  # before a quote they are not of the field
     try:
-        fields = next(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter))
+        text = io.StringIO(record, newline="")
+        fields = next(csv.reader(text, delimiter=delimiter, skipinitialspace=blanks))
     except (csv.Error, StopIteration):  # a field of more than 131,072 characters
         fields = record.split(delimiter)
     return [text.strip() for text in fields] if stripped else fields

@@ -154,8 +154,11 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
     if not text.strip():
         return None
     content = _squeezed(text) if form.delimiter == " " else text
+    pattern = quoted_pattern(form.delimiter)
+    if b' "' in content:  # after a blank pyarrow does not see a quote
+        content = pattern.sub(lambda match: match[0].lstrip(b" "), content)
     if _BLANK_LINE.search(b"\n" + content):
-        content = _without_blanks(content, quoted_pattern(form.delimiter))
+        content = _without_blanks(content, pattern)
     while True:
         table = _parsed(content, form)
         if table is None:
@@ -163,7 +166,7 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
             continue
         if not table.num_rows:
             return None
-        where = partial(_where, path, quoted_pattern(form.delimiter), line)
+        where = partial(_where, path, pattern, line)
         arrays = columns(table, path)
         _require_empty([arrays.pop(name) for name in form.empty], where)
         decorated_here = sorted(form.decorated & set(arrays))

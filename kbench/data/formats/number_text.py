@@ -15,6 +15,7 @@ from kbench.data.formats import number, printable
 MISSING = frozenset(
     (
         *("", "?", "na", "n/a", "nan", "-nan", "null", "<na>", "#n/a", "#na", "nat", "\\n"),
+        *("(null)", "[null]", "<null>"),
         *("#n/a n/a", "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind"),
         *("#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!", "#nv", "#spill!", "#calc!"),
     )
@@ -25,7 +26,12 @@ databases and spreadsheets write it."""
 _FAILED_FORMULA = re.compile(r"#[¡¿]?[^\W\d_]{3,9}[!?]|#[^\W\d_]{3}/0!")
 """`#WERT!`, `#VALEUR!`, `#¡REF!`: what spreadsheets in other languages write."""
 
-DOUBTFUL = frozenset(("none", ".", "-", "--", "n.a.", "nil", "missing", "unknown", "undefined"))
+DOUBTFUL = frozenset(
+    (
+        *("none", ".", "-", "--", "n.a.", "nil", "missing", "unknown", "undefined"),
+        *("(none)", "(blank)", "(empty)", "\u2013", "\u2014", "...", "not available"),
+    )
+)
 """Texts, in lower case, that may stand for a missing value or be an ordinary label."""
 
 MISSING_NUMBERS = MISSING | {"none", ".", "-", "--", "n.a."}

@@ -269,6 +269,7 @@ def test_later_rows_may_come_in_any_format_of_tables(folders, trained, later):
 
 
 MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A", "\\N", "#DIV/0!"]
+MISSING += ["(null)", "[NULL]"]
 DOUBTFUL_TARGETS = ["None", "-", "n.a."]
 
 

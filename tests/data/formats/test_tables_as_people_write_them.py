@@ -449,6 +449,22 @@ def test_quotes_hold_line_breaks_and_delimiters(folders, size):
         opened(path, folders, source={"columns": columns})
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("first", ["a", "t", "y"])
+def test_a_quote_after_a_blank_is_one(folders, delimiter, first):
+    texts = ["one, two; three\tfour", 'a ""word"", ""two""', "two\nlines"]
+    fields = {"a": X[:, 0], "t": [f'"{texts[k % 3]}"' for k in range(40)], "y": Y.astype(str)}
+    names = [first, *(set(fields) - {first})]
+    lines = [f"{delimiter} ".join(names)]
+    lines += [f"{delimiter} ".join(str(fields[n][k]) for n in names) for k in range(40)]
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("\n".join(f" {line}" for line in lines))
+    data = opened(path, folders, source={"columns": {"categorical": ["t"], "target": "y"}}, **FIRST)
+    assert data.n_features == 4
+    place = [name for name in names if name != "y"].index("a") * 3
+    np.testing.assert_array_equal(rows_of(data)[:, place], X[:, 0].astype(np.float32))
+
+
 @given(st.lists(st.lists(st.text('ab",;\n', max_size=5), min_size=2, max_size=2), min_size=1))
 def test_records_are_those_of_the_csv_module(rows):
     import csv
