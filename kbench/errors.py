@@ -1,10 +1,14 @@
-"""Errors that the user can correct: one clear line each, no traceback.
+"""Errors that the user can correct: one clear line each, no traceback. Warnings of a fit.
 
 The command line prints `str(error)` and exits with code 2. Any other exception is a
 defect of kbench, or a failure of a method, which is stored in the row of its run.
 """
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 NO_CACHE = (
     "numba can write its compiled functions neither beside kbench nor into the user's cache "
@@ -35,8 +39,34 @@ def first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def level_of_caller() -> int:
-    """The `stacklevel` of a warning that names the first caller outside kbench and scikit-learn."""
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning that names the line which called `fit`, unless that is `without_warnings`."""
+    if not issubclass(category, _withheld.get()):
+        warnings.warn(message, category, stacklevel=_level_of_caller())
+
+
+# Categories that fits in this thread do not warn of.
+_withheld: ContextVar[tuple[type[Warning], ...]] = ContextVar("_withheld", default=())
+
+
+@contextmanager
+def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
+    """Within it, `warn` in this thread does nothing: for fits whose caller says what there is.
+
+    `warnings.catch_warnings` changes the filters of the process. Where fits in two threads leave it
+    in the order in which they have entered it, no warning of the process is shown any more.
+    """
+    token = _withheld.set((*_withheld.get(), category))
+    try:
+        yield
+    finally:
+        _withheld.reset(token)
+
+
+def _level_of_caller() -> int:
+    """The `stacklevel` of the first line outside kbench and scikit-learn, for a call of
+    `warnings.warn` by the caller of this function.
+    """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in ("kbench", "sklearn"):

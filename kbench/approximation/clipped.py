@@ -1,8 +1,6 @@
 """Sizes that users set without knowing how many rows there are."""
 
-import warnings
-
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 
 
 def clipped(name: str, size: int, n_samples: int) -> int:
@@ -12,9 +10,7 @@ def clipped(name: str, size: int, n_samples: int) -> int:
     """
     if size <= n_samples:
         return size
-    warnings.warn(
+    warn(
         f"{name}={size} is more than n_samples={n_samples}: {n_samples} is used",
-        UserWarning,
-        stacklevel=level_of_caller(),
     )
     return n_samples

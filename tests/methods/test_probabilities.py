@@ -1,6 +1,7 @@
 """Probabilities of every classifier with a decision function."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -214,6 +215,19 @@ def test_too_few_rows_for_the_folds_are_said():
     with pytest.warns(UserWarning, match="class few has one row, so that none of it can be held"):
         model = KernelSVC(probability=True, random_state=0).fit(rows[:-2], y[:-2])
     assert model.predict_proba(rows).shape == (23, 2)
+
+
+def test_fits_for_probabilities_leave_the_filters_of_warnings():
+    """They are those of the process: of two fits in threads, the one may leave the other's."""
+    filters = []
+
+    def kernel(A, B):
+        filters.append(warnings.filters[:])
+        return A @ B.T
+
+    KernelSVC(kernel=kernel, probability=True).fit(X, Y)
+    assert len(filters) > 5
+    assert all(one == warnings.filters for one in filters)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

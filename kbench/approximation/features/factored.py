@@ -12,7 +12,6 @@ positive definite.
 """
 
 import copy
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -23,7 +22,7 @@ import numpy as np
 import scipy.linalg
 
 from kbench.approximation.operator import KernelApproximation, Machine
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.intrinsics.products import matmul
 
 # Rows per block of a sum W'W or W'Y. Sums of a block are in the precision of W, sums of blocks in
@@ -154,11 +153,10 @@ class _Core:
         """Eigenvalues of S, with zero for negative ones, and eigenvectors; after a warning."""
         values, vectors = self.spectrum
         if values[0] + alpha <= 0:
-            warnings.warn(
+            warn(
                 f"the approximate kernel matrix has eigenvalues down to {values[0]:.3g}, below "
                 f"-alpha = {-alpha:.3g}: negative ones are replaced by zero",
                 RuntimeWarning,
-                stacklevel=level_of_caller(),
             )
             values = np.maximum(values, 0.0)
         return values, vectors

@@ -9,7 +9,6 @@ products of its children's bases with a small matrix. Storage and products cost 
 matrix.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
@@ -33,7 +32,7 @@ from kbench.approximation.hss.ulv import IndefiniteError, ShiftedFactor, ULVFact
 from kbench.approximation.operator import KernelApproximation, kernel_error, sampled_rows
 from kbench.clustering.cluster_tree import cluster_tree
 from kbench.clustering.neighbours import EXACT_ROWS, nearest_neighbours
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.presets import HSS, resolve
@@ -257,11 +256,9 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
                 # The runner gives the preset's number as if it were typed.
                 typed = self.n_trees not in (None, HSS[self.preset]["n_trees"])
                 if typed and n <= EXACT_ROWS:
-                    warnings.warn(
+                    warn(
                         f"n_trees={self.n_trees} has no effect: the neighbours of {n} rows, up to "
                         f"{EXACT_ROWS}, are searched exactly",
-                        UserWarning,
-                        stacklevel=level_of_caller(),
                     )
                 # In the order of the tree, neighbouring points are close in memory.
                 self._near = nearest_neighbours(ordered, k, rng, max_trees=settings["n_trees"])

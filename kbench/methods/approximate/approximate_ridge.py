@@ -7,7 +7,6 @@ Fourier features, Fastfood. This is the comparison of Si, Hsieh and Dhillon, "Me
 Kernel Approximation" (JMLR 18, 2017), section 6.3.
 """
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -27,7 +26,7 @@ from kbench.approximation import (
 )
 from kbench.approximation.features.factored import NormalEquations
 from kbench.chunked import ChunkedRows
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.composition import fresh_part
@@ -161,11 +160,9 @@ class _ApproximateRidge(RidgeEstimator):
         trace = Trace()
         if self._is_first_chunk():
             if hasattr(self, "_machine"):
-                warnings.warn(
+                warn(
                     "partial_fit begins a stream and forgets what fit has learned, because fit "
                     "does not keep the sums of its rows",
-                    UserWarning,
-                    stacklevel=level_of_caller(),
                 )
             part = fresh_part(self.approximation, MEKA(), self.random_state)
             part.fit(X, trace=trace)

@@ -23,7 +23,6 @@ embedding Phi of 2 m rows, each column of which has 8 entries of +-1 / sqrt(8):
     A'A = T^-T (Phi K_nm)' (Phi K_nm) T^-1 + alpha I.
 """
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -37,7 +36,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import Machine, kernel_error
 from kbench.approximation.clipped import clipped
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.intrinsics.products import at_first_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.ridge import (
@@ -203,12 +202,10 @@ class FalkonRidge(KernelRidgeEstimator):
         damping = float(np.finfo(np.float32).eps * gram.diagonal().max())
         gram[np.diag_indices(m)] += damping
         if damping > _LOST * self.alpha_:
-            warnings.warn(
+            warn(
                 f"rounding errors of float32 kernel values of up to {gram.diagonal().max():.3g} "
                 f"act as a ridge of {damping:.3g} beside alpha={self.alpha_:.3g}, so that columns "
                 "of small scale are lost: scale the columns, or raise alpha",
-                UserWarning,
-                stacklevel=level_of_caller(),
             )
         T = cholesky(gram, overwrite_a=True)
         if self.preconditioner == "krill":

@@ -1,6 +1,5 @@
 """Linear support vector machines on explicit features: the base of linearised kernel machines."""
 
-import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -12,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
 from kbench.chunked import ChunkedRows
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.limits import limit
 from kbench.methods.base.one_vs_rest import Chunk, OneVsRest
@@ -202,12 +201,11 @@ class FeatureSVC(CountedPrediction, OneVsRest):
             self.kernel_entries_ = n_rows_computed * self.feature_map_.n_landmarks_
         self.timings_ = dict(trace.timings)
         if not self.converged_:
-            warnings.warn(
+            warn(
                 f"stopped by {limit(self, result.stop_reason)} at a violation of "
                 f"{self.violation_:.2g}, above tol={self.tol:g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
-                stacklevel=level_of_caller(),
             )
 
     def _begin_or_go_on(self, chunk: Chunk) -> np.ndarray:

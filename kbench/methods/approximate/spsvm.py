@@ -4,7 +4,6 @@ Keerthi, Chapelle and DeCoste, "Building Support Vector Machines with Reduced Cl
 (JMLR 7, 2006), section 3, basis selection method 2.
 """
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit
@@ -159,9 +158,8 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, OneVsRest):
             stopped = (
                 "Newton's method stopped" if in_time else f"stopped by {limit(self, 'max_time')}"
             )
-            warnings.warn(
+            warn(
                 f"{stopped} at a gradient of {self.gradient_norm_:.2g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
-                stacklevel=level_of_caller(),
             )

@@ -11,7 +11,6 @@ so that a stopped fit is never kept without a look at what it predicts.
 """
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from kbench.errors import level_of_caller
+from kbench.errors import warn, without_warnings
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.search import SearchResult
@@ -99,11 +98,10 @@ class FinalFit:
                         f"{stopped:.3g}"
                     )
         if not model.converged_:
-            warnings.warn(
+            warn(
                 f"{reason}; it was stopped at a violation of {model.violation_:.2g}, above "
                 f"tol={model.tol:.2g}",
                 ConvergenceWarning,
-                stacklevel=level_of_caller(),
             )
         return model, reason
 
@@ -168,7 +166,5 @@ class FinalFit:
 
     def _fit(self, model: Any, rows: np.ndarray) -> Any:
         weight = None if self.weight is None else self.weight[rows]
-        with warnings.catch_warnings():
-            # `run` warns of what is kept.
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with without_warnings(ConvergenceWarning):  # `run` warns of what is kept
             return model.fit(self.X[rows], self.y[rows], weight, trace=self.trace)

@@ -1,11 +1,11 @@
 """A comparison of classifiers of many rows, after a search on neighbourhoods and samples only."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kbench.errors import without_warnings
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
@@ -58,9 +58,8 @@ def smoother_by_larger_models(
             max_iter=steps,
             max_time=deadline.seconds_left(),
         )
-        with warnings.catch_warnings():
-            # An unsolved model counts as worse than any that is solved.
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        # An unsolved model counts as worse than any that is solved.
+        with without_warnings(ConvergenceWarning):
             model.fit(Z[training], index[training], task.weights_of(training))
         error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)
         solved = model.converged_

@@ -7,7 +7,6 @@ arXiv:1702.06899, 2017): one kernel matrix for all C, warm starts, and for large
 of random rows, in place of their Voronoi cells. A Gaussian process replaces their grid.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -18,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 
 from kbench import class_labels
+from kbench.errors import without_warnings
 from kbench.methods.automatic.final_fit import FinalFit
 from kbench.methods.automatic.larger_models import smoother_by_larger_models
 from kbench.methods.automatic.self_tuning import (
@@ -221,9 +221,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         held_out, training = np.split(task.order(rng), [len(index) // constants.FOLDS[0]])
         limits = {"tol": constants.TOL, "max_iter": task.steps * len(training)}
         model = self._exact(result, **limits, max_time=deadline.seconds_left())
-        with warnings.catch_warnings():
-            # A model of the search, whose limit on steps is not a failure.
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        # A model of the search, whose limit on steps is not a failure.
+        with without_warnings(ConvergenceWarning):
             model.set_params(class_weight=None)
             model.fit(Z[training], index[training], task.weights_of(training))
         result.error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)

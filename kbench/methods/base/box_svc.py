@@ -1,6 +1,5 @@
 """Base of the kernel support vector classifiers: parameters, problems, and reported results."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -11,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import kernel_constraints
 from kbench.kernels.functions.callable import FunctionKernel
@@ -147,12 +146,11 @@ def warn_of_limits(
         )
     primal = estimator.duality_gap_ - estimator.objective_
     gap = estimator.duality_gap_ / primal if primal > 0.0 else 0.0
-    warnings.warn(
+    warn(
         f"{words}stopped by {', '.join(sorted(reasons))} at a violation of "
         f"{estimator.violation_:.2g}, above tol={tol:g}, and a duality gap of {gap:.2g} times the "
         "primal objective; the model is the best one evaluated",
         ConvergenceWarning,
-        stacklevel=level_of_caller(),
     )
 
 

@@ -4,7 +4,6 @@ The subclasses are dataclasses: a subclass lists only the parameters that it add
 `__init__` does what scikit-learn asks of it, which is to store the parameters.
 """
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from kbench.chunked import ChunkedRows
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.kernels.constraints import KernelParameters
 from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.base.chunk_scores import rows_in_chunks
@@ -140,9 +139,7 @@ def fitting_number(name: str, value: int, n: int, otherwise: int) -> int:
     """The parameter's value, or `otherwise` with a warning if it exceeds the n training points."""
     if value <= n:
         return value
-    warnings.warn(
+    warn(
         f"{name}={value} is more than the {n} training points; it is reduced to {otherwise}",
-        UserWarning,
-        stacklevel=level_of_caller(),
     )
     return otherwise

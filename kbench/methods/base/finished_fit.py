@@ -1,7 +1,6 @@
 """Checks of a finished fit: finite numbers, and no model worse than the most frequent class."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from kbench import class_labels
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.intrinsics.products import matmul
 from kbench.methods.base.training_kernel import NOT_FINITE
 from kbench.methods.base.weights import checked_weights, class_weights
@@ -90,11 +89,10 @@ def keep_the_better(
     # Without a limit on steps it was rounding that ended them.
     has_limit = hasattr(estimator, "converged_") and getattr(estimator, "max_iter", -1) > 0
     end = "stopped by max_time" if stopped else "stopped by max_iter" if has_limit else "ended"
-    warnings.warn(
+    warn(
         f"{end} at a training accuracy of "
         f"{matmul(weight, right) / counts.sum():.2f}, below the "
         f"{counts.max() / counts.sum():.2f} of the most frequent class, which the model now "
         "predicts: allow more time or more steps, or scale the columns",
         ConvergenceWarning,
-        stacklevel=level_of_caller(),
     )

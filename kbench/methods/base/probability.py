@@ -12,7 +12,6 @@ region has sigmoids of its own where its rows show that.
 """
 
 import itertools
-import warnings
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
-from kbench.errors import level_of_caller
+from kbench.errors import warn, without_warnings
 from kbench.intrinsics.products import matmul
 from kbench.methods.base.finished_fit import keep_the_better, require_finite
 from kbench.prediction import group_rows
@@ -125,20 +124,16 @@ class Probabilities:
         sizes = np.bincount(index[rows], minlength=len(self.classes_))
         n_folds = min(_FOLDS, int(sizes.min()))
         if n_folds < 2:
-            warnings.warn(
+            warn(
                 f"class {self.classes_[sizes.argmin()]} has one row, so that none of it can be "
                 "held out; the sigmoids of probability=True are those of the decision values of "
                 "training rows, which are too far from zero",
-                UserWarning,
-                stacklevel=level_of_caller(),
             )
             return self._calibrated_values(X)
         if n_folds < _FOLDS:
-            warnings.warn(
+            warn(
                 f"class {self.classes_[sizes.argmin()]} has {n_folds} rows, which are too few for "
                 f"the {_FOLDS} folds of probability=True; there are {n_folds}",
-                UserWarning,
-                stacklevel=level_of_caller(),
             )
         machine = clone(self).set_params(probability=False, **parameters)
         pairwise = machine.__sklearn_tags__().input_tags.pairwise
@@ -154,7 +149,7 @@ class Probabilities:
                 left = deadline.seconds_left()
                 machine.set_params(max_time=left if left is None else max(left, 1e-6))
             weights = {} if weight is None else {"sample_weight": weight[training]}
-            with warnings.catch_warnings(action="ignore"):  # the fit to all rows says the same
+            with without_warnings():  # the fit to all rows says the same
                 machine.fit(fitted, self.classes_[index[training]], **weights)
             decided = machine._calibrated_values(others)
             if values is None:
@@ -246,11 +241,9 @@ def fitted_sigmoids(
     m = values.shape[1]
     common = np.array([fitted(slice(None), q) for q in range(m)])
     if not common[:, 0].all():
-        warnings.warn(
+        warn(
             f"the decision values of {len(index)} held-out rows do not rise with the class, so "
             "that its probability is the same for all rows; more rows would show how it rises",
-            UserWarning,
-            stacklevel=level_of_caller(),
         )
     if regions is None:
         return common[None]

@@ -9,7 +9,6 @@ asks for one: it is the (weighted) mean of the targets, and f is fitted to what 
 Classifiers fit targets -1 and +1, one-vs-rest for more than two classes.
 """
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
@@ -23,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.chunked import Block, ChunkedRows
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.kernels import Kernel
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
@@ -344,12 +343,11 @@ def warn_unconverged(result: Solved, estimator: Any) -> None:
         # The matrices are positive definite but for rounding.
         rounded = result.stop_reason == "indefinite"
         reason = "rounding errors" if rounded else limit(estimator, result.stop_reason)
-        warnings.warn(
+        warn(
             f"stopped by {reason} at a residual of "
             f"{result.residual.max():.2g}, above tol={estimator.tol:g}; "
             "the model is no worse than a constant",
             ConvergenceWarning,
-            stacklevel=level_of_caller(),
         )
 
 

@@ -3,7 +3,6 @@
 Zhang, Duchi and Wainwright, "Divide and Conquer Kernel Ridge Regression" (COLT 2013).
 """
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import Machine
 from kbench.chunked import ChunkedRows
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.penalty import ALPHA_ROWS, chosen_alpha
 from kbench.methods.base.ridge import (
@@ -140,10 +139,9 @@ class DCRidge(KernelRidgeEstimator):
         n_parts = number_of_groups(self.n_parts, n, _MAX_PARTS, _MAX_PART_ROWS)
         if n_parts > n:
             n_parts = max(1, n // FEW_ROWS)
-            warnings.warn(
+            warn(
                 f"n_parts={self.n_parts} is more than the {n} training points; it is reduced to "
                 f"{n_parts}",
-                stacklevel=level_of_caller(),
             )
         check_memory(-(-n // n_parts), self.dtype, self.memory_mb)
         return np.array_split(check_random_state(self.random_state).permutation(n), n_parts)

@@ -1,7 +1,6 @@
 """nu-support vector classifier, solved exactly, in the place of `sklearn.svm.NuSVC`."""
 
 import itertools
-import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
@@ -11,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.weights import relative_weights
 from kbench.methods.exact.exact_svc import ExactSVC
@@ -205,11 +204,10 @@ class KernelNuSVC(ExactSVC):
 
     def _warn(self, reasons: set[str]) -> None:
         if "margin" in reasons:
-            warnings.warn(
+            warn(
                 f"nu={self.nu:g} leaves no margin above half of a violation of "
                 f"{self.violation_:.2g}: with this kernel more rows must be on the wrong side of "
                 "a margin; use a larger nu or another kernel",
                 ConvergenceWarning,
-                stacklevel=level_of_caller(),
             )
         super()._warn(reasons - {"margin"})

@@ -1,6 +1,5 @@
 """What `KernelSVC` and `KernelSVR` do as `SVC` and `SVR` do, beside the problem that they solve."""
 
-import warnings
 from numbers import Real
 from typing import Any
 
@@ -9,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 
 # The message of a NotFittedError, with the name that scikit-learn's users search for.
 NOT_FITTED = (
@@ -34,11 +33,10 @@ def warn_of_unbounded(C: Any, coef: Any) -> None:
         return
     entries = coef.data if sp.issparse(coef) else coef
     if np.abs(entries).max(initial=0.0) >= _LARGEST_C:
-        warnings.warn(
+        warn(
             f"C=inf: no function of this kernel has all rows on the right side of its margin, so "
             f"the solution is that of C={_LARGEST_C:g}",
             ConvergenceWarning,
-            stacklevel=level_of_caller(),
         )
 
 

@@ -3,7 +3,6 @@
 Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2014), Algorithm 2.
 """
 
-import warnings
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -15,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.box_svc import solve_problems
@@ -201,12 +200,11 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         if not self.converged_:
             reason = "max_iter" if in_time else "max_time"
             models = "linear models" if in_time else "models"
-            warnings.warn(
+            warn(
                 f"{models} of leaves stopped by {limit(self, reason)} before "
                 f"linear_tol={self.linear_tol:g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
-                stacklevel=level_of_caller(),
             )
         self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self

@@ -3,7 +3,6 @@
 Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2014), Algorithm 2.
 """
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
@@ -23,7 +22,7 @@ from kbench.approximation.landmarks.pseudo_landmarks import (
 )
 from kbench.approximation.operator import sampled_rows
 from kbench.clustering import kmeans_tree, weighted_kmeans
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
@@ -152,9 +151,8 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         """Warn of sizes above the number of rows n."""
         for name, used in (("n_leaves", self._leaves_for(n)), ("n_landmarks", n)):
             if (getattr(self, name) or 0) > n:
-                warnings.warn(
+                warn(
                     f"{name}={getattr(self, name)} is more than the {n} rows; {used} are used",
-                    stacklevel=level_of_caller(),
                 )
 
     def _fit_leaves(

@@ -1,6 +1,5 @@
 """Local deep kernel learning: a tree of hyperplanes with a gated linear model in each node."""
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -11,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.intrinsics.products import matmul
 from kbench.methods.base.limits import limit
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
@@ -189,12 +188,11 @@ class LDKLClassifier(OneVsRest):
         self.n_parameters_ = len(vectors) * n_vectors * (len(mean) + 1)
         self.prediction_flops_ = self._machine.flops()
         if self.n_iter_ < max_iter * len(vectors):
-            warnings.warn(
+            warn(
                 f"stopped by {limit(self, 'max_time')} after {self.n_iter_} of "
                 f"{max_iter * len(vectors)} steps; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
-                stacklevel=level_of_caller(),
             )
 
 

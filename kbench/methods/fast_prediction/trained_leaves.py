@@ -1,6 +1,5 @@
 """Common part of the estimators with trained landmarks: parameters, training of a leaf, model."""
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
@@ -16,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.chunked import ChunkedRows
 from kbench.clustering import weighted_kmeans
 from kbench.clustering.axis_tree import AxisTree, variance_tree
-from kbench.errors import KbenchError, level_of_caller
+from kbench.errors import KbenchError, warn
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix, make_kernel
@@ -227,7 +226,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
             f"n_leaves is {n_leaves}, not {asked}, because larger leaves do not fit into "
             f"memory_mb={rows.memory_mb:g}"
         )
-        warnings.warn(note, UserWarning, stacklevel=level_of_caller())
+        warn(note)
         return tree, [note]
 
     def _width(self, d: int) -> int:
@@ -313,12 +312,11 @@ def warn_of_time(estimator: TrainedLeaves, in_time: Iterable[bool]) -> None:
     """ConvergenceWarning on behalf of the caller of `fit`, if leaves were not trained in time."""
     leaves = list(in_time)
     if not all(leaves):
-        warnings.warn(
+        warn(
             f"stopped by {limit(estimator, 'max_time')}: {leaves.count(False)} of {len(leaves)} "
             "leaves were not trained to the end; "
             "the model is no worse than a constant",
             ConvergenceWarning,
-            stacklevel=level_of_caller(),
         )
 
 

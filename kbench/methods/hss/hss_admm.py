@@ -5,7 +5,6 @@ Multipliers coupled with the Hierarchically Semi-Separable kernel approximations
 Computational Optimization 10, 2022), Algorithm 3.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
@@ -20,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 
 from kbench.approximation import HSSMatrix
 from kbench.class_labels import winners
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import checked_numbers, limit
 from kbench.methods.base.one_vs_rest import OneVsRest
@@ -245,8 +244,9 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         compressed.keep(self)
         self.timings_ = dict(trace.timings)
         if not self.converged_:
-            warnings.warn(
-                self._unconverged(solution), ConvergenceWarning, stacklevel=level_of_caller()
+            warn(
+                self._unconverged(solution),
+                ConvergenceWarning,
             )
         self._calibrate(targets.X, y, sample_weight, trace, deadline, C=self.C_, warm_start=False)
         return self
@@ -288,11 +288,9 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         beta = beta if self.tol is not None else solution.admm.beta
         if beta > wanted or solution.diverges:
             raised = f"beta='auto' is {beta:.3g}: " if beta > wanted else ""
-            warnings.warn(
+            warn(
                 f"{raised}the compressed matrix is too indefinite for beta={wanted:g}; "
                 "preset='fast' or 'accurate', or smaller tolerances, compress it more accurately",
-                UserWarning,
-                stacklevel=level_of_caller(),
             )
         return compressed, solution
 

@@ -5,7 +5,6 @@ Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridg
 """
 
 import math
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -16,7 +15,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation import HSSMatrix
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.finished_fit import require_finite
@@ -240,11 +239,10 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         faster = _EXACT_S * n**3 < seconds
         limit = np.inf if matrix.memory_mb is None else matrix.memory_mb * 2**20
         if faster and (n > _MAX_EXACT_ROWS or 4.0 * n**2 > limit):
-            warnings.warn(
+            warn(
                 f"the kernel matrix of {n} rows hardly compresses (rank {rank:.0f} between halves "
                 f"of {n // 2} rows), and an exact one takes too much memory; FalkonRegressor or "
                 "ApproximateRidge need less of both",
-                stacklevel=level_of_caller(),
             )
             return False
         return faster

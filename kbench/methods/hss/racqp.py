@@ -5,7 +5,6 @@ Multipliers for Quadratic Optimization" (Math. Program. Comput. 13, 2021), with 
 authors' driver for support vector machines.
 """
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit
@@ -205,12 +204,11 @@ class RACQPClassifier(KernelParameters, CountedPrediction, OneVsRest):
         self.n_parameters_ = len(self.support_) * targets.X.shape[1] + coef.size
         if not self.converged_:
             reasons = {result.stop_reason for result in results} - {"tol"}
-            warnings.warn(
+            warn(
                 f"stopped by {limit(self, max(reasons))} at a residual of "
                 f"{self.primal_residual_:.2g}, above tol={self.tol:g}; "
                 "the model is no worse than a constant",
                 ConvergenceWarning,
-                stacklevel=level_of_caller(),
             )
 
     def _decide(self, X: Any) -> np.ndarray:

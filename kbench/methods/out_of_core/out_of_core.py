@@ -19,7 +19,6 @@ import os
 import shutil
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ import numpy as np
 from kbench.chunked import Block, ChunkedRows
 from kbench.clustering import KMeansTree, kmeans_tree
 from kbench.clustering.rows_by_cluster import RowsByCluster, spill
-from kbench.errors import KbenchError, level_of_caller
+from kbench.errors import KbenchError, warn
 from kbench.methods.base.survey import Survey
 from kbench.methods.out_of_core.workers import in_order
 from kbench.prediction.packed_machines import (
@@ -212,7 +211,7 @@ def _divide(
             f"a cluster of {largest.size} rows does not fit into memory_mb={rows.memory_mb:g} and "
             f"was divided into {len(parts)}"
         )
-        warnings.warn(notes[-1], UserWarning, stacklevel=level_of_caller())
+        warn(notes[-1])
         tree = tree.divided(leaf, subtree)
         places = [*places[:leaf], *places[leaf + 1 :], *parts]
     return Divided(tree, places, notes)

@@ -11,13 +11,13 @@ Kernel values are float64 and computed as they are needed. The preconditioner is
       (F F' + alpha I)^-1 V = (V - F (F'F + alpha I)^-1 F'V) / alpha.
 """
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import lapack
 
-from kbench.errors import level_of_caller
+from kbench.errors import warn
 from kbench.intrinsics.products import at_first_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import CGResult, solve_cg
@@ -146,20 +146,20 @@ def shifted_cholesky(
 
 
 def least_squares(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Solution of gram C = Y, symmetric; if singular the least squares one, with a warning."""
-    try:
-        with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):
-            return scipy.linalg.solve(gram, Y, assume_a="pos", check_finite=True)
-    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-        pass
-    try:
-        with warnings.catch_warnings(action="error", category=scipy.linalg.LinAlgWarning):
-            return scipy.linalg.solve(gram, Y, assume_a="sym")
-    except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning):
-        warnings.warn(
-            "the kernel matrix plus alpha is singular; this is a least squares solution",
-            scipy.linalg.LinAlgWarning,
-            stacklevel=level_of_caller(),
-        )
+    """Solution of gram C = Y for a symmetric matrix; of least squares, with a warning, if that is
+    singular.
+    """
+    gram = np.asarray_chkfinite(gram)
+    eps, norm = np.finfo(np.float64).eps, lapack.dlange("1", gram)
+    factor, info = lapack.dpotrf(gram)
+    if not info and lapack.dpocon(factor, norm)[0] >= eps:
+        return lapack.dpotrs(factor, Y)[0]
+    factor, pivots, info = lapack.dsytrf(gram, lwork=64 * len(gram))
+    if not info and lapack.dsycon(factor, pivots, norm)[0] >= eps:
+        return lapack.dsytrs(factor, pivots, Y)[0]
+    warn(
+        "the kernel matrix plus alpha is singular; the solution is that of least squares",
+        scipy.linalg.LinAlgWarning,
+    )
     # Rounding gives the singular values that should be zero up to about n eps of the largest one.
-    return scipy.linalg.lstsq(gram, Y, cond=len(gram) * np.finfo(np.float64).eps)[0]
+    return scipy.linalg.lstsq(gram, Y, cond=len(gram) * eps)[0]
