@@ -10,7 +10,6 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import scipy.sparse as sp
 
 from kbench.chunked import Block, ChunkedRows
 from kbench.errors import KbenchError
+from kbench.kernels.threads import cached_property
 
 _STARTS = "starts.npy"  # (k + 1,) int64, written last: a run that has it is complete
 # Rows that are gathered and written at a time: 14 MiB of 54 float32 numbers. More take more memory,

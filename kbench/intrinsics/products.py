@@ -15,6 +15,7 @@ indefinite that are semidefinite: `at_first_shift` raises their diagonal until t
 
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -63,12 +64,15 @@ class _OneBlasThread(contextlib.ContextDecorator):
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
-            self._n_users -= 1
+            self._n_users = max(self._n_users - 1, 0)
             if not self._n_users:
                 self._limiter.restore_original_limits()
 
 
 one_blas_thread = _OneBlasThread()
+# A forked process has none of the other users, one of which may have held the lock.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=one_blas_thread.__init__)  # type: ignore[misc]
 
 
 @functools.cache

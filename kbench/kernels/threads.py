@@ -1,4 +1,4 @@
-"""Divided loops (`work_sharing`) and independent tasks on several threads.
+"""Divided loops (`work_sharing`) and independent tasks on several threads, and what these share.
 
 The threads are Python's: unlike numba's pool, they may be used by several callers at once.
 A helper that has finished stays, and polls for more work for a while before it sleeps.
@@ -11,7 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -20,12 +20,28 @@ from numba.core import config
 
 from kbench.kernels.work_sharing import AWAKE, CALLED, STATE, Loop, new_mailbox, serve
 
+_T = TypeVar("_T")
+
 # Nanoseconds of work that a loop must have for each thread: posting it and waiting for a helper
 # costs 2,000 to 3,000 (`scripts/ablate_svm.py --threads 2` shows what sharing gains).
 _NANOSECONDS_PER_THREAD = 10_000
 # Nanoseconds of work in a block. Smaller blocks cost more atomic increments (100 each), larger ones
 # leave threads waiting for the last block. Set by hand.
 _NANOSECONDS_PER_BLOCK = 5_000
+
+
+class cached_property(functools.cached_property[_T]):
+    """An attribute that is computed when it is first read, without a lock, as in Python 3.12.
+
+    The lock of Python 3.11 is one for all instances of a class: fits in several threads wait for
+    each other, and a process that is forked meanwhile waits for ever.
+    """
+
+    def __get__(self, instance: Any, owner: type | None = None) -> _T:  # type: ignore[override]
+        if instance is None:
+            return self  # type: ignore[return-value]
+        value = vars(instance)[self.attrname] = self.func(instance)
+        return value
 
 
 class _Helper:
@@ -126,10 +142,12 @@ def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) 
     block = n
     if helpers:
         block = max(1, int(n / multiple * _NANOSECONDS_PER_BLOCK / nanoseconds)) * multiple
-    for helper in helpers:
-        helper.wake()
-    loop.shared(arguments, n, block, np.array([helper.address for helper in helpers], np.int64))
-    (_idle if _state.spare is None else _state.spare).extend(helpers)
+    try:
+        for helper in helpers:
+            helper.wake()
+        loop.shared(arguments, n, block, np.array([helper.address for helper in helpers], np.int64))
+    finally:
+        (_idle if _state.spare is None else _state.spare).extend(helpers)
 
 
 class _ThreadState(threading.local):
@@ -203,7 +221,12 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
         _state.spare = None
         numba.set_num_threads(allowed)
         for helper in others:
-            helper.wait()
+            try:
+                helper.wait()
+            except BaseException as interrupt:
+                # Tasks in progress end first, so that none goes on behind the caller.
+                failures.append(interrupt)
+                helper.wait()
         _idle.extend(others)
     if failures:
         raise failures[0]

@@ -1,6 +1,7 @@
 """Divided loops and tasks on several threads: every iteration and task is done exactly once."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -54,6 +55,22 @@ def test_an_exception_is_raised_and_prevents_tasks_that_have_not_started():
     with pytest.raises(KeyboardInterrupt):
         run_tasks([fail] + [lambda: done.append(time.sleep(0.001))] * 1000)
     assert len(done) < 1000
+
+
+@several
+def test_an_interrupted_caller_waits_for_the_tasks_in_progress(two_threads):
+    begun, done = threading.Event(), []
+
+    def interrupt_the_caller():
+        begun.set()
+        time.sleep(0.02)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.02)
+        done.append(len(threads._idle))
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks([begun.wait, interrupt_the_caller])
+    assert len(threads._idle) == done[0] + 1
 
 
 def test_an_index_error_of_a_task_is_raised_too():
@@ -217,3 +234,29 @@ else:
 """
     three = os.environ | {"NUMBA_NUM_THREADS": "3"}
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=three)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_process_forked_while_a_thread_computes_has_no_lock_to_wait_for():
+    code = """
+import os, threading, time, warnings
+from kbench.intrinsics.products import one_blas_thread
+from kbench.kernels.threads import cached_property
+class Lazy:
+    @cached_property
+    def value(self):
+        with one_blas_thread:
+            time.sleep(0.2)
+        return 1
+one_blas_thread._lock.acquire()
+threading.Thread(target=lambda: Lazy().value, daemon=True).start()
+time.sleep(0.05)
+warnings.simplefilter("ignore")
+child = os.fork()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+else:
+    lazy = Lazy()
+    os._exit(lazy.value + one_blas_thread._n_users - vars(lazy)["value"])
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

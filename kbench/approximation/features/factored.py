@@ -14,7 +14,6 @@ positive definite.
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -24,6 +23,7 @@ import scipy.linalg
 from kbench.approximation.operator import KernelApproximation, Machine
 from kbench.errors import warn
 from kbench.intrinsics.products import matmul
+from kbench.kernels.threads import cached_property
 
 # Rows per block of a sum W'W or W'Y. Sums of a block are in the precision of W, sums of blocks in
 # float64. Larger blocks lose digits of float32, smaller ones make GEMM slow. Set by hand.

@@ -1,11 +1,11 @@
 """A fit of `KernelSVC`: its data, the solutions of its problems, and the start of the next fit."""
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.threads import cached_property
 from kbench.methods.base.box_svc import Problem, Start
 from kbench.methods.exact.expansions import interior_note, small_rows
 from kbench.methods.exact.interior import Dual

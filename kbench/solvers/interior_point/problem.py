@@ -10,13 +10,13 @@ on both sides of zero. K is a factor V V' (`LowRank`) or a stored matrix (`Gram`
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from scipy.linalg import eigh, svd
 
 from kbench.intrinsics.products import matmul, one_blas_thread
+from kbench.kernels.threads import cached_property
 from kbench.solvers.interior_point.factor_rows import (
     FactorRows,
     StoredRows,

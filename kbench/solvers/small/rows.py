@@ -6,7 +6,6 @@ of values are computed beforehand, all rows of a class against all of another.
 """
 
 import math
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.distances import check_spread
 from kbench.kernels.kernel import Kernel, squared_norms
+from kbench.kernels.threads import cached_property
 from kbench.kernels.value_range import check_values, limit
 from kbench.solvers.interior_point.counted_work import factorisation
 from kbench.solvers.interior_point.factors import is_semidefinite
