@@ -12,14 +12,15 @@ so that a fit that cannot have the memory is refused here, before it allocates a
 numbers are measured: `tests/methods/test_wide_rows.py` compares them with the memory of fits.
 """
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import is_regressor
+from sklearn.base import _fit_context, is_regressor
 from sklearn.utils import Tags, validation
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 
@@ -63,6 +64,33 @@ _USUAL: dict[str, list[Any]] = {
 def usual(*names: str) -> dict[str, list[Any]]:
     """Constraints of parameters for `_parameter_constraints`, by their names."""
     return {name: _USUAL[name] for name in names}
+
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
+    """Decorator of methods that fit: scikit-learn's, and all or nothing.
+
+    A fit that fails or is interrupted leaves the estimator as it was before: not fitted, or with
+    its former model. scikit-learn's estimators keep half of each.
+    """
+    checked = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+
+    def decorate(method: Callable) -> Callable:
+        fit = checked(method)
+
+        @functools.wraps(method)
+        def all_or_nothing(estimator: Any, *arguments: Any, **options: Any) -> Any:
+            attributes = vars(estimator)
+            before = attributes.copy()
+            try:
+                return fit(estimator, *arguments, **options)
+            except BaseException:
+                attributes.clear()
+                attributes.update(before)
+                raise
+
+        return all_or_nothing
+
+    return decorate
 
 
 class TakesSparseRows:

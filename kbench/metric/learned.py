@@ -22,7 +22,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
@@ -40,7 +39,7 @@ from kbench.metric.ridge_problem import (
 )
 from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, Candidate, Rounds
 from kbench.trace import Trace
-from kbench.validated import require_target_range, usual, validate_data
+from kbench.validated import fit_context, require_target_range, usual, validate_data
 
 # Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -196,7 +195,7 @@ class LearnedMetric(MapsRows):
     validation_fraction: float = 0.2
     random_state: Any = None
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Learn the metric of rows X : (n, d), dense or CSR, and targets y : (n,) or (n, m).
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench.metric.learned import LearnedMetric
 from kbench.trace import Trace
+from kbench.validated import fit_context
 
 
 def _has(name: str) -> Any:
@@ -64,6 +65,7 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
     _: KW_ONLY
     random_state: Any = None
 
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None, **fit_params: Any) -> Self:
         """Fit metric and model to rows X : (n, d), dense or CSR, and targets y.
 
@@ -74,7 +76,6 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
         **fit_params
             Given to the model's `fit`.
         """
-        self._validate_params()
         trace = Trace() if trace is None else trace
         metric = LearnedMetric() if self.metric is None else clone(self.metric)
         if metric.random_state is None:
@@ -119,22 +120,26 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         """Predictions of the model for rows X : (u, d)."""
-        return self.estimator_.predict(self._transformed(X))
+        Z = self._transformed(X)
+        return self.estimator_.predict(Z)
 
     @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> Any:
         """Decision values of the model for rows X : (u, d)."""
-        return self.estimator_.decision_function(self._transformed(X))
+        Z = self._transformed(X)
+        return self.estimator_.decision_function(Z)
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
         """Class probabilities of the model for rows X : (u, d)."""
-        return self.estimator_.predict_proba(self._transformed(X))
+        Z = self._transformed(X)
+        return self.estimator_.predict_proba(Z)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, R^2 of a regressor."""
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return self.estimator_.score(self._transformed(X), y, **weights)
+        Z = self._transformed(X)
+        return self.estimator_.score(Z, y, **weights)
 
     def __sklearn_tags__(self) -> Tags:
         tags = get_tags(self.estimator)

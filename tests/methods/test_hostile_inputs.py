@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from all_machines import Machine, build, machines
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import is_classifier, is_outlier_detector, is_regressor
+from sklearn.exceptions import NotFittedError
 
 import kbench.methods
 from kbench.errors import UnavailableError
 from kbench.methods import ApproximateRidgeClassifier
+from kbench.trace import Trace
 
 
 def blobs(n=60, d=3):
@@ -172,6 +174,36 @@ def test_every_fit_ends_with_a_look_at_the_numbers_of_its_model(machine, monkeyp
     with warnings.catch_warnings(action="ignore"):
         model.fit(X, y)
     assert looked_at
+
+
+class Interrupted(Trace):
+    """Ends a fit as Ctrl-C does, when a phase begins or ends for the time `at`."""
+
+    def __init__(self, at):
+        self.at, self.count = at, 0
+        super().__init__()
+
+    def _charge(self):
+        self.count += 1
+        if self.count == self.at:
+            raise KeyboardInterrupt
+        super()._charge()
+
+
+@pytest.mark.parametrize("machine", list(machines()), ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_that_is_interrupted_leaves_the_estimator_as_it_was(machine):
+    X, y = blobs()
+    model, whole, other = build(machine), Interrupted(0), build(machine)
+    predicted = model.fit(X, y, trace=whole).predict(X)
+    for at in (2, whole.count // 2):
+        with pytest.raises(KeyboardInterrupt):
+            other.fit(X, y, trace=Interrupted(at))
+        with pytest.raises(NotFittedError):
+            other.predict(X)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(np.hstack([X, X]), y + 5, trace=Interrupted(at))
+        np.testing.assert_array_equal(model.predict(X), predicted)
 
 
 @pytest.mark.parametrize("machine", list(machines()), ids=str)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -33,7 +33,7 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
-from kbench.validated import TakesSparseRows, usual, validate_data
+from kbench.validated import TakesSparseRows, fit_context, usual, validate_data
 
 
 class BlockDiagonalKernel(KernelApproximation):
@@ -203,7 +203,7 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
     dtype: str = "float32"
     random_state: Any = None
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Approximate the kernel matrix of rows X : (n, d), dense or CSR."""
         X = validate_data(self, X)

@@ -33,7 +33,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -49,7 +49,7 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.prediction import group_rows
 from kbench.trace import Trace
-from kbench.validated import TakesSparseRows, usual, validate_data
+from kbench.validated import TakesSparseRows, fit_context, usual, validate_data
 
 # Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
 # Set by hand.
@@ -200,7 +200,7 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         require_one(self.rank, self.numbers_per_row)
         self._settings()
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Approximate the kernel matrix of rows X : (n, d), dense or CSR.
 

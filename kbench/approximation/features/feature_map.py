@@ -17,7 +17,6 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -31,7 +30,7 @@ from kbench.prediction.flops import expansion_flops, require_width
 from kbench.prediction.landmarks import LocalLandmarks
 from kbench.stored import require
 from kbench.trace import Trace
-from kbench.validated import validate_data
+from kbench.validated import fit_context, validate_data
 
 # Minimum number of rows in a batch, however many features there are: fewer make BLAS calls
 # inefficient. Set by hand.
@@ -73,7 +72,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     # Phase to which the trace charges `fit`.
     _phase: ClassVar[str] = "features"
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Choose the features for rows like X : (n, d), dense or CSR.
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -37,7 +37,7 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.presets import HSS, resolve
 from kbench.trace import Trace
-from kbench.validated import usual, validate_data
+from kbench.validated import fit_context, usual, validate_data
 
 # Parameters on which the tree and the table of neighbours depend.
 _ORDERING = ("tree", "balanced", "leaf_size", "n_neighbours", "n_trees", "random_state")
@@ -186,7 +186,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         super()._validate_params()
         self._settings()
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

@@ -11,7 +11,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 
@@ -50,7 +49,7 @@ from kbench.methods.out_of_core.ridge_chunks import (
 )
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual, validate_data
+from kbench.validated import fit_context, usual, validate_data
 
 
 @dataclass(eq=False, repr=False)
@@ -283,7 +282,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     """
 
     @available_if(lambda self: self._streams())
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add a chunk of a stream. O(b r (d + r) + r^3) for rank r; memory O(r^2).
 
@@ -322,7 +321,7 @@ class ApproximateRidgeClassifier(WeightedRidgeClassifierMixin, _ApproximateRidge
     """
 
     @available_if(lambda self: self._streams())
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add a chunk of a stream, as `ApproximateRidge.partial_fit` does.
 

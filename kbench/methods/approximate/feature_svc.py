@@ -4,7 +4,6 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
@@ -28,7 +27,7 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import LinearDualResult, solve_linear_dual
 from kbench.solvers.box_dual.duplicates import Duplicates
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import fit_context, usual
 
 
 class FeatureSVC(CountedPrediction, OneVsRest):
@@ -52,7 +51,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
     def _feature_map(self, seed: int) -> FeatureMap:
         """The unfitted map that the parameters describe; `seed` is for what it draws."""
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
     ) -> Self:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, clone
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 
@@ -32,7 +32,7 @@ from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.methods.exact.kernel_svr import KernelSVR
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual, validate_data
+from kbench.validated import fit_context, usual, validate_data
 from kbench.width_search import constants
 from kbench.width_search.c_path import OutOfTime
 from kbench.width_search.gram import Rows
@@ -134,7 +134,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         balanced = self.scoring == "balanced_accuracy"
         return Classification(index, len(classes), balanced=balanced, factor=factor)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         """Choose the parameters and fit the model.
 
@@ -337,7 +337,7 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
 
     _kind = "regression"
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         """Choose the parameters and fit the model.
 

@@ -25,7 +25,6 @@ from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
     RegressorMixin,
-    _fit_context,
     clone,
     is_classifier,
 )
@@ -39,7 +38,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual, validate_data
+from kbench.validated import fit_context, usual, validate_data
 
 # Every number below is set by hand. Settings of a bracket, and the minimal number of rows on which
 # they are compared.
@@ -194,7 +193,7 @@ class TunedBoostingClassifier(ClassifierMixin, TunedBoosting):
     True
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Fit to rows X : (n, d), dense, and labels y : (n,)."""
         X, y = validate_data(self, X, y, accept_sparse=False)
@@ -219,7 +218,7 @@ class TunedBoostingClassifier(ClassifierMixin, TunedBoosting):
 class TunedBoostingRegressor(RegressorMixin, TunedBoosting):
     """Tuned gradient boosting for one target; parameters as in `TunedBoosting`."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Fit to rows X : (n, d), dense, and targets y : (n,)."""
         X, y = validate_data(self, X, y, accept_sparse=False, y_numeric=True)

@@ -3,12 +3,13 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 
 from kbench.methods.approximate.falkon import FalkonRegressor
 from kbench.methods.automatic.self_tuning import SelfTuning, normal_interval
 from kbench.methods.exact.kernel_ridge import KernelRidge
 from kbench.trace import Deadline, Trace
+from kbench.validated import fit_context
 from kbench.width_search import constants
 from kbench.width_search.leave_one_out import RidgeSearch
 
@@ -66,7 +67,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
 
     _kind = "regression"
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Choose the parameters and fit the model.
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 
 from kbench.chunked import ChunkedRows
 from kbench.errors import warn
@@ -21,6 +20,7 @@ from kbench.methods.base.parts import Part
 from kbench.methods.base.widths import require_one_width, with_widths
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
+from kbench.validated import fit_context
 
 
 class Trained(NamedTuple):
@@ -69,7 +69,7 @@ class DualSVC(KernelParameters, BoxSVC):
         raise ValueError(f"{type(self).__name__} needs all rows in memory, not in chunks")
 
     # Subclasses have nested sets of parameters and no nested estimators.
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
     ) -> Self:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 
 from kbench import class_labels
@@ -15,7 +15,7 @@ from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.quick_checks import QuickChecks
 from kbench.methods.base.weights import checked_weights, class_weights, require_weighted_classes
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, validate_data
+from kbench.validated import TakesSparseRows, fit_context, validate_data
 
 
 class Targets(NamedTuple):
@@ -44,7 +44,7 @@ class OneVsRest(TakesSparseRows, ChunkScores, Probabilities, ClassifierMixin, Qu
     _negative_weight_is_zero: ClassVar[bool] = False
 
     # The parameters of a nested part are checked by its own `fit`.
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         """Train on rows in memory.
 
@@ -162,7 +162,7 @@ class OneVsRest(TakesSparseRows, ChunkScores, Probabilities, ClassifierMixin, Qu
 class StreamClassifier(OneVsRest):
     """Base of the classifiers that also learn from a stream; a subclass has `_learn`."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one chunk of a stream, once over its rows, in order.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -40,7 +40,7 @@ from kbench.methods.base.weights import (
 from kbench.methods.base.widths import require_one_width, rescaled, scaled_rows, with_widths
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, usual, validate_data
+from kbench.validated import TakesSparseRows, fit_context, usual, validate_data
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -186,7 +186,7 @@ class KernelRidgeEstimator(KernelParameters, RidgeEstimator):
 class RidgeRegressorMixin(ChunkScores, RegressorMixin):
     """`fit` and `predict` for one or several real targets."""
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m).
 
@@ -238,7 +238,7 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
 
     probability: bool = False
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Fit rows X : (n, d), dense or CSR, to labels y : (n,).
 
@@ -290,7 +290,7 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
 class _TakesWeights:
     """`fit` with weights of rows; it precedes one of the mixins above."""
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
     ) -> Self:

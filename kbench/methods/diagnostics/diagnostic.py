@@ -6,7 +6,6 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
@@ -16,6 +15,7 @@ from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.box_dual.split import independent_groups
 from kbench.trace import Trace
+from kbench.validated import fit_context
 
 # Kernel values between groups of support vectors are left out if that changes the objective by less
 # than this multiple of sum a: larger ones save more kernel values and lose digits. It is far below
@@ -38,7 +38,7 @@ class TwoClassDiagnostic(KernelParameters, BoxSVC):
     class_weight = None
     dtype = "float64"
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Measure what the class describes.
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import checked_weights
@@ -12,7 +12,7 @@ from kbench.methods.exact.exact_dual import ExactDual
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import bounded, warn_of_unbounded
 from kbench.trace import Trace
-from kbench.validated import require_target_range
+from kbench.validated import fit_context, require_target_range
 
 
 class DualRegression(RegressorMixin, ExactDual):
@@ -31,7 +31,7 @@ class DualRegression(RegressorMixin, ExactDual):
         """The problems of targets y : (n,) with finite C : (n,), the parameter times weights."""
         raise NotImplementedError
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         """Solve the dual.
 

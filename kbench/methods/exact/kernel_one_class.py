@@ -5,7 +5,7 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import OutlierMixin, _fit_context
+from sklearn.base import OutlierMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
 
@@ -15,6 +15,7 @@ from kbench.methods.exact.exact_dual import ExactDual
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.to_sklearn import HasPeer
 from kbench.trace import Trace
+from kbench.validated import fit_context
 
 
 @dataclass(eq=False, repr=False)
@@ -96,7 +97,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     _: KW_ONLY
     nu: float = 0.5
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
     ) -> Self:

@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from kbench import class_labels
 from kbench.errors import UnavailableError
 from kbench.methods.base.standardised import standardised_rows
-from kbench.validated import usual, validate_data
+from kbench.validated import fit_context, usual, validate_data
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -88,7 +88,7 @@ class _XRFM(BaseEstimator):
 class XRFMClassifier(ClassifierMixin, _XRFM):
     """xRFM for classes; `classes_` holds their labels. Parameters as in the base class."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X : (n, d), dense, and labels y : (n,)."""
         X, y = validate_data(self, X, y, accept_sparse=False)
@@ -105,7 +105,7 @@ class XRFMClassifier(ClassifierMixin, _XRFM):
 class XRFMRegressor(RegressorMixin, _XRFM):
     """xRFM for one target. Parameters as in the base class."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows X : (n, d), dense, and targets y : (n,)."""
         X, y = validate_data(self, X, y, accept_sparse=False, y_numeric=True)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
@@ -31,7 +31,7 @@ from kbench.methods.fast_prediction.landmark_leaves import (
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, usual, validate_data
+from kbench.validated import TakesSparseRows, fit_context, usual, validate_data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -162,7 +162,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     class_weight: dict | str | None = None
     probability: bool = False
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         """Grow the tree and train its leaves.
 
@@ -328,7 +328,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
     memory_mb: float = 2048.0
     fit_intercept: bool = False
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Grow the tree and train its leaves.
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -38,7 +38,7 @@ from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import fit_context, usual
 
 # Standard deviation of the noise of synthetic rows, in standard deviations of each feature in the
 # leaf: large enough to fill the box of the leaf, small enough to stay in it mostly. Set by hand.
@@ -182,7 +182,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
                 f"n_synthetic={self.n_synthetic} needs target='global', got {self.target!r}"
             )
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
     ) -> Self:

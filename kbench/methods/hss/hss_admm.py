@@ -11,7 +11,6 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -28,7 +27,7 @@ from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.methods.hss.hss_dual import DualSolution, solve_dual
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual, validate_data
+from kbench.validated import fit_context, usual, validate_data
 
 # The paper's rule for beta: 100, and tenfold from each of these numbers of rows on.
 _BETA_STEPS = (100_000, 1_000_000)
@@ -180,7 +179,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
     random_state: Any = None
 
     # The parameters of the nested matrix are checked by its own `fit`.
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         """Compress the kernel matrix, factorise it and iterate.
 

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -26,7 +26,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers.ridge.kernel_ridge import inverse, shifted_cholesky, solve_kernel_ridge
 from kbench.trace import Trace
-from kbench.validated import usual, validate_data
+from kbench.validated import fit_context, usual, validate_data
 
 # Seconds of a compressed fit, for n rows and rank R between the two halves of the data:
 # a n + b n R + c R^3. An exact fit takes d n^3. Set by hand, from 4,000 and 8,000 rows of five
@@ -137,7 +137,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     random_state: Any = None
 
     # The parameters of the nested matrix are checked by its own `fit`.
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Compress the kernel matrix, factorise it and solve.
 

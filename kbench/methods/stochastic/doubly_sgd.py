@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 
@@ -22,7 +22,7 @@ from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.weights import class_weights, require_weighted_classes
 from kbench.methods.stochastic.doubly_sgd_base import SAMPLE, DoublySGD, Weigh
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import fit_context, usual
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -158,7 +158,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     class_weight: dict | str | None = None
     probability: bool = False
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
     ) -> Self:
@@ -174,7 +174,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         self._calibrate(X, y, sample_weight, trace, deadline, checkpoint=None)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Descend on one chunk of a stream, once over its rows, in order.
 
@@ -309,7 +309,7 @@ n_features_in_
     True
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Descend on one chunk of a stream, X : (n, d) and y : (n,) or (n, q).
 

@@ -13,7 +13,6 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
@@ -28,6 +27,7 @@ from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random
 from kbench.methods.stochastic.sdca import SDCAClassifier
 from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
+from kbench.validated import fit_context
 
 # Least number of rows on which the features of rows in chunks are chosen: their variance gives
 # gamma="scale", and landmarks are drawn from them. Set by hand.
@@ -111,7 +111,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
 
     _feature_map = SDCAClassifier._feature_map
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
     ) -> Self:
