@@ -69,8 +69,9 @@ def usual(*names: str) -> dict[str, list[Any]]:
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
     """Decorator of methods that fit: scikit-learn's, and all or nothing.
 
-    A fit that fails or is interrupted leaves the estimator as it was before: not fitted, or with
-    its former model. scikit-learn's estimators keep half of each.
+    A fit that fails or is interrupted leaves the attributes as they were before: not fitted, or
+    the former model. scikit-learn's estimators keep half of each. Arrays that `partial_fit` changes
+    in place stay as they are.
     """
     checked = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 

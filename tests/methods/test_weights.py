@@ -5,6 +5,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas
 import pytest
 from all_machines import build, machines
 from sklearn.base import is_classifier
@@ -120,7 +121,7 @@ def test_the_weight_of_a_class_is_that_of_its_rows(machine, weights):
 
 
 @pytest.mark.parametrize("machine", OF_ROWS, ids=str)
-def test_a_number_is_the_weight_of_every_row(machine):
+def test_a_number_is_the_weight_of_every_row_and_pandas_integers_are_weights(machine):
     X2, Y2 = X[:100], Y[:100]
     with warnings.catch_warnings(action="ignore"):
         try:
@@ -128,8 +129,8 @@ def test_a_number_is_the_weight_of_every_row(machine):
         except ValueError as error:
             assert "sample_weight" in str(error)  # noqa: PT017
             return
-        b = build(machine).fit(X2, Y2, 2.0).predict(X2)
-    np.testing.assert_array_equal(a, b)
+        for same in (2.0, pandas.Series(np.full(100, 2), dtype="Int64")):
+            np.testing.assert_array_equal(build(machine).fit(X2, Y2, same).predict(X2), a)
 
 
 def separated(y):

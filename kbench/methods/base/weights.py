@@ -35,13 +35,15 @@ def checked_weights(sample_weight: Any, n: int, *, negative_is_zero: bool = Fals
     if isinstance(sample_weight, Number):
         weight = np.full(n, sample_weight, np.float64)
     else:
-        weight = check_array(
-            sample_weight,
-            ensure_2d=False,
-            dtype=np.float64,
-            ensure_all_finite=False,
-            copy=True,
-            input_name="sample_weight",
+        # `copy=True` of scikit-learn's leaves arrays of pandas that may not be written to.
+        weight = np.array(
+            check_array(
+                sample_weight,
+                ensure_2d=False,
+                dtype=np.float64,
+                ensure_all_finite=False,
+                input_name="sample_weight",
+            )
         )
     if weight.shape != (n,):
         raise ValueError(
