@@ -83,7 +83,7 @@ class ColumnMap:
         rows = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
         if len(self.knots) == 1:
             scaled = (rows - self.knots) / self.values
-            mapped = scaled / np.sqrt(1.0 + (scaled / _BOUND) ** 2)
+            mapped = scaled / np.hypot(1.0, scaled / _BOUND)
         elif len(self.knots):
             mapped = np.empty_like(rows)
             for k in range(rows.shape[1]):

@@ -231,13 +231,16 @@ def test_falkon_says_that_columns_are_lost_beside_one_of_a_million(name):
 def test_rows_far_beyond_float32_are_predicted_or_refused(machine):
     X, y = blobs()
     model = fitted(machine, X, y)
-    for rows in (1e150 * X[:4], sp.csr_array(1e150 * X[:4])):
+    beyond = (np.full((4, 3), 3e38, np.float32), np.full((4, 3), 1e300), 1e150 * X[:4])
+    for rows in (*beyond, sp.csr_array(beyond[-1])):
         try:
             predicted = model.predict(rows)
+            values = getattr(model, "decision_function", model.predict)(rows)
         except ValueError as error:
             assert "should be at most" in str(error) or "too large for" in str(error)  # noqa: PT017
         else:
-            assert not is_regressor(model) or np.isfinite(predicted).all()
+            assert predicted.shape == (4,)
+            assert np.isfinite(values).all()
 
 
 # One machine of each engine: the exact solvers large and small, linear dual, low rank, compressed,

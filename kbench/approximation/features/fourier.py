@@ -52,6 +52,8 @@ _AXES_ROWS = 10_000
 # Guard: frequencies between these two, in radians per unit of a feature, and their products with
 # features stay in float32's range. Others go with rows in another unit.
 _MODERATE = (1e-10, 1e10)
+# Entries up to this size, times moderate frequencies of a million features, stay in that range.
+_LARGE = 1e18
 # Largest angle, in radians, of the mean row along an axis. Beyond it float32 angles of rows lose
 # more than ten of their 24 bits, and the mean is subtracted first.
 _FAR = 1024.0
@@ -116,7 +118,10 @@ class FourierFeatures(FeatureMap):
         scale = dtype.type(np.sqrt((2.0 if len(phases) else 1.0) / D))
 
         def fill(X: Any, out: np.ndarray) -> None:
-            project(self._placed(X), out[:, :D])
+            angles = out[:, :D]
+            project(self._placed(X), angles)
+            if max(X.max(), -X.min()) > _LARGE and not np.isfinite(angles).all():
+                raise ValueError(f"Input X contains a value too large for dtype({str(dtype)!r})")
             write_features(out, phases, scale, SERIES[dtype])
 
         return fill
