@@ -24,35 +24,17 @@ def require_format(out: Path) -> None:
 def apply_model(
     estimator: Any, preparation: Preparation, rows: Any, out: Path, *, proba: bool = False
 ) -> tuple[dict[str, float | None], int]:
-    """Predict rows and write a file; return the scores of the rows that have targets.
+    """Predict rows and write a file; return the scores of those with a known target, and how many.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-    rows : Rows. Raw, as `kbench.data.read_rows` gives them.
-    out : .csv, .parquet or .npy; it appears whole or not at all
-    proba : Whether to write probabilities, or else decision values, beside the predictions; ranking
-        metrics are among the scores only then. Of an outlier detector the decision values are
-        always written.
+    estimator : fitted. rows : raw, as `kbench.data.read_rows` gives them.
+    out : .csv, .parquet or .npy; it appears whole or not at all.
+    proba : whether probabilities, or else decision values, are written beside the predictions;
+        ranking metrics are among the scores only then. Those of outlier detectors always are.
 
-    Returns
-    -------
-    scores : dict of str to float or None
-        Of the rows with a target that the model knows; empty without any.
-    n_scored : int
-        The number of those rows.
+    Memory for a block of features, and for the predictions of all rows if some have targets.
 
-    Raises
-    ------
-    ConfigError
-        `proba` without scores of classes; text labels in a .npy file.
-    DataError
-        The rows have another number of features than the model.
-
-    Notes
-    -----
-    Memory: a block of features, and the predictions (and scores) of all rows where they have
-    targets.
+    Raises ConfigError: `proba` without scores of classes; text labels in a .npy file.
+    Raises DataError: the rows have another number of features than the model.
     """
     outliers = preparation.target.task == "outlier"
     names = _score_names(estimator, preparation) if proba and not outliers else []

@@ -13,13 +13,7 @@ from kbench.errors import KbenchError
 
 
 class Claims:
-    """Claims of this process in one results folder.
-
-    Raises
-    ------
-    KbenchError
-        The folder cannot be written.
-    """
+    """Claims of this process in one results folder; a KbenchError if it cannot be written."""
 
     def __init__(self, folder: Path) -> None:
         try:

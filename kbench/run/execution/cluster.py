@@ -5,11 +5,11 @@ that a run has the same guard and limits as on this machine:
 
     runner -- engine's process -- cluster -- its worker process -- fork server -- guard -- worker
 
-If a worker process of the cluster dies, its run is started once more; if that fails, too, the run
-is `crashed`. If the whole cluster is lost, or its library ends or stops answering, all runs are
-`interrupted`, which the same command repeats. Only the runner writes rows, so the machines need no
-common results folder. A file proves what the file system shares; without it, a machine prepares the
-data itself and sends small models back.
+`engines/states.py` says what becomes of a run whose worker is lost. If the whole cluster is lost,
+or its library ends or stops answering, the runs that had begun are `interrupted`, and the others
+have no row: the same command does both. Only the runner writes rows, so the machines need no common
+results folder. A file proves what the file system shares; without it, a machine prepares the data
+itself and sends small models back.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from kbench.errors import ConfigError, one_line
 from kbench.run.execution.engines.daemons import Dask, Ray
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.slurm import Slurm
-from kbench.run.execution.engines.states import REFUSED, Engine, Tell, no_cluster, serve
-from kbench.run.execution.guard import Outcome, State, Work
+from kbench.run.execution.engines.states import Engine, RemoteJob, Report, Say, no_cluster, serve
+from kbench.run.execution.guard import Work
 from kbench.run.execution.temporary import runner_folder
 from kbench.run.planning.task import Task
 from kbench.settings import Limits, Settings
@@ -39,51 +39,28 @@ _STOP_S = 4.0
 _OPEN_S = 60.0
 # Seconds that an engine has to leave its cluster.
 _CLOSE_S = 10.0
-# Seconds without an answer of the engine after which the user is told.
+# Seconds without news after which the user is told what the runs wait for.
 _SAY_S = 30.0
 
-_ENGINES: dict[str, Callable[[Settings, Tell], Engine]] = {"dask": Dask, "ray": Ray, "slurm": Slurm}
+_ENGINES: dict[str, Callable[[Settings, Say], Engine]] = {"dask": Dask, "ray": Ray, "slurm": Slurm}
 
 _LOG = logging.getLogger(__name__)
-
-
-class RemoteJob:
-    """A run on another machine; `Cluster.ready` tells when its `news` are there."""
-
-    def __init__(self, cluster: "Cluster") -> None:
-        self._cluster = cluster
-        self.state = State(phase="running on the cluster")
-        self.outcome: Outcome | None = None
-
-    def interrupt(self) -> None:
-        """End this and all other runs; their outcomes will be `interrupted`."""
-        self._cluster.stop()
-
-    def news(self) -> Outcome | None:
-        """The outcome, if the run has ended."""
-        return self.outcome
 
 
 class Cluster:
     """Starts guarded workers by an engine; stands in for a `Sandbox`.
 
-    Parameters
-    ----------
     preload : estimators whose classes a worker's fork server imports.
-    engine : called with the settings in the engine's process; by default that of
-        `parallel.backend`.
+    engine : called with the settings in the engine's process; by default that of the backend.
 
-    Raises
-    ------
-    ConfigError
-        The engine is not installed, refuses its options, or does not answer.
+    Raises ConfigError: the engine is not installed, refuses its options, or does not answer.
     """
 
     def __init__(
         self,
         settings: Settings,
         preload: Sequence[str],
-        engine: Callable[[Settings, Tell], Engine] | None = None,
+        engine: Callable[[Settings, Say], Engine] | None = None,
     ) -> None:
         self._name, self._model_mb = settings.parallel.backend, settings.parallel.model_mb
         self._preload, self._proof = tuple(preload), Proof()
@@ -91,8 +68,11 @@ class Cluster:
         self._jobs: dict[int, RemoteJob] = {}
         self._numbers = itertools.count()
         self._stopped_at: float | None = None
-        self._gone = False
-        self._patience_s, self._heard, self._said = math.inf, time.monotonic(), 0.0
+        self._lost = ""  # why no runs are started any more
+        self._at_once = self._peak = 1  # runs at the same time: now, and at most so far
+        self._waits_for: str | None = None
+        self._patience_s, self._said = math.inf, 0.0
+        self._heard = self._news = time.monotonic()  # of the engine, and of its runs
         self._log = runner_folder() / "engine.log"
         # A new Python has neither the threads of this process nor the settings of the fork server.
         context = multiprocessing.get_context("spawn")
@@ -116,12 +96,12 @@ class Cluster:
         end = time.monotonic() + _OPEN_S
         try:
             while self._connection.poll(max(0.0, end - time.monotonic())):
-                kind, number, content = self._connection.recv()
+                kind, content = self._connection.recv()
                 if kind == "ready":
                     return float(content)
                 if kind == "failed":
                     raise ConfigError(content)
-                self._hear(kind, number, content)
+                self._hear(kind, content)
         except (EOFError, OSError):
             raise ConfigError(f"parallel.backend={self._name}: {self._last_words()}") from None
         raise ConfigError(no_cluster(settings, f"it has not answered for {_OPEN_S:g} s"))
@@ -135,13 +115,18 @@ class Cluster:
             if folder not in self._proofs:
                 self._proofs[folder] = self._proof.write(folder)
         call = Call(self._preload, work, task, limits, n_runs, self._proof, self._model_mb)
-        job = RemoteJob(self)
-        number = next(self._numbers)
-        self._jobs[number] = job
-        if self._gone:
-            self._end_all("the cluster is lost")
-        self._send("start", number, call)
+        job = RemoteJob(call, self.stop)
+        if self._lost:
+            job.end(self._lost)
+        else:
+            number = next(self._numbers)
+            self._jobs[number] = job
+            self._submit(number)
         return job
+
+    def _submit(self, number: int) -> None:
+        self._jobs[number].submitted()
+        self._send("start", number, self._jobs[number].call)
 
     def ready(self, jobs: Sequence[RemoteJob], timeout: float) -> list[RemoteJob]:
         """Jobs that have ended; waits for one, `timeout` seconds at most."""
@@ -150,7 +135,7 @@ class Cluster:
         return [job for job in jobs if job.outcome is not None]
 
     def stop(self) -> None:
-        """End all runs; returns at once."""
+        """End all runs; returns at once. Those in progress will be `interrupted`."""
         if self._stopped_at is None:
             self._stopped_at = time.monotonic()
             self._send("stop")
@@ -181,31 +166,47 @@ class Cluster:
         elif now > self._heard + self._patience_s:
             self._process.kill()
             self._give_up(f"{self._name} has not answered for {self._patience_s:g} s")
-        elif now > max(self._heard, self._said) + _SAY_S and self._jobs:
+        elif now > max(self._news, self._said) + _SAY_S and self._jobs:
             self._said = now
-            _LOG.warning(f"{self._name} has not answered for {now - self._heard:.0f} s")
+            if now > self._heard + _SAY_S:
+                _LOG.warning(f"{self._name} has not answered for {now - self._heard:.0f} s")
+            elif self._waits_for:
+                _LOG.warning(f"{len(self._jobs)} runs wait for {self._waits_for}")
 
-    def _hear(self, kind: str, number: int | None, content: Any) -> None:
+    def _hear(self, kind: str, content: Any) -> None:
         self._heard = time.monotonic()
         if kind == "say":
             _LOG.warning(content)
-        elif kind == "ended" and number in self._jobs:
-            self._jobs.pop(number).outcome = content
+        elif kind == "alive":
+            self._at_once, self._waits_for = content
+        elif kind == "report":
+            self._news = self._heard
+            self._take(*content)
         elif kind == "lost":
-            self._give_up(*content)
+            self._give_up(content)
 
-    def _give_up(self, why: str, begun: bool = True) -> None:
-        if not begun:  # as in a cluster that refuses its runs, none of them gets a row
-            self._end_all(why, REFUSED)
+    def _take(self, number: int, report: Report) -> None:
+        """Move a run to its next state; of one that has ended nothing more is heard."""
+        job = self._jobs.get(number)
+        if job is None:
             return
-        if not self._gone:
-            _LOG.warning(f"{why}: its runs are interrupted; the same command goes on")
-        self._gone = True
-        self._end_all("the cluster is lost")
+        if job.take(report, stopped=self._stopped_at is not None):
+            self._submit(number)
+        elif job.outcome is not None:
+            self._peak = max(self._peak, min(len(self._jobs), self._at_once))
+            job.outcome.at_once = self._peak
+            del self._jobs[number]
 
-    def _end_all(self, why: str, status: str = "interrupted") -> None:
+    def _give_up(self, why: str) -> None:
+        if any(job.begun for job in self._jobs.values()):
+            _LOG.warning(f"{why}: its runs are interrupted; the same command goes on")
+            why = "the cluster is lost"
+        self._lost = self._lost or why
+        self._end_all(self._lost)
+
+    def _end_all(self, why: str) -> None:
         for job in self._jobs.values():
-            job.outcome = Outcome(status, why)
+            job.end(why)
         self._jobs.clear()
 
     def _last_words(self) -> str:

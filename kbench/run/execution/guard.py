@@ -86,15 +86,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class State:
-    """What a run is doing now.
+    """What a run is doing now."""
 
-    phase : load, warm up, fit, predict, score, or the method's own name for a part of its fit.
-    compiling : whether numba is compiling. progress : numbers that the fit reported last.
-    """
-
+    # load, warm up, fit, predict, score, or the method's own name for a part of its fit.
     phase: str = "start"
-    compiling: bool = False
-    progress: dict[str, float] = field(default_factory=dict)
+    compiling: bool = False  # whether numba is compiling
+    progress: dict[str, float] = field(default_factory=dict)  # numbers that the fit reported last
 
 
 class _Pausable:

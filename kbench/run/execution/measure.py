@@ -30,11 +30,8 @@ def _children_cpu_s() -> float:
 class Stopwatch:
     """Wall and CPU seconds of a `with` block, all threads and child processes included.
 
-    Parameters
-    ----------
-    compiled : Seconds that it counts during the block, those of compiling, are subtracted
-    helpers_cpu_s : CPU seconds so far of processes that work for the block and are not children of
-        this one.
+    compiled : its seconds of compiling in the block are subtracted. helpers_cpu_s : CPU seconds so
+    far of processes that work for the block and are not children of this one.
     """
 
     wall_s = 0.0
@@ -91,25 +88,16 @@ class Contention:
     A wall time says something about a method only if the method had the processors that it asked
     for. CPU seconds are nearly independent of other processes.
 
-    Attributes
-    ----------
-    preempted : int
-        Involuntary context switches of this process and of its ended children: how often the
-        scheduler gave a processor to another process.
-    other_cpus : float or None
-        Processors that processes outside of this one and its children kept busy, on average; on a
-        virtual machine also what its host took away. None for fits below `SHORTEST_S`: the system
-        counts in hundredths of a second.
-
-    Parameters
-    ----------
     own_cpu_s, busy_cpu_s : CPU seconds so far of this process with its children and helpers, and of
-        all processes.
+    all processes.
     """
 
+    # Shorter fits have no `other_cpus`: the system counts in hundredths of a second.
     SHORTEST_S = 0.2
 
+    # How often the scheduler took a processor from this process or one of its ended children.
     preempted = 0
+    # Processors that other processes kept busy, on average, and on a virtual machine its host.
     other_cpus: float | None = None
 
     def __init__(

@@ -9,8 +9,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
+from typing import Any
 
 from kbench.process_memory import LINUX, status_kib
 
@@ -70,21 +71,13 @@ def held_bytes(pids: Iterable[int]) -> int:
         return sum(
             sum(status_kib(pid, "RssAnon", "RssShmem", "VmSwap").values()) << 10 for pid in pids
         )
-    import psutil
-
-    total = 0
-    for pid in pids:
-        try:
-            total += psutil.Process(pid).memory_info().rss
-        except psutil.Error:
-            continue
-    return total
+    return int(_sum(pids, lambda process: process.memory_info().rss))
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
     """User and system seconds so far, with those of waited-for children, summed."""
-    total = 0.0
     if LINUX:
+        total = 0.0
         tick = os.sysconf("SC_CLK_TCK")
         for pid in pids:
             try:
@@ -94,14 +87,17 @@ def cpu_seconds(pids: Iterable[int]) -> float:
                 continue
             total += sum(int(value) for value in fields[11:15]) / tick
         return total
+    return _sum(pids, lambda process: sum(process.cpu_times()[:2]))
+
+
+def _sum(pids: Iterable[int], quantity: Callable[[Any], float]) -> float:
+    """A quantity of psutil's processes, summed over those that have not ended."""
     import psutil
 
+    total = 0.0
     for pid in pids:
-        try:
-            times = psutil.Process(pid).cpu_times()
-        except psutil.Error:
-            continue
-        total += times.user + times.system
+        with contextlib.suppress(psutil.Error):
+            total += quantity(psutil.Process(pid))
     return total
 
 

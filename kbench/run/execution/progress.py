@@ -68,20 +68,16 @@ class Progress:
         if labels == self._labels and now < self._next:
             return
         self._labels, self._next = labels, now + TICK_S
-        if self._bar is None:
-            self._announce_compiling(runs)
+        if self._bar is None:  # it is said once that numba is compiling
+            compiling = [run for run in runs if run.state.compiling and not self._announced]
+            for run in compiling[:1]:
+                self._announced = True
+                print(f"{run.label}: {MESSAGE}", file=self._stream)
             return
         failed = sum(n for status, n in self._done.items() if status != "ok")
         more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
         shown = f"{runs[0]}{more}" if runs else "-"
         self._bar.set_postfix_str(f"{failed} failed, running {shown}")
-
-    def _announce_compiling(self, runs: Sequence[Running]) -> None:
-        """Without a terminal, report once that numba is compiling."""
-        for run in runs:
-            if run.state.compiling and not self._announced:
-                self._announced = True
-                print(f"{run.label}: {MESSAGE}", file=self._stream)
 
     def finished(self, name: str, row: dict[str, Any]) -> None:
         """Count a run and report it; of many runs on a terminal only those that failed."""
@@ -115,11 +111,7 @@ def describe(row: dict[str, Any]) -> str:
     if row["status"] != "ok":
         why = row.get("message") or "no message"
         return f"{row['status']}: {why} [kbench debug {row['key'][:8]}]"
-    parts = ["ok"]
     known = [column for column in _LEADING if row.get(column) is not None]
-    parts += [_LEADING[column].format(row[column]) for column in known[:1]]
-    parts.append(f"fit {row['fit_wall_s']:.3g} s")
-    parts.append(f"predict {row['predict_wall_s']:.3g} s")
-    if row.get("message"):
-        parts.append(row["message"])
-    return ", ".join(parts)
+    score = [_LEADING[column].format(row[column]) for column in known[:1]]
+    seconds = [f"{part} {row[f'{part}_wall_s']:.3g} s" for part in ("fit", "predict")]
+    return ", ".join(filter(None, ["ok", *score, *seconds, row.get("message")]))

@@ -23,9 +23,9 @@ from typing import Any
 from kbench.errors import ConfigError, with_type
 from kbench.files import atomic_file
 from kbench.run.execution.claims import Claims
-from kbench.run.execution.cluster import Cluster, RemoteJob
+from kbench.run.execution.cluster import Cluster
 from kbench.run.execution.engines.daemons import scheduler_of
-from kbench.run.execution.engines.states import REFUSED
+from kbench.run.execution.engines.states import REFUSED, RemoteJob
 from kbench.run.execution.guard import Outcome, Send
 from kbench.run.execution.progress import Progress, Running
 from kbench.run.execution.sandbox import Job, Sandbox
@@ -57,19 +57,15 @@ _POLL_S = 0.2
 
 @dataclass
 class Summary:
-    """The result of a plan: rows written now, rows that existed before, and failed runs.
+    """The result of a plan."""
 
-    `other_tag` counts the rows that existed before without the tag of the command. `not_begun` is
-    the number of runs that `on_error=stop` left out.
-    """
-
-    written: Counter[str] = field(default_factory=Counter)
-    before: Counter[str] = field(default_factory=Counter)
+    written: Counter[str] = field(default_factory=Counter)  # status -> rows of this command
+    before: Counter[str] = field(default_factory=Counter)  # status -> rows that existed before
     failed: list[tuple[Run, str, str]] = field(default_factory=list)  # run, status, message
-    absent: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)  # data set -> message
     stopped_by: int | None = None  # a signal
-    other_tag: int = 0
-    not_begun: int = 0
+    other_tag: int = 0  # rows that existed before, and lack the tag of the command
+    not_begun: int = 0  # runs that `on_error=stop` left out
 
     @property
     def exit_code(self) -> int:
@@ -111,10 +107,9 @@ def _is_repeated(settings: Settings, row: dict[str, Any], run: Run) -> bool:
         return True
     if settings.keep_model and _lacks_model(settings, row):
         return True
-    if row["status"] == "ok" and settings.metrics:
-        missing = {score.name for score in new_scores(settings.metrics)} - set(row["scores"] or ())
-        if missing:
-            return True
+    added = {score.name for score in new_scores(settings.metrics)}
+    if row["status"] == "ok" and added - set(row["scores"] or ()):
+        return True
     if settings.rerun == "failed":
         return row["status"] != "ok"
     if settings.rerun == "changed":
@@ -123,10 +118,7 @@ def _is_repeated(settings: Settings, row: dict[str, Any], run: Run) -> bool:
 
 
 def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
-    """Whether the model of a run that is ok is missing, and could be kept.
-
-    A run whose model cannot be stored is ok and has a message that says why.
-    """
+    """Whether the model of a run that is ok is missing, and could be kept."""
     if row["status"] != "ok" or NOT_KEPT in (row.get("message") or ""):
         return False
     return not row.get("model") or not Path(settings.results_dir, row["model"]).is_file()
@@ -373,8 +365,7 @@ class Runner:
             self.folder.write(row, outcome.result.get("curves") or ())
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             message = f"the worker's report is malformed ({with_type(error, 300)})"
-            there = outcome.provenance
-            outcome = Outcome("error", message, log=outcome.log, provenance=there)
+            outcome = replace(outcome, status="error", message=message, result={})
             row = self.row(run, outcome, started)
             self.folder.write(row)
         if outcome.log:

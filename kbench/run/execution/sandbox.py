@@ -37,11 +37,8 @@ _MAIN = "KBENCH_MAIN_MODULE"
 class Sandbox:
     """Starts guarded workers out of one fork server.
 
-    Parameters
-    ----------
-    preload : names of modules that the fork server imports once. They must start no threads,
-        which would not survive a fork.
-    environment : environment variables of the fork server, for what it preloads.
+    preload : names of modules that the fork server imports once. They must start no threads, which
+    would not survive a fork. environment : environment variables of the fork server.
     """
 
     def __init__(
@@ -141,13 +138,7 @@ def _server_has_ended() -> bool:
 
 
 class Job:
-    """A run in progress: wait on `connection`, then take `news()`.
-
-    Attributes
-    ----------
-    connection : readable when the guard has sent a message.
-    state : State, what the run was doing at the last message of the guard.
-    """
+    """A run in progress: wait on `connection`, then take `news()`; `state` is the newest one."""
 
     def __init__(self, process: Any, connection: Connection, control: Connection) -> None:
         self._process = process
@@ -189,10 +180,9 @@ class Job:
 def _main_module() -> dict[str, str]:
     """The environment of a fork server whose children leave out this process's main module.
 
-    multiprocessing runs the script of the command again in each child, as its main module, for
-    objects that are pickled by reference to it. A guard is given none, and the script of a Dask or
-    Ray worker imports its whole library: a tenth of a second and more for every run. The script is
-    left out where the main module of the server is the command's already, by its name or its file.
+    multiprocessing runs the script of the command again in each child, unless the main module of
+    the fork server has its name or file. A guard needs nothing of it, and the script of a Dask or
+    Ray worker imports its whole library: a tenth of a second and more for every run.
     """
     told = spawn.get_preparation_data("kbench")
     name, file = told.get("init_main_from_name"), told.get("init_main_from_path")

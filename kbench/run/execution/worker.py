@@ -301,16 +301,15 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
         notes = [rows.note, *getattr(estimator, "notes_", ()), *notes]
     if any(notes):
         row["message"] = "; ".join(note for note in notes if note)
-    tables = [
-        {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
-        for name, (seconds, values) in curves.items()
-    ]
-    found = [
+    return row, [
+        *(
+            {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
+            for name, (seconds, values) in curves.items()
+        ),
         *learning.tables(),
         *fitted_columns.path_curves(kind, estimator, data),
         *fitted_columns.reliability_curves(estimator, data),
     ]
-    return row, [*tables, *found]
 
 
 def _touch(X: Any) -> None:
@@ -370,13 +369,10 @@ def _take(X: Any, rows: np.ndarray) -> Any:
 
 @dataclass
 class _Warned:
-    """Warnings of a fit and its predictions that tell the user something of the result.
+    """Warnings of a fit and its predictions that tell the user something of the result."""
 
-    texts : each once, in order. converged : False if one was a ConvergenceWarning.
-    """
-
-    texts: list[str] = field(default_factory=list)
-    converged: bool = True
+    texts: list[str] = field(default_factory=list)  # each once, in order
+    converged: bool = True  # False if one was a ConvergenceWarning
 
     def add(self, message: Any, category: type[Warning]) -> None:
         from sklearn.exceptions import ConvergenceWarning

@@ -36,12 +36,10 @@ _SIMILAR = 2.0
 def expected(
     runs: Sequence[Run], rows: Iterable[Mapping[str, Any]], environment: str | None, at_once: int
 ) -> list[str]:
-    """What `kbench plan` says of the time of `runs`, one line for each fact.
+    """What `kbench plan` says of the time of the runs to do, one line for each fact.
 
-    runs : the runs to do.
-    rows : rows of runs that are ok, with `COLUMNS`.
-    environment : of this machine; None if a cluster does the runs.
-    at_once : number of runs at the same time.
+    rows : of runs that are ok, with `COLUMNS`. environment : of this machine; None if a cluster
+    does the runs, `at_once` of them at the same time.
     """
     similar = _Similar(rows, environment)
     seconds, basis, unknown = [], Counter[tuple[str, bool]](), 0

@@ -45,33 +45,22 @@ KEY_VERSION = 2
 
 @dataclass
 class Plan:
-    """The runs of a command in order, and what is left out, with the reasons.
-
-    Attributes
-    ----------
-    estimators : (`module:Class`, parameters, task) of every run, also of those whose data are
-        absent.
-    tuned : lines about the tuned files that apply.
-    hidden : lines about files in ./configs in the place of ours.
-    left_out : reason -> methods, or keys of the grid, that are left out.
-    absent : data set -> message.
-    searches : experiments whose runs are candidates of `kbench tune`.
-    prepared, fingerprints : by the canonical config of a data set, the folder of its prepared
-        arrays and its checksum.
-    completed : by the canonical config of a data set without its split, what a user's file says of
-        itself, which is read once for all splits.
-    """
+    """The runs of a command in order, and what is left out, with the reasons."""
 
     settings: Settings
     runs: list[Run] = field(default_factory=list)
+    # (`module:Class`, parameters, task) of every run, also of those whose data are absent.
     estimators: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
-    tuned: list[str] = field(default_factory=list)
-    hidden: list[str] = field(default_factory=list)
+    tuned: list[str] = field(default_factory=list)  # lines about the tuned files that apply
+    hidden: list[str] = field(default_factory=list)  # and about files in the place of ours
+    # Reason -> methods, or keys of the grid, that are left out.
     left_out: dict[str, list[str]] = field(default_factory=dict)
-    absent: dict[str, str] = field(default_factory=dict)
-    searches: list[str] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)  # data set -> message
+    searches: list[str] = field(default_factory=list)  # experiments of `kbench tune`
+    # By the canonical config of a data set: the folder of its prepared arrays, and its checksum.
     prepared: dict[str, Path] = field(default_factory=dict)
     fingerprints: dict[str, str | None] = field(default_factory=dict)
+    # By that config without its split: what a user's file says of itself, read for all splits.
     completed: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def drop(self, what: str, reason: str) -> None:
@@ -90,11 +79,8 @@ class Plan:
             first = kept.setdefault(canonical([*same, params]), run)
             for name in sorted(names & set(run.params)):
                 if first.params[name] != run.params[name]:
-                    reason = (
-                        f"changes nothing in {run.method} with kernel={run.params['kernel']}: one "
-                        "run for all its values"
-                    )
-                    self.drop(name, reason)
+                    there = f"in {run.method} with kernel={run.params['kernel']}"
+                    self.drop(name, f"changes nothing {there}: one run for all its values")
         self.runs = list(kept.values())
 
     def task(self, run: Run) -> Task:
@@ -122,8 +108,7 @@ def make_plan(
 ) -> Plan:
     """Expand a command into its runs.
 
-    overrides : Hydra overrides as they were typed.
-    multirun : whether `a=1,2` sweeps.
+    overrides : as they were typed. multirun : whether `a=1,2` sweeps.
     obtain : downloads and prepares a data set, so that every run has its checksum; without it,
         data that are not available are listed in `absent`.
 
@@ -245,7 +230,7 @@ def _expand(
 ) -> Iterator[Run]:
     """The runs of one (method, data set): every combination of grid and sweeps, times the seeds.
 
-    `config` is what the command composes to, `bare` the same without the command's own values.
+    config, bare : what the command composes to, and the same without the command's own values.
     """
     from kbench.run.planning import registry
 

@@ -120,10 +120,7 @@ def _signature(cls: type) -> set[str]:
 
 
 def target(estimator: str, parts: Mapping[str, str] | None = None) -> str:
-    """The target that an entry point's name or a dotted path stands for; imports nothing.
-
-    estimator : entry point, or package.module.Class
-    parts : the method file's `parts`: parameter of the estimator -> package.module.Class
+    """The target of an entry point's name or a dotted path, and of a file's `parts`.
 
     Raises ConfigError: a name is neither an entry point nor a dotted path.
     """
@@ -284,24 +281,14 @@ def _refuse_boolean(name: str, value: Any, constraints: Any) -> None:
         return
     from sklearn.utils._param_validation import Interval, Options
 
-    truths = [
-        constraint
-        for constraint in constraints
-        if isinstance(constraint, Options) and value in constraint.options
-    ]
-    if truths or any(
-        isinstance(constraint, str) and constraint in ("boolean", "verbose")
-        for constraint in constraints
-    ):
-        return
-    wanted = [
-        constraint
-        for constraint in constraints
-        if isinstance(constraint, Interval) or constraint in (Integral, Real)
-    ]
-    if wanted:
-        right = str(wanted[0]) if isinstance(wanted[0], Interval) else "a number"
-        raise ConfigError(f"method.{name} is {str(value).lower()}, should be {right}")
+    for constraint in constraints:
+        named = isinstance(constraint, Options) and value in constraint.options
+        if named or constraint in ("boolean", "verbose"):
+            return
+    for constraint in constraints:
+        if isinstance(constraint, Interval) or constraint in (Integral, Real):
+            right = constraint if isinstance(constraint, Interval) else "a number"
+            raise ConfigError(f"method.{name} is {str(value).lower()}, should be {right}")
 
 
 def _behind_metric(estimator: Any, metric: Any, seed: int | None) -> Any:

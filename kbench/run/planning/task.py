@@ -16,45 +16,31 @@ _ORIGIN = [
 
 @dataclass(frozen=True)
 class Run:
-    """One run, fully resolved.
+    """One run, fully resolved."""
 
-    Attributes
-    ----------
-    key : hash of everything its outcome depends on. command : a command line that reproduces it.
-    label : name among the runs of its plan, for messages.
-    estimator : `module:Class`. params, warmup : its keyword parameters; `warmup` replaces some of
-        them on the few rows of the warm-up.
-    task : binary, multiclass, regression or outlier.
-    dataset_config : the checked config of the data set.
-    tuned, tuned_sha256 : the tuned file that set some of the parameters, and its hash.
-    path : parameters along which a warm start re-uses the solution of the run before.
-    experiment : the experiments of the command that ask for it, separated by commas.
-    method_version : `meta.version` of the method, which rises when its results change.
-    """
-
-    key: str
-    label: str
+    key: str  # hash of everything its outcome depends on
+    label: str  # name among the runs of its plan, for messages
     method: str
-    estimator: str
+    estimator: str  # its target, as in kbench.run.planning.registry
     dataset: str
     variant: str | None
-    task: str
+    task: str  # binary, multiclass, regression or outlier
     data_sha256: str
     seed: int
     params: Mapping[str, Any]
-    warmup: Mapping[str, Any]
+    warmup: Mapping[str, Any]  # parameters of the warm-up on few rows, in place of some
     dataset_config: Mapping[str, Any]
     limits: Limits
-    command: str
-    tuned: str | None = None
+    command: str  # a command line that reproduces it
+    tuned: str | None = None  # the tuned file that set some of the parameters
     tuned_sha256: str | None = None
+    # Parameters along which a warm start re-uses the solution of the run before.
     path: tuple[str, ...] = ()
-    experiment: str | None = None
-    method_version: int = 1
+    experiment: str | None = None  # those of the command that ask for it, separated by commas
+    method_version: int = 1  # rises when the results of the method change
 
     @property
     def threads(self) -> int:
-        """Number of threads that the run may use."""
         return self.limits.threads
 
     @property
@@ -73,30 +59,18 @@ class Run:
 
 @dataclass(frozen=True)
 class Task:
-    """One run, or the runs of one regularisation path, for one worker; its data are prepared.
+    """One run, or the runs of one regularisation path, for one worker; its data are prepared."""
 
-    Attributes
-    ----------
-    run : The first of the runs
-    prepared : Folder of the prepared arrays
-    datasets_dir, download : As in the settings, for a machine that must prepare the data set itself
-    metrics : tuple of str. Scores beside those of the task.
-    cpus : tuple of int or None. CPUs that the worker is bound to.
-    model : File to keep the fitted model in
-    scheduler : Address of a Dask cluster that trains the parts of the model
-    path : tuple of mappings
-        If not empty, the `params` of several runs. One estimator is fitted to all of them in turn
-        with `warm_start`, and their times are those of the steps.
-    """
-
-    run: Run
-    prepared: str
-    datasets_dir: str
+    run: Run  # the first of the runs
+    prepared: str  # folder of the prepared arrays
+    datasets_dir: str  # with `download`, for a machine that must prepare the data set itself
     download: bool
-    metrics: tuple[str, ...] = ()
-    cpus: tuple[int, ...] | None = None
-    model: str | None = None
-    scheduler: str | None = None
+    metrics: tuple[str, ...] = ()  # scores beside those of the task
+    cpus: tuple[int, ...] | None = None  # CPUs that the worker is bound to
+    model: str | None = None  # file to keep the fitted model in
+    scheduler: str | None = None  # address of a Dask cluster that trains the parts of the model
+    # If not empty, the `params` of several runs. One estimator is fitted to all of them in turn
+    # with `warm_start`, and their times are those of the steps.
     path: tuple[Mapping[str, Any], ...] = ()
 
     @property

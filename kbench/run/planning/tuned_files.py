@@ -25,16 +25,12 @@ NONE = "tuned=none"
 
 @dataclass(frozen=True)
 class Tuned:
-    """A tuned file.
+    """A tuned file."""
 
-    path : relative to the working directory if inside it. sha256 : of its bytes. params : of the
-    method. search : describes the search; empty in a file that was written by hand.
-    """
-
-    path: Path
-    sha256: str
-    params: Mapping[str, Any]
-    search: Mapping[str, Any]
+    path: Path  # relative to the working directory if inside it
+    sha256: str  # of its bytes
+    params: Mapping[str, Any]  # of the method
+    search: Mapping[str, Any]  # describes the search; empty if the file was written by hand
 
     def check(self, method: str, known: Iterable[str]) -> None:
         """ConfigError for the first parameter that is not among the `known` keys of the method."""
@@ -52,8 +48,6 @@ class Tuned:
         """Lines for the user: what the file sets, and what has changed since it was written.
 
         used : parameters of the file that neither the command line nor a grid sets.
-        estimator : module:Class of the method.
-        data_sha256, variant : of the data set as it is used.
         """
         search = self.search
         words = " ".join(f"{name}={self.params[name]}" for name in used)

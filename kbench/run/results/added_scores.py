@@ -7,6 +7,7 @@ the worker. scikit-learn computes everything that it has. Targets and prediction
 in the unit of the target, the classes of a binary problem are -1 and +1, and others 0, 1, ...
 """
 
+import contextlib
 import functools
 import math
 import re
@@ -19,14 +20,8 @@ import numpy as np
 
 from kbench.errors import ConfigError, with_type
 from kbench.mistyped import nearest
-from kbench.run.results.metrics import (
-    METRICS,
-    RELIABILITY,
-    RELIABILITY_ROWS,
-    Array,
-    class_scores,
-    reliability,
-)
+from kbench.run.results import metrics
+from kbench.run.results.metrics import METRICS, Array
 from kbench.run.results.user_functions import load_function
 
 _MESSAGE_CHARS = 200
@@ -38,17 +33,13 @@ class AbsentError(Exception):
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a fitted estimator says of the test rows.
-
-    task : binary, multiclass, regression or outlier. estimator : fitted. X : (n, d).
-    y : (n,) targets, and labels : (n,) predictions, both in the unit of the target.
-    """
+    """What a fitted estimator says of the test rows; y and labels in the unit of the target."""
 
     task: str
     estimator: Any
-    X: Any
-    y: Array
-    labels: Array
+    X: Any  # (n, d)
+    y: Array  # (n,)
+    labels: Array  # (n,) predictions
 
     @property
     def classes(self) -> Array:
@@ -67,7 +58,7 @@ class Predicted:
     @functools.cached_property
     def decisions(self) -> Array:
         """(n,) of two classes, (n, n_classes) of more; an AbsentError without them."""
-        scores = class_scores(self.estimator, self.X)
+        scores = metrics.class_scores(self.estimator, self.X)
         if scores is None:
             raise AbsentError(f"{type(self.estimator).__name__} has no scores of classes")
         return scores
@@ -119,11 +110,11 @@ def _brier_score(p: Predicted) -> float:
 
 
 def _calibration_error(p: Predicted) -> float:
-    curves = {c["curve"]: c for c in reliability(p.y, p.probabilities, p.classes)}
+    curves = metrics.reliability(p.y, p.probabilities, p.classes)
     if not curves:
         raise AbsentError("the probabilities are not finite")
-    right, share = (np.asarray(curves[name]["value"]) for name in (RELIABILITY, RELIABILITY_ROWS))
-    return float(np.sum(share * np.abs(right - curves[RELIABILITY]["x"])))
+    right, fraction = (np.asarray(curve["value"]) for curve in curves)
+    return float(np.sum(fraction * np.abs(right - curves[0]["x"])))
 
 
 def _mape(p: Predicted) -> float:
@@ -135,9 +126,8 @@ def _mape(p: Predicted) -> float:
 def _pinball_loss(p: Predicted, quantile: float | None = None) -> float:
     from sklearn.metrics import mean_pinball_loss
 
-    return float(
-        mean_pinball_loss(p.y, p.labels, alpha=p.quantile if quantile is None else quantile)
-    )
+    quantile = p.quantile if quantile is None else quantile
+    return float(mean_pinball_loss(p.y, p.labels, alpha=quantile))
 
 
 def _coverage(p: Predicted) -> float:
@@ -159,15 +149,11 @@ def _top_accuracy(p: Predicted, k: int) -> float:
 
 @dataclass(frozen=True)
 class AddedScore:
-    """A score by its name in `metrics=[...]`, or that of a column.
-
-    direction : "" where no value is better than another.
-    of_classes : whether it is for classifiers alone, or for regressors alone; None is for both.
-    """
+    """A score by its name in `metrics=[...]`, or that of a column."""
 
     name: str
-    direction: Literal["max", "min", ""]
-    of_classes: bool | None
+    direction: Literal["max", "min", ""]  # "" where no value is better than another
+    of_classes: bool | None  # for classifiers alone, or for regressors alone; None is for both
     function: Callable[[Predicted], float]
 
 
@@ -189,12 +175,7 @@ QUANTILE = (
 )
 
 # Scores that every row of their task has, or of their kind of estimator.
-COLUMNS = frozenset(
-    (
-        *(spec.name for task in METRICS.values() for spec in task),
-        *(score.name for score in QUANTILE),
-    )
-)
+COLUMNS = frozenset(spec.name for specs in (*METRICS.values(), QUANTILE) for spec in specs)
 
 
 def added_score(name: str) -> AddedScore:
@@ -248,13 +229,10 @@ def check(names: Iterable[str]) -> str | None:
 
 def of_quantile(p: Predicted) -> dict[str, float]:
     """The columns `QUANTILE`; none of an estimator that predicts no quantile."""
-    if p.task != "regression":
-        return {}
-    try:
-        p.quantile  # noqa: B018
-    except AbsentError:
-        return {}
-    return {score.name: score.function(p) for score in QUANTILE}
+    with contextlib.suppress(AbsentError):
+        if p.task == "regression" and p.quantile is not None:
+            return {score.name: score.function(p) for score in QUANTILE}
+    return {}
 
 
 def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None], list[str]]:

@@ -21,15 +21,8 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGES = (
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "numba",
-    "llvmlite",
-    "joblib",
-    "threadpoolctl",
-    "scikit-learn-intelex",
-    "torch",
+    *("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "joblib", "threadpoolctl"),
+    *("scikit-learn-intelex", "torch"),
 )
 
 # Parts of the description that do not change the id, so that a security update of the operating
@@ -40,17 +33,12 @@ _ROOT = Path(__file__).resolve().parents[3]
 
 
 def describe() -> dict[str, Any]:
-    """Describe this machine.
-
-    Returns `cpu` (model name), `simd` (widest vector set), `cores` (physical), `logical_cpus`,
-    `ram_gib` (rounded), `os`, `kernel`, `machine`, `python`, `blas` (what NumPy was built with) and
-    `packages` (name -> version). A value that cannot be determined is None.
-    """
+    """Describe this machine; a value that cannot be determined is None."""
     import psutil
 
     return {
         "cpu": _cpu_model(),
-        "simd": _simd(),
+        "simd": _simd(),  # the widest set of vector instructions
         "cores": psutil.cpu_count(logical=False),
         "logical_cpus": psutil.cpu_count(logical=True),
         "ram_gib": round(psutil.virtual_memory().total / 2**30),
@@ -58,7 +46,7 @@ def describe() -> dict[str, Any]:
         "kernel": platform.release(),
         "machine": platform.machine(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "blas": _numpy_blas(),
+        "blas": _numpy_blas(),  # what NumPy was built with
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
     }
 
@@ -93,37 +81,39 @@ def provenance() -> Provenance:
 def source_state(root: Path = _ROOT) -> tuple[str, str | None, bool | None]:
     """kbench's version, the commit it runs from, and whether the code differs from that commit.
 
-    Commit and state are None unless `root`, the folder of the package, is the top of a git checkout
-    and git is installed. Only code and configs count as a difference, because every run changes the
-    results.
+    Commit and state are None unless `root` is the top of a git checkout and git is installed. Only
+    code and configs count as a difference, because every run changes the results.
     """
     from kbench import __version__
 
     if not (root / ".git").exists():
         return __version__, None, None
-    commit = _output("git", "-C", str(root), "rev-parse", "HEAD")
-    changes = _output(
-        "git", "-C", str(root), "status", "--porcelain", "--", "kbench", "configs", "pyproject.toml"
-    )
+    git = "git", "-C", str(root)
+    commit = _output(*git, "rev-parse", "HEAD")
+    code = "kbench", "configs", "pyproject.toml"
+    changes = _output(*git, "status", "--porcelain", "--", *code)
     return __version__, commit, None if changes is None else bool(changes)
 
 
-def _cpu_model() -> str | None:
+def _cpuinfo(names: str) -> str:
+    """The first value of the kernel's description of processors that has one of the names."""
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() in ("model name", "Model") and value.strip():
-                return value.strip()
+        text = Path("/proc/cpuinfo").read_text()
+        if match := re.search(rf"^(?:{names})[ \t]*:[ \t]*(\S.*)$", text, re.M):
+            return match[1].strip()
+    return ""
+
+
+def _cpu_model() -> str | None:
+    if model := _cpuinfo("model name|Model"):
+        return model
     if platform.system() == "Darwin":
         return _output("sysctl", "-n", "machdep.cpu.brand_string")
     return platform.processor() or None
 
 
 def _simd() -> str | None:
-    flags: set[str] = set()
-    with contextlib.suppress(OSError):
-        match = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-        flags = set(match[1].split()) if match else set()
+    flags = _cpuinfo("flags|Features").split()
     for name in ("avx512f", "avx2", "avx", "sve", "asimd"):
         if name in flags:
             return name

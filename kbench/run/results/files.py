@@ -48,8 +48,7 @@ def read_parquet_files(
     A merge writes rows to a new file before it deletes the old ones. Names are therefore listed
     again after reading, until there is no new one. No row is missed, but a row may occur twice.
 
-    columns : Read only these columns; a column that a file lacks is omitted
-    wanted : Takes a file name and returns whether the file is read
+    columns : a column that a file lacks is omitted. wanted : whether a file of this name is read.
     """
     files: list[ParquetFile] = []
     skipped: list[str] = []

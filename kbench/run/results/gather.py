@@ -32,16 +32,14 @@ class Gathered:
     """What came from another folder."""
 
     source: Path
-    # Rows that were written, and that were in the folder before.
-    brought: int = 0
-    here: int = 0
+    brought: int = 0  # rows that were written
+    here: int = 0  # rows that were in the folder before
     # Runs that both folders have, with different rows under one number of attempt.
     renumbered: list[str] = field(default_factory=list)
-    # Environment -> rows that were written.
-    environments: Counter[str] = field(default_factory=Counter)
+    environments: Counter[str] = field(default_factory=Counter)  # -> rows that were written
     # Environments whose description differs from the one here, or is in neither folder.
     unknown: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)  # Files and rows that were left, one line each
+    skipped: list[str] = field(default_factory=list)  # files and rows that were left, a line each
 
     def __str__(self) -> str:
         machines = ", ".join(f"{n} of {name}" for name, n in sorted(self.environments.items()))

@@ -88,7 +88,7 @@ def finish(folder: Path) -> None:
     Nothing happens while a merge is at work, or where the folder cannot be written.
     """
     errors = (OSError, KbenchError, rows.ForeignFileError)
-    with contextlib.suppress(*errors), _lock_if_free(folder):
+    with contextlib.suppress(*errors), lock(folder, wait=False):
         content = read_parquet_files(folder, wanted=lambda name: not name.startswith(CLAIMED))
         _, tables, _ = rows_of(content.files)
         held = {row for table in tables for row in _identities(table)}
@@ -146,23 +146,18 @@ def _delete_if_unchanged(source: ParquetFile) -> None:
 
 
 @contextlib.contextmanager
-def _lock_if_free(folder: Path) -> Iterator[None]:
-    """The lock of merges; an OSError if one is at work."""
-    with (folder / ".merge.lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-
-
-@contextlib.contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """The lock of those that change many rows of a folder; waits for it."""
+def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """The lock of those that change many rows of a folder; an OSError if they may not `wait`."""
     try:
         file = (folder / ".merge.lock").open("a")
     except OSError as exc:
         raise KbenchError(f"cannot write in {folder}: {exc.strerror}") from exc
     with file:
-        with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            if not wait:
+                raise
         yield
 
 

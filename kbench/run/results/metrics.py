@@ -15,12 +15,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A named score."""
+    """A score by the name of its column, and whether higher or lower values are better."""
 
-    name: str  # The row's column
-    direction: Literal["max", "min"]  # Whether higher or lower values are better
-    # `function(y_true, y_pred) -> float` on two arrays of shape (n,).
-    function: Callable[[Array, Array], float]
+    name: str
+    direction: Literal["max", "min"]
+    function: Callable[[Array, Array], float]  # of y_true and y_pred, (n,) each
 
 
 def accuracy(y_true: Array, y_pred: Array) -> float:
@@ -118,13 +117,9 @@ METRICS: dict[str, tuple[MetricSpec, ...]] = {
 
 
 def score(task: str, y_true: Array, y_pred: Array) -> dict[str, float]:
-    """Every metric of the predictions of `task`, by the name of its column.
+    """Every metric of the predictions y_pred : (n,) of targets y_true : (n,), n >= 1, by column.
 
-    Those of the decision values, which are all that an outlier task has, are `rank_outliers`'.
-
-    task : {"binary", "multiclass", "regression", "outlier"}
-        Labels of a binary and of an outlier task are -1 and +1.
-    y_true, y_pred : array of shape (n,). Targets and predictions, n >= 1.
+    Labels of a binary task are -1 and +1. Outlier tasks have those of `rank_outliers` alone.
 
     Raises ValueError: the predictions have another shape than the targets, or are NaN or infinite:
     the method failed, and a score would hide that.
@@ -160,10 +155,8 @@ def class_scores(estimator: Any, X: Any) -> Array | None:
 def rank(y_true: Array, scores: Array | None, classes: Array) -> dict[str, float | None]:
     """Every ranking metric by the name of its column; None where it is undefined.
 
-    y_true : (n,) labels
-    scores : (n,), (n, n_classes) or None. See `class_scores`.
-    classes : (n_classes,)
-        Labels in the order of the columns of `scores`; of two the last is the positive one.
+    y_true : (n,) labels. scores : as of `class_scores`. classes : (n_classes,) labels in the order
+    of the columns of `scores`; of two the last is the positive one.
 
     Undefined without scores, for scores that are NaN or infinite, for labels that are not among
     `classes`, and where `y_true` has one class only. Of several classes those that do not occur in
@@ -212,11 +205,7 @@ _GROUPS = 15
 
 
 def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dict[str, Any]]:
-    """Whether predictions are right as often as their probabilities say: two curves.
-
-    y_true : (n,) labels
-    probabilities : (n, n_classes)
-    classes : (n_classes,)
+    """Whether predictions are right as often as probabilities : (n, n_classes) say, in two curves.
 
     Returns over the mean probability of the predicted class in each of 15 groups of rows, of equal
     width: the fraction of right predictions, and the fraction of all rows. Groups without rows are

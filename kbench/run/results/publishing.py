@@ -66,8 +66,7 @@ def publish_rows(source: Path, site: Path) -> int:
 def published_rows(place: str, show: Callable[[str], None]) -> Iterator[Path]:
     """A results folder with the rows of a published site, until the end of the block.
 
-    place : An address that begins with http:// or https://, or a folder
-    show : Receives a line for every hundred files, and one at the end
+    place : a web address or a folder. show : gets a line for every hundred files, and at the end.
 
     Raises ConfigError: there is no such folder.
     Raises DataError: the site has no manifest, or a file differs from it.

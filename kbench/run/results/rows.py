@@ -128,16 +128,14 @@ def schema() -> "pa.Schema":
         "map<string, double>": pa.map_(pa.string(), pa.float64()),
         "timestamp[us, tz=UTC]": pa.timestamp("us", tz="UTC"),
     }
-    return pa.schema(
-        [
-            pa.field(name, special[kind] if kind in special else pa.type_for_alias(kind))
-            for name, kind in _COLUMNS.items()
-        ]
-    )
+    return pa.schema([(name, special.get(kind, kind)) for name, kind in _COLUMNS.items()])
 
 
 def to_table(row: Mapping[str, Any]) -> "pa.Table":
     """One row as an Arrow table; columns that `row` does not name are null, and `attempt` is 1.
+
+    Maps are mappings of names to numbers, `params` is JSON text with sorted keys, and times are
+    aware datetimes.
 
     Raises ValueError: a column does not exist, a required one is null, or a status is unknown.
     Raises TypeError: a value has the wrong type; the message names the column.
@@ -163,16 +161,19 @@ def _check(row: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"column {name!r}: found {row[name]!r}, letters and digits are allowed"
             )
-    if row.get("params") is not None and not _is_sorted_object(row["params"]):
-        raise ValueError("column 'params' must be the JSON text of an object with sorted keys")
+    if row.get("params") is not None:
+        params = _mapping(row["params"])
+        if params is None or list(params) != sorted(params):
+            raise ValueError("column 'params' must be the JSON text of an object with sorted keys")
 
 
-def _is_sorted_object(text: Any) -> bool:
+def _mapping(text: Any) -> dict[str, Any] | None:
+    """The content of a JSON text; None if it is not a mapping."""
     try:
         value = json.loads(text)
-    except (TypeError, ValueError):
-        return False
-    return isinstance(value, dict) and list(value) == sorted(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 # Stricter than Arrow, which would truncate 1.5 to an integer and count True as 1.
@@ -245,11 +246,7 @@ def _check_values(table: "pa.Table") -> None:
     if "params" not in table.column_names:
         return
     for text in table["params"].unique().to_pylist():
-        try:
-            fits = text is None or isinstance(json.loads(text), dict)
-        except (ValueError, RecursionError):
-            fits = False
-        if not fits:
+        if text is not None and _mapping(text) is None:
             raise ForeignFileError(f"params {text[:40]!r} is not the JSON text of a mapping")
 
 

@@ -22,10 +22,7 @@ _STAGE = re.compile(r" stopped in ([a-z]+) after")
 
 
 def where(stage: str, fit_cpu_s: float, *, at_least: bool = False) -> str:
-    """The end of a stopped run's message; the seconds are rounded down to tenths.
-
-    `at_least` says that the fit reported them some time before it was stopped.
-    """
+    """The end of a stopped run's message; `at_least` if the fit has told its seconds before."""
     least = "at least " if at_least else ""
     seconds = math.floor(10 * fit_cpu_s) / 10
     return f", stopped in {stage} after {least}{seconds:g} CPU seconds of fit"
@@ -40,8 +37,7 @@ def stopped_at(row: Mapping[str, Any]) -> float | None:
 def least_fit_s(row: Mapping[str, Any]) -> float | None:
     """Least possible `fit_s` of a stopped run; None if its message does not tell.
 
-    These are CPU seconds of runs on one thread. Wall seconds of others are at least the CPU seconds
-    divided by the number of threads.
+    Wall seconds of a fit are at least its CPU seconds divided by the number of threads.
     """
     found = _FIT.search(row.get("message") or "")
     return float(found[1]) / (row.get("threads") or 1) if found else None

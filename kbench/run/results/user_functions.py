@@ -37,17 +37,9 @@ def load_function(key: str, name: str) -> Callable[..., Any]:
 class Callbacks:
     """Calls functions with each row, in the runner's process, after the row has been written.
 
-    An error is a warning: the row is there, and the next one is passed on again. A warning with the
-    same text is shown once.
+    An error is a warning, shown once: the row is there, and the next one is passed on again.
 
-    Parameters
-    ----------
-    names : `package.module:function`
-
-    Raises
-    ------
-    ConfigError
-        One cannot be imported.
+    Raises ConfigError: a function cannot be imported.
     """
 
     def __init__(self, names: Sequence[str]) -> None:

@@ -90,17 +90,13 @@ class Search:
 
 @dataclass
 class Candidate:
-    """One setting of the parameters.
+    """One setting of the parameters."""
 
-    place : position in the grid, from 0. rung, rows, scores : the last rung that it finished, the
-    training rows of that rung, and the score on each fold.
-    """
-
-    place: int
+    place: int  # position in the grid, from 0
     params: Mapping[str, Any]
-    rung: int = -1
-    rows: int = 0
-    scores: list[float] = field(default_factory=list)
+    rung: int = -1  # the last rung that it finished
+    rows: int = 0  # training rows of that rung
+    scores: list[float] = field(default_factory=list)  # on each fold
 
     @property
     def mean(self) -> float:

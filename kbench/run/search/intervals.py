@@ -132,12 +132,9 @@ def _interval(text: str, sweep: Any, value: Any) -> Interval:
 
 
 class RandomProposals:
-    """Settings drawn uniformly, intervals of a log scale by their logarithm.
+    """Settings drawn uniformly, intervals of a log scale by their logarithm."""
 
-    name, described : in the tuned file, and for the user.
-    """
-
-    name = "random"
+    name = "random"  # in the tuned file
     described = "random settings (pip install 'kbench[optuna]' for those that learn from scores)"
 
     def __init__(self, space: Space, seed: int) -> None:

@@ -74,9 +74,6 @@ class Searches:
 def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     """Divide a command into searches, one for each method and data set.
 
-    overrides : the words of the command: a method, a data set, and a grid or values of its
-        parameters; or an experiment, and optionally names of its methods and data sets.
-
     Raises ConfigError: a name, key or value is wrong, or there is only one candidate.
     Raises DataError: a data set is malformed.
     """
@@ -121,9 +118,8 @@ def tune(
     show_line: Callable[[str], None],
     of: str | None = None,
 ) -> SearchResult:
-    """Do the missing trials, and rank the candidates.
+    """Do the missing trials of one of the `searches`, and rank the candidates.
 
-    overrides : of one search, see `Searches`.
     show_line : called with a line for the user at the start of each rung.
     of : name of the set of tuned files that the result belongs to.
 
@@ -223,9 +219,7 @@ def _over_intervals(
         result.budget_spent = not settings or trials.expired
         if result.budget_spent:
             break
-        fresh = {
-            canonical(setting): setting for setting in settings if canonical(setting) not in tried
-        }
+        fresh = {canonical(each): each for each in settings if canonical(each) not in tried}
         repeated = 0 if fresh else repeated + 1
         if fresh:
             plan = trials.of(_untuned(space.overrides([*fresh.values()])), search.rows)
@@ -284,8 +278,7 @@ def _chosen(plan: Plan, known: Mapping[str, Any]) -> dict[str, float]:
     curves = ResultsFolder(plan.settings.results_dir).read_curves(reference=False)
     curves = curves[curves["key"] == plan.runs[0].key]
     last = dict(zip(curves["curve"], curves["value"], strict=True))
-    names = {f"chosen_{name}": name for name in known}
-    return {names[curve]: float(value) for curve, value in last.items() if curve in names}
+    return {name: float(last[f"chosen_{name}"]) for name in known if f"chosen_{name}" in last}
 
 
 def _untuned(overrides: Sequence[str]) -> list[str]:
@@ -361,11 +354,6 @@ def _about(run: Run, of: str | None) -> dict[str, Any]:
 
     The files of a set belong to experiments and stay valid if the method's source changes.
     """
+    facts = {name: getattr(run, name) for name in ("seed", "data_sha256", "variant")}
     source = {} if of else {"source_sha256": source_sha256(run.estimator)}
-    return {
-        "seed": run.seed,
-        "data_sha256": run.data_sha256,
-        "variant": run.variant,
-        **source,
-        "kbench_version": __version__,
-    }
+    return facts | source | {"kbench_version": __version__}

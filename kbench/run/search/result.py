@@ -55,15 +55,14 @@ class SearchResult:
         """Entries of the tuned file about the search; they depend only on the trials."""
         best = self.ranked[0]
         search = self.split or search
-        validated = {"folds": search.folds, "validation": search.validation}
-        del validated["folds" if search.validation else "validation"]
+        by = {"tuner": self.tuner, "sampler": self.sampler}
+        division = "validation" if search.validation else "folds"
         return {
-            **({"tuner": self.tuner} if self.tuner else {}),
-            **({"sampler": self.sampler} if self.sampler else {}),
+            **{name: value for name, value in by.items() if value},
             "metric": self.metric.name,
             "mean": best.mean,
             "sd": best.sd,
-            **validated,
+            division: getattr(search, division),
             "rows": best.rows,
             "rungs": [{"rows": rows, "candidates": n} for rows, n in self.rungs],
             "trials": self.counts.total(),

@@ -21,8 +21,6 @@ from kbench.run.search.result import SearchResult
 class Trials:
     """Does the trials of one search, and enters what they say into its result.
 
-    Parameters
-    ----------
     plan : the runs of the candidates, on all training rows.
     began : `time.monotonic()` at the start of the search.
     """
@@ -61,7 +59,7 @@ class Trials:
     def climb(self, trials: Plan, candidates: list[Candidate], rung: int, rows: int) -> None:
         """Do the trials of a rung, and store the scores of candidates that finished every fold."""
         search, result = self.search, self.result
-        folds: defaultdict[str, list[Run]] = defaultdict(list)
+        folds: defaultdict[str, list[Run]] = defaultdict(list)  # of each candidate
         for run in trials.runs:
             folds[canonical(run.params)].append(run)
         trials.runs = [run for c in candidates for run in folds[canonical(c.params)]]

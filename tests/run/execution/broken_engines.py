@@ -11,26 +11,34 @@ from kbench.run.execution.guard import Outcome
 class _Engine:
     poll_s, patience_s, keeps_runs = 0.01, 60.0, False
 
-    def __init__(self, settings, tell):
+    def __init__(self, settings, say):
         self.numbers = []
 
     def submit(self, number, call):
         self.numbers.append(number)
 
     def reports(self):
-        return iter(())
+        """The first two runs begin, and then the library does what it does with runs."""
+        yield from [(number, Report(Stage.BEGUN)) for number in self.numbers[:2]]
+        if len(self.numbers) == 3:
+            self.misbehave()
 
     def waits_for(self):
-        return None
+        return "a worker"
 
     def at_once(self):
-        return 1
+        return 3
 
     def stop(self):
         pass
 
     def close(self):
         pass
+
+
+class Waits(_Engine):
+    def reports(self):
+        return iter(())
 
 
 class Works(_Engine):
@@ -40,40 +48,33 @@ class Works(_Engine):
 
 
 class Ends(_Engine):
-    def reports(self):
-        if self.numbers:
-            print("the library says goodbye", flush=True)
-            os._exit(3)
-        return iter(())
+    def misbehave(self):
+        print("the library says goodbye", flush=True)
+        os._exit(3)
 
 
 class Raises(_Engine):
-    def reports(self):
-        if self.numbers:
-            raise RuntimeError("the library says goodbye")
-        return iter(())
+    def misbehave(self):
+        raise RuntimeError("the library says goodbye")
 
 
 class Loses(_Engine):
-    def reports(self):
-        if self.numbers:
-            raise ClusterLostError("the library says goodbye")
-        return iter(())
+    def misbehave(self):
+        raise ClusterLostError("the library says goodbye")
 
 
 class NeverBegins(_Engine):
     def reports(self):
         if self.numbers:
-            raise ClusterLostError("no worker came", begun=False)
+            raise ClusterLostError("no worker came")
         return iter(())
 
 
 class Hangs(_Engine):
     patience_s = 0.3
 
-    def reports(self):
-        time.sleep(600 if self.numbers else 0)
-        return iter(())
+    def misbehave(self):
+        time.sleep(600)
 
 
 class HangsWithoutEnd(Hangs):
@@ -84,16 +85,16 @@ class HangsWithoutEnd(Hangs):
 
 
 class EndsAtOnce(_Engine):
-    def __init__(self, settings, tell):
+    def __init__(self, settings, say):
         print("the library says goodbye", flush=True)
         os._exit(3)
 
 
 class Refuses(_Engine):
-    def __init__(self, settings, tell):
+    def __init__(self, settings, say):
         raise ConfigError("the library says goodbye")
 
 
 class Fails(_Engine):
-    def __init__(self, settings, tell):
+    def __init__(self, settings, say):
         raise OSError("the library\nsays goodbye")

@@ -148,6 +148,19 @@ def sweep_on(cluster, seeds):
     return [*words, "parallel=dask", "parallel.jobs=2", f"parallel.address={cluster.address}"]
 
 
+def test_runs_that_waited_for_lost_workers_get_no_row(here, cluster):
+    """Two runs had begun when both workers were lost, and three waited for them."""
+    words = ["-m", "method=hangs", f"method.marker={here}/started", "seed=0,1,2,3,4"]
+    words += ["parallel=dask", "parallel.jobs=5", f"parallel.address={cluster.address}"]
+    running = start(here, *words)
+    wait_for(lambda: len(list(here.glob("started-*"))) == 2)
+    kill_tree(cluster.nannies)
+    _, errors = running.communicate(timeout=WITHIN_S)
+    assert running.returncode == 2
+    assert errors.count("has had no worker for 30 s") == 1
+    assert list(rows(here)["status"]) == ["interrupted"] * 2
+
+
 def test_a_lost_ray_head_interrupts_its_runs(here):
     """Ray would end the process of its driver, so that no row were written."""
     if importlib.util.find_spec("ray") is None:

@@ -9,7 +9,7 @@ from harness import a_task
 
 from kbench.run.execution.engines import slurm, slurm_job
 from kbench.run.execution.engines.on_node import Call, Proof
-from kbench.run.execution.engines.states import REFUSED, Runs
+from kbench.run.execution.engines.states import REFUSED, RemoteJob
 from kbench.run.execution.guard import Outcome
 from kbench.settings import Limits, Settings
 
@@ -22,31 +22,33 @@ def call(k):
 
 
 class Sweep:
-    """`Runs` of a `Slurm` engine without a runner; its messages and outcomes are kept."""
+    """Runs of a `Slurm` engine without a runner; what it says and the outcomes are kept."""
 
     def __init__(self, results, **options):
         self.settings = Settings(results_dir=str(results))
         self.settings.parallel = replace(self.settings.parallel, backend="slurm", jobs=8, **options)
-        self.said, self.ended = [], {}
-        self.engine = slurm.Slurm(self.settings, self.hear)
+        self.said, self.jobs, self.ended, self.stopped = [], {}, {}, False
+        self.engine = slurm.Slurm(self.settings, self.said.append)
         self.engine._executor._executor._throttling = 0.0
-        self.runs = Runs(self.engine, self.hear, say_s=0.0)
-
-    def hear(self, kind, number, content):
-        if kind == "say":
-            self.said.append(content)
-        elif kind == "ended":
-            self.ended[number] = content
 
     def start(self, n):
         for k in range(n):
-            self.runs.start(k, call(k))
+            self.jobs[k] = RemoteJob(call(k), None)
+            self.submit(k)
         return self
+
+    def submit(self, k):
+        self.jobs[k].submitted()
+        self.engine.submit(k, self.jobs[k].call)
 
     def step(self, n=1):
         for _ in range(n):
             self.engine._polled = self.engine._ask_at = 0.0
-            self.runs.step()
+            for k, report in self.engine.reports():
+                if k not in self.ended and self.jobs[k].take(report, stopped=self.stopped):
+                    self.submit(k)
+                elif self.jobs[k].outcome is not None:
+                    self.ended[k] = self.jobs[k].outcome
 
     def job(self, job_id, monkeypatch, **terms):
         """Play a job; its runs end well."""
@@ -123,7 +125,7 @@ def test_a_limit_without_jobs_of_ours_is_waited_for_and_said(fake, results):
     sweep = Sweep(results).start(2)
     sweep.step(3)
     assert not sweep.ended
-    assert any("2 runs wait for SLURM, which takes no job" in line for line in sweep.said)
+    assert sweep.engine.waits_for().startswith("SLURM, which takes no job")
 
 
 REFUSALS = [
@@ -229,15 +231,18 @@ def test_a_second_start_that_is_refused_is_a_crash_with_the_words_of_sbatch(fake
     assert "a second start was refused: sbatch: error: Required partition" in message
 
 
-def test_jobs_that_end_before_they_begin_a_run_end_the_sweep(fake, results):
+@pytest.mark.parametrize(
+    ("state", "why"), [("FAILED", "python: not found"), ("CANCELLED by 0", "cancelled by SLURM")]
+)
+def test_jobs_that_end_before_they_begin_a_run_end_the_sweep(fake, results, state, why):
     sweep = Sweep(results).start(1)
     for k in (1, 2):
         sweep.step()
         (sweep.engine._sweep / "log" / f"{k}_0_log.err").write_text("python: not found")
-        fake.becomes(str(k), "FAILED")
+        fake.becomes(str(k), state)
     sweep.step()
     assert sweep.ended[0].status == REFUSED
-    assert "python: not found" in sweep.ended[0].message
+    assert why in sweep.ended[0].message
     sweep.engine.close()
     assert {path.name for path in (results / "_slurm").iterdir()} == {"1_0_log.err", "2_0_log.err"}
 
@@ -246,10 +251,11 @@ def test_an_interrupt_cancels_what_waits_and_reports_what_runs(fake, results):
     sweep = Sweep(results).start(2)
     sweep.step()
     sweep.begins("1_0")
-    sweep.runs.stop()
+    sweep.stopped = True
+    sweep.engine.stop()
     assert (fake.folder / "cancelled").read_text() == "1_1\n"
     assert not slurm.names(sweep.engine._sweep / "todo")
-    sweep.runs.step()
+    sweep.step()
     # Of the run that a job does a report may come; the runner waits for it some seconds.
     assert [status for status, _ in sweep.status().values()] == [REFUSED]
 

@@ -1,17 +1,18 @@
 """Engines whose scheduler and workers run all the time: Dask and Ray."""
 
 import contextlib
-import functools
 import importlib
 import logging
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 from kbench.errors import ConfigError, with_type
 from kbench.run.execution.engines.on_node import Call, run_guarded
-from kbench.run.execution.engines.states import ClusterLostError, Report, Stage, Tell
+from kbench.run.execution.engines.states import ClusterLostError, Report, Say, Stage
+from kbench.run.execution.guard import Outcome
 from kbench.settings import Settings
 
 # Seconds without any worker process after which the cluster is given up.
@@ -39,7 +40,6 @@ class _Daemons:
         self._settings = settings
         self._n_places = settings.parallel.jobs
         self._seen = self._polled = time.monotonic()
-        self._had_workers = False
 
     def _ask(self) -> int:
         raise NotImplementedError
@@ -55,13 +55,11 @@ class _Daemons:
             self._n_places = 0
             silent = f", and its scheduler does not answer ({type(error).__name__})"
         self._polled = time.monotonic()
-        self._had_workers |= self._n_places > 0
         if self._n_places:
             self._seen = self._polled
         elif self._polled - self._seen >= _LOST_S:
             raise ClusterLostError(
-                f"the cluster has had no worker for {_LOST_S:g} s{silent}; start workers",
-                begun=self._had_workers,
+                f"the cluster has had no worker for {_LOST_S:g} s{silent}; start workers"
             )
 
     def at_once(self) -> int:
@@ -102,29 +100,33 @@ class Dask(_Daemons):
 
     name = "Dask"
 
-    def __init__(self, settings: Settings, _: Tell) -> None:
+    def __init__(self, settings: Settings, _: Say) -> None:
         super().__init__(settings)
         dask, distributed = require_package("dask", "dask"), require_package("distributed", "dask")
         address = settings.parallel.address
         self._cluster: Any = None
         if address is None:
-            # A lost run is started again by `Runs`, so the scheduler must not.
+            # A lost run is started again by the runner, so the scheduler must not.
             with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
                 self._cluster = local_dask(settings)
         where = self._cluster or address
         self._client = distributed.Client(where, set_as_default=False, timeout="15s")
-        self._stop = f"kbench-stop-{uuid.uuid4().hex}"
+        self._sweep = f"kbench-{uuid.uuid4().hex}"
+        self._begun: deque[int] = deque()
+        self._client.subscribe_topic(self._sweep, lambda event: self._begun.append(event[1]))
         self._futures: dict[int, Any] = {}
         self._stopping = False
 
     def submit(self, number: int, call: Call) -> None:
-        stopped = functools.partial(_is_set, self._stop)
-        self._futures[number] = self._client.submit(run_guarded, call, stopped, pure=False)
+        order = self._sweep, number, call
+        self._futures[number] = self._client.submit(_run_in_dask, *order, pure=False)
 
     def reports(self) -> Iterator[tuple[int, Report]]:
-        for number, future in list(self._futures.items()):
-            if future.status == "pending":
-                continue
+        # Dask tells of the beginning of a run before it tells of its end.
+        ended = [each for each in self._futures.items() if each[1].status != "pending"]
+        while self._begun:
+            yield self._begun.popleft(), Report(Stage.BEGUN)
+        for number, future in ended:
             del self._futures[number]
             if future.status in ("cancelled", "lost"):
                 yield number, self._cancelled()
@@ -154,7 +156,7 @@ class Dask(_Daemons):
         self._stopping = True
         with contextlib.suppress(Exception):  # of a scheduler that is lost
             ask = self._client.scheduler.event_set
-            self._client.sync(ask, name=self._stop, callback_timeout=_ANSWER_S)
+            self._client.sync(ask, name=self._sweep, callback_timeout=_ANSWER_S)
             self._client.cancel(list(self._futures.values()))
 
     def close(self) -> None:
@@ -163,11 +165,12 @@ class Dask(_Daemons):
             self._cluster.close(timeout=2)
 
 
-def _is_set(event: str) -> bool:
-    """Whether an event of the cluster is set; called in its workers."""
-    from distributed import Event
+def _run_in_dask(sweep: str, number: int, call: Call) -> Outcome:
+    """Do a run in a worker of Dask; an event with the name of the sweep ends it."""
+    from distributed import Event, get_worker
 
-    return bool(Event(event).is_set())
+    get_worker().log_event(sweep, number)
+    return run_guarded(call, Event(sweep).is_set)
 
 
 class Ray(_Daemons):
@@ -175,7 +178,7 @@ class Ray(_Daemons):
 
     name = "Ray"
 
-    def __init__(self, settings: Settings, _: Tell) -> None:
+    def __init__(self, settings: Settings, _: Say) -> None:
         super().__init__(settings)
         self._ray = require_package("ray", "ray")
         parallel, self._threads = settings.parallel, settings.limits.threads
@@ -187,26 +190,27 @@ class Ray(_Daemons):
             **({} if parallel.address else local),
             **parallel.options,
         )
-        self._remote = self._ray.remote(num_cpus=self._threads, max_retries=0)(run_guarded)
-        self._numbers: dict[Any, int] = {}
+        self._remote = self._ray.remote(num_cpus=self._threads, max_retries=0)(_run_in_ray)
+        self._streams: dict[int, Any] = {}
 
     def submit(self, number: int, call: Call) -> None:
-        self._numbers[self._remote.remote(call)] = number
+        self._streams[number] = self._remote.remote(call)
 
     def reports(self) -> Iterator[tuple[int, Report]]:
-        references = list(self._numbers)
-        ready = references and self._ray.wait(references, num_returns=len(references), timeout=0)[0]
-        for reference in ready:
-            number = self._numbers.pop(reference)
+        for number, stream in list(self._streams.items()):
+            if not self._ray.wait([stream], timeout=0)[0]:
+                continue
             try:
-                outcome = self._ray.get(reference, timeout=_ANSWER_S)
-                report = Report(Stage.FINISHED, outcome=outcome)
+                outcome = self._ray.get(next(stream), timeout=_ANSWER_S)
+                report = Report(Stage.BEGUN if outcome is None else Stage.FINISHED, outcome=outcome)
             except self._ray.exceptions.OutOfMemoryError as error:
                 report = Report(
                     Stage.LOST, f"out of memory: {with_type(error, 200)}", status="memory"
                 )
             except Exception as error:
                 report = Report(Stage.LOST, with_type(error, 200), again=True)
+            if report.stage is not Stage.BEGUN:
+                del self._streams[number]
             yield number, report
         self._look()
 
@@ -215,11 +219,17 @@ class Ray(_Daemons):
         return sum(int(node.get("CPU", 0) // self._threads) for node in nodes)
 
     def stop(self) -> None:
-        for reference in self._numbers:
-            self._ray.cancel(reference, force=True)
+        for stream in self._streams.values():
+            self._ray.cancel(stream, force=True)
 
     def close(self) -> None:
         self._ray.shutdown()
+
+
+def _run_in_ray(call: Call) -> Iterator[Outcome | None]:
+    """Do a run in a worker of Ray: None when it begins, then its outcome."""
+    yield None
+    yield run_guarded(call)
 
 
 def require_package(module: str, extra: str) -> Any:

@@ -49,20 +49,15 @@ class Proof:
 
 @dataclass(frozen=True)
 class Call:
-    """A task of the runner for a machine of the cluster.
+    """A task of the runner for a machine of the cluster, with what `Sandbox.start` takes."""
 
-    preload : estimators whose classes the fork server imports. work, limits, n_runs : as for
-    `Sandbox.start`. model_mb : MiB of a model that come back with the outcome where the results
-    folder is not shared.
-    """
-
-    preload: tuple[str, ...]
+    preload: tuple[str, ...]  # estimators whose classes the fork server imports
     work: Work
     task: Task
     limits: Limits
     n_runs: int
     proof: Proof
-    model_mb: float
+    model_mb: float  # MiB of a model that come back where the results folder is not shared
 
 
 @functools.cache

@@ -9,7 +9,6 @@ the job's heartbeat) matters only for jobs that end without a report.
 import contextlib
 import fcntl
 import hashlib
-import itertools
 import logging
 import math
 import os
@@ -19,7 +18,7 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from kbench.run.execution.engines import slurm_job
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Call
 from kbench.run.execution.engines.slurm_job import Terms, names, put
-from kbench.run.execution.engines.states import Report, Stage
+from kbench.run.execution.engines.states import Report, Say, Stage
 from kbench.settings import Settings
 
 # Seconds between two calls of SLURM for the states of jobs: shorter ones notice an end sooner and
@@ -79,10 +78,10 @@ class Slurm:
     patience_s = math.inf
     keeps_runs = True
 
-    def __init__(self, settings: Settings, tell: Callable[..., None]) -> None:
+    def __init__(self, settings: Settings, say: Say) -> None:
         submitit = require_package("submitit", "slurm")
         logging.getLogger("submitit").setLevel(logging.CRITICAL)
-        self._settings, self._tell = settings, tell
+        self._settings, self._say = settings, say
         options = dict(settings.parallel.slurm_options(settings.limits))
         self._cluster = options.pop("cluster", "slurm")
         self._home = Path(settings.results_dir).absolute() / "_slurm"
@@ -124,7 +123,7 @@ class Slurm:
 
     def reports(self) -> Iterator[tuple[int, Report]]:
         while self._not_begun:
-            yield self._not_begun.pop(), Report(Stage.REFUSED, "stopped by the user")
+            yield self._not_begun.pop(), Report(Stage.CANCELLED)
         yield from self._done()
         if self._cluster == "debug":
             for job in list(self._jobs.values()):
@@ -181,8 +180,9 @@ class Slurm:
     def _done(self) -> Iterator[tuple[int, Report]]:
         for name in names(self._sweep / "done"):
             if name in self._numbers:
-                path = self._sweep / "done" / name
-                yield self._numbers[name], pickle.loads(path.read_bytes())
+                path, number = self._sweep / "done" / name, self._numbers[name]
+                yield number, Report(Stage.BEGUN)
+                yield number, pickle.loads(path.read_bytes())
                 path.unlink()
 
     # What jobs do
@@ -217,6 +217,9 @@ class Slurm:
     def _look_at(self, job: _Job) -> Iterator[tuple[int, Report]]:
         """Find out whether a job has ended, and what has become of its run."""
         now = time.monotonic()
+        for name in names(self._folder(job)):
+            if name in self._numbers:
+                yield self._numbers[name], Report(Stage.BEGUN)
         with contextlib.suppress(OSError):
             beat = (self._folder(job) / "alive").stat().st_mtime
             if beat != job.beat:
@@ -234,11 +237,9 @@ class Slurm:
         report = self._end_of(job)
         del self._jobs[job.id]
         self._ask_at = 0.0
-        if report.stage is Stage.CANCELLED and not began:
-            doing = list(itertools.islice(self._take(self._sweep / "todo"), 1))
         for number in doing:
             yield number, report
-        self._useless = 0 if began or report.stage is Stage.CANCELLED else self._useless + 1
+        self._useless = 0 if began else self._useless + 1
         if self._useless >= _USELESS_JOBS:
             yield from self._refused(f"jobs end before they begin a run: {report.why}")
         self._clean(job, failed=bool(doing) or not began)
@@ -300,7 +301,7 @@ class Slurm:
             yield from self._refused(refused)
         elif not self._full:
             how_many = f"SLURM takes {len(self._jobs)} jobs at a time, the other runs wait"
-            self._tell("say", None, f"{how_many}: {refused}")
+            self._say(f"{how_many}: {refused}")
         self._full = refused
 
     def _refused(
@@ -347,9 +348,7 @@ class Slurm:
         done, doing = names(self._sweep / "done"), [n for f in folders.values() for n in names(f)]
         self._taken_over = {*done, *doing}
         which = f" and jobs {', '.join(self._jobs)}" if self._jobs else ""
-        self._tell(
-            "say", None, f"taken over from a command that was killed: {len(done)} results{which}"
-        )
+        self._say(f"taken over from a command that was killed: {len(done)} results{which}")
 
 
 def _lock(folder: Path) -> int | None:

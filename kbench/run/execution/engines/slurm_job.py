@@ -46,18 +46,13 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Terms:
-    """What a job may do.
+    """What a job may do."""
 
-    most : runs of one job, None for as many as begin within `BEGIN_S`. timeout_min : the job's time
-    limit. signal_s : seconds before it at which SLURM warns the job. needed_s : seconds that a run
-    may take by its limits, None without limits. mem_gb : the job's limit of memory.
-    """
-
-    most: int | None
-    timeout_min: float
-    signal_s: float
-    needed_s: float | None
-    mem_gb: float
+    most: int | None  # runs; None for as many as begin within `BEGIN_S`
+    timeout_min: float  # its time limit
+    signal_s: float  # seconds before that limit at which SLURM warns the job
+    needed_s: float | None  # seconds that a run may take by its limits; None without limits
+    mem_gb: float  # its limit of memory
 
     def timed_out(self, where: str) -> str:
         return f"SLURM's time limit, parallel.options.timeout_min={self.timeout_min:g}: {where}"

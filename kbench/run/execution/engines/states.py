@@ -1,12 +1,17 @@
-"""The states of a run on a cluster: one machine for every engine, in a process of its own.
+"""The states of a run on a cluster: one machine for every engine.
 
-    submitted -> finished     the row is what the run reported
-        +------> lost         started once more, or the row says why
-        +------> cancelled    by the batch system: the row says by which job
-        +------> refused      no row: the same command starts the run
+    submitted -> begun -> finished     the row is what the run reported
+        |          +----> lost         started once more, or the row says why
+        |          +----> cancelled    by the batch system: the row says by which job
+        +------> lost                  submitted again
+        +------> refused               no row: the same command starts the run
 
-The engine has a process of its own because its library may print, wait for ever, or end its
-process: Ray ends that of a driver whose head is lost. The runner then loses the engine alone.
+Only a run that a machine has begun gets a row. If the user stops the command, or the cluster is
+lost, the others are refused.
+
+An engine only reports (`Engine`), and has a process of its own because its library may print, wait
+for ever, or end its process: Ray ends that of a driver whose head is lost. The runner then loses
+the engine alone.
 """
 
 import contextlib
@@ -21,69 +26,106 @@ from enum import Enum
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from kbench.errors import KbenchError, one_line
+from kbench.errors import KbenchError, one_line, with_type
 from kbench.run.execution.engines.on_node import Call
-from kbench.run.execution.guard import Outcome
+from kbench.run.execution.guard import Outcome, State
 from kbench.settings import Settings
 from kbench.signals import ignore_interrupts
 
-# How often a run is started before its row says that it was lost.
+# How often a run is begun before its row says that it was lost.
 ATTEMPTS = 2
-# Status of an outcome without a row: the batch system did not take the run.
+# How often a run is submitted that no machine begins, before it is refused: a worker that dies
+# takes the runs along that waited for it, and one that cannot start would take them for ever.
+SUBMISSIONS = 10
+# Status of an outcome without a row: no machine has begun the run.
 REFUSED = "refused"
 # Seconds between two signs of life to the runner.
 _ALIVE_S = 1.0
 # Seconds that an engine has to disconnect.
 _LEAVE_S = 8.0
-# Seconds without news after which it is said what the runs wait for.
-_SAY_S = 30.0
 
-Stage = Enum("Stage", ["FINISHED", "LOST", "CANCELLED", "REFUSED"])
-Tell = Callable[[str, Any, Any], None]  # kind of message, number of the run, content
+Stage = Enum("Stage", ["BEGUN", "FINISHED", "LOST", "CANCELLED", "REFUSED"])
+Say = Callable[[str], None]  # shows the user a line
 
 
 @dataclass
 class Report:
-    """What an engine says of a run.
-
-    why : of a run that ended without an outcome. status : of its row. again : whether a second
-    start may end otherwise, which it does not at a limit of the batch system.
-    """
+    """What an engine says of a run; `why` and `status` if it ended without an outcome."""
 
     stage: Stage
     why: str = ""
     outcome: Outcome | None = None
     status: str = "crashed"
-    again: bool = False
+    again: bool = False  # whether a second start may end otherwise: not at a limit of SLURM's
 
 
-class ClusterLostError(Exception):
-    """The cluster is gone with all its runs; the text says what to do.
+@dataclass(eq=False)
+class RemoteJob:
+    """A run on a cluster, as the runner sees it; it has ended when it has an outcome."""
 
-    begun : whether any run can have begun.
-    """
+    call: Call
+    interrupt: Callable[[], None]  # ends this and all other runs
+    begun: bool = False  # since it was submitted last
+    n_submitted: int = 0
+    n_lost: int = 0  # how often it was lost after it had begun
+    lost: str = ""  # why it was lost last
+    outcome: Outcome | None = None
 
-    def __init__(self, text: str, *, begun: bool = True) -> None:
-        super().__init__(text)
-        self.begun = begun
+    @property
+    def state(self) -> State:
+        return State(f"{'running' if self.begun else 'queued'} on the cluster")
+
+    def news(self) -> Outcome | None:
+        """The outcome, if the run has ended."""
+        return self.outcome
+
+    def submitted(self) -> None:
+        self.begun, self.n_submitted = False, self.n_submitted + 1
+
+    def take(self, report: Report, *, stopped: bool) -> bool:
+        """Move to the next state; returns whether the run has to be submitted again.
+
+        stopped : whether the user has stopped the command.
+        """
+        why = report.why
+        if report.stage is Stage.BEGUN:
+            self.begun = True
+        elif report.outcome is not None:
+            self.outcome = report.outcome
+        elif stopped:
+            self.end("stopped by the user")
+        elif report.stage is Stage.REFUSED and self.n_lost:
+            self.outcome = Outcome("crashed", f"{self.lost}; a second start was refused: {why}")
+        elif not report.again:
+            self.outcome = Outcome(report.status if self.begun else REFUSED, why)
+        else:
+            self.n_lost, self.lost = self.n_lost + self.begun, why
+            if self.n_lost < ATTEMPTS and self.n_submitted < SUBMISSIONS:
+                return True
+            why = f"its worker process was lost {self.n_lost or self.n_submitted} times ({why})"
+            self.outcome = Outcome("crashed" if self.n_lost else REFUSED, why)
+        return False
+
+    def end(self, why: str) -> None:
+        """End a run of which nothing more is heard."""
+        self.outcome = Outcome("interrupted" if self.begun else REFUSED, why)
 
 
 class Engine(Protocol):
     """Interface of an engine. Every call returns within seconds, or its process is given up.
 
-    poll_s : seconds between two calls of `reports`. patience_s : seconds after which the runner
-    gives up an engine that does not answer. keeps_runs : whether runs go on without its process.
+    An exception means that the cluster is lost with all its runs; its text says what to do.
     """
 
-    poll_s: float
-    patience_s: float
-    keeps_runs: bool
+    poll_s: float  # seconds between two calls of `reports`
+    patience_s: float  # seconds after which the runner gives up an engine that does not answer
+    keeps_runs: bool  # whether runs go on without its process
 
     def submit(self, number: int, call: Call) -> None:
         """Hand a run to the cluster."""
 
     def reports(self) -> Iterator[tuple[int, Report]]:
-        """News of runs since the last call; raises `ClusterLostError`."""
+        """News of runs since the last call."""
 
     def waits_for(self) -> str | None:
         """What the runs wait for; None while they run."""
@@ -98,78 +140,12 @@ class Engine(Protocol):
         """Disconnect from the cluster, and end it if it was started by this process."""
 
 
-@dataclass
-class _Run:
-    call: Call
-    attempt: int = 1
-    lost: str = ""
-
-
-class Runs:
-    """The runs of one engine; `step` moves each to its next state and tells the runner."""
-
-    def __init__(self, engine: Engine, tell: Tell, *, say_s: float = _SAY_S) -> None:
-        self._engine, self._tell, self._say_s = engine, tell, say_s
-        self._runs: dict[int, _Run] = {}
-        self._stopped = False
-        self._heard = time.monotonic()  # of the last answer of the engine
-        self._peak = 1  # runs at the same time, at most so far
-
-    def start(self, number: int, call: Call) -> None:
-        """Submit a run; raises `ClusterLostError`."""
-        self._runs[number] = _Run(call)
-        self._submit(number)
-
-    def stop(self) -> None:
-        """End all runs; the runner does not wait for those that do not report."""
-        self._stopped = True
-        self._engine.stop()
-
-    def step(self) -> None:
-        """Take the news of the engine; raises `ClusterLostError`."""
-        for number, report in self._engine.reports():
-            self._heard = time.monotonic()
-            if number in self._runs:
-                self._take(number, report)
-        if time.monotonic() > self._heard + self._say_s and self._runs:
-            self._heard = time.monotonic()
-            if waits_for := self._engine.waits_for():
-                self._tell("say", None, f"{len(self._runs)} runs wait for {waits_for}")
-
-    def _submit(self, number: int) -> None:
-        try:
-            self._engine.submit(number, self._runs[number].call)
-        except Exception as error:  # whatever a library raises that has lost its cluster
-            raise ClusterLostError(one_line(error, 300)) from error
-
-    def _take(self, number: int, report: Report) -> None:
-        run = self._runs[number]
-        if report.outcome is not None:
-            self._end(number, report.outcome)
-        elif self._stopped and report.stage is not Stage.REFUSED:
-            self._end(number, Outcome("interrupted", "stopped by the user"))
-        elif report.again and run.attempt < ATTEMPTS:
-            run.attempt, run.lost = run.attempt + 1, report.why
-            self._submit(number)
-        elif report.stage is Stage.REFUSED and run.attempt == 1:
-            self._end(number, Outcome(REFUSED, report.why))
-        elif report.stage is Stage.REFUSED:
-            self._end(
-                number, Outcome("crashed", f"{run.lost}; a second start was refused: {report.why}")
-            )
-        else:
-            times = f"its worker process was lost {run.attempt} times ({report.why})"
-            self._end(number, Outcome(report.status, times if report.again else report.why))
-
-    def _end(self, number: int, outcome: Outcome) -> None:
-        self._peak = max(self._peak, min(len(self._runs), self._engine.at_once()))
-        outcome.at_once = self._peak
-        del self._runs[number]
-        self._tell("ended", number, outcome)
+class ClusterLostError(Exception):
+    """An engine has lost its cluster."""
 
 
 def serve(
-    connection: Connection, make: Callable[[Settings, Tell], Engine], settings: Settings, log: str
+    connection: Connection, make: Callable[[Settings, Say], Engine], settings: Settings, log: str
 ) -> None:
     """The engine's process: connect, then take the runner's orders until it closes or is gone."""
     os.setsid()
@@ -179,37 +155,41 @@ def serve(
     os.dup2(output, 2)
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
 
-    def tell(kind: str, number: Any, content: Any) -> None:
-        connection.send((kind, number, content))
+    def tell(kind: str, content: Any) -> None:
+        connection.send((kind, content))
 
     try:
-        engine = make(settings, tell)
+        engine = make(settings, lambda text: tell("say", text))
     except Exception as error:
         known = isinstance(error, KbenchError)
-        tell("failed", None, str(error) if known else no_cluster(settings, one_line(error, 300)))
+        tell("failed", str(error) if known else no_cluster(settings, one_line(error, 300)))
         return
-    tell("ready", None, engine.patience_s)
+    tell("ready", engine.patience_s)
+    # A thread takes the orders, so that the runner never waits for a library to take one.
     orders: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, orders), daemon=True).start()
-    runs, alive = Runs(engine, tell), 0.0
+    alive = 0.0
     try:
         while True:
             for order in _orders(orders, engine.poll_s):
                 if order is None or order[0] == "close":
                     _leave(engine, lost=order is None)
                 elif order[0] == "stop":
-                    runs.stop()
+                    engine.stop()
                 else:
-                    runs.start(*order[1:])
-            runs.step()
+                    engine.submit(*order[1:])
             if time.monotonic() >= alive:
                 alive = time.monotonic() + _ALIVE_S
-                tell("alive", None, None)
-    except ClusterLostError as error:
-        tell("lost", None, (str(error), error.begun))
-        _leave(engine, lost=False)
-    except (BrokenPipeError, ConnectionError):
-        _leave(engine, lost=True)
+                tell("alive", (engine.at_once(), engine.waits_for()))
+            for report in engine.reports():
+                tell("report", report)
+    except Exception as error:  # of a library that has lost its cluster, or the runner is gone
+        known = isinstance(error, ClusterLostError)
+        gone = True
+        with contextlib.suppress(OSError):
+            tell("lost", str(error) if known else with_type(error, 300))
+            gone = False
+        _leave(engine, lost=gone)
 
 
 def no_cluster(settings: Settings, why: str) -> str:
