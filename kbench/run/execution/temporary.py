@@ -35,8 +35,7 @@ def runner_folder() -> Path:
     remove_abandoned(home)
     # The folder gets its final name after it is locked, so that no runner removes it as abandoned.
     unnamed = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=home))
-    lock = os.open(unnamed / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    take_lock(unnamed)
     folder = unnamed.with_name(unnamed.name[1:])
     unnamed.rename(folder)
     # The socket of the fork server would otherwise lie in a folder /tmp/pymp-* of its own.
@@ -49,12 +48,20 @@ def remove_abandoned(home: Path) -> None:
     """Remove the folders in `home` of runners of this user that were killed."""
     for folder in home.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (lock := take_lock(folder)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
-            finally:
                 os.close(lock)
+
+
+def take_lock(folder: Path) -> int | None:
+    """Lock a folder until this process ends, by a file in it; None if another process has it."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
 
 
 def folder_for_worker() -> str | None:

@@ -7,7 +7,6 @@ the job's heartbeat) matters only for jobs that end without a report.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import logging
 import math
@@ -29,6 +28,7 @@ from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Call
 from kbench.run.execution.engines.slurm_job import Terms, names, put
 from kbench.run.execution.engines.states import Report, Say, Stage
+from kbench.run.execution.temporary import take_lock
 from kbench.settings import Settings
 
 # Seconds between two calls of SLURM for the states of jobs: shorter ones notice an end sooner and
@@ -321,7 +321,7 @@ class Slurm:
         self._home.mkdir(parents=True, exist_ok=True)
         self._lock, self._sweep = -1, self._home / uuid.uuid4().hex[:8]
         for folder in sorted(self._home.iterdir()):
-            lock = _lock(folder) if folder.is_dir() and folder.name[0] != "." else None
+            lock = take_lock(folder) if folder.is_dir() and folder.name[0] != "." else None
             if lock is None:
                 continue
             if self._lock < 0:
@@ -336,7 +336,7 @@ class Slurm:
             hidden = self._home / f".{self._sweep.name}"  # until it is locked
             for name in ("todo", "done", "log"):
                 (hidden / name).mkdir(parents=True)
-            self._lock = _lock(hidden) or -1
+            self._lock = take_lock(hidden) or -1
             hidden.rename(self._sweep)
             return
         (self._sweep / "stop").unlink(missing_ok=True)
@@ -349,17 +349,6 @@ class Slurm:
         self._taken_over = {*done, *doing}
         which = f" and jobs {', '.join(self._jobs)}" if self._jobs else ""
         self._say(f"taken over from a command that was killed: {len(done)} results{which}")
-
-
-def _lock(folder: Path) -> int | None:
-    """Lock a sweep's folder for this process; None if its runner is alive."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return None
-    return lock
 
 
 def _output(command: list[str]) -> tuple[bool, str]:
