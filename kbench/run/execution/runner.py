@@ -191,7 +191,7 @@ class _InProgress:
 class Runner:
     """Executes the runs of one plan; one instance for each command."""
 
-    def __init__(self, plan: Plan, sandbox: Sandbox, *, show: bool = True) -> None:
+    def __init__(self, plan: Plan, sandbox: Sandbox) -> None:
         self.plan = plan
         self.sandbox = sandbox
         self.settings = plan.settings
@@ -199,7 +199,6 @@ class Runner:
         self.provenance = provenance()
         self.summary = Summary(absent=dict(plan.absent))
         self._callbacks = Callbacks(plan.settings.callbacks)
-        self._show = show
         self._jobs: dict[Job | RemoteJob, _InProgress] = {}
         self._refused = ""  # the words of a batch system that takes no more runs
 
@@ -224,7 +223,7 @@ class Runner:
         self.folder.store_environment(self.provenance.environment)
         with _workplace(self.plan, self.sandbox) as (self._workers, self._scheduler):
             self._claims = Claims(self.folder.path)
-            self._progress = Progress(len(todo)) if self._show else None
+            self._progress = Progress(len(todo))
             handlers = {signum: signal.signal(signum, self._stop) for signum in handled()}
             try:
                 alone = not paths or self.settings.keep_model
@@ -232,8 +231,7 @@ class Runner:
             finally:
                 for signum, handler in handlers.items():
                     signal.signal(signum, handler)
-                if self._progress is not None:
-                    self._progress.close()
+                self._progress.close()
                 self._claims.close()
         if self._refused:
             raise ConfigError(f"{self._refused}; the same command goes on with the other runs")
@@ -329,15 +327,14 @@ class Runner:
         self._jobs[job] = _InProgress(runs, started, slot, time.monotonic())
 
     def _show_progress(self) -> None:
-        if self._progress is not None:
-            now = time.monotonic()
-            self._progress.running(
-                [
-                    Running(run.label, job.state, now - work.since, run.params.get("tol"))
-                    for job, work in self._jobs.items()
-                    for run in work.runs[:1]
-                ]
-            )
+        now = time.monotonic()
+        self._progress.running(
+            [
+                Running(run.label, job.state, now - work.since, run.params.get("tol"))
+                for job, work in self._jobs.items()
+                for run in work.runs[:1]
+            ]
+        )
 
     def _finish(self, work: _InProgress, outcome: Outcome) -> tuple[int, list[Run]]:
         """Write the rows of what has ended; returns the free slot and runs that were not begun."""
@@ -374,8 +371,7 @@ class Runner:
         self.summary.written[outcome.status] += 1
         if outcome.status != "ok":
             self.summary.failed.append((run, outcome.status, outcome.message))
-        if self._progress is not None:
-            self._progress.finished(run.label, row)
+        self._progress.finished(run.label, row)
         self._callbacks(row)
 
     def row(self, run: Run, outcome: Outcome, started: datetime) -> dict[str, Any]:

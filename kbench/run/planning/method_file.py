@@ -33,22 +33,15 @@ class MethodFile:
     parts: Mapping[str, str] | None = None  # as in kbench.run.planning.registry
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], file: str | None = None) -> "MethodFile":
-        """The checked content of a config; `file` is the name of its file without the suffix."""
+    def of(cls, config: Mapping[str, Any], name: str) -> "MethodFile":
+        """The checked content of the file `name`.yaml."""
         meta = config.get("meta") or {}
-        if absent := [key for key in ("name", "estimator") if config.get(key) is None]:
-            known = config.get("name") or config.get("estimator")
-            where = (
-                f"method/{file}.yaml" if file else f"the file of the method {known or ''}".strip()
-            )
-            right = {"name": file or "...", "estimator": "..."}
-            lacks = " and ".join(f"`{key}: {right[key]}`" for key in absent)
-            raise ConfigError(f"{where} lacks {lacks}")
-        name = config["name"]
-        if not isinstance(name, str) or name != (file or name):
+        required = {"name": name, "estimator": "..."}
+        if absent := [f"`{key}: {required[key]}`" for key in required if config.get(key) is None]:
+            raise ConfigError(f"method/{name}.yaml lacks {' and '.join(absent)}")
+        if config["name"] != name:
             raise ConfigError(
-                f"method/{file or name}.yaml: name is {name!r}, should be the file's name, "
-                f"{file or name}"
+                f"method/{name}.yaml: name is {config['name']!r}, should be the file's name, {name}"
             )
         if not isinstance(meta, Mapping):
             raise _wrong(name, "meta", meta, "a mapping of about, tasks ...")

@@ -429,10 +429,8 @@ def _fingerprint(plan: Plan, dataset: dict[str, Any], *, obtain: Obtain | None) 
         if obtain is not None:
             plan.prepared[known] = obtain(dataset, plan.settings)
         plan.fingerprints[known] = fingerprint(dataset, folders)
-    except DataNotFoundError as error:
-        plan.absent[dataset["name"]] = str(error)
     except DataError as error:
-        if obtain is not None:
+        if obtain is not None and not isinstance(error, DataNotFoundError):
             raise
         plan.absent[dataset["name"]] = str(error)
     return plan.fingerprints[known]

@@ -189,13 +189,13 @@ class Pair:
     method: str
     dataset: str
     overrides: list[str]  # of the data set's keys
-    grid: dict[str, list[Any]]  # of the method's parameters
-    place: int = 0  # of the method in the experiment's list
+    place: int  # of the method in the experiment's list
 
     def grid_in(self, recipe: Mapping[str, Any]) -> dict[str, list[Any]]:
         """The grid of the pair in its own composition, where `${use:...}` is the data set's."""
         entries = recipe.get("methods")
-        return _lists(_entry("method", entries[self.place])[1]) if entries else self.grid
+        own = _entry("method", entries[self.place])[1] if entries else {}
+        return {k: v if isinstance(v, list) else [v] for k, v in own.items()}
 
 
 def pairs(request: Request, experiment: str | None, recipe: Mapping[str, Any]) -> Iterator[Pair]:
@@ -227,12 +227,8 @@ def pairs(request: Request, experiment: str | None, recipe: Mapping[str, Any]) -
     methods, datasets = lists
     for _, dataset, keys in datasets:
         overrides = [f"dataset.{key}={hydra_value(value)}" for key, value in keys.items()]
-        for place, method, params in methods:
-            yield Pair(method, dataset, overrides, _lists(params), place)
-
-
-def _lists(params: Mapping[str, Any]) -> dict[str, list[Any]]:
-    return {k: v if isinstance(v, list) else [v] for k, v in params.items()}
+        for place, method, _ in methods:
+            yield Pair(method, dataset, overrides, place)
 
 
 def _entry(kind: str, entry: Any) -> tuple[str, dict[str, Any]]:
