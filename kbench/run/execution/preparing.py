@@ -61,16 +61,14 @@ def obtain_in(sandbox: Sandbox) -> Obtain:
     return obtain
 
 
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    """Show a warning without the place in our source."""
-    print(f"kbench: {message}", file=sys.stderr)
-
-
 def _prepare(order: Callable[[], Path], send: Send) -> None:
+    def show(message: Any, *_: Any, **__: Any) -> None:  # without the place in our source
+        print(f"kbench: {message}", file=sys.stderr)
+
     send({"event": "start"})
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = show
             folder = order()
     except KbenchError as error:
         kind = type(error).__name__

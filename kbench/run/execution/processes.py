@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from kbench.process_memory import LINUX, status_kib
@@ -148,12 +149,9 @@ class PeakMemory:
         with contextlib.suppress(AttributeError):  # glibc alone has it
             ctypes.CDLL(None).malloc_trim(0)
         self.exact = False
-        try:
-            with open("/proc/self/clear_refs", "w") as file:
-                file.write("5")
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
             self.exact = True
-        except OSError:
-            pass
         self._before = self._now("VmRSS") if self.exact else self._highest()
         self.bytes = 0
         return self

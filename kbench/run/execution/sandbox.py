@@ -185,17 +185,12 @@ def _main_module() -> dict[str, str]:
     Ray worker imports its whole library: a tenth of a second and more for every run.
     """
     told = spawn.get_preparation_data("kbench")
-    name, file = told.get("init_main_from_name"), told.get("init_main_from_path")
-    return {_MAIN: json.dumps({"name": name, "file": file})}
-
-
-def _be_main(name: str | None, file: str | None) -> None:
-    main = sys.modules["__main__"]
-    if name is not None:
-        main.__spec__ = importlib.machinery.ModuleSpec(name, None)
-    elif file is not None:
-        main.__file__ = file
+    return {_MAIN: json.dumps([told.get(f"init_main_from_{key}") for key in ("name", "path")])}
 
 
 if _MAIN in os.environ:  # this module is imported first of all in a fork server
-    _be_main(**json.loads(os.environ.pop(_MAIN)))
+    _name, _file = json.loads(os.environ.pop(_MAIN))
+    if _name is not None:
+        sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec(_name, None)
+    elif _file is not None:
+        sys.modules["__main__"].__file__ = _file

@@ -241,7 +241,6 @@ class ResultsFolder:
             return 1
         return int(last["attempt"]) + (last["status"] not in rows.WITHOUT_OUTCOME)
 
-
     def read(self, *, reference: bool = False) -> "pd.DataFrame":
         """The own rows of all attempts, and with `reference` those that come with kbench.
 

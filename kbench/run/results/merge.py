@@ -61,7 +61,8 @@ def merge(folder: Path) -> MergeReport:
     if not folder.is_dir():
         return MergeReport(None, 0, 0, 0, [])
     with lock(folder):
-        _sweep_temporary(folder)
+        for path in [*folder.glob(".*.tmp"), *folder.glob("_*/.*.tmp")]:
+            remove_abandoned(path)
         content = read_parquet_files(folder)
         sources, tables, skipped = rows_of(content.files)
         skipped = content.skipped + skipped
@@ -159,8 +160,3 @@ def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
             if not wait:
                 raise
         yield
-
-
-def _sweep_temporary(folder: Path) -> None:
-    for path in [*folder.glob(".*.tmp"), *folder.glob("_*/.*.tmp")]:
-        remove_abandoned(path)

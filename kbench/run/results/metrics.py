@@ -144,9 +144,10 @@ def class_scores(estimator: Any, X: Any) -> Array | None:
     Returns (n,) for two classes where they are decision values, else (n, n_classes); None where the
     estimator has neither.
     """
-    for name in ("decision_function", "predict_proba"):
-        if name == "decision_function" and _votes_of_pairs(estimator):
-            continue
+    names = ["decision_function", "predict_proba"]
+    if getattr(estimator, "decision_function_shape", None) == "ovo":
+        names = names[1:]  # decision values of pairs of classes are of no single class
+    for name in names:
         if hasattr(estimator, name):
             return np.asarray(getattr(estimator, name)(X))
     return None
@@ -226,11 +227,6 @@ def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dic
         {"curve": name, "x_name": RELIABILITY_X, "x": x, "value": values.tolist()}
         for name, values in fractions.items()
     ]
-
-
-def _votes_of_pairs(estimator: Any) -> bool:
-    """Whether the decision values are those of pairs of classes, so that no class has a value."""
-    return getattr(estimator, "decision_function_shape", None) == "ovo"
 
 
 def _cumulated(positive: Array, scores: Array) -> tuple[Array, Array]:
