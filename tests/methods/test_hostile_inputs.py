@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from all_machines import Machine, build, machines
-from sklearn.base import is_classifier, is_outlier_detector, is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 
 import kbench.methods
