@@ -16,23 +16,6 @@ from kbench.methods import KernelSVC
 from kbench.trace import Trace
 
 
-def test_decision_is_the_expansion():
-    X, y = binary()
-    model = KernelSVC(C=5.0, gamma=0.5).fit(X, y)
-    K = rbf_kernel(X, X[model.support_], gamma=0.5)
-    np.testing.assert_allclose(
-        model.decision_function(X), K @ model.dual_coef_[0] + model.intercept_, atol=1e-12
-    )
-    np.testing.assert_array_equal(model.classes_, ["no", "yes"])
-    assert model.n_support_.sum() == len(model.support_)
-    assert (np.sign(model.dual_coef_[0]) == np.where(y[model.support_] == "yes", 1, -1)).all()
-    assert model.objective_ < 0
-    assert model.violation_ <= 1e-3
-    assert model.converged_
-    assert set(model.timings_) == {"prepare", "solve"}
-    assert model.model_bytes_ >= X[model.support_].nbytes
-
-
 def test_an_interrupt_leaves_the_estimator_as_it_was():
     def interrupt(seconds, state):
         raise KeyboardInterrupt
