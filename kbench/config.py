@@ -279,7 +279,8 @@ class Composer:
         self._composed: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def parse(self, overrides: Sequence[str], *, intervals: bool = False) -> list[Any]:
-        """Hydra `Override` objects; a ConfigError if a word is not an override or is not supported.
+        """Hydra `Override` objects; a ConfigError if a word is no override or not supported, or if
+        a key is given twice.
 
         `intervals` : whether `key=interval(low,high)` is.
         """
@@ -296,7 +297,14 @@ class Composer:
             check_word(text, before, after)
         try:
             parsed = self._parser.parse_overrides(overrides=list(overrides))
+            places: dict[str, str] = {}
             for text, override in zip(overrides, parsed, strict=True):
+                key = override.key_or_group
+                if places.setdefault(key, text) is not text:
+                    raise ConfigError(
+                        f"{key} is given twice, by {places[key]} and {text}; several values are "
+                        f"written -m {key}=A,B"
+                    )
                 if override.is_interval_sweep() and not intervals:
                     raise ConfigError(
                         f"{text}: `kbench tune` searches an interval of a method's key; write "
@@ -392,7 +400,7 @@ class Composer:
             by_use = sorted(tail, key=lambda k: (not k.startswith("method."), ".use." in k, k))
             hint = f" (nearest: {', '.join(by_use[:3])})"
         hint = synonym(key) or hint
-        if key in known and text.startswith("Could not delete"):
+        if any(word.startswith(f"~{key}=") for word in overrides):
             return ConfigError(f"{key} has another value: write ~{key} without =")
         if key == "dataset.path":
             hint = ": it is for a file of yours, without dataset=NAME"

@@ -26,6 +26,7 @@ from kbench.errors import ConfigError, counted
 # Keys of a data set that the model has learnt.
 _OF_TRAINING = (
     *("dataset.missing", "dataset.scale", "dataset.split", "dataset.target"),
+    *("dataset.n_features", "dataset.storage", "dataset.test_path"),
     *("dataset.source.columns.target", "dataset.source.columns.group"),
 )
 KEYS = ("model", "out", "proba", "dataset", "results_dir", "datasets_dir", "download")
@@ -125,6 +126,10 @@ def _model_file(model: str, results: Path) -> Path:
 
 def _dataset(overrides: list[str], task: str) -> dict[str, Any]:
     """The config of the data set that the command names, or of a file."""
+    with composer() as hydra:
+        for text, override in zip(overrides, hydra.parse(overrides), strict=True):
+            if override.is_sweep_override():
+                raise ConfigError(f"{text}: kbench predict reads one file; quote a comma")
     words = list(overrides)
     keys = {word.partition("=")[0] for word in words}
     if "dataset" not in keys:

@@ -101,6 +101,8 @@ def main(argv: Sequence[str]) -> int:
                 other = f": {_OF_PLOT[key].format(values[key])}"
             raise ConfigError(f"kbench {said} takes no {key}=...{other}")
     folder = results_folder(values)
+    if values.get("out") == "-":
+        raise ConfigError("out=-: leave it out, the report goes to standard output then")
     for key in ("method", "dataset", "columns", "table"):
         if (value := values.get(key, "")).startswith("["):
             plain = value.strip("[]").replace(" ", "")

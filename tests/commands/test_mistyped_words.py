@@ -230,6 +230,8 @@ OF_TOOLS = [
         (["plan", *RUN, "show=runs", "show=summary"], "show is given twice"),
         (["plan", "method=random_forest", RUN[1], "method.max_depth=None"], "max_depth=null"),
         (["plan", *RUN, "method.C='10'"], "A number stands without quotes"),
+        (["--cfg", "job", *RUN, "seed=1", "seed=2"], "seed is given twice"),
+        (["report", "out=-"], "the report goes to standard output"),
         (["report", "method=[svc, knn]"], "write a list without brackets, as in method=svc,knn"),
         (["plan", "method=svc", "dataset.path=s3://b/c.csv"], "s3://b/c.csv is an address"),
     ],

@@ -58,11 +58,7 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
     places: dict[str, str] = {}
     for text, override in zip(overrides, composer.parse(overrides), strict=True):
         key = override.key_or_group
-        if places.setdefault(key, text) is not text:
-            raise ConfigError(
-                f"{key} is given twice, by {places[key]} and {text}; several values are written "
-                f"-m {key}=A,B"
-            )
+        places[key] = text
         sweep, typed = override.is_sweep_override(), text.partition("=")[2]
         is_list = _LISTS.fullmatch(key) is not None
         if sweep and key.startswith("grid."):
