@@ -249,14 +249,9 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
 
 
 def _thousands(texts: Sequence[str], delimiter: str) -> str | None:
-    """A text of a column whose points may all separate thousands, in a file of a spreadsheet.
-
-    Beside a number below 1,000 without a point tabs may divide the fields, too: a program that
-    prints three decimals prints them everywhere.
-    """
+    """A text of a column whose points may all separate thousands, in a file of a spreadsheet."""
     pointed = [text for text in texts if "." in text]
-    whole = delimiter == ";" if len(pointed) == len(texts) else delimiter in ";\t"
-    if not (pointed and whole and all(map(_GROUPED.fullmatch, pointed))):
+    if not pointed or delimiter not in ";\t" or not all(map(_GROUPED.fullmatch, pointed)):
         return None
     small = all("." in text or _SMALL.fullmatch(text) for text in texts)
     return pointed[0] if small else None

@@ -300,6 +300,7 @@ def test_a_plain_number_shows_what_a_comma_separates(folders, delimiter, late, d
 
 SPREADSHEET = {  # whether thousands are likely; the fields
     "of any size": (True, ["987", "1.234", "-12.345", "5"]),
+    "large ones alone": (True, ["1.234", "-12.345"]),
     "decimals of any size": (False, ["987", "1.234", "0.5"]),
     "large whole numbers": (False, ["98765", "1.234", "5"]),
     "small numbers": (False, ["0.234", "1.234", "5"]),
