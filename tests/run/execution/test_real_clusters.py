@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from harness import furnish, kbench, rows, start, wait_for
+from harness import environment, furnish, kbench, rows, start, wait_for
 
 from kbench.run.results.rows import IDENTITY
 
@@ -32,7 +32,7 @@ def here(tmp_path):
 def dask(here, *words):
     command = [sys.executable, "-m", "dask", *words, "--no-dashboard", "--host", "127.0.0.1"]
     with (here / "dask.log").open("ab") as log:
-        return subprocess.Popen(command, cwd=here, stdout=log, stderr=log)
+        return subprocess.Popen(command, cwd=here, env=environment(), stdout=log, stderr=log)
 
 
 def kill_tree(process):
