@@ -175,7 +175,12 @@ QUANTILE = (
 )
 
 # Scores that every row of their task has, or of their kind of estimator.
-COLUMNS = frozenset(spec.name for specs in (*METRICS.values(), QUANTILE) for spec in specs)
+COLUMNS = frozenset(
+    [
+        *(spec.name for task in METRICS.values() for spec in task),
+        *(score.name for score in QUANTILE),
+    ]
+)
 
 
 def added_score(name: str) -> AddedScore:

@@ -380,8 +380,10 @@ def _curve_table(row: Mapping[str, Any], curves: Sequence[Curve]) -> "pa.Table":
             raise ValueError(
                 f"curve {curve['curve']!r}: {n} abscissae but {len(curve['value'])} values"
             )
-        for name, values in curve.items():
-            columns[name] += values if name in ("x", "value") else [values] * n
+        columns["x"] += curve["x"]
+        columns["value"] += curve["value"]
+        columns["curve"] += [curve["curve"]] * n
+        columns["x_name"] += [curve["x_name"]] * n
         for name in rows.RUN:
             columns[name] += [row[name]] * n
     return pa.table(columns, schema=curve_schema())
