@@ -42,7 +42,15 @@ from kbench.data.formats.number_text import (
     labels_of,
     one_spelling,
 )
-from kbench.data.formats.table import Column, Options, Table, place_of_row, require_dropped
+from kbench.data.formats.table import (
+    Column,
+    Options,
+    Table,
+    is_number,
+    place_of_row,
+    require_dropped,
+    require_layout,
+)
 from kbench.data.sources.array_file import ArrayWriter, mapped
 from kbench.errors import DataError, counted
 
@@ -165,7 +173,7 @@ class Coding:
         if not used:
             raise DataError(f"{table.path}:1: no column is left beside the target {table.target!r}")
         if self.known is not None:
-            _require_layout(table, self.known)
+            require_layout(table, self.known)
             return
         if self._first is None:
             self._first = table
@@ -257,7 +265,7 @@ class Coding:
         ]
         for name, counts in self._seen.items():
             shown = f"the column {printable(name)!r}"
-            odd = sorted(text for text in counts if not _is_number(text))
+            odd = sorted(text for text in counts if not is_number(text))
             n = sum(n for text, n in counts.items() if number(text) is not None)
             if n and not odd and name in self._options.texts:
                 notes.append(
@@ -294,7 +302,7 @@ class Coding:
         found = {n: counts for n, counts in texts.items() if n not in {*told}}
         if found and not self._options.auto:
             shown = (
-                f"{name} ({len(counts)}{' numbers as texts' * all(map(_is_number, counts))})"
+                f"{name} ({len(counts)}{' numbers as texts' * all(map(is_number, counts))})"
                 for name, counts in found.items()
             )
             yield f"columns of texts become one feature a category: {listed(shown)}"
@@ -382,10 +390,6 @@ class Coding:
         return np.where(groups < 0, -1 - np.arange(groups.size), groups)
 
 
-def _is_number(text: str) -> bool:
-    return number(text) is not None or is_missing(text, numeric=True)
-
-
 def _same_columns(table: Table, first: Table) -> None:
     for name in first.columns:
         if name not in table.columns:
@@ -407,16 +411,6 @@ def _same_columns(table: Table, first: Table) -> None:
             raise DataError(
                 f"{table.path}:1: a column {name!r}, {first.path} has none; "
                 f"{dropping(name)} leaves it out"
-            )
-
-
-def _require_layout(table: Table, layout: Layout) -> None:
-    """Refuse a table without the columns that a model was trained on, in any order."""
-    for name, categories in layout["columns"].items():
-        if bool(categories) != bool(table.columns[name].categories):
-            had, has = ("texts", "numbers") if categories else ("numbers", "texts")
-            raise DataError(
-                f"{table.path}: column {name!r} holds {has}, in the training file it held {had}"
             )
 
 

@@ -376,6 +376,21 @@ def _require_numbers(
     raise DataError(f"{where(row)}: column {name!r} {reason}")
 
 
+def is_number(text: str) -> bool:
+    """Whether a text of a column is a number, or stands for a missing one."""
+    return number(text) is not None or is_missing(text, numeric=True)
+
+
+def require_layout(table: Table, layout: Layout) -> None:
+    """Refuse a table without the columns that a model was trained on, in any order."""
+    for name, categories in layout["columns"].items():
+        if bool(categories) != bool(table.columns[name].categories):
+            had, has = ("texts", "numbers") if categories else ("numbers", "texts")
+            raise DataError(
+                f"{table.path}: column {name!r} holds {has}, in the training file it held {had}"
+            )
+
+
 def place_of_row(tables: list[Table]) -> Callable[[int], str]:
     """File and line of a row of several tables, by its number in all of them."""
     return partial(_locate, [(t.n, t.where) for t in tables])

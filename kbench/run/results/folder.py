@@ -380,8 +380,8 @@ def _curve_table(row: Mapping[str, Any], curves: Sequence[Curve]) -> "pa.Table":
             raise ValueError(
                 f"curve {curve['curve']!r}: {n} abscissae but {len(curve['value'])} values"
             )
-        columns["x"] += curve["x"]
-        columns["value"] += curve["value"]
+        columns["x"].extend(curve["x"])
+        columns["value"].extend(curve["value"])
         columns["curve"] += [curve["curve"]] * n
         columns["x_name"] += [curve["x_name"]] * n
         for name in rows.RUN:
