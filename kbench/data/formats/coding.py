@@ -487,8 +487,7 @@ def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
         place = {text.lower() if truths else text: float(k) for k, text in enumerate(labels)}
         values = [place.get(text.lower() if truths else text) for text in column.categories]
     found = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    y: np.ndarray = found[column.values]
-    return y
+    return np.asarray(found[column.values])
 
 
 def _stack(pieces: list[Any]) -> Any:
