@@ -168,6 +168,12 @@ class ChunkedRows:
     def shape(self) -> tuple[int, int]:
         return len(self), self.n_features
 
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise ValueError(
+            "X is ChunkedRows, rows that are read block by block, and this estimator takes an "
+            "array here: pass the X of each of its blocks() in turn"
+        )
+
     @property
     def block_rows(self) -> int:
         """Rows of a block that takes an eighth of `memory_mb` as a dense array."""

@@ -10,6 +10,7 @@ import sklearn
 from all_machines import build, machines
 from sklearn.base import is_classifier, is_regressor
 
+from kbench.chunked import ChunkedRows
 from kbench.methods import KernelSVC
 
 MACHINES = list(machines())
@@ -206,3 +207,14 @@ def test_a_callable_kernel_sees_all_training_rows(cache_size):
         model.decision_function(words), expected.decision_function(centred), atol=5e-3
     )
     assert {columns for _, columns in shapes} == {60}
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_rows_in_chunks_are_predicted_or_refused_by_name(machine):
+    model, rows = model_of(machine), ChunkedRows.of_arrays(X, memory_mb=1e-3)
+    try:
+        predicted = model.predict(rows)
+    except ValueError as error:
+        assert "X is ChunkedRows" in str(error)  # noqa: PT017
+    else:
+        require_same(predicted, model.predict(X))
