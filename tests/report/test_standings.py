@@ -83,11 +83,14 @@ def test_a_narrow_window_has_every_number(folder):
 
 
 def test_a_learned_metric_is_a_competitor_of_its_own(folder):
+    """A row of `tuned_svc` without the parameter is not one of its default, metric=small."""
     for name, (n, d) in SETS.items():
-        params = json.dumps({"metric": "auto"})
         shape = {"dataset": name, "data_sha256": name, "n_train": n, "n_features": d}
-        folder.write(make_row("near", 0.81, params=params, experiment="tables", **shape))
-    assert "near metric=auto" in lines(make_ranking(folder, format="csv"))
+        for method, given in (("near", {"metric": "auto"}), ("tuned_svc", {})):
+            params = json.dumps(given)
+            folder.write(make_row(method, 0.81, params=params, experiment="tables", **shape))
+    found = lines(make_ranking(folder, format="csv"))
+    assert {"near", "near metric=auto", "tuned_svc metric=null"} < {*found}
 
 
 @pytest.mark.parametrize("format", ["terminal", "markdown", "latex", "json"])

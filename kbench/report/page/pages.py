@@ -31,13 +31,14 @@ _RANKED = (
     "Methods with defaults or with a search on training rows, the best first. % behind is by how"
     " much the score is worse than the best one of a data set, in per cent of it, the median over"
     " data sets; the columns of rows have it for data sets of so many training rows alone (k is"
-    " 1,000). Fit s and predict s are CPU seconds of one thread for 10,000 rows. With metric=small,"
+    " 1,000), empty if the method did not run on all of them, and “fails” if it failed on half of"
+    " them. Fit s and predict s are CPU seconds of one thread for 10,000 rows. With metric=small,"
     " the default, a method also learns a metric of few rows where that helps, with metric=auto of"
-    " any number. In a terminal kbench report ranking task=regression n=20000 d=30 ranks on data"
-    " within a factor of ten of your rows and columns. Data with more rows or classes"
-    " than a heading names have no answer here: try the first two methods on your file, kbench -m"
-    " method=tuned_svc,hist_gradient_boosting dataset.path=FILE"
-    " dataset.source.columns.target=COLUMN."
+    " any number, with metric=null none. In a terminal “kbench report ranking task=regression"
+    " n=20000 d=30” ranks on data within a factor of ten of your rows and columns. Data with more"
+    " rows or classes than a heading names have no answer here: try the first two methods below"
+    " your task's heading on your file, “kbench -m method=FIRST,SECOND dataset.path=FILE"
+    " dataset.source.columns.target=COLUMN”."
 )
 
 # Number of methods that the overview shows for each task; the others are folded. Set by hand.

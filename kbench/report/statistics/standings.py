@@ -10,14 +10,21 @@ import bisect
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kbench.config import options, read_yaml
 from kbench.errors import ConfigError
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import decimals_for
-from kbench.report.comparisons.tables import Comparison, Line, Problem, Row, comparisons
+from kbench.report.comparisons.tables import (
+    Comparison,
+    Line,
+    Problem,
+    Row,
+    comparisons,
+    shortest_text,
+)
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import ranks
 from kbench.run.results.rows import WITHOUT_OUTCOME
@@ -99,7 +106,10 @@ def _less_alike(asked: tuple[int | None, int | None], like: tuple[int | None, in
 def _sheet(
     task: str, sets: Sequence[Comparison], remarks: Sequence[str], *, divides: bool
 ) -> Sheet:
-    lines = [{_name(line): line for line in one.lines} for one in sets]
+    files = options("method")
+    methods = {line.method for one in sets for line in one.lines} & files.keys()
+    with_metric = {name for name in methods if "metric" in read_yaml(files[name])}
+    lines = [{_name(line, with_metric): line for line in one.lines} for one in sets]
     every = sorted({name for known in lines for name in known})
     enough = min(_MIN_SETS, len(sets))
     names = [name for name in every if sum(name in known for known in lines) >= enough]
@@ -176,10 +186,15 @@ def _with_size(problem: Problem) -> str:
     return f"{title(problem)} ({n} x {d})"
 
 
-def _name(line: Line) -> str:
-    """The method, and how it differs from the same method's other settings."""
-    metric = line.params.get("metric")
-    return f"{line.method} metric={metric}" if metric else line.method
+def _name(line: Line, with_metric: Collection[str]) -> str:
+    """The method, and how it differs from the same method's other settings.
+
+    with_metric : Methods that have the parameter. An early row lacks it where it is null, which is
+        no longer the default.
+    """
+    if line.method not in with_metric and "metric" not in line.params:
+        return line.method
+    return f"{line.method} metric={shortest_text(line.params.get('metric'))}"
 
 
 def _score(line: Line, comparison: Comparison) -> float:
