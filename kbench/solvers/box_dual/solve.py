@@ -359,12 +359,21 @@ def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) 
 
 
 def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -> np.ndarray:
-    """Return y alpha0 clipped to the bounds; where `coupled`, with its sum restored; (n,)."""
+    """Return y alpha0 clipped to the bounds; where `coupled`, with its sum restored; (n,).
+
+    Coefficients move towards 0 first, and towards C if that does not suffice.
+    """
     beta = y * np.clip(alpha0, 0.0, C)
     if coupled and not np.array_equal(beta, y * alpha0):
         surplus = float(np.sum(beta - y * alpha0))
-        side = np.sign(beta) == np.sign(surplus)
-        total = float(np.abs(beta[side]).sum())
-        if total > 0.0:
-            beta[side] *= max(0.0, 1.0 - abs(surplus) / total)
+        # Side by side: what coefficients of the surplus's sign can lose, and the others can gain.
+        for room in (
+            np.where(beta * surplus > 0.0, beta, 0.0),
+            np.where(y * surplus < 0.0, beta - y * C, 0.0),
+        ):
+            total = float(room.sum())
+            if total != 0.0:
+                part = min(1.0, surplus / total)
+                beta -= part * room
+                surplus -= part * total
     return beta
