@@ -87,7 +87,7 @@ def _new_temporary_file(path: Path) -> tuple[Path, BinaryIO]:
 def _cannot_write(path: Path, error: OSError) -> KbenchError:
     reason = error.strerror or error
     for folder in path.parents:  # a link to nowhere "exists" to the system
-        if folder.is_symlink() and not folder.exists():
+        if os.path.islink(folder) and not os.path.exists(folder):
             reason = f"{folder} is a link to {os.readlink(folder)}, which is not there"
     return KbenchError(f"cannot write {path}: {reason}")
 
