@@ -48,14 +48,19 @@ def remove_abandoned(home: Path) -> None:
     """Remove the folders in `home` of runners of this user that were killed."""
     for folder in home.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
-            if (lock := take_lock(folder)) is not None:
+            if (lock := take_lock(folder, create=False)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(lock)
 
 
-def take_lock(folder: Path) -> int | None:
-    """Lock a folder until this process ends, by a file in it; None if another process has it."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def take_lock(folder: Path, *, create: bool = True) -> int | None:
+    """Lock a folder until this process ends, by a file in it; None if another process has it.
+
+    Without `create` an OSError is raised where the file is not there: the folder is no runner's, or
+    another process is removing it.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    lock = os.open(folder / "lock", flags, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
