@@ -21,11 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from kbench.config import hydra_value
 from kbench.data.formats import (
     Layout,
     Part,
-    dropping,
     features_file,
     listed,
     number,
@@ -50,6 +48,7 @@ from kbench.data.formats.table import (
     place_of_row,
     require_dropped,
     require_layout,
+    require_same_columns,
 )
 from kbench.data.sources.array_file import ArrayWriter, mapped
 from kbench.errors import DataError, counted
@@ -179,7 +178,7 @@ class Coding:
             self._first = table
             texts = [name for name in used if table.columns[name].categories is not None]
             self._seen = {name: Counter() for name in texts}
-        _same_columns(table, self._first)
+        require_same_columns(table, self._first)
         for name in used:
             if table.n and table.columns[name].categories is None:
                 self._gap_markers.learn(name, table.columns[name].values)
@@ -390,30 +389,6 @@ class Coding:
         return np.where(groups < 0, -1 - np.arange(groups.size), groups)
 
 
-def _same_columns(table: Table, first: Table) -> None:
-    for name in first.columns:
-        if name not in table.columns:
-            remedy = f"{dropping(name)} leaves it out"
-            if name == first.target:
-                remedy = "rows without targets are for `kbench predict`"
-            raise DataError(f"{table.path}:1: no column {name!r}, {first.path} has it; {remedy}")
-        ours, theirs = table.columns[name].categories, first.columns[name].categories
-        if (ours is None) != (theirs is None):
-            remedy = (
-                f"; dataset.source.columns.categorical={hydra_value([name])} reads texts in both"
-            )
-            raise DataError(
-                f"{table.path}: column {name!r} holds {'numbers' if ours is None else 'texts'}, "
-                f"in {first.path} it does not{remedy * (name != first.target)}"
-            )
-    for name in table.columns:
-        if name not in first.columns:
-            raise DataError(
-                f"{table.path}:1: a column {name!r}, {first.path} has none; "
-                f"{dropping(name)} leaves it out"
-            )
-
-
 def _places(
     table: Table, layout: Layout, unknown_is_error: bool, unknown: Counter[str]
 ) -> dict[str, np.ndarray]:
@@ -487,7 +462,8 @@ def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
         place = {text.lower() if truths else text: float(k) for k, text in enumerate(labels)}
         values = [place.get(text.lower() if truths else text) for text in column.categories]
     found = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    return np.asarray(found[column.values])
+    y: np.ndarray = found[column.values]
+    return y
 
 
 def _stack(pieces: list[Any]) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kbench.config import hydra_value
 from kbench.data.formats import (
     FLOAT32_OVERFLOW,
     INFINITE_REMEDY,
@@ -379,6 +380,31 @@ def _require_numbers(
 def is_number(text: str) -> bool:
     """Whether a text of a column is a number, or stands for a missing one."""
     return number(text) is not None or is_missing(text, numeric=True)
+
+
+def require_same_columns(table: Table, first: Table) -> None:
+    """Refuse a table of other columns, or of other types, than the first one of its data set."""
+    for name in first.columns:
+        if name not in table.columns:
+            remedy = f"{dropping(name)} leaves it out"
+            if name == first.target:
+                remedy = "rows without targets are for `kbench predict`"
+            raise DataError(f"{table.path}:1: no column {name!r}, {first.path} has it; {remedy}")
+        ours, theirs = table.columns[name].categories, first.columns[name].categories
+        if (ours is None) != (theirs is None):
+            remedy = (
+                f"; dataset.source.columns.categorical={hydra_value([name])} reads texts in both"
+            )
+            raise DataError(
+                f"{table.path}: column {name!r} holds {'numbers' if ours is None else 'texts'}, "
+                f"in {first.path} it does not{remedy * (name != first.target)}"
+            )
+    for name in table.columns:
+        if name not in first.columns:
+            raise DataError(
+                f"{table.path}:1: a column {name!r}, {first.path} has none; "
+                f"{dropping(name)} leaves it out"
+            )
 
 
 def require_layout(table: Table, layout: Layout) -> None:
