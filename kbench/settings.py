@@ -25,9 +25,10 @@ _UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
 # Runs that wait for jobs of SLURM at a time. Each costs a file and a reservation; a job ends if it
 # finds none. Set by hand.
 _HANDED_TO_SLURM = 1000
-# Seconds in which a job begins runs (`slurm_job.BEGIN_S`), and before its limit at which SLURM
-# warns a job of submitit. Seconds and GB of a job whose runs have no limits: set by hand.
-_BEGIN_S, _WARNED_S = 300, 90
+# Seconds in which a job of SLURM begins runs (`parallel.runs_per_job=auto`): its own start costs
+# seconds; and before its limit at which SLURM warns a job of submitit. Seconds and GB of a job
+# whose runs have no limits: set by hand.
+BEGIN_S, _WARNED_S = 300, 90
 _UNLIMITED_S, _UNLIMITED_GB = 7200.0, 8
 
 
@@ -91,7 +92,7 @@ class Parallel:
         """
         needed_s, memory_gb = _UNLIMITED_S, _UNLIMITED_GB
         if limits.wall_s is not None:
-            needed_s = _BEGIN_S + _WARNED_S + limits.wall_s + limits.setup_s
+            needed_s = BEGIN_S + _WARNED_S + limits.wall_s + limits.setup_s
         if limits.memory_mb is not None:
             memory_gb = math.ceil(limits.memory_mb / 1024 + 1)
         return {

@@ -26,11 +26,10 @@ from typing import Any
 from kbench.errors import with_type
 from kbench.run.execution.engines.on_node import Call, run_guarded
 from kbench.run.execution.engines.states import Report, Stage
+from kbench.settings import BEGIN_S
 
 # Seconds between two heartbeats of a job.
 BEAT_S = 5.0
-# Seconds in which a job begins runs (`parallel.runs_per_job=auto`): its own start costs seconds.
-BEGIN_S = 300.0
 # Seconds that a job waits for further runs: the runner hands over a thousand at a time.
 _LINGER_S = 2.0
 # Seconds by which a signal of SLURM reaches the processes of a job at different times.
