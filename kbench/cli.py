@@ -91,7 +91,7 @@ _COMMANDS_ELSEWHERE = {
 def _instead(word: str, others: Sequence[str]) -> str:
     """What the user may have meant by a first word that is not a command."""
     from kbench.commands.reporting import WORDS
-    from kbench.config import options
+    from kbench.config import option_named
     from kbench.mistyped import KEYS, nearest, with_hyphens
 
     if not word:
@@ -101,9 +101,8 @@ def _instead(word: str, others: Sequence[str]) -> str:
         return f": write {word}={value} without blanks"
     if word in WORDS:
         return f": write kbench report {word}"
-    for group in ("method", "dataset", "experiment"):
-        if word in options(group):
-            return f": write {group}={word}"
+    if meant := option_named(word):
+        return f": write {meant}"
     if hyphens := with_hyphens(word):
         return f": write {hyphens}"
     if word in KEYS:

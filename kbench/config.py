@@ -79,6 +79,12 @@ def hides(group: str, name: str) -> str | None:
     return f"configs/{file.as_posix()} is used in place of kbench's own {group} {name}"
 
 
+def option_named(word: str) -> str | None:
+    """`group=word` if a method, a data set or an experiment has this name."""
+    groups = ("method", "dataset", "experiment")
+    return next((f"{group}={word}" for group in groups if word in options(group)), None)
+
+
 def require_option(group: str, name: str) -> Path:
     """The file of `group=name`; a ConfigError with the nearest names if there is none."""
     known = options(group)
@@ -289,11 +295,9 @@ class Composer:
         for before, text, after in zip(
             ["", *overrides], overrides, [*overrides[1:], ""], strict=False
         ):
-            for group in ("method", "dataset", "experiment") if text.isidentifier() else ():
-                if text in options(group) and not before.endswith(("=", ",")):
-                    raise ConfigError(
-                        f"{text!r} is neither a command nor key=value: write {group}={text}"
-                    )
+            may_be_name = text.isidentifier() and not before.endswith(("=", ","))
+            if may_be_name and (meant := option_named(text)):
+                raise ConfigError(f"{text!r} is neither a command nor key=value: write {meant}")
             check_word(text, before, after)
         try:
             parsed = self._parser.parse_overrides(overrides=list(overrides))
