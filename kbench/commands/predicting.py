@@ -37,6 +37,7 @@ def main(argv: Sequence[str]) -> int:
     from kbench.data import Folders, Preparation, read_rows
     from kbench.prediction import load_model
     from kbench.run.execution.applying import apply_model, require_format
+    from kbench.run.execution.temporary import runner_folder
 
     overrides = [w for w in argv if w.startswith(("dataset=", "dataset.", "+dataset.", "~dataset"))]
     for word in overrides:
@@ -66,7 +67,8 @@ def main(argv: Sequence[str]) -> int:
     preparation = Preparation.from_plain(stored.preparation)
     config = _dataset(overrides, preparation.target.task)
     _require_another_file(out, [path, *_named_files(config)])
-    with TemporaryDirectory(prefix="kbench-") as scratch:
+    # The next runner removes what a killed one has left there.
+    with TemporaryDirectory(dir=runner_folder()) as scratch:
         rows = read_rows(
             config,
             Folders.from_environment(values.get("datasets_dir", "datasets")),
