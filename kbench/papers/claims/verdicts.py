@@ -63,7 +63,7 @@ def detail(verdict: Verdict) -> list[str]:
     if verdict.why:
         said.append(f"Open ({verdict.outcome.reason}): {verdict.why}.")
     if verdict.answered and verdict.asked > 1:
-        clearly = f" and clearly keep the bound of {verdict.kept}" if verdict.own else ""
+        clearly = f" and clearly keep the bound in {verdict.kept} of them" if verdict.own else ""
         own = f"Runs on the paper's own data answer {verdict.own} of {verdict.asked} cases{clearly}"
         said.append(f"{own}; runs on any data answer {verdict.answered}.")
     if verdict.machine is not None and verdict.answered:
@@ -96,7 +96,7 @@ def counted(verdicts: Collection[Verdict]) -> str:
     text = f"{counts[HOLDS.word]} hold, {counts[FAILS.word]} do not hold"
     text += f", {sum(reasons.values())} are open" + (f" ({why})" if why else "")
     n = Counter(verdict.kept_by_rows for verdict in verdicts)
-    return f"{text}; of the open ones the runs at hand keep the bound of {n[True]}, miss {n[False]}"
+    return f"{text}; runs keep the bound of {n[True]} open ones and miss that of {n[False]}"
 
 
 def tally(verdicts: Sequence[Verdict]) -> list[str]:
@@ -184,7 +184,7 @@ def _short(figure: str) -> str:
     for words, sign in (("at least ", "≥ "), ("at most ", "≤ "), ("from ", "~ ")):
         if figure.startswith(words):
             figure = sign + figure.removeprefix(words)
-    figure = figure.replace("x linear", "×").replace(" points", " pt").replace("kcal/mol", "")
+    figure = figure.replace("× linear", "×").replace(" points", " pt").replace("kcal/mol", "")
     return figure.partition(" to ")[0].strip()
 
 
