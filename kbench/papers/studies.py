@@ -141,10 +141,10 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
         data = title(comparison.problem)
         rows.append((comparison.machine, [data, words, *costs_and_scores, *ratios]))
         quotients = [[_quotient(steps, part, system) for _, steps in others] for part in parts]
-        medians = [_median([q for q in of_part if q is not None]) for of_part in quotients]
+        medians = [_median([q for q in part if q is not None], len(others)) for part in quotients]
         if any(medians):
             blank = [""] * len(costs_and_scores)
-            rows.append((None, ["… median of others", str(len(others)), *blank, *medians]))
+            rows.append((None, [f"… median of {len(others)} others", "", *blank, *medians]))
     notes = _notes(system, compared)
     if gone := [step for step in system.steps if step not in shown]:
         notes.append(f"Without runs at these settings: {', '.join(gone)}.")
@@ -278,9 +278,12 @@ def _ratio(value: float | None) -> str:
     return "" if value is None else f"{value:.{decimals_for(value, 2)}f}"
 
 
-def _median(values: Sequence[float]) -> str:
-    """The median, and the number of its values: not every step has run at every setting."""
-    return f"{_ratio(statistics.median(values))} of {len(values)}" if values else ""
+def _median(values: Sequence[float], n: int) -> str:
+    """The median, and the number of its values if it is not `n`: not every step has run at each."""
+    if not values:
+        return ""
+    middle = _ratio(statistics.median(values))
+    return middle if len(values) == n else f"{middle} ({len(values)} settings)"
 
 
 @dataclass(frozen=True)
