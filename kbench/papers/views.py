@@ -53,7 +53,7 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         return ""
     long = ("headline", "its figures", "gains of code and idea")
     head = [*map(header, ("paper", *TALLY)), *(header(name, kind="word") for name in long)]
-    studies = {sheet.name.partition(":")[0]: sheet for sheet in systems}
+    studies = {sheet.name.partition(":")[0]: (i + 1, sheet) for i, sheet in enumerate(systems)}
     body = []
     for name, several in of_papers(theirs).items():
         first = next((verdict for verdict in several if verdict.printed is not None), several[0])
@@ -65,7 +65,10 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         texts = [f"{kind} {figure}" for kind, figure in figures.items() if figure]
         cells = row_header(words(name)) + "".join(map(cell, tally(several)))
         cells += element("td", headline + element("div", words(state)), class_="long")
-        cells += cell(", ".join(texts), "long") + cell(_parts(studies.get(name)), "long")
+        cells += cell(", ".join(texts), "long")
+        number, study = studies.get(name, (0, None))
+        gains = _parts(study)
+        cells += element("td", gains and link(gains, f"systems-{number}"), class_="long")
         body.append(f"<tr>{cells}</tr>")
     answer = element("p", words(f"Of {len(theirs)} claims {counted(theirs)}."))
     top = element("h3", "Did the papers' claims hold?") + answer
@@ -90,7 +93,6 @@ def _parts(study: Sheet | None) -> str:
 def claims_views(verdicts: Sequence[Verdict]) -> list[View]:
     """The papers' claims, and our own questions: a line each, with details that unfold."""
     names = ("verdict", "claim", "printed", "measured", "idea alone", "data, % of the paper's rows")
-    head = [header(name, kind="word") for name in names]
     meanings = element("summary", "What the verdicts mean") + element("dl", _MEANINGS)
     below = element("details", meanings, class_="meanings")
     views = []
@@ -100,6 +102,8 @@ def claims_views(verdicts: Sequence[Verdict]) -> list[View]:
         text = f"Of the papers' claims {counts}. {legend('claims', 'claims_page')}"
         if ours:
             text = f"Questions that the papers do not ask: {counts}."
+        # The papers print no figure of our own questions.
+        head = [header(name, kind="word") for name in (names[:2] + names[3:] if ours else names)]
         items = [_claim(verdict, number) for number, verdict in shown.items()]
         views.append(View(id, name, head, items, about(text) + below))
     return views
@@ -116,7 +120,8 @@ def _claim(verdict: Verdict, number: int) -> Item:
     details = element("details", element("summary", words(f"{name}: {claim.says}")) + more)
     cells = row_header(badge, "word")
     cells += element("td", details, class_="long claim", id=claim_id(number))
-    cells += cell(says.printed, "word") + cell(says.measured, "long")
+    cells += "" if claim.ours else cell(says.printed, "word")
+    cells += cell(says.measured, "long")
     cells += cell(says.idea, "word") + cell(says.data, "long")
     facets = {
         "paper": [name],
@@ -181,7 +186,7 @@ def figures_view(drawings: Sequence[Drawing]) -> View:
         wanted = [line[0] for panel in of.panels for line in panel.lines.values()]
         methods = {name for selector in wanted for name in selector.methods}
         facets = {"paper": [paper(of.paper).title], "method": sorted(methods)}
-        caption = f"{of.caption}. In the paper: {of.printed or 'no value'}."
+        caption = f"In the paper: {of.printed or 'no value'}."
         detail = article(figure(drawing.charts, drawing.legend, caption, drawing.remarks))
         items.append(Item(cells, facets, of.name, detail, f"{of.title}: {of.caption}"))
     return View("figures", "Figures", head, items)
