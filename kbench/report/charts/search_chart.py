@@ -73,7 +73,9 @@ def search_charts(comparison: Comparison, found: Mapping[Run, Searched]) -> list
 def _chart(label: str, search: Searched) -> Chart:
     gammas = [point.gamma for point in search.points] + [search.chosen[0]]
     penalties = [point.penalty for point in search.points] + [search.chosen[1]]
-    title = f"{label}: held-out errors of the search\ndarker is lower, larger saw more rows"
+    title = (
+        f"{label}: held-out errors of the search\na stronger colour is lower, larger saw more rows"
+    )
     drawn = Plot(
         Axis.around("gamma", gammas, log=True),
         Axis.around(f"{search.penalty} (ring: chosen)", penalties, log=True),

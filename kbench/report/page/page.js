@@ -195,8 +195,10 @@ function showDetail(name, found) {
 
 function mark(id) {
   for (const link of all("nav a")) {
-    if (link.getAttribute("href") === `#${id}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.getAttribute("href") === `#${id}`) {
+      link.setAttribute("aria-current", "page");
+      one("nav").scrollLeft = link.offsetLeft - one("nav").offsetLeft - 40; // on a phone
+    } else link.removeAttribute("aria-current");
   }
 }
 

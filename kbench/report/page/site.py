@@ -196,7 +196,9 @@ def _symbols() -> str:
 
 def _environment(name: str, environments: Mapping[str, Mapping[str, Any]]) -> str:
     facts = {**environments.get(name, {})}
-    facts |= {"OS kernel": facts.pop("kernel", "")}
+    titles = {"blas": "BLAS", "cpu": "CPU", "logical_cpus": "logical CPUs", "os": "OS"}
+    titles |= {"python": "Python", "ram_gib": "RAM, GiB", "simd": "SIMD", "kernel": "OS kernel"}
+    facts = {titles.get(key, key): fact for key, fact in facts.items()}
     packages = facts.pop("packages", None) or {}
     facts |= {"packages": ", ".join(f"{package} {v}" for package, v in sorted(packages.items()))}
     listed = "".join(

@@ -134,12 +134,16 @@ def figure(
     caption: str = "",
     remarks: Sequence[str] = (),
 ) -> str:
-    """Charts beside each other above their legend and caption, or why there are none."""
+    """Charts beside each other, their legend and caption, or why there are none.
+
+    The legend stands above charts of more than two lines, so that the first are seen with it.
+    """
     if charts:
         drawn = "".join(map(inline, charts))
         shown = element("div", drawn, class_="charts" if len(charts) > 1 else "charts single")
     else:
         shown = element("div", words("; ".join(remarks)), class_="frame")
     below = element("figcaption", words(caption), class_="about") if caption else ""
-    held = element("figure", shown + legend(entries) + below)
+    keys = legend(entries)
+    held = element("figure", (keys + shown if len(charts) > 6 else shown + keys) + below)
     return held + (notes(remarks) if charts else "")
