@@ -444,7 +444,11 @@ def _with_settings(lines: list[Line]) -> list[Line]:
 
 
 def _setting(params: Mapping[str, Any], names: Iterable[str]) -> str:
-    return " ".join(f"{name}={shortest_text(params[name])}" for name in names if name in params)
+    """A row from before a parameter existed does not have it."""
+    return " ".join(
+        f"{name}={shortest_text(params[name])}" if name in params else f"no {name}"
+        for name in names
+    )
 
 
 def shortest_text(value: Any) -> str:
