@@ -33,13 +33,13 @@ from kbench.run.planning.task import Task
 from kbench.settings import Limits, Settings
 from kbench.signals import deferred
 
-# Seconds after Ctrl-C that runs have to report their rows, before they end without a report.
+# Seconds after Ctrl-C in which runs may still report their rows. Set by hand.
 _STOP_S = 4.0
-# Seconds that an engine has to find its cluster or to start one.
+# Seconds that an engine has to find its cluster or to start one. Set by hand.
 _OPEN_S = 60.0
-# Seconds that an engine has to leave its cluster.
+# Seconds that an engine has to leave its cluster. Set by hand.
 _CLOSE_S = 10.0
-# Seconds without news after which the user is told what the runs wait for.
+# Seconds without news after which the user is told what the runs wait for. Set by hand.
 _SAY_S = 30.0
 
 _ENGINES: dict[str, Callable[[Settings, Say], Engine]] = {"dask": Dask, "ray": Ray, "slurm": Slurm}

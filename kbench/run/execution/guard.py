@@ -36,7 +36,7 @@ from kbench.signals import ignore_interrupts
 from kbench.streams import standard_error
 
 # Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
-# costs about 0.1 ms of CPU time per process.
+# costs about 0.1 ms of CPU time per process. Set by hand.
 POLL_S = 0.05
 # Seconds between two messages about a run in progress, which the live line shows once a second.
 SEND_EVERY_S = 0.5
@@ -44,7 +44,7 @@ SEND_EVERY_S = 0.5
 # log needs, against the memory of a guard and of its message. Set by hand.
 HEAD_BYTES = 8_192
 TAIL_BYTES = 16_384
-# Bytes that a process may reserve beyond its memory limit: stacks and arenas count against
+# Guard: bytes that a process may reserve beyond its memory limit: stacks and arenas count against
 # RLIMIT_DATA before they are used. The guard's samples of used memory enforce the limit itself.
 _RESERVED_BYTES = 64 << 20
 # Fraction of the memory limit near which a death without a report is ascribed to it. Set by hand.

@@ -10,9 +10,9 @@ from typing import Any, TextIO
 from kbench.compiling import MESSAGE
 from kbench.run.execution.guard import State
 
-# Up to this number of runs each gets a line of its own above the live one on a terminal.
+# Up to this number of runs, each gets a line above the live one on a terminal. Set by hand.
 FEW = 50
-# Seconds between two updates of the live line.
+# Seconds between two updates of the live line. Set by hand.
 TICK_S = 1.0
 # Numbers of a fit in progress that fit on the live line.
 _NUMBERS = 3

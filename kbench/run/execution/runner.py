@@ -52,6 +52,7 @@ _OF_RUN = [
     *("data_sha256", "tuned", "tuned_sha256", "threads", "command"),
 ]
 # Seconds between two checks of signals, and updates of the live line, while runs are in progress.
+# Set by hand.
 _POLL_S = 0.2
 
 

@@ -26,9 +26,9 @@ from kbench.signals import deferred
 from kbench.streams import described
 
 # Starts of a worker before a command gives up. A fork server that was killed is started anew each
-# time; if it ends as often as this, something ends it every time.
+# time; if it ends as often as this, something ends it every time. Guard.
 _STARTS = 5
-# Seconds between two starts: a killed process needs some milliseconds until it has ended.
+# Seconds between two starts, more than a killed process needs to end. Set by hand.
 _PAUSE_S = 0.05
 # The environment variable that names the main module of the command to its fork server.
 _MAIN = "KBENCH_MAIN_MODULE"

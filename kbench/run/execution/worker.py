@@ -35,12 +35,12 @@ from kbench.trace import Trace
 
 # Rows of the warm-up: enough for every class and block size to occur, few enough for milliseconds.
 WARMUP_ROWS = 256
-# Points of a curve that are kept: 10,000 points of two numbers make 160 kB of a results file.
+# Points of a curve that are kept. Guard: 10,000 points of two numbers make 160 kB of a row.
 MAX_CURVE_POINTS = 10_000
-# Warnings that the message of a row has, and the characters of each; the log has all.
+# Warnings that the message of a row has, and the characters of each; the log has all. Set by hand.
 _SHOWN_WARNINGS = 3
 _WARNING_CHARS = 300
-# Seconds between two reports of a fit in progress; the live line shows one a second.
+# Seconds between two reports of a fit in progress; the live line shows one a second. Set by hand.
 REPORT_EVERY_S = 0.5
 
 Curves = dict[str, tuple[list[float], list[float]]]  # name -> (seconds, values)

@@ -15,12 +15,12 @@ from kbench.run.execution.engines.states import ClusterLostError, Report, Say, S
 from kbench.run.execution.guard import Outcome
 from kbench.settings import Settings
 
-# Seconds without any worker process after which the cluster is given up.
+# Seconds without any worker process after which the cluster is given up. Set by hand.
 _LOST_S = 30.0
 # Seconds between two requests for the list of worker processes. More frequent ones notice lost
 # workers sooner and load the scheduler; set by hand.
 _POLL_S = 1.0
-# Seconds in which a scheduler answers one question.
+# Seconds in which a scheduler answers one question. Set by hand.
 _ANSWER_S = 10.0
 
 

@@ -20,7 +20,7 @@ from kbench.run.results.rows import NOT_KEPT
 from kbench.settings import Limits
 
 # Seconds between two checks whether the user has stopped the run. A shorter time ends the run
-# sooner, but sends the scheduler more requests.
+# sooner, but sends the scheduler more requests. Set by hand.
 _STOP_POLL_S = 0.5
 
 

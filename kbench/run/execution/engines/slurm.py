@@ -34,15 +34,15 @@ from kbench.settings import Settings
 # Seconds between two calls of SLURM for the states of jobs: shorter ones notice an end sooner and
 # load its controller; set by hand.
 _POLL_S = 3.0
-# Seconds that the files of an ended job may be late on a file system of the network.
+# Seconds that the files of an ended job may be late on a file system of the network. Set by hand.
 _LATE_S = 2.0
 # Seconds without a heartbeat after which a job of which SLURM knows nothing is lost.
 _SILENT_S = 6 * slurm_job.BEAT_S
-# Seconds until `sbatch` is asked again after a refusal, if no job has ended before.
+# Seconds until `sbatch` is asked again after a refusal, if no job has ended before. Set by hand.
 _ASK_AGAIN_S = 15.0
-# Seconds in which a command of SLURM answers.
+# Seconds in which a command of SLURM answers. Set by hand.
 _ANSWER_S = 60.0
-# Jobs that end in succession without beginning a run, after which no more are submitted.
+# Jobs in succession without a run, after which no more are submitted. Set by hand.
 _USELESS_JOBS = 2
 
 # Refusals that end when jobs end, and those that end by themselves.

@@ -28,15 +28,16 @@ from kbench.run.execution.engines.on_node import Call, run_guarded
 from kbench.run.execution.engines.states import Report, Stage
 from kbench.settings import BEGIN_S
 
-# Seconds between two heartbeats of a job.
+# Seconds between two heartbeats of a job. Set by hand.
 BEAT_S = 5.0
-# Seconds that a job waits for further runs: the runner hands over a thousand at a time.
+# Seconds that a job waits for further runs, which come a thousand at a time. Set by hand.
 _LINGER_S = 2.0
-# Seconds by which a signal of SLURM reaches the processes of a job at different times.
+# Seconds by which a signal of SLURM reaches the processes of a job at different times. Set by hand.
 _SIGNAL_S = 1.0
 # Fraction of a job's memory above which a killed run had too little, as kbench itself takes some.
+# Set by hand.
 _NEAR_LIMIT = 0.75
-# Fraction of a job's time before which SLURM's warning says that it is preempted.
+# Fraction of a job's time before which SLURM's warning says that it is preempted. Set by hand.
 _EARLY = 0.5
 # Seconds between two readings of the folder of runs: shorter ones start a run sooner and load the
 # shared file system; set by hand.

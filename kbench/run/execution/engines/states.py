@@ -32,16 +32,17 @@ from kbench.run.execution.guard import Outcome, State
 from kbench.settings import Settings
 from kbench.signals import ignore_interrupts
 
-# How often a run is begun before its row says that it was lost.
+# How often a run is begun before its row says that it was lost. Set by hand.
 ATTEMPTS = 2
 # How often a run is submitted that no machine begins, before it is refused: a worker that dies
 # takes the runs along that waited for it, and one that cannot start would take them for ever.
+# Guard.
 SUBMISSIONS = 10
 # Status of an outcome without a row: no machine has begun the run.
 REFUSED = "refused"
-# Seconds between two signs of life to the runner.
+# Seconds between two signs of life to the runner. Set by hand.
 _ALIVE_S = 1.0
-# Seconds that an engine has to disconnect.
+# Seconds that an engine has to disconnect. Set by hand.
 _LEAVE_S = 8.0
 
 Stage = Enum("Stage", ["BEGUN", "FINISHED", "LOST", "CANCELLED", "REFUSED"])
