@@ -22,7 +22,7 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_numbe
 # (`scripts/bench_kernels.py`), and packing has a fixed cost.
 _MIN_BITS = 8
 # CSR rows are prepared as dense points if these take at most _DENSE_GROWTH times the bytes of the
-# CSR rows plus _DENSE_BYTES per row: tiles are faster than sparse products, but take memory.
+# CSR rows plus _DENSE_BYTES per row: tiles are faster, but take memory. Set by hand.
 _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
 # Rows examined at a time: memory against the overhead of a call. Set by hand.

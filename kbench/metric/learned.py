@@ -41,7 +41,7 @@ from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, Candidate, Round
 from kbench.trace import Trace
 from kbench.validated import fit_context, require_target_range, usual, validate_data
 
-# Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
+# Ridges that are compared, relative to the kernel's diagonal (unit targets). Set by hand.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 # Kernels are compared at full size if their errors in the search were within this factor of the
 # lowest: 1,500 rows do not rank kernels that are closer. Set by hand.
@@ -67,7 +67,7 @@ _WIDE, _WIDE_SEARCH = 256, 1024
 _MAPPED_ROWS = 50_000
 # Maximal number of held-out rows: 4,000 estimate an error rate of 10 % to half a point.
 _MAX_HELD_OUT = 4000
-# Maximal number of held-out rows of the search, whose kernel values take longer than the others.
+# Maximal number of held-out rows of the search, for their kernel values take longest. Set by hand.
 _SEARCH_HELD_OUT = 2000
 
 

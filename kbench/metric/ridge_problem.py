@@ -21,7 +21,7 @@ from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 # On kin40k, protein, wine and pendigits the better of the two kernels is within 2 % of the lowest
 # held-out error over the widths 1/4, 1/2, 1 and 2 (`scripts/bench_metric.py widths`).
 _WIDTH = {"matern12": 1.0, "rbf": 0.5, "laplacian": 1.0}
-# Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs.
+# Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs. Set by hand.
 _MEDIAN_ROWS = 500
 # Weight of the squared error of a classifier beside its error rate. With n >= 800 held-out rows it
 # only decides between equal rates; with fewer it is multiplied by (800 / n)^2: the lowest of a

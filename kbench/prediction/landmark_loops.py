@@ -34,7 +34,7 @@ from kbench.intrinsics.landmark_tiles import (
 # Rows, and their bytes, of a group whose kernel values are held in the L1 cache.
 _GROUP_ROWS, _GROUP_BYTES = 60, 1 << 14
 # A vector holds sixteen rows, not sixteen landmarks, if the leaf has at most 64 features and at
-# least 6 rows remain.
+# least 6 rows remain. Set by hand.
 _MAX_FEATURES, _MIN_ROWS = 64, 6
 
 

@@ -40,7 +40,7 @@ from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_whole
 # Bytes of rows that are checked and routed together, so that they stay in the L2 cache.
 _ROUTED_BYTES = 1 << 18
 # Rows of a batch per leaf, so that the numbers of a leaf are read once for about 32 rows. A model
-# with few leaves takes up to 32,768 rows, so that few rows remain beside full tiles.
+# with few leaves takes up to 32,768 rows, so that few rows remain beside full tiles. Set by hand.
 _LEAF_ROWS, _MAX_ROWS = 32, 1 << 15
 # Guard: range of the extent of features over which squared differences neither underflow nor
 # overflow in float32; it leaves a margin for differences of a thousandth of the extent and for sums

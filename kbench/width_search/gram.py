@@ -39,7 +39,7 @@ _KEPT_DISTANCES = 2**22
 # CSR rows are made dense if they take at most this many entries: 256 MiB of float32.
 _DENSE_ENTRIES = 2**26
 _DENSE_COLUMNS = 2**14
-# Rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs.
+# Rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs. Set by hand.
 _MEDIAN_ROWS = 500
 
 

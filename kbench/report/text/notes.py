@@ -6,11 +6,10 @@ from kbench.errors import counted
 from kbench.report.comparisons.quantities import SECONDS, Quantity
 from kbench.report.comparisons.tables import Comparison, Line, contended, unequal
 
-# Number of failures (pairs of method and status) explained below a table; others are only counted.
+# Failures (pairs of method and status), warnings and repetitions below a table; others are only
+# counted. Set by hand.
 _FAILURES = 5
-# Number of warnings (texts) below a table; others are only counted.
 _WARNINGS = 5
-# Number of lines whose repetitions are described below a table; others are only counted.
 _REPEATED = 8
 
 

@@ -29,7 +29,7 @@ _GAP = "  "
 # Minimum number of characters of a column of words in a table that is too wide. Set by hand.
 _LEAST = 12
 
-# Names that take more than 1 / _NAMES of a line are shortened before a column is dropped.
+# Names are shortened to 1 / _NAMES of a line before a column is dropped. Set by hand.
 _NAMES = 3
 
 # Select Graphic Rendition parameters of ECMA-48.

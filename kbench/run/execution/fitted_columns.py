@@ -15,7 +15,7 @@ from kbench.run.results import metrics
 from kbench.run.results.rows import NOT_KEPT
 
 # Test rows of reliability curves: 20,000 give a fraction in a group of 1,000 rows to 1.5 points,
-# and bound what k-nearest neighbours take for probabilities.
+# and bound what k-nearest neighbours take for probabilities. Set by hand.
 _RELIABILITY_ROWS = 20_000
 
 

@@ -29,7 +29,7 @@ _SIZE = "the same method on data of similar size"
 # Seconds of a run that no column has, such as the start of its worker and its scores; the limit
 # that `scripts/bench_overhead.py` checks, which long runs do not notice.
 _OVERHEAD_S = 0.1
-# Training rows of data of similar size: at most this factor more or fewer.
+# Training rows of data of similar size: at most this factor more or fewer. Set by hand.
 _SIMILAR = 2.0
 
 

@@ -21,7 +21,7 @@ from kbench.run.planning.request import read_request
 # Random proposals before those that scores decide; Optuna's default. More cost trials that learn
 # nothing, fewer let an early guess decide. Set by hand.
 _RANDOM = 10
-# An interval of positive numbers that spans more than this is searched by its logarithm.
+# Positive intervals of a larger ratio are searched in logarithms. Set by hand.
 _LINEAR = 100.0
 # Significant digits of a proposed number: a score does not tell nearer ones apart.
 _DIGITS = 6

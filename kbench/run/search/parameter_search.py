@@ -53,10 +53,10 @@ from kbench.run.search.intervals import Space, proposals
 from kbench.run.search.result import SearchResult
 from kbench.run.search.trials import Trials
 
-# Fraction of the training rows by which a method that chooses parameters itself is scored.
+# Fraction of the training rows that scores a self-tuning method. Set by hand.
 _HELD_OUT = 0.2
 
-# Proposals in a row that were tried before, of a space of few settings, after which a search ends.
+# Guard: a search of few settings ends after this many proposals in a row that were tried before.
 _REPEATED = 100
 
 

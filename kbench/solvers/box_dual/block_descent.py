@@ -47,7 +47,7 @@ _INNER_RELATIVE = 0.03
 # is rounded differently, is then at most the target. With 0.5, ijcnn1 takes 11 % and cod-rna 8 %
 # more steps; with 1, both compute 1 % more kernel values (means of four orders of rows).
 _INNER_TARGET = 0.75
-# Limit on the steps inside a working set, per point.
+# Limit on the steps inside a working set, per point. Set by hand.
 _STEPS_PER_POINT = 20
 # Limit on the steps where S is at most two working sets and leaving it early gains nothing.
 # `max_time` is checked only between working sets, after about two seconds at most.
@@ -56,7 +56,7 @@ _STEPS_WHOLE = 2_000_000
 # without a new minimum of the violation; rounding or curvatures near 0 then prevent progress.
 _PATIENCE_WHOLE = 5
 # Inner steps without intercept are made in float64 if float32 would round e by more than this
-# fraction of the target in one step.
+# fraction of the target in one step. Set by hand.
 _VISIBLE = 0.02
 # Newton steps on the face are tried after this many working sets were left at the limit of steps,
 # once the violation is below _FACE_FOUND mean |z|: before that the face still changes.

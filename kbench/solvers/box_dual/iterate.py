@@ -33,7 +33,7 @@ from kbench.trace import Deadline, Trace
 # Stands for minus infinity in compiled code whose flags exclude infinities.
 MINUS_INFINITY = -1e300
 # Rounds of a descent without a new minimum of the violation after which it stops: rounding can keep
-# points moving back and forth for ever.
+# points moving back and forth for ever. Guard.
 PATIENCE = 200
 # Nanoseconds for the slack of one point, read at an arbitrary position; decides the number of
 # threads (`scripts/ablate_svm.py --threads 2`).

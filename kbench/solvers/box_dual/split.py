@@ -35,7 +35,7 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.distances import Exponential
 
 # Points of a sample that is examined first (250,000 distances, 7 ms for 54 features): if it is
-# connected, there is no search for groups.
+# connected, there is no search for groups. Set by hand.
 _SAMPLE = 500
 # Width of the gaps that divide boxes, to the power of p and as a fraction of R^p: eight features
 # with such a gap separate two boxes. Narrower gaps mostly come from a few outliers.

@@ -28,7 +28,7 @@ from kbench.solvers.box_dual.refinement import refine
 from kbench.solvers.box_dual.row_cache import NEVER, RowCache, min_uses
 
 # Problems of at most this many points are solved in float64 from the start: a float32 solve and its
-# float64 verification would take as long.
+# float64 verification would take as long. Set by hand.
 _FLOAT64_POINTS = 1024
 # Solves aim at this fraction of the tolerance, so that the float64 violation, which differs by
 # rounding, is rarely above the tolerance.

@@ -32,7 +32,7 @@ from kbench.solvers.interior_point.factors import (
 )
 
 # Columns whose correlations have a condition below this are not whitened: Cholesky factors then
-# keep 10 digits, and refined solves the others.
+# keep 10 digits, and refined solves the others. Set by hand.
 _WELL_CONDITIONED = 1e5
 # Guard: eigenvalues below this multiple of the largest are rounding errors and are raised to it.
 _NOISE = 1e-13

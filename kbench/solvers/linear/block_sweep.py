@@ -24,7 +24,7 @@ from kbench.solvers.box_dual.coordinate_descent import compiled_steps
 # Rows of a block: more take more inner products per row and decrease the objective more in a pass
 # (`scripts/bench_linear.py`).
 SIZE = 64
-# Rows of the sample for `effective_rank`: 256^2 inner products.
+# Rows of the sample for `effective_rank`: 256^2 inner products. Set by hand.
 _SAMPLE = 256
 # Steps inside a block stop at this fraction of its largest gradient, and at this number per point:
 # later blocks change w anyway. Set by hand.

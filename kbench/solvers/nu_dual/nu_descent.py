@@ -41,9 +41,9 @@ from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
 from kbench.solvers.stopped import settle
 from kbench.trace import Trace
 
-# Points of the first working sets. A larger one takes longer steps and fewer products with e.
+# Points of the first working sets: with more, longer steps, fewer products with e. Set by hand.
 _WORKING_SET = 1024
-# Problems of at most this many points are one working set, in float64.
+# Problems of at most this many points are one working set, in float64. Set by hand.
 FLOAT64_POINTS = 1024
 # Growth of the nested subsets on whose solutions a classifier starts. Set by hand.
 _GROWTH = 4

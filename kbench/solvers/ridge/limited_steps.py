@@ -27,7 +27,7 @@ ROUNDING = 0.1
 MEASURED_ROWS = 2000
 # Rows of a block of the residual at all rows, between which the time limit is looked at.
 RESIDUAL_ROWS = 4096
-# States that the trace gets during a pass over the rows.
+# States that the trace gets during a pass over the rows. Set by hand.
 _SHOWN = 10
 
 

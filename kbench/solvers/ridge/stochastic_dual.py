@@ -34,7 +34,7 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.descent import Descent
 from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult
 
-# Rows of the block whose largest eigenvalue is computed for the step size.
+# Rows of the block whose largest eigenvalue is computed for the step size. Set by hand.
 _EIGENVALUE_ROWS = 512
 
 

@@ -55,10 +55,11 @@ DIAGONAL, V, LIFT, DROP, GROW, FALL = range(6)
 
 # The search stops at this fraction of the tolerance, because its float32 residuals drift by a few
 # percent of it before they are summed afresh: a lower value takes more steps, a higher one more
-# sums.
+# sums. Set by hand.
 _EARLIER = 0.95
 # Rounding of the stored rows may use up this fraction of the tolerance; beyond it the caller has to
-# compute float64 kernel values. A higher value takes more steps, a lower one more such values.
+# compute float64 kernel values. A higher value takes more steps, a lower one more of them. Set by
+# hand.
 _CHEAP_ERROR = 0.5
 # A step that would end within this fraction of the coefficient (before the step or at the bound)
 # from the bound ends at the bound itself, so that rounding leaves no point almost at its bound,

@@ -32,7 +32,7 @@ from kbench.trace import Deadline, Trace
 # The sharpness s starts such that |s q'x| is 0.1 on average, and doubles ten times in a training,
 # as in the authors' implementation.
 _FIRST_ANGLE, _DOUBLINGS = 0.1, 10
-# Steps between two updates of s, and rows on which the average is computed.
+# Steps between two updates of s, and rows on which the average is computed. Set by hand.
 _RENEWAL, _PROBE = 100, 100
 _EPSILON = 1e-8  # Adam's, as in the paper
 
