@@ -258,8 +258,8 @@ def _require_finite(X: Any, place: str) -> None:
 
 def _delayed(collection: Any) -> list[Any]:
     """The partitions of a Dask array, dataframe or series."""
-    found = collection.to_delayed()
-    return found if isinstance(found, list) else found.ravel().tolist()
+    partitions = collection.to_delayed()
+    return partitions if isinstance(partitions, list) else partitions.ravel().tolist()
 
 
 def _part(block: Block, rows: slice) -> Block:

@@ -66,12 +66,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return signals.exit_code(stop)
     except Exception as error:
         if isinstance(error, RuntimeError) and "cannot cache function" in str(error):
-            said = NO_CACHE
+            message = NO_CACHE
         elif isinstance(error, MemoryError) or streams.may_lack_memory(error):
-            said = f"out of memory: {_printable(with_type(error))}"  # in any library's words
+            message = f"out of memory: {_printable(with_type(error))}"  # in any library's words
         else:
             raise
-        print(f"kbench: {said}", file=sys.stderr)
+        print(f"kbench: {message}", file=sys.stderr)
         return 2
 
 

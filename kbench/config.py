@@ -126,9 +126,9 @@ def _not_yaml(error: Exception, path: Path | None = None) -> ConfigError:
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return ConfigError(f"{path}: not YAML: {one_line(error)}" if path else one_line(error))
-    found = getattr(error, "problem", "")
-    instead = "; indent with blanks, not with tabs" if "\\t" in found else ""
-    return ConfigError(f"{path or mark.name}:{mark.line + 1}: not YAML: {found}{instead}")
+    problem = getattr(error, "problem", "")
+    instead = "; indent with blanks, not with tabs" if "\\t" in problem else ""
+    return ConfigError(f"{path or mark.name}:{mark.line + 1}: not YAML: {problem}{instead}")
 
 
 @contextmanager

@@ -151,10 +151,10 @@ def _slip(key: str, value: str) -> str:
     return ""
 
 
-def unread(typed: str, said: str, *, intervals: bool) -> ConfigError:
+def unread(typed: str, reason: str, *, intervals: bool) -> ConfigError:
     """The error on a word that Hydra's grammar does not read.
 
-    typed : the word. said : the text of Hydra's error. intervals : whether intervals are searched.
+    typed : the word. reason : the text of its error. intervals : whether intervals are searched.
     """
     text = one_line(typed)
     key, _, value = text.partition("=")
@@ -168,7 +168,7 @@ def unread(typed: str, said: str, *, intervals: bool) -> ConfigError:
             f"{text}: should be {key}=interval(LOW,HIGH) of two numbers, or "
             f"{key}=tag(log,interval(LOW,HIGH))"
         )
-    if unknown := re.search(r"Unknown function '(\w+)'", said):
+    if unknown := re.search(r"Unknown function '(\w+)'", reason):
         one = f"'{key}=interval(0.1,10)' for kbench tune, or "
         return ConfigError(
             f"{text}: Hydra has no function {unknown[1]}: write {one * intervals}the values, as in "
@@ -176,7 +176,7 @@ def unread(typed: str, said: str, *, intervals: bool) -> ConfigError:
         )
     if value and re.fullmatch(r"[-+\d.e^*/()]+", value):
         return ConfigError(f"{text}: write the number out, as in {key}=1000")
-    reason = one_line(said.split("\n")[0])
+    reason = one_line(reason.split("\n")[0])
     if "NoViableAlt" in reason:
         reason = "a character that Hydra does not read outside quotes"
     if instead := _slip(key, value):

@@ -148,8 +148,8 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
             raise ConfigError(f"no key is called {key!r}, should be one of {names}") from None
         if re.match("Incompatible value 'None'", str(error)):
             raise ConfigError(f"{key} is null, should have a value; leave it out") from None
-        if said := re.match(r"Value '(.*)' is not a valid bool", str(error)):
-            raise ConfigError(f"{key} is {said[1]!r}, should be true or false") from None
+        if match := re.match(r"Value '(.*)' is not a valid bool", str(error)):
+            raise ConfigError(f"{key} is {match[1]!r}, should be true or false") from None
         if isinstance(getattr(Settings(), key, None), list):
             given = own[key]
             names = given if isinstance(given, str) else "NAME"

@@ -112,8 +112,8 @@ def may_lack_memory(error: Exception) -> bool:
 
 def say_little_memory() -> None:
     """Say that any step may fail or hang for want of memory, in ways that libraries choose."""
-    if (said := little_memory()) is not None:
-        print(f"kbench: {said}", file=sys.stderr)
+    if (line := little_memory()) is not None:
+        print(f"kbench: {line}", file=sys.stderr)
 
 
 def drop_output() -> None:

@@ -93,13 +93,13 @@ def main(argv: Sequence[str]) -> int:
         instead = _instead(wrong[-1], bare[0])
         raise ConfigError(f"kbench report takes no {wrong[-1]!r}{instead}")
     word = bare[0] if bare else "format=mlflow" if values.get("format") == "mlflow" else ""
-    said = " ".join(["report", word]).rstrip()
+    command = " ".join(["report", word]).rstrip()
     for key in values:
         if key not in _TAKEN.get(word, _OF_PLUGIN):
             other = f"; kbench report {_OF_ONE[key]} does" if key in _OF_ONE else ""
             if word == "plot" and key in _OF_PLOT:
                 other = f": {_OF_PLOT[key].format(values[key])}"
-            raise ConfigError(f"kbench {said} takes no {key}=...{other}")
+            raise ConfigError(f"kbench {command} takes no {key}=...{other}")
     folder = results_folder(values)
     if values.get("out") == "-":
         raise ConfigError("out=-: leave it out, the report goes to standard output then")

@@ -36,11 +36,11 @@ def _present_module(module: str, name: str) -> str:
     here = root.joinpath(package, *rest.split(".")).with_suffix(".py")
     if not module.startswith("kbench.") or (here.exists() and _defines(here, name)):
         return module
-    found = [path for path in (root / package).rglob("*.py") if _defines(path, name)]
-    of_old_name = [path for path in found if path.stem == here.stem.lstrip("_")]
-    if len(of_old_name or found) != 1:
+    modules = [path for path in (root / package).rglob("*.py") if _defines(path, name)]
+    of_old_name = [path for path in modules if path.stem == here.stem.lstrip("_")]
+    if len(of_old_name or modules) != 1:
         return module
-    (there,) = of_old_name or found
+    (there,) = of_old_name or modules
     return ".".join(["kbench", *there.relative_to(root).with_suffix("").parts])
 
 

@@ -205,10 +205,10 @@ def _listed_apart(tables: Sequence[Comparison]) -> tuple[list[Comparison], str]:
     methods: dict[str, set[str]] = {}
     for table in tables:
         if table.problem.dataset not in own:
-            found = methods.setdefault(table.problem.dataset, set())
-            found |= {line.method for line in table.lines}
+            names = methods.setdefault(table.problem.dataset, set())
+            names |= {line.method for line in table.lines}
     width = max(map(len, methods), default=0)
-    lines = [f"{name:{width}}  {counted(len(found), 'method')}" for name, found in methods.items()]
+    lines = [f"{name:{width}}  {counted(len(names), 'method')}" for name, names in methods.items()]
     if lines:
         lines.insert(
             0,
@@ -374,21 +374,21 @@ def plot(
         if not isinstance(axis, str) and not (name == "y" and axis is None):
             raise ConfigError(f"{name} is {axis!r}, should be the name of a column or parameter")
     if isinstance(rows, ResultsFolder):
-        found, skipped = frame(rows, methods, datasets, tags, reference=reference, trials=False)
+        runs, skipped = frame(rows, methods, datasets, tags, reference=reference, trials=False)
         for line in skipped:
             _LOG.warning(line)
         curves = rows.read_curves(reference=reference)
-        if found.empty:
+        if runs.empty:
             raise ConfigError(f"no results in {rows.path}/ yet; to begin: {_FIRST_COMMAND}")
     else:
-        found = chosen(own_frame(rows), methods, datasets, tags)
-        if found.empty:
+        runs = chosen(own_frame(rows), methods, datasets, tags)
+        if runs.empty:
             raise ConfigError("rows is a data frame without rows")
-    if y is not None and y in found:
-        require_measured(found, "y", y)
+    if y is not None and y in runs:
+        require_measured(runs, "y", y)
     if out is not None and Path(out).suffix.lower() not in PLOT_FORMATS:
         raise ConfigError(f"out={out}: a plot is a file {', '.join(PLOT_FORMATS)}")
-    drawn = figure(run_records(found), x, y, curves)
+    drawn = figure(run_records(runs), x, y, curves)
     if out is not None:
         text = io.BytesIO()
         drawn.savefig(text, format=Path(out).suffix[1:].lower(), dpi=150)

@@ -40,15 +40,15 @@ def narrowed(sheet: Sheet, width: int) -> list[Sheet]:
     return made
 
 
-def pieces(widths: Sequence[int], groups: Sequence[str], room: int) -> list[list[int]]:
-    """Numbers of the columns of each piece that is at most `room` wide, if no column is wider."""
+def pieces(widths: Sequence[int], groups: Sequence[str], width: int) -> list[list[int]]:
+    """Numbers of the columns of each piece that is at most `width` wide, if no column is wider."""
     made: list[list[int]] = [[]]
     for _, of in itertools.groupby(range(len(widths)), key=groups.__getitem__):
         members = list(of)
-        if made[-1] and sum(widths[j] for j in made[-1] + members) > room:
+        if made[-1] and sum(widths[j] for j in made[-1] + members) > width:
             made.append([])
         for j in members:
-            if made[-1] and sum(widths[i] for i in [*made[-1], j]) > room:
+            if made[-1] and sum(widths[i] for i in [*made[-1], j]) > width:
                 made.append([])
             made[-1].append(j)
     return made

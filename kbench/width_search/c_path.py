@@ -194,14 +194,14 @@ def _descend(
 
 def in_time(solutions: Iterator[Solution]) -> list[Solution]:
     """The first solutions, up to the deadline; OutOfTime if there are none."""
-    found: list[Solution] = []
+    solved: list[Solution] = []
     try:
         while (solution := next(solutions, None)) is not None:
-            found.append(solution)
+            solved.append(solution)
     except OutOfTime:
-        if not found:
+        if not solved:
             raise
-    return found
+    return solved
 
 
 def _climb(Cs: Sequence[float]) -> Iterator[tuple[float, bool]]:

@@ -134,9 +134,9 @@ def run(
     if not rung.is_local:
         pairs = [part for pair in pairs for part in task.divided(rows, *pair)]
     for number, (training, validation) in enumerate(pairs):
-        # further neighbourhoods are left out once the best point has enough errors.
-        enough = _relative(losses[losses[:, 0].argmin()]) <= constants.LOCAL_ERRORS**-0.5
-        if rung.is_local and number and enough:
+        # Further neighbourhoods are left out once the error of the best point is precise.
+        precise = _relative(losses[losses[:, 0].argmin()]) <= constants.LOCAL_ERRORS**-0.5
+        if rung.is_local and number and precise:
             break
         training = task.arranged(training)
         constant = task.constant_losses(training, validation)

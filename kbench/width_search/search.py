@@ -118,8 +118,8 @@ class FirstRung:
             values = int(values * min(max(affordable, 1.0 / constants.PILOT), 1.0))
         self.rung = divided(order, values, steps)
         self.outcome = run(rows, task, self.rung, self.points, deadline, trace)
-        found = [measured for measured in self.outcome if measured is not None]
-        best = min(found, key=lambda measured: measured.error, default=None)
+        models = [measured for measured in self.outcome if measured is not None]
+        best = min(models, key=lambda measured: measured.error, default=None)
         self.error = np.inf if best is None else best.error
         self.deviation = 0.0 if best is None else best.deviation
 

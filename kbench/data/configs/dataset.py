@@ -340,10 +340,10 @@ def _check_of_format(source: Mapping[str, Any]) -> None:
         for key, setting in settings if group != read else ():
             if setting not in (None, [], "error", "auto"):
                 name = source.get("format") or "libsvm"
-                found = f"the format is {name}" if files else "the data set is of no files"
+                fact = f"the format is {name}" if files else "the data set is of no files"
                 takes = ", ".join(name for name, form in FORMATS.items() if form.options == group)
                 raise ConfigError(
-                    f"dataset.source.{group}{'.' * bool(key)}{key} is {setting!r}, but {found}; "
+                    f"dataset.source.{group}{'.' * bool(key)}{key} is {setting!r}, but {fact}; "
                     f"it is for {takes}"
                 )
 

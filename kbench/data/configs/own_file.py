@@ -140,13 +140,13 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
     Raises DataError: most rows have a text of their own: dates, quantities with units, names; or
     all rows have the same target.
     """
-    found: set[float | str] = set()
-    seen = found
+    targets: set[float | str] = set()
+    seen = targets
     n = 0
     for values in _targets(name, parts, source):
-        found.update(values.tolist())
+        targets.update(values.tolist())
         n += values.size
-        seen = _as_labels(found)
+        seen = _as_labels(targets)
         numbers = [value for value in seen if isinstance(value, float)]
         if len(seen) > 2 and (len(numbers) > MAX_CLASSES or any(v % 1 for v in numbers)):
             return "regression"
@@ -229,11 +229,11 @@ def _targets(
             yield y if labels is None else np.array(labels, dtype=object)[y.astype(np.intp)]
 
 
-def _as_labels(found: set[float | str]) -> set[float | str]:
+def _as_labels(targets: set[float | str]) -> set[float | str]:
     """The labels among all targets so far, as numbers if all are."""
-    texts = {value for value in found if isinstance(value, str)}
+    texts = {value for value in targets if isinstance(value, str)}
     labels = one_spelling(labels_of(texts))
     values = {text: formats.number(text) for text in labels}
     numbers = {value for value in values.values() if value is not None}
     whole = numbers if None not in values.values() else labels
-    return {*whole, *(found - texts)}
+    return {*whole, *(targets - texts)}

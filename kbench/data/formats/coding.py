@@ -232,8 +232,8 @@ class Coding:
                 rare[name] = sorted(text for text, n in counts.items() if n < least)
             if rare.get(name) and not columns[name]:  # no category is frequent
                 del rare[name], columns[name]
-        told = {name: self._options.marks.get(name, set()) for name in columns}
-        marks = {name: sorted(signs) for name, signs in told.items() if signs - {""}}
+        signs_of = {name: self._options.marks.get(name, set()) for name in columns}
+        marks = {name: sorted(signs) for name, signs in signs_of.items() if signs - {""}}
         return Layout(
             columns=columns,
             target=target,
@@ -294,15 +294,15 @@ class Coding:
 
     def _texts_notes(self, layout: Layout) -> Iterator[str]:
         """What is said of texts that become features, of spellings, and of targets as `007`."""
-        told = map(
+        configured = map(
             str, () if self._options.auto else self._options.columns.get("categorical") or ()
         )
         texts = {name: self._seen[name] for name in layout["columns"] if name in self._seen}
-        found = {n: counts for n, counts in texts.items() if n not in {*told}}
-        if found and not self._options.auto:
+        coded = {n: counts for n, counts in texts.items() if n not in {*configured}}
+        if coded and not self._options.auto:
             shown = (
                 f"{name} ({len(counts)}{' numbers as texts' * all(map(is_number, counts))})"
-                for name, counts in found.items()
+                for name, counts in coded.items()
             )
             yield f"columns of texts become one feature a category: {listed(shown)}"
         targets, labels = self._texts or set(), self.labels or ()
@@ -318,8 +318,8 @@ class Coding:
             )
         n_numbers = sum(number(label) is not None for label in labels)
         # Doubtful ones, and those of a repeated header, have a sentence of their own.
-        said = {*DOUBTFUL, layout["target"].lower()}
-        odd = [one for one in labels if number(one) is None and one.lower() not in said]
+        explained = {*DOUBTFUL, layout["target"].lower()}
+        odd = [one for one in labels if number(one) is None and one.lower() not in explained]
         if 0 < 2 * len(odd) <= n_numbers:
             yield (
                 f"the classes {listed(map(repr, odd))} are texts beside {n_numbers} numbers; where "
@@ -370,11 +370,11 @@ class Coding:
             return None
         columns = [table.columns[str(table.group)] for table in tables]
         names = [[text.strip() for text in column.categories or ()] for column in columns]
-        found = {text for texts in names for text in texts if not is_missing(text)}
+        distinct = {text for texts in names for text in texts if not is_missing(text)}
         # In the order of their values, as scikit-learn's splitters number groups.
-        values = {text: number(text) for text in found}
+        values = {text: number(text) for text in distinct}
         whole = None not in values.values()
-        for text in sorted(found, key=(lambda t: (values[t], t)) if whole else None):
+        for text in sorted(distinct, key=(lambda t: (values[t], t)) if whole else None):
             self._groups.setdefault(text, len(self._groups))
         numbers = [
             np.array([self._groups.get(text, -1) for text in texts], dtype=np.int64)[column.values]
@@ -461,8 +461,8 @@ def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
         truths = {text.lower() for text in labels} <= TRUTHS.keys()
         place = {text.lower() if truths else text: float(k) for k, text in enumerate(labels)}
         values = [place.get(text.lower() if truths else text) for text in column.categories]
-    found = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    y: np.ndarray = found[column.values]
+    numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    y: np.ndarray = numbers[column.values]
     return y
 
 

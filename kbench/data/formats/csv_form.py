@@ -121,8 +121,8 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
 
     content : without what precedes the table, see `without_preamble`.
     """
-    found = islice(records(content, 1, quoted_pattern(delimiter)), _SAMPLE + 1)
-    (place, raw), *rest = found
+    lines = records(content, 1, quoted_pattern(delimiter))
+    (place, raw), *rest = islice(lines, _SAMPLE + 1)
     try:
         first = raw.decode()
     except UnicodeDecodeError:
@@ -277,16 +277,16 @@ def _find_truths(form: Form, columns: dict[str, tuple[str, ...]], options: Optio
 
 def _find_codes(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
     """Say which features hold whole numbers with zeros before them, such as postal codes."""
-    found: dict[str, str] = {}
+    codes: dict[str, str] = {}
     for name, texts in columns.items():
         code = next(filter(PADDED.fullmatch, texts), None)
         if code is not None and name != form.roles.target and not form.is_text(name):
-            found[name] = code
-    if found:
-        text = next(iter(found.values()))
+            codes[name] = code
+    if codes:
+        text = next(iter(codes.values()))
         options.note(
             f"zeros before numbers are lost ({text!r} is read as {number(text):g}) in the column"
-            f"{'s' * (len(found) > 1)} {listed(map(repr, found))}; dataset.source.columns."
+            f"{'s' * (len(codes) > 1)} {listed(map(repr, codes))}; dataset.source.columns."
             "categorical=[NAME] makes features of its texts"
         )
 
@@ -332,22 +332,22 @@ def _holds_texts(names: list[str], options: Options) -> bool:
     """Whether the config, or the training file, says that the first column may hold any text."""
     if options.known is not None and options.known["columns"].get(names[0]):
         return True
-    told = options.columns
-    lists = [told.get(key) for key in ("categorical", "drop")]
-    wanted = [told.get("group"), *(w for each in lists if isinstance(each, list) for w in each)]
+    columns = options.columns
+    lists = [columns.get(key) for key in ("categorical", "drop")]
+    wanted = [columns.get("group"), *(w for each in lists if isinstance(each, list) for w in each)]
     return any(w == 1 or matching(names, w) == names[0] for w in wanted if w is not None)
 
 
 def _require_no_title(first: str, rest: list[tuple[int, bytes]], where: str) -> None:
     """Refuse a first line without the delimiter, if all others have it equally often."""
     bare = [re.sub(rb'"[^"]*"', b"", raw) for raw in (first.encode(), *(raw for _, raw in rest))]
-    found = {d: [raw.count(d.encode()) for raw in bare] for d in "\t;|,"}
-    if len(rest) < 3 or any(counts[0] and len(set(counts)) == 1 for counts in found.values()):
+    numbers = {d: [raw.count(d.encode()) for raw in bare] for d in "\t;|,"}
+    if len(rest) < 3 or any(counts[0] and len(set(counts)) == 1 for counts in numbers.values()):
         return
     words = len(first.split())
     if all(len(raw.split()) in (words, words + 1) for _, raw in rest):
         return  # white space is the delimiter
-    for other, (of_first, *counts) in found.items():
+    for other, (of_first, *counts) in numbers.items():
         if not of_first and counts[0] and len(set(counts)) == 1:
             raise DataError(
                 f"{where}: {printable(first, 40)!r} is not a row of the table, whose lines have "
@@ -356,9 +356,9 @@ def _require_no_title(first: str, rest: list[tuple[int, bytes]], where: str) -> 
             )
 
 
-def _require_no_comment(found: list[tuple[int, bytes]], delimiter: str, path: Path) -> None:
+def _require_no_comment(lines: list[tuple[int, bytes]], delimiter: str, path: Path) -> None:
     """Refuse a line that looks like a comment where all others begin with a number."""
-    texts = [(place, raw.decode(errors="replace")) for place, raw in found]
+    texts = [(place, raw.decode(errors="replace")) for place, raw in lines]
     marked = [(place, record) for place, record in texts if comment_mark(record)]
     if not marked:
         return
@@ -384,13 +384,13 @@ def _require_one_header(
     above = [
         text for text, c in zip(sample[0], columns, strict=True) if c and all(map(like_a_number, c))
     ]
-    told = [
+    units = [
         text for text in above if not is_missing(text, numeric=True) and not like_a_number(text)
     ]
-    if len(told) < min(2, len(names) - 1):
+    if len(units) < min(2, len(names) - 1):
         return
     raise DataError(
-        f"{path}:{place}: a second line of names or units ({listed(told)}), should be one line; "
+        f"{path}:{place}: a second line of names or units ({listed(units)}), should be one line; "
         "`frame.columns = frame.columns.map('_'.join)` makes one of pandas' levels, and "
         f"`sed {place}d FILE` leaves this line out"
     )

@@ -14,9 +14,9 @@ from kbench.data.formats.table import Options, matching
 
 def has_header(fields: list[str], sample: Sequence[list[str]], options: Options) -> bool:
     """Whether the first record names the columns."""
-    told = options.columns.get("header")
-    if told is not None:
-        return bool(told)
+    header = options.columns.get("header")
+    if header is not None:
+        return bool(header)
     if options.columns.get("names"):
         return False
     if options.known is not None and set(options.known["columns"]) <= set(fields):

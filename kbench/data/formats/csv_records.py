@@ -70,12 +70,12 @@ def delimiter_of(content: bytes, named: str | None) -> str:
     if len(content) > 1 << 16:
         lines = lines[:-1] or lines
     counts = {d: [line.count(d.encode()) for line in lines[:_GUESSED]] for d in "\t;|,"}
-    even = [d for d, found in counts.items() if found and found[0] and len(set(found)) == 1]
+    even = [d for d, n in counts.items() if n and n[0] and len(set(n)) == 1]
     if even and not (even[0] == "\t" and _numbers_before_a_tab(lines)):
         return even[0]
     if even:
         return " "
-    first = {d: found[0] if found else 0 for d, found in counts.items()}
+    first = {d: n[0] if n else 0 for d, n in counts.items()}
     most = max((",", ";", "\t", "|"), key=lambda d: first[d])
     return most if first[most] else " "
 

@@ -64,11 +64,11 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
 
     With `categorical: auto` the file is read twice, first for its columns of texts.
     """
-    head, told = without_preamble(_head(path), options)
+    head, separator = without_preamble(_head(path), options)
     if not head.strip():
         raise DataError(f"{path}: no rows")
     named = options.columns.get("delimiter")
-    delimiter = told.decode("latin-1") if told and not named else delimiter_of(head, named)
+    delimiter = delimiter_of(head, named) if named or not separator else separator.decode("latin-1")
     pattern = quoted_pattern(delimiter)
     if options.auto and options.known is None:
         form = form_of(head, delimiter, options, path)

@@ -53,8 +53,8 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
             names = opened.schema_arrow.names
             if len(names) < 2 or len(set(names)) < len(names):
                 twice = [name for name, n in Counter(names).items() if n > 1]
-                found = f"two columns {twice[0]!r}" if twice else f"{len(names)} columns"
-                raise DataError(f"{path}: {found}, should be two at least, of different names")
+                fault = f"two columns {twice[0]!r}" if twice else f"{len(names)} columns"
+                raise DataError(f"{path}: {fault}, should be two at least, of different names")
             roles = roles_of(names, options, path, _index(opened.schema_arrow.metadata, names))
             rows = max(1, _BATCH_VALUES // max(1, len(names)))
             # An iterator over all groups would keep the pages of those that it has read.

@@ -100,8 +100,8 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.known is not None and "marks" in self.known:
-            told = self.known["marks"]
-            self.marks = {name: {*told.get(name, [""])} for name in self.known["columns"]}
+            known = self.known["marks"]
+            self.marks = {name: {*known.get(name, [""])} for name in self.known["columns"]}
 
     @property
     def leaves_out_rows(self) -> bool:
@@ -134,8 +134,8 @@ class Options:
 
     def note_dashes(self, name: str, texts: Iterable[str]) -> None:
         """Say how a dash among the numbers of a column is read."""
-        found = {text.strip() for text in texts}
-        if found & DASHES:
+        stripped = {text.strip() for text in texts}
+        if stripped & DASHES:
             self.dashes.add(name)
             self.note(f"in the column {printable(name)!r} '-' is a missing number; {_DASH_REMEDY}")
 
@@ -164,13 +164,13 @@ def matching(names: Sequence[str], wanted: str | float) -> str | None:
     if str(wanted) in names:
         return str(wanted)
     if isinstance(wanted, str):
-        found = [name for name in names if _plain(name) == _plain(wanted)]
+        matches = [name for name in names if _plain(name) == _plain(wanted)]
     elif isinstance(wanted, bool):
         spelt = ("true", "yes", "on") if wanted else ("false", "no", "off")
-        found = [name for name in names if name.lower() in spelt]
+        matches = [name for name in names if name.lower() in spelt]
     else:
-        found = [name for name in names if number(name) == wanted]
-    return found[0] if len(found) == 1 else None
+        matches = [name for name in names if number(name) == wanted]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _plain(name: str) -> str:
@@ -246,7 +246,7 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
                 f"{path}:1: a column {more!r}, the training file had none; {dropping(more)} leaves "
                 "it out"
             )
-        found = {name for name, categories in known["columns"].items() if categories}
+        categorical = {name for name, categories in known["columns"].items() if categories}
     else:
         wanted = columns.get("group")
         group = None if wanted is None else choose(names, wanted, "group", path)
@@ -255,7 +255,7 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
         index -= {target, group, *texts}
         options.index |= index
         left_out = index
-        found = options.texts
+        categorical = options.texts
         if target is None and options.target is None:
             left = [n for n in names if n not in dropped | left_out and n != group]
             options.target = left[-1] if left else names[-1]
@@ -270,26 +270,26 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
                     f"the first file{hint}"
                 )
     for name in sorted(index - dropped):
-        said = "the first column has no name: it is an index of the rows and is left out"
+        note = "the first column has no name: it is an index of the rows and is left out"
         if name:
-            said = f"the column {printable(name)!r} is an index of the rows and is left out"
-        options.note(said)
+            note = f"the column {printable(name)!r} is an index of the rows and is left out"
+        options.note(note)
     if target is not None and target == group:
         raise DataError(f"{path}:1: column {target!r} is the target and the group, should be one")
     dropped = (dropped | left_out) - {target, group}
-    both = frozenset(texts) | (found if options.auto or known is not None else frozenset())
+    both = frozenset(texts) | (categorical if options.auto or known is not None else frozenset())
     return Roles(target, group, frozenset(both) - dropped - {target, group}, frozenset(dropped))
 
 
 def _dropped(names: list[str], options: Options, path: Path) -> set[str]:
     """The columns that the config leaves out, of those that this file has."""
-    found = set()
+    dropped = set()
     for wanted in options.columns.get("drop") or []:
         whole = not options.several and options.known is None  # later rows may lack such a column
         if whole or isinstance(wanted, int) or matching(names, wanted) is not None:
-            found.add(choose(names, wanted, "drop", path))
+            dropped.add(choose(names, wanted, "drop", path))
             options.dropped.add(wanted)
-    return found
+    return dropped
 
 
 def require_dropped(options: Options, path: Path) -> None:

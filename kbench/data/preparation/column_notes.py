@@ -47,8 +47,8 @@ def column_notes(layout: Layout, rows: Rows, task: str) -> list[str]:
         shown = f"the column {printable(name)!r}"
         if numbering[places].any():
             notes.append(f"{shown} numbers the rows and is taken as a feature; {leave_out}")
-        elif (said := seen.leak(places)) is not None:
-            notes.append(f"{shown} {said}: if it is not known before the target, {leave_out}")
+        elif (fault := seen.leak(places)) is not None:
+            notes.append(f"{shown} {fault}: if it is not known before the target, {leave_out}")
     return notes
 
 

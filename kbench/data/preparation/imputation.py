@@ -128,10 +128,10 @@ def _fitted(kind: str, X: Any) -> tuple[Any, np.ndarray]:
 def rows_with_missing(rows: Rows) -> np.ndarray:
     """Truth values, shape (n,): whether a row lacks a number."""
     if isinstance(rows, SparseRows):
-        found = [_in_csr(csr) for csr in rows.csr_blocks()]
+        lacking = [_in_csr(csr) for csr in rows.csr_blocks()]
     else:
-        found = [np.isnan(X).any(axis=1) for X in rows.blocks()]
-    return np.concatenate(found)
+        lacking = [np.isnan(X).any(axis=1) for X in rows.blocks()]
+    return np.concatenate(lacking)
 
 
 def _in_csr(csr: Any) -> np.ndarray:

@@ -23,21 +23,21 @@ _TRAINED_WITHOUT = (
 )
 
 
-def _told(trained: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(trained: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
     """`columns` and `arrays` of the training with what a command says of later rows.
 
     Columns that either leaves out are left out.
     """
-    told: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for group in ("columns", "arrays"):
         before, now = trained.get(group) or {}, source.get(group) or {}
         now = {key: value for key, value in now.items() if value not in (None, [], "error")}
-        told[group] = {**before, **now}
-    told["columns"]["drop"] = [
+        merged[group] = {**before, **now}
+    merged["columns"]["drop"] = [
         *((trained.get("columns") or {}).get("drop") or []),
         *((source.get("columns") or {}).get("drop") or []),
     ]
-    return told
+    return merged
 
 
 def read_rows(
@@ -84,7 +84,7 @@ def read_rows(
     if single and name is not None and not (FORMATS[name].pieces or FORMATS[name].splits):
         alike = own is None or FORMATS[own].options == FORMATS[name].options
         if alike:  # a table is read by the names of its columns, whatever file holds it
-            source |= {**trained, **_told(trained, source), "format": own or name}
+            source |= {**trained, **_merged(trained, source), "format": own or name}
         elif not own_source:
             raise DataError(
                 f"dataset.path={config['path']} is a {own} file, the model was trained on {name}; "
@@ -134,6 +134,6 @@ def read_rows(
         rows = sources.load(checked, files, scratch).test
     n_missing = 0 if preparation.imputation is None else int(rows_with_missing(rows).sum())
     if n_missing:
-        said = f"missing numbers in {counted(n_missing, 'row')} are filled"
-        rows.notes = (*rows.notes, f"{said} with what the model learnt of its training rows")
+        note = f"missing numbers in {counted(n_missing, 'row')} are filled"
+        rows.notes = (*rows.notes, f"{note} with what the model learnt of its training rows")
     return rows

@@ -93,13 +93,13 @@ def load(
     for part in parts:
         wanted = wanted_rows(part.y, rule)
         kept.append(part if wanted is None else part.take(wanted))
-    train, test, said = _divided(config, kept)
+    train, test, of_rows = _divided(config, kept)
     if rule.get("train") == "normal":
         normal = np.flatnonzero(~np.isin(train.y, rule["outlier"]))
-        said.append(f"{train.n - normal.size} outliers are left out of the training rows")
+        of_rows.append(f"{train.n - normal.size} outliers are left out of the training rows")
         train = train.take(normal)
     if config["source"]["kind"] == "file" and test.n < _FEW_ROWS:
-        said.append(
+        of_rows.append(
             f"scores are of {counted(test.n, 'test row')} alone, which says little; "
             "`kbench tune` with tune.cv=5 compares on all training rows"
         )
@@ -110,7 +110,7 @@ def load(
         imputation = learn_imputation(kind, train, column_names(raw.layout))
         train, test = imputation.of(train), imputation.of(test)
         if any(n_missing):
-            said.append(
+            of_rows.append(
                 f"missing numbers in {n_missing[0]} training and {n_missing[1]} test rows are "
                 f"filled with the {STRATEGIES[kind]} of the training rows"
                 + f"; further features that say where: {imputation.indicated.size}"
@@ -124,7 +124,7 @@ def load(
         raw.layout,
         imputation,
         raw.zero_based,
-        (*notes, *left_out, *said),
+        (*notes, *left_out, *of_rows),
     )
 
 
@@ -168,9 +168,9 @@ def _divided(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, Any, lis
     whole = join(parts)
     groups = whole.groups
     if split["kind"] != "random" or split.get("group") is False:
-        said = "rows of one group may be in both parts, as dataset.split"
+        mixed = "rows of one group may be in both parts, as dataset.split"
         key = ".group is false" if split["kind"] == "random" else f".kind is {split['kind']}"
-        notes = [] if groups is None else [said + key]
+        notes = [] if groups is None else [mixed + key]
         train, test = split_rows(whole.y, split)
         return whole.take(train), whole.take(test), notes
     if groups is None and split.get("group"):
@@ -346,8 +346,8 @@ def _libsvm(
             parts[file.role] = _draw(parts[file.role], *file.sample, file)
     _check_facts(config, {role: p.y for role, p in parts.items()}, largest, files)
     note = "indices start at 0, as the index 0 occurs; dataset.source.zero_based=false refuses it"
-    said = (note,) if auto and zero_based else ()
-    return RawParts(list(parts.values()), zero_based=zero_based, notes=said)
+    notes = (note,) if auto and zero_based else ()
+    return RawParts(list(parts.values()), zero_based=zero_based, notes=notes)
 
 
 def _draw(part: Any, n: int, seed: int, file: FileStatus) -> Any:

@@ -35,20 +35,20 @@ def merged_columns(
     """
     sparse = isinstance(rows, SparseRows)
     lost, huge = _lost_sparse(rows, scaling) if sparse else _lost(rows, scaling)
-    said = []
+    notes = []
     if lost:
         shown = [f"{name_of(j)} ({before} become {after})" for j, before, after in lost]
-        said.append(
+        notes.append(
             f"distinct values merge in float32 in the column {_named(shown)}; dataset.scale=unit "
             "or standard keeps differences that are small beside the values"
         )
     if huge:
-        said.append(
+        notes.append(
             "whole numbers from 2^53 on are not all distinct in float64, in the column "
             f"{_named([name_of(j) for j in huge])}; identifiers are not features: "
             "dataset.source.columns.drop leaves a column of a table out"
         )
-    return "; ".join(said) or None
+    return "; ".join(notes) or None
 
 
 def _named(names: list[str]) -> str:
@@ -69,8 +69,8 @@ def _lost(rows: Rows, scaling: ColumnScaling | None) -> Lost:
     largest = np.abs(X).max(axis=0)
     huge = [int(j) for j in np.flatnonzero(largest >= 2.0**53) if _whole_and_huge(X[:, j])]
     inexact = np.flatnonzero((X.astype(np.float32) != X).any(axis=0))
-    found = [_judged(int(j), np.unique(X[:, j]), scaling) for j in inexact]
-    return [column for column in found if column is not None], huge
+    lossy = [_judged(int(j), np.unique(X[:, j]), scaling) for j in inexact]
+    return [column for column in lossy if column is not None], huge
 
 
 def _whole_and_huge(values: np.ndarray) -> bool:
@@ -90,25 +90,25 @@ def _lost_sparse(rows: Any, scaling: ColumnScaling | None) -> Lost:
     columns, values = csr.indices[order], csr.data[order]
     inexact = values.astype(np.float32) != values
     begins = np.flatnonzero(np.diff(columns, prepend=-1)).tolist()
-    found, huge = [], []
+    lossy, huge = [], []
     for begin, end in zip(begins, [*begins[1:], columns.size], strict=False):
         j, of_column = int(columns[begin]), values[begin:end]
         if inexact[begin:end].any():
-            found.append(_judged(j, np.unique(of_column), scaling))
+            lossy.append(_judged(j, np.unique(of_column), scaling))
         if _whole_and_huge(of_column):
             huge.append(j)
-    return [column for column in found if column is not None], huge
+    return [column for column in lossy if column is not None], huge
 
 
 def _first(blocks: Iterator[Any], n: int, stack: Callable[[list[Any]], Any]) -> Any:
     """The first n rows of some blocks, or all of them."""
-    found, rows = [], 0
+    pieces, rows = [], 0
     for block in blocks:
-        found.append(block[: n - rows])
-        rows += found[-1].shape[0]
+        pieces.append(block[: n - rows])
+        rows += pieces[-1].shape[0]
         if rows == n:
             break
-    return stack(found) if len(found) > 1 else found[0]
+    return stack(pieces) if len(pieces) > 1 else pieces[0]
 
 
 def _judged(

@@ -213,8 +213,8 @@ def _require_known(rule: Mapping[str, Any], labels: Any, shown: str) -> None:
     for name in ("positive", "negative", "outlier"):
         for label in rule.get(name) or []:
             if label not in labels:
-                found = repr(label) if isinstance(label, str) else f"{label:g}"
-                raise ConfigError(f"dataset.target.{name} has {found}, but the labels are {shown}")
+                named = repr(label) if isinstance(label, str) else f"{label:g}"
+                raise ConfigError(f"dataset.target.{name} has {named}, but the labels are {shown}")
 
 
 def _require_positive(rule: Mapping[str, Any], labels: Any, shown: str) -> None:

@@ -227,11 +227,11 @@ def absent(place: Path) -> str:
         if os.path.exists(place):
             return f"{place} is not a regular file, should be one: a file is read more than once"
         return f"there is no file {place}"
-    found = sorted(glob.glob(text))
-    if not found:
+    paths = sorted(glob.glob(text))
+    if not paths:
         return f"no file matches {place}, should be the path of a file"
-    several = f" and {len(found) - 1} more match" if len(found) > 1 else " matches"
-    return f"{found[0]}{several} {place}, should be the path of one file"
+    several = f" and {len(paths) - 1} more match" if len(paths) > 1 else " matches"
+    return f"{paths[0]}{several} {place}, should be the path of one file"
 
 
 def _at_path(role: str, path: str) -> FileStatus:

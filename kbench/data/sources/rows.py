@@ -229,5 +229,5 @@ def join(parts: list[Any]) -> Any:
 
 
 def _joined_groups(parts: Sequence[Rows]) -> np.ndarray | None:
-    found = [p.groups for p in parts if p.groups is not None]
-    return np.concatenate(found) if len(found) == len(parts) else None
+    groups = [p.groups for p in parts if p.groups is not None]
+    return np.concatenate(groups) if len(groups) == len(parts) else None

@@ -142,10 +142,10 @@ class FinalFit:
         intercept is left. All coefficients are at their bounds after a step for each two rows.
         """
         rows = np.union1d(rest[:_CONSTANT_ROWS], self.task.representatives(rest))
-        found = {"constant of least loss": self._fit(self.exact(C=_VANISHING_C), rows)}
+        fallbacks = {"constant of least loss": self._fit(self.exact(C=_VANISHING_C), rows)}
         if self.deadline.seconds_left() is None or np.isfinite(self._expected):
-            found["exact model of fewer rows"] = self._searched(held_out, rest)
-        return found
+            fallbacks["exact model of fewer rows"] = self._searched(held_out, rest)
+        return fallbacks
 
     def _searched(self, held_out: np.ndarray, rest: np.ndarray) -> Any:
         """The model of the chosen point for as few rows as can be solved, in half of the time.

@@ -142,8 +142,8 @@ class ExactDual(CountedPrediction, TakesAnyRows):
                 if KernelMatrix(kernel, X, self.dtype).dtype == np.float32:
                     raise
         elif interior.takes(n):
-            found = [interior.solve_by_rank(dual) for dual in duals]
-            solutions = [None if result is None else _of_interior(result) for result in found]
+            optima = [interior.solve_by_rank(dual) for dual in duals]
+            solutions = [None if result is None else _of_interior(result) for result in optima]
         if None not in solutions:
             return solutions, None  # type: ignore[return-value]
         matrix = KernelMatrix(kernel, X, self.dtype)

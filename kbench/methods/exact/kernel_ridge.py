@@ -423,15 +423,15 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         kernel = KernelMatrix(self._kernel(rows), rows, np.float64)
         scale = None if self._weight is None else np.sqrt(self._weight)
         alphas = np.ravel(self.alpha_)
-        found = {}
+        deviations = {}
         for alpha in np.unique(alphas):
             gram = kernel.block(np.arange(n))
             explained = explained_by_cholesky(gram, float(alpha), scale)
-            found[alpha] = posterior_std(kernel, X, explained)
+            deviations[alpha] = posterior_std(kernel, X, explained)
         if self._one_target:
-            return found[alphas[0]]
+            return deviations[alphas[0]]
         n_targets = self.dual_coef_.shape[1]
-        return np.column_stack([found[alpha] for alpha in np.broadcast_to(alphas, n_targets)])
+        return np.column_stack([deviations[alpha] for alpha in np.broadcast_to(alphas, n_targets)])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -91,8 +91,8 @@ def differences(cell: Cell, match: Match) -> list[str]:
     notes = []
     for size in sizes:
         if (size.name, size.word) == ("n", "training rows") and not wanted.methods:
-            told = f"the paper counts training rows alone, {size.ours:,} here"
-            notes.append(f"{title(problem)}: {told}")
+            note = f"the paper counts training rows alone, {size.ours:,} here"
+            notes.append(f"{title(problem)}: {note}")
     if different := [size for size in sizes if size.differs]:
         ours = ", ".join(f"{size.ours:,} {size.word}" for size in different)
         theirs = ", ".join(f"{size.printed:,.0f}" for size in different)

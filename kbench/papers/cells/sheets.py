@@ -48,11 +48,11 @@ class Coverage:
         if not self.cells:
             return "No cells to count: sums, ratios and sizes are none"
         why = {"ended without a value": self.ended, "no rows": self.missing, "no data": self.absent}
-        said = ", ".join(f"{n:,} {name}" for name, n in why.items() if n)
+        counts = ", ".join(f"{n:,} {name}" for name, n in why.items() if n)
         return (
             f"{self.cells:,} cells: {self.own:,} measured on the paper's data at its size,"
             f" {self.stand_in:,} on stand-ins, {self.not_run:,} not run"
-            + (f" ({said})" if said else "")
+            + (f" ({counts})" if counts else "")
         )
 
 

@@ -99,34 +99,34 @@ def _best(terms: Sequence[Term]) -> Term:
 
 def _value(cell: Cell, runs: Runs, machine: TimingConditions | None, choice: Choice) -> Term:
     """The term of one cell, on one of the data sets that stand for the paper's."""
-    found = entry(replace(cell, only=choice), runs, machine)
+    filled = entry(replace(cell, only=choice), runs, machine)
     quantity = quantity_of(cell.measure)
     term = Term(printed=None, sign=quantity.sign, unit="%" if quantity.title.endswith("%") else "")
-    if found.printed is not None:
-        seconds = SECONDS_IN.get(found.printed.unit)
-        unit = "s" if seconds else found.printed.unit
-        term = replace(term, printed=_scaled(found.printed.interval, seconds or 1.0), unit=unit)
-    if found.match is None:
+    if filled.printed is not None:
+        seconds = SECONDS_IN.get(filled.printed.unit)
+        unit = "s" if seconds else filled.printed.unit
+        term = replace(term, printed=_scaled(filled.printed.interval, seconds or 1.0), unit=unit)
+    if filled.match is None:
         missing = f'no rows: "kbench -m {cell.table.run}"'
         why = (cell.data or "") if cell.absent else missing
         return replace(term, why=why, absent=cell.absent)
-    line = found.match.line
+    line = filled.match.line
     where = title(line.problem)
-    measured = None if found.lower_bound is None else (found.lower_bound, math.inf)
-    if found.value is not None:
-        measured = found.value, found.value
-    without = f"{line.method} on {where}: {found.status or 'no value'}"
+    measured = None if filled.lower_bound is None else (filled.lower_bound, math.inf)
+    if filled.value is not None:
+        measured = filled.value, filled.value
+    without = f"{line.method} on {where}: {filled.status or 'no value'}"
     of = stated_settings(cell.table, cell.column, line.method)
     names = ", ".join(name for name in unnamed(of, line) if name not in cell.wanted.all_params)
     factor, chance = _noise(cell, line.problem)
     return replace(
         term,
         measured=_scaled(measured, quantity.factor),
-        why=without if found.value is None else "",
+        why=without if filled.value is None else "",
         data=where,
-        keys=tuple(row["key"] for row in found.rows),
-        share=found.share,
-        stand_in=found.stand_in,
+        keys=tuple(row["key"] for row in filled.rows),
+        share=filled.share,
+        stand_in=filled.stand_in,
         unknown=f"the paper does not state {names} of {line.method}" if names else "",
         factor=factor,
         chance=chance * quantity.factor,

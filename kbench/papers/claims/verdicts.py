@@ -55,23 +55,23 @@ def data_of(verdict: Verdict) -> str:
 def detail(verdict: Verdict) -> list[str]:
     """What a line leaves out, in sentences."""
     claim = verdict.claim
-    said = [f"{paper(claim.paper).title}, {claim.where}."]
+    lines = [f"{paper(claim.paper).title}, {claim.where}."]
     if claim.quote:
-        said.append(f"In the paper: “{claim.quote}”.")
+        lines.append(f"In the paper: “{claim.quote}”.")
     if claim.quantity:
-        said.append(f"Computed: {claim.quantity}. {claimed_bound(verdict)}")
+        lines.append(f"Computed: {claim.quantity}. {claimed_bound(verdict)}")
     if verdict.why:
-        said.append(f"Open ({verdict.outcome.reason}): {verdict.why}.")
+        lines.append(f"Open ({verdict.outcome.reason}): {verdict.why}.")
     if verdict.answered and verdict.asked > 1:
         clearly = f" and clearly keep the bound in {verdict.kept} of them" if verdict.own else ""
         own = f"Runs on the paper's own data answer {verdict.own} of {verdict.asked} cases{clearly}"
-        said.append(f"{own}; runs on any data answer {verdict.answered}.")
+        lines.append(f"{own}; runs on any data answer {verdict.answered}.")
     if verdict.machine is not None and verdict.answered:
-        said.append(f"The runs are of environment {verdict.machine.environment}.")
+        lines.append(f"The runs are of environment {verdict.machine.environment}.")
     if verdict.idea is not None:
         figure = line(verdict).idea or verdict.idea.why
-        said.append(f"The idea alone: {verdict.idea.claim.quantity}: {figure}.")
-    return said
+        lines.append(f"The idea alone: {verdict.idea.claim.quantity}: {figure}.")
+    return lines
 
 
 def claimed_bound(verdict: Verdict) -> str:
@@ -164,18 +164,18 @@ def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[
     names = ("printed", "measured", "idea alone")
     taken = [max(map(len, column)) for column in zip(*figures, names, strict=True)]
     side = _OUTCOME if width >= _SCREEN else _NARROW
-    room = max(width - side - sum(taken) - 4 * _GAP, 20)
+    width_left = max(width - side - sum(taken) - 4 * _GAP, 20)
     most = None if details or width < _SCREEN else 2 if 2 * len(verdicts) <= _LINES else 1
     rows = []
-    for verdict, cell, said in zip(verdicts, cells, figures, strict=True):
-        lines = textwrap.wrap(verdict.claim.says, room, max_lines=most, placeholder=" …")
+    for verdict, cell, shown in zip(verdicts, cells, figures, strict=True):
+        lines = textwrap.wrap(verdict.claim.says, width_left, max_lines=most, placeholder=" …")
         if details:
             measured = f"Measured: {cell.measured}; {cell.data}." if cell.measured else ""
-            lines += textwrap.wrap(" ".join([*detail(verdict), measured]), room)
+            lines += textwrap.wrap(" ".join([*detail(verdict), measured]), width_left)
         hand = "" if most else at_hand(verdict)
         outcome = textwrap.wrap(f"{verdict.outcome}, {hand}".rstrip(", "), side)
         below = itertools.zip_longest(outcome[1:], lines[1:], fillvalue="")
-        rows += [[outcome[0], lines[0], *said], *([*both, "", "", ""] for both in below)]
+        rows += [[outcome[0], lines[0], *shown], *([*both, "", "", ""] for both in below)]
     return rows
 
 

@@ -179,7 +179,7 @@ def _lines(
 
 
 def _curves(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> list[_Series]:
-    found: list[_Series] = []
+    series: list[_Series] = []
     of_scores = y.removeprefix("test_") in QUANTITIES
     for line in comparison.lines:
         drawn = [
@@ -187,14 +187,14 @@ def _curves(comparison: Comparison, x: str, y: str, curves: "pd.DataFrame") -> l
             for row in line.rows
             if (curve := _curve(curves[curves["key"] == row["key"]], row["environment"], x, y))
         ]
-        found += drawn
+        series += drawn
         if of_scores and not drawn:
             # A method without a curve is a mark at its final cost and score.
             cost = line.mean_sd("fit_wall_s" if x == "seconds" else x)
             score = line.mean_sd(y.removeprefix("test_"))
             if cost is not None and score is not None:
-                found.append((line.method, "", [cost[0]], [score[0]], [score[1] or 0.0]))
-    return found
+                series.append((line.method, "", [cost[0]], [score[0]], [score[1] or 0.0]))
+    return series
 
 
 def _curve(
@@ -220,7 +220,7 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             others = sorted((k, shortest_text(v)) for k, v in line.params.items() if k != name)
             groups[line.method, tuple(others)].append(line)
-    found: list[_Series] = []
+    series: list[_Series] = []
     for (method, own), lines in groups.items():
         words = _where_they_differ(own, [others for m, others in groups if m == method])
         measured = sorted(
@@ -231,8 +231,8 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
         if measured:
             means = [_shown(comparison, mean) for _, mean, _ in measured]
             spread = [_shown(comparison, bar) for *_, bar in measured]
-            found.append((method, words, [float(v) for v, *_ in measured], means, spread))
-    return found
+            series.append((method, words, [float(v) for v, *_ in measured], means, spread))
+    return series
 
 
 def _where_they_differ(own: _Others, settings: Sequence[_Others]) -> str:

@@ -25,13 +25,13 @@ Groups = list[tuple[float, float, float]]
 
 def reliability_curves(curves: "pd.DataFrame") -> dict[Run, Groups]:
     """The groups of every run that has some; `curves` as `ResultsFolder.read_curves` has them."""
-    found = {}
+    groups = {}
     of_groups = curves[curves["x_name"] == RELIABILITY_X]
     for run, points in of_groups.groupby(list(RUN)):
         right = points[points["curve"] == RELIABILITY]
         rows = points[points["curve"] == RELIABILITY_ROWS]
-        found[run] = list(zip(right["x"], right["value"], rows["value"], strict=True))
-    return found
+        groups[run] = list(zip(right["x"], right["value"], rows["value"], strict=True))
+    return groups
 
 
 def reliability_chart(

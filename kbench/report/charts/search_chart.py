@@ -43,7 +43,7 @@ def searches(curves: "pd.DataFrame") -> dict[Run, Searched]:
     """The search of every run that has one; `curves` as `ResultsFolder.read_curves` has them."""
     of_choices = curves["curve"].isin(("chosen_C", "chosen_alpha"))
     runs = curves.loc[of_choices, list(RUN)].drop_duplicates()
-    found = {}
+    by_run = {}
     for run, own in curves.merge(runs, on=list(RUN)).groupby(list(RUN)):
         columns = {name: part["value"].tolist() for name, part in own.groupby("curve")}
         penalty = "C" if "chosen_C" in columns else "alpha"
@@ -55,16 +55,16 @@ def searches(curves: "pd.DataFrame") -> dict[Run, Searched]:
         points = {values[:2]: Tried(*values) for values in rows}
         if points:
             chosen = columns["chosen_gamma"][-1], columns[f"chosen_{penalty}"][-1]
-            found[run] = Searched(penalty, list(points.values()), chosen)
-    return found
+            by_run[run] = Searched(penalty, list(points.values()), chosen)
+    return by_run
 
 
-def search_charts(comparison: Comparison, found: Mapping[Run, Searched]) -> list[Chart]:
+def search_charts(comparison: Comparison, by_run: Mapping[Run, Searched]) -> list[Chart]:
     """A chart for each method with a search, of the first run of its best setting."""
     shown: dict[str, Chart] = {}
     for line in comparison.lines:
         for row in line.ok:
-            search = found.get(tuple(row[name] for name in RUN))
+            search = by_run.get(tuple(row[name] for name in RUN))
             if search is not None and line.method not in shown:
                 shown[line.method] = _chart(line.label, search)
     return list(shown.values())

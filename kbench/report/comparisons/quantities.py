@@ -118,13 +118,13 @@ def quantity(column: str, what: str = "columns", added: Collection[str] = ()) ->
         elif not nearest(column, known):
             hint += "; metrics=[NAME] adds another score to a run"
         raise ConfigError(f"{what} names {column!r}{hint}")
-    found = QUANTITIES[column]
-    if not found.direction and what != "columns":
+    quantity = QUANTITIES[column]
+    if not quantity.direction and what != "columns":
         raise ConfigError(
             f"{what}={column}: neither more nor less of it is better; "
             f"metrics=[{column}_error] adds its distance from the quantile"
         )
-    return found
+    return quantity
 
 
 def leading(task: str | None) -> Quantity:

@@ -163,11 +163,11 @@ def read_rows(results_dir: str | Path = "results", *, reference: bool = False) -
     folder = ResultsFolder(results_dir)
     if not folder.path.is_dir():
         raise ConfigError(f"there is no folder {results_dir}")
-    found = folder.read(reference=reference)
+    rows = folder.read(reference=reference)
     for line in folder.warnings:
         warnings.warn(printable(line), stacklevel=2)
-    runs = combined(records(found))
-    resolved = type(found)(runs, columns=found.columns).astype(found.dtypes.to_dict())
+    runs = combined(records(rows))
+    resolved = type(rows)(runs, columns=rows.columns).astype(rows.dtypes.to_dict())
     return resolved.sort_values(["method", "dataset", "seed"], ignore_index=True)
 
 

@@ -25,7 +25,7 @@ def split_of(variant: str | None) -> tuple[str | None, str]:
     ('raw,split.folds=2', 'split.fold=1,split.seed=3')
     """
     text = variant or ""
-    names = [found[0].lstrip(",") for found in _IDENTITY.finditer(text)]
+    names = [match[0].lstrip(",") for match in _IDENTITY.finditer(text)]
     return _IDENTITY.sub("", text).lstrip(",") or None, ",".join(names)
 
 

@@ -171,14 +171,14 @@ class Line:
 
         None where no run was measured twice.
         """
-        found = []
+        spreads = []
         for row in self.ok:
             values = [measured(repeat, column) for repeat in row.get(REPEATS) or ()]
             known = [value for value in values if value is not None]
             middle = measured(row, column)
             if len(known) > 1 and middle is not None:
-                found.append((max(known) - min(known)) / ((middle or 1.0) if relative else 1.0))
-        return max(found, default=None)
+                spreads.append((max(known) - min(known)) / ((middle or 1.0) if relative else 1.0))
+        return max(spreads, default=None)
 
 
 @dataclass(frozen=True)
@@ -263,13 +263,13 @@ def unequal(lines: Iterable[Line]) -> list[str]:
             remarks.append(f"{name}: {'; '.join(groups)}")
     of_quantiles = [line.params["quantile"] for line in lines if line.params.get("quantile")]
     quantiles = set(map(shortest_text, of_quantiles))
-    said = [f"Compared at different {remark}." for remark in remarks]
+    notes = [f"Compared at different {remark}." for remark in remarks]
     if len(quantiles) > 1:
-        said.append(
+        notes.append(
             f"Of different quantiles ({_listed(quantiles)}): pinball losses and coverages of two "
             "quantiles do not compare; metrics=[pinball_loss_0.5] adds the loss at one to a run."
         )
-    return said
+    return notes
 
 
 def _listed(values: Iterable[Any]) -> str:

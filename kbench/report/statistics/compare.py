@@ -133,8 +133,8 @@ def friedman(rank_matrix: ArrayLike) -> tuple[float, float] | None:
         return None
     from scipy.stats import friedmanchisquare
 
-    found = friedmanchisquare(*table.T)
-    return float(found.statistic), float(found.pvalue)
+    result = friedmanchisquare(*table.T)
+    return float(result.statistic), float(result.pvalue)
 
 
 def critical_difference(n_methods: int, n_datasets: int) -> float:

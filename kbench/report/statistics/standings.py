@@ -58,18 +58,18 @@ def standings(
     ended = [row for row in rows if row["status"] not in WITHOUT_OUTCOME]
     used = [row for row in ended if {*EXPERIMENTS} & {*str(row["experiment"]).split(",")}]
     files = options("dataset")
-    tables = [one for one in comparisons(_of_one_machine(used)) if one.problem.task]
-    tables = [one for one in tables if not _leaks(files.get(one.problem.dataset))]
+    tables = [table for table in comparisons(_of_one_machine(used)) if table.problem.task]
+    tables = [table for table in tables if not _leaks(files.get(table.problem.dataset))]
     for like in dict.fromkeys([(n, d), (n, None), (None, d), (None, None)]):
         by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
-        for one in tables:
-            if task in (None, one.problem.task) and _like(one, *like):
-                by_task[str(one.problem.task)].append(one)
-        found = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
-        if found:
+        for table in tables:
+            if task in (None, table.problem.task) and _like(table, *like):
+                by_task[str(table.problem.task)].append(table)
+        ranked = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
+        if ranked:
             notes = [] if like == (n, d) else [_less_alike((n, d), like)]
             # Without a number of rows, or data sets like it, columns show what it changes.
-            return [_sheet(of, sets, notes, divides=like[0] is None) for of, sets in found]
+            return [_sheet(of, sets, notes, divides=like[0] is None) for of, sets in ranked]
     of = "" if task is None else f" of task={task}"
     raise ConfigError(
         f"fewer than two data sets{of} have rows of the experiments {' or '.join(EXPERIMENTS)}: "
@@ -95,24 +95,24 @@ def _like(comparison: Comparison, n: int | None, d: int | None) -> bool:
 
 def _less_alike(asked: tuple[int | None, int | None], like: tuple[int | None, int | None]) -> str:
     """A note on the user's sizes that the data sets of a ranking do not have."""
-    said = [
+    sizes_of = [
         ", ".join(f"{name}={size:,}" for name, size in zip("nd", sizes, strict=True) if size)
         for sizes in (asked, like)
     ]
-    shown = f"are for {said[1]} alone" if said[1] else "are all there are"
-    return f"No two data sets are within a factor of {_FACTOR:g} of {said[0]}; these {shown}."
+    shown = f"are for {sizes_of[1]} alone" if sizes_of[1] else "are all there are"
+    return f"No two data sets are within a factor of {_FACTOR:g} of {sizes_of[0]}; these {shown}."
 
 
 def _sheet(
     task: str, sets: Sequence[Comparison], remarks: Sequence[str], *, divides: bool
 ) -> Sheet:
     files = options("method")
-    methods = {line.method for one in sets for line in one.lines} & files.keys()
+    methods = {line.method for table in sets for line in table.lines} & files.keys()
     with_metric = {name for name in methods if "metric" in read_yaml(files[name])}
-    lines = [{_name(line, with_metric): line for line in one.lines} for one in sets]
+    lines = [{_name(line, with_metric): line for line in table.lines} for table in sets]
     every = sorted({name for known in lines for name in known})
-    enough = min(_MIN_SETS, len(sets))
-    names = [name for name in every if sum(name in known for known in lines) >= enough]
+    least = min(_MIN_SETS, len(sets))
+    names = [name for name in every if sum(name in known for known in lines) >= least]
     gaps: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by the number of the data set
     places: defaultdict[str, list[float]] = defaultdict(list)
     for number, (comparison, known) in enumerate(zip(sets, lines, strict=True)):
@@ -132,7 +132,7 @@ def _sheet(
     ]
     header = ["method", "% behind", *divided, "mean rank", "sets", "failed"]
     header += ["fit s", "predict s"]
-    titles = ", ".join(_with_size(one.problem) for one in sets)
+    titles = ", ".join(_with_size(table.problem) for table in sets)
     distance = (
         f"% behind: median over data sets of the {sets[0].score.title.removesuffix(' %')}'s"
         " difference to the best method's, in per cent of it. Mean rank ± its standard error over"
@@ -168,15 +168,15 @@ def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
     thousands = [f"{bound // 1000}k rows" for bound in _BOUNDS]
     titles = [*(f"≤ {rows}" for rows in thousands), f"> {thousands[-1]}"]
     numbers: dict[str, list[int]] = {title: [] for title in titles}
-    for number, one in enumerate(sets):
-        if one.problem.n_train is not None:
-            numbers[titles[bisect.bisect_left(_BOUNDS, one.problem.n_train)]].append(number)
+    for number, table in enumerate(sets):
+        if table.problem.n_train is not None:
+            numbers[titles[bisect.bisect_left(_BOUNDS, table.problem.n_train)]].append(number)
     return {title: of for title, of in numbers.items() if 1 < len(of) < len(sets)}
 
 
 def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
     """The smallest and the largest size of the data sets, as text."""
-    known = sorted({value for one in sets if (value := getattr(one.problem, size)) is not None})
+    known = sorted({value for table in sets if (value := getattr(table.problem, size)) is not None})
     ends = dict.fromkeys(f"{end:,}" for end in (*known[:1], *known[-1:]))
     return f", {' to '.join(ends)} {unit}" if known else ""
 
@@ -226,14 +226,14 @@ def _behind(gaps: Mapping[int, float], numbers: Iterable[int]) -> str:
 
 
 def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
-    found = [
+    seconds = [
         measured[0] * _ROWS / line.ok[0][rows]
         for line in lines
         if line.ok and line.ok[0][rows] and (measured := line.mean_sd(column)) is not None
     ]
-    if not found:
+    if not seconds:
         return ""
-    middle = statistics.median(found)
+    middle = statistics.median(seconds)
     return f"{middle:.{decimals_for(middle, 2)}f}"
 
 

@@ -152,12 +152,12 @@ class Versus:
         A table of one split is left out if a table of several splits has these methods, too.
         """
         every = zip(self.comparisons, self.quantities, strict=True)
-        found = [(one, quantity) for one, quantity in every if methods <= set(one.best_lines)]
-        several = {_data(one) for one, _ in found if one.problem.n_splits > 1}
+        compared = [pair for pair in every if methods <= set(pair[0].best_lines)]
+        several = {_data(table) for table, _ in compared if table.problem.n_splits > 1}
         return [
-            (one, quantity)
-            for one, quantity in found
-            if one.problem.n_splits > 1 or _data(one) not in several
+            (table, quantity)
+            for table, quantity in compared
+            if table.problem.n_splits > 1 or _data(table) not in several
         ]
 
 
@@ -216,9 +216,9 @@ def sheets(comparison: Versus) -> list[Sheet]:
         f"{where}: scores are of {counted(n or 0, 'test row')} alone, no method wins by them."
         for where, n in few.items()
     )
-    for one in comparison.comparisons:
-        best = [one.best_lines[m] for m in comparison.methods if m in one.best_lines]
-        sheets[-1].notes.extend(f"{_where(one)}: {remark}" for remark in unequal(best))
+    for table in comparison.comparisons:
+        best = [table.best_lines[m] for m in comparison.methods if m in table.best_lines]
+        sheets[-1].notes.extend(f"{_where(table)}: {remark}" for remark in unequal(best))
     if comparison.chosen:
         counts = ", ".join(f"{method} ({count})" for method, count in comparison.chosen.items())
         sheets[-1].notes.append(

@@ -31,8 +31,8 @@ def legend(comparisons: Iterable[Comparison], columns: Iterable[Quantity], best:
     if any(len(line.ok) > 1 and line.n_splits < 2 for line in lines):
         parts.insert(0, "mean ± standard deviation over seeds, on one split of the data")
     measured = {c.title for c in columns if any(line.mean_sd(c.column) for line in lines)}
-    parts += [COST] if any("× Xw" in one for one in measured) else []
-    if {"fit s", "predict s"} & measured and any("CPU s" in one for one in measured):
+    parts += [COST] if any("× Xw" in title for title in measured) else []
+    if {"fit s", "predict s"} & measured and any("CPU s" in title for title in measured):
         parts.append("seconds that are not CPU s are wall-clock")
     if any("†" in line.name for line in lines):
         parts.append("† with reference rows, which came with kbench")

@@ -197,8 +197,8 @@ def _fitted(
 
 def _cut(names: list[str], excess: int, least: int) -> list[str]:
     """The names, the longest shortened by `excess` characters, or to `least` if that is more."""
-    room = max(max(map(len, names)) - excess, least)
-    cut = [name if len(name) <= room else name[: room - 1] + "…" for name in names]
+    width = max(max(map(len, names)) - excess, least)
+    cut = [name if len(name) <= width else name[: width - 1] + "…" for name in names]
     return cut if least == 1 or len({*cut}) == len({*names}) else names
 
 

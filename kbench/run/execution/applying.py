@@ -65,9 +65,9 @@ def _metrics(
     predicted = columns.pop("prediction")
     in_unit = preparation.target.scored
     task = preparation.target.task
-    said = Predicted(task, estimator, None, in_unit(y), in_unit(predicted))
-    values: dict[str, float | None] = {**metrics.score(task, said.y, said.labels)}
-    values |= of_quantile(said)
+    scored = Predicted(task, estimator, None, in_unit(y), in_unit(predicted))
+    values: dict[str, float | None] = {**metrics.score(task, scored.y, scored.labels)}
+    values |= of_quantile(scored)
     if task == "outlier":
         values |= metrics.rank(y, -columns["decision"], np.array([1, -1]))
     elif columns:

@@ -374,9 +374,9 @@ class _Watch:
     def _stop(self, why: str, pids: list[int]) -> None:
         """End a run that has passed a limit; say in which stage, and how long its fit has taken."""
         stage = self.state.phase.partition(":")[0]
-        told, fits = self.fit_cpu_s, stage == "fit"
-        seconds = self._cpu_s(pids) if fits and told is None else told
-        at_least = fits and told is not None
+        reported, fits = self.fit_cpu_s, stage == "fit"
+        seconds = self._cpu_s(pids) if fits and reported is None else reported
+        at_least = fits and reported is not None
         place = "" if seconds is None else stopped.where(stage, seconds, at_least=at_least)
         self.ended = Outcome("timeout", why + place)
 

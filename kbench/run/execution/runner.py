@@ -161,8 +161,8 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
     outcome = sandbox.call(_check, (list(asked.values()), plan.settings.metrics), limits)
     if outcome.status == "error":
         raise ConfigError(outcome.message.splitlines()[0])
-    found = (outcome.result.get("row") or {}).get("idle", [])
-    return {(target, kernel): frozenset(names) for target, kernel, names in found}
+    idle = (outcome.result.get("row") or {}).get("idle", [])
+    return {(target, kernel): frozenset(names) for target, kernel, names in idle}
 
 
 def _check(asked: tuple[list[tuple[str, Mapping[str, Any], str]], list[str]], send: Send) -> None:
@@ -379,7 +379,7 @@ class Runner:
         """The row of one attempt: request, measurements, environment and start."""
         there = outcome.provenance or self.provenance
         measured = dict(outcome.result.get("row") or {})
-        told = [outcome.message, measured.pop("message", None)]
+        messages = [outcome.message, measured.pop("message", None)]
         if outcome.children_peak_bytes and measured.get("peak_bytes") is not None:
             measured["peak_bytes"] += outcome.children_peak_bytes
         if outcome.status == "ok":
@@ -389,7 +389,7 @@ class Runner:
         return {
             "attempt": self.folder.next_attempt(run.key, there.environment_id, run.threads),
             "status": outcome.status,
-            "message": "; ".join(filter(None, told)) or None,
+            "message": "; ".join(filter(None, messages)) or None,
             "tag": self.settings.tag,
             "preset": run.params.get("preset"),
             "params": canonical(run.params),

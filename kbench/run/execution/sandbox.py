@@ -184,8 +184,8 @@ def _main_module() -> dict[str, str]:
     the fork server has its name or file. A guard needs nothing of it, and the script of a Dask or
     Ray worker imports its whole library: a tenth of a second and more for every run.
     """
-    told = spawn.get_preparation_data("kbench")
-    return {_MAIN: json.dumps([told.get(f"init_main_from_{key}") for key in ("name", "path")])}
+    main = spawn.get_preparation_data("kbench")
+    return {_MAIN: json.dumps([main.get(f"init_main_from_{key}") for key in ("name", "path")])}
 
 
 if _MAIN in os.environ:  # this module is imported first of all in a fork server

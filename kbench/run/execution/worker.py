@@ -261,18 +261,18 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
     live.phase("score")
     fit_wall_s = max(0.0, fit.wall_s - trace.paused_wall_s)
     learning.close(fit_wall_s, predicted)
-    said = added_scores.Predicted(
+    scored = added_scores.Predicted(
         kind, estimator, data.X_test, in_unit(data.y_test), in_unit(predicted)
     )
-    added, no_scores = added_scores.measured(task.metrics, said)
+    added, no_scores = added_scores.measured(task.metrics, scored)
     row = {
         "n_train": int(data.X_train.shape[0]),
         "n_test": int(data.X_test.shape[0]),
         "n_features": int(data.X_train.shape[1]),
         "n_classes": data.n_classes,
         "density": fitted_columns.density(data.X_train),
-        **metrics.score(kind, said.y, said.labels),
-        **added_scores.of_quantile(said),
+        **metrics.score(kind, scored.y, scored.labels),
+        **added_scores.of_quantile(scored),
         **fitted_columns.ranked(estimator, data),
         **fitted_columns.target_errors(kind, estimator, data),
         "scores": added or None,

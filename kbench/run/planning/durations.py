@@ -44,12 +44,12 @@ def expected(
     similar = _Similar(rows, environment)
     seconds, basis, unknown = [], Counter[tuple[str, bool]](), 0
     for run in runs:
-        found = similar.seconds(run)
-        if found is None:
+        estimate = similar.seconds(run)
+        if estimate is None:
             unknown += 1
             continue
-        seconds.append(found[0])
-        basis[found[1:]] += 1
+        seconds.append(estimate[0])
+        basis[estimate[1:]] += 1
     lines = []
     if seconds:
         total = max(sum(seconds) / at_once, *seconds, 0.0)
@@ -93,11 +93,11 @@ class _Similar:
         exact = (_SAME, run.method, run.dataset, canonical(run.params))
         for key in (exact, (_DATA, run.method, run.dataset)):
             for here in (True, False):
-                if found := self._found.get((here, *key)):
-                    return self._median(found, run), key[0], here
+                if timings := self._found.get((here, *key)):
+                    return self._median(timings, run), key[0], here
         for here in (True, False):
-            if found := self._of_similar_size(run, here):
-                return self._median(found, run), _SIZE, here
+            if timings := self._of_similar_size(run, here):
+                return self._median(timings, run), _SIZE, here
         return None
 
     def _of_similar_size(self, run: Run, here: bool) -> list[tuple[float, float]]:
@@ -111,9 +111,9 @@ class _Similar:
         return [row for name in near for row in self._found[here, _DATA, run.method, name]]
 
     @staticmethod
-    def _median(found: list[tuple[float, float]], run: Run) -> float:
+    def _median(timings: list[tuple[float, float]], run: Run) -> float:
         most = run.limits.wall_s
         return median(
             _OVERHEAD_S + before + (work if most is None else min(work, most))
-            for before, work in found
+            for before, work in timings
         )

@@ -146,9 +146,9 @@ def make_plan(
             if plan is None:
                 plan = Plan(settings(config, here))
             if not isinstance(config["dataset"].get("split"), dict):
-                found = config["dataset"].get("split")
+                split = config["dataset"].get("split")
                 raise ConfigError(
-                    f"dataset.split is {found!r}, should be set key by key, as in "
+                    f"dataset.split is {split!r}, should be set key by key, as in "
                     "dataset.split.test_fraction=0.2"
                 )
             divisions = splits(_as_asked(config["dataset"], here))
@@ -403,14 +403,14 @@ def _form(dataset: dict[str, Any], asked: Mapping[str, Any], bare: dict[str, Any
     from kbench.data import influence, with_variant
 
     same = {key: dataset.get(key) for key in ("variant", "task")}
-    told = flatten(asked)
+    typed = flatten(asked)
     plain = flatten(influence(with_variant(bare | same)))
     changed = [
         f"{key}={hydra_value(value)}"
         for key, value in flatten(influence(dataset)).items()
         if plain.get(key) != value
         and key.partition(".")[0] not in ("name", "task", "facts")
-        and not (key in ("source.format", "source.columns") and told.get(key) is None)
+        and not (key in ("source.format", "source.columns") and typed.get(key) is None)
     ]
     words = [dataset["variant"]] if dataset.get("variant") else []
     return ",".join(words + changed) or None

@@ -74,8 +74,8 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             raise ConfigError(f"{text}: {key} is one value for all runs of a command; {instead}")
         values = [typed]
         if sweep:
-            found = itertools.islice(override.sweep_string_iterator(), _MAX_VALUES + 1)
-            values = [str(value) for value in found]
+            swept = itertools.islice(override.sweep_string_iterator(), _MAX_VALUES + 1)
+            values = [str(value) for value in swept]
         if not values:
             raise ConfigError(f"{text} matches nothing: write the values, as in {key}=A,B")
         if len(values) > _MAX_VALUES:

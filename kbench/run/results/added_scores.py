@@ -24,6 +24,7 @@ from kbench.run.results import metrics
 from kbench.run.results.metrics import METRICS, Array
 from kbench.run.results.user_functions import load_function
 
+# Characters of an exception in the message of a row. Set by hand.
 _MESSAGE_CHARS = 200
 
 

@@ -214,15 +214,15 @@ class ResultsFolder:
 
         attempts = []
         for file in read_parquet_files(self.path, _KEYED_ATTEMPT, wanted).files:
-            found: list[dict[str, Any]] = []
+            read: list[dict[str, Any]] = []
             with contextlib.suppress(rows.ForeignFileError):
                 table = rows.conform(file.table, _KEYED_ATTEMPT)
-                found = table.to_pylist(maps_as_pydicts="strict")
+                read = table.to_pylist(maps_as_pydicts="strict")
             if file.path.name.startswith(own):
-                attempts += found
+                attempts += read
                 continue
             self._merges_read.add(file.path.name)
-            for row in found:
+            for row in read:
                 self._merged.setdefault(row["key"], []).append(row)
         matches = [
             {name: row[name] for name in _ATTEMPT}

@@ -30,8 +30,8 @@ def where(stage: str, fit_cpu_s: float, *, at_least: bool = False) -> str:
 
 def stopped_at(row: Mapping[str, Any]) -> float | None:
     """Wall seconds at which a run was stopped; None if it ended otherwise."""
-    found = _WALL.search(row.get("message") or "")
-    return float(found[1]) if found else None
+    match = _WALL.search(row.get("message") or "")
+    return float(match[1]) if match else None
 
 
 def least_fit_s(row: Mapping[str, Any]) -> float | None:
@@ -39,14 +39,14 @@ def least_fit_s(row: Mapping[str, Any]) -> float | None:
 
     Wall seconds of a fit are at least its CPU seconds divided by the number of threads.
     """
-    found = _FIT.search(row.get("message") or "")
-    return float(found[1]) / (row.get("threads") or 1) if found else None
+    match = _FIT.search(row.get("message") or "")
+    return float(match[1]) / (row.get("threads") or 1) if match else None
 
 
 def trained(row: Mapping[str, Any]) -> bool:
     """Whether a run was stopped when its training had ended, so that `least_fit_s` is all of it."""
-    found = _STAGE.search(row.get("message") or "")
-    return found is not None and found[1] != "fit"
+    match = _STAGE.search(row.get("message") or "")
+    return match is not None and match[1] != "fit"
 
 
 def without_seconds(message: str) -> str:
@@ -59,9 +59,11 @@ def limit(row: Mapping[str, Any], name: str) -> float:
 
     A command names what differs from the defaults of `Limits`.
     """
-    said = re.findall(rf"\blimits\.{name}=(\S+)", row.get("command") or "")
-    given = getattr(Limits(), name) if not said else None if said[-1] == "null" else float(said[-1])
-    return math.inf if given is None else given
+    typed = re.findall(rf"\blimits\.{name}=(\S+)", row.get("command") or "")
+    if not typed:
+        value = getattr(Limits(), name)
+        return math.inf if value is None else value
+    return math.inf if typed[-1] == "null" else float(typed[-1])
 
 
 def time_limit(row: Mapping[str, Any]) -> float:

@@ -24,14 +24,14 @@ def load_function(key: str, name: str) -> Callable[..., Any]:
     """
     module, _, path = name.partition(":")
     try:
-        found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
+        function = functools.reduce(getattr, path.split("."), importlib.import_module(module))
     except Exception as error:
         raise ConfigError(
             f"{key} names {name}: {one_line(error)}; a module of your own is found in PYTHONPATH"
         ) from None
-    if not callable(found):
+    if not callable(function):
         raise ConfigError(f"{key} names {name}, which is not a function")
-    return found
+    return function
 
 
 class Callbacks:

@@ -66,14 +66,14 @@ class Space:
         Raises ConfigError: an interval is not of a method's key, is empty, or stands beside a grid.
         """
         parsed = composer.parse(overrides, intervals=True)
-        found = {
+        sweeps = {
             text: override
             for text, override in zip(overrides, parsed, strict=True)
             if override.is_interval_sweep()
         }
-        if not found:
+        if not sweeps:
             return None
-        rest = [text for text in overrides if text not in found]
+        rest = [text for text in overrides if text not in sweeps]
         request = read_request(composer, rest, multirun=True)
         lists = {name: values for name, values in request.params.items() if len(values) > 1}
         swept = {f"method.{name}" for name in lists}
@@ -87,7 +87,7 @@ class Space:
         method = (request.methods or [""])[0]
         file = read_yaml(require_option("method", method)) if method else {}
         intervals = {}
-        for text, override in found.items():
+        for text, override in sweeps.items():
             key, sweep = override.key_or_group, override.value()
             if not key.startswith("method."):
                 raise ConfigError(f"{text}: only a method's key takes an interval, as method.C")

@@ -367,13 +367,13 @@ def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -
     if coupled and not np.array_equal(beta, y * alpha0):
         surplus = float(np.sum(beta - y * alpha0))
         # Side by side: what coefficients of the surplus's sign can lose, and the others can gain.
-        for room in (
+        for movable in (
             np.where(beta * surplus > 0.0, beta, 0.0),
             np.where(y * surplus < 0.0, beta - y * C, 0.0),
         ):
-            total = float(room.sum())
+            total = float(movable.sum())
             if total != 0.0:
                 part = min(1.0, surplus / total)
-                beta -= part * room
+                beta -= part * movable
                 surplus -= part * total
     return beta

@@ -109,11 +109,11 @@ def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Opti
 def _to_first_bound(problem: BoxQP, x: np.ndarray, end: np.ndarray) -> float:
     """The largest t <= 1 for which x + t (end - x) is within the bounds."""
     change = end - x
-    room = np.where(change > 0.0, problem.upper - x, x - problem.lower)
+    to_bound = np.where(change > 0.0, problem.upper - x, x - problem.lower)
     beyond = (end < problem.lower) | (end > problem.upper)
     if not beyond.any():
         return 1.0
-    return min(1.0, float((room[beyond] / np.abs(change[beyond])).min()))
+    return min(1.0, float((to_bound[beyond] / np.abs(change[beyond])).min()))
 
 
 def _on_face(

@@ -88,12 +88,12 @@ def solve_interior(
         K, z, lower, upper = K.take(moves), z[moves], lower[moves], upper[moves]
         coef0 = None if coef0 is None else coef0[moves]
     problem = _problem(K, z, lower, upper, epsilon, [total] if coupled else [])
-    found = _optimum(problem, tol, max_iter, stopped, coef0)
+    optimum = _optimum(problem, tol, max_iter, stopped, coef0)
     if len(moves) < n:
         every = np.zeros(n)
-        every[moves] = found.coef
-        found = replace(found, coef=every)
-    return found
+        every[moves] = optimum.coef
+        optimum = replace(optimum, coef=every)
+    return optimum
 
 
 @one_blas_thread
@@ -128,10 +128,10 @@ def solve_sides(
         signs, p, d = np.array([1.0, -1.0]), np.concatenate([-z, z]), np.full(2, half)
         lower, upper = np.zeros(2 * len(z)), np.concatenate([upper, -lower])
         A = np.repeat(np.eye(2), len(z), axis=1)
-    found = _optimum(BoxQP(K, p, lower, upper, A, d, signs), tol, max_iter, stopped)
+    optimum = _optimum(BoxQP(K, p, lower, upper, A, d, signs), tol, max_iter, stopped)
     every = np.zeros(n)
-    every[moves] = found.coef
-    return replace(found, coef=every)
+    every[moves] = optimum.coef
+    return replace(optimum, coef=every)
 
 
 @one_blas_thread
@@ -160,9 +160,9 @@ def solve_signed(
     lower, p = np.broadcast_to(0.0, n), np.broadcast_to(-1.0, n)
     A = y[None].astype(np.float64) if coupled else np.empty((0, n))
     problem = BoxQP(K, p, lower, upper, A, np.zeros(len(A)), np.ones(1))
-    found = _optimum(problem, tol, max_iter, stopped)
-    found.coef[:] *= y
-    return found
+    optimum = _optimum(problem, tol, max_iter, stopped)
+    optimum.coef[:] *= y
+    return optimum
 
 
 def _optimum(

@@ -460,12 +460,12 @@ class _Descent:
         )
 
 
-def _first(order: np.ndarray, room: np.ndarray, total: float) -> np.ndarray:
-    """Coefficients (n,) of sum `total`: `room` : (n,) for the points of the largest `order`."""
+def _first(order: np.ndarray, upper: np.ndarray, total: float) -> np.ndarray:
+    """Coefficients (n,) of sum `total`: `upper` : (n,) for the points of the largest `order`."""
     largest_first = np.argsort(-order, kind="stable")
-    sorted_room = room[largest_first]
-    filled = np.empty(len(room))
+    sorted_upper = upper[largest_first]
+    filled = np.empty(len(upper))
     filled[largest_first] = np.clip(
-        total - (np.cumsum(sorted_room) - sorted_room), 0.0, sorted_room
+        total - (np.cumsum(sorted_upper) - sorted_upper), 0.0, sorted_upper
     )
     return filled

@@ -246,14 +246,14 @@ class Slurm:
 
     def _end_of(self, job: _Job) -> Report:
         where = f"job {job.id} on {job.node}"
-        said = "".join(path.read_text(errors="replace")[-20_000:] for path in self._logs(job))
-        if job.state in ("TIMEOUT", "DEADLINE") or _TIME_OUT.search(said):
+        log = "".join(path.read_text(errors="replace")[-20_000:] for path in self._logs(job))
+        if job.state in ("TIMEOUT", "DEADLINE") or _TIME_OUT.search(log):
             return Report(Stage.LOST, self._terms.timed_out(where), status="timeout")
-        if job.state == "OUT_OF_MEMORY" or _OUT_OF_MEMORY.search(said):
+        if job.state == "OUT_OF_MEMORY" or _OUT_OF_MEMORY.search(log):
             return Report(Stage.LOST, self._terms.out_of_memory(where), status="memory")
         if job.state == "CANCELLED":
             return Report(Stage.CANCELLED, f"cancelled by SLURM, {where}")
-        lines = said.strip().splitlines() or ["no output"]
+        lines = log.strip().splitlines() or ["no output"]
         last = one_line(([line for line in lines if "rror" in line] or lines)[-1], 150)
         return Report(Stage.LOST, f"{where} ended ({job.state}): {last}", again=True)
 
