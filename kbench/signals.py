@@ -5,11 +5,11 @@ follow at once are ignored, as an impatient user or a supervisor sends several; 
 process where it is. While runs are in progress the runner's own handler replaces this one, and a
 second signal ends it at once. Under nohup, which ignores SIGHUP, it stays ignored.
 
-None is lost. One that arrives while a process is started is handled when it has been (`deferred`).
-A `Stopped` is raised at any line of any library, where it can come to nothing: a destructor or a
-callback of a weak reference cannot raise, and a `finally` that finds things half done raises
-another error in its place. The first kind is raised again at once, the second where a command or a
-sweep begins or ends (`raise_again`, `none_lost`).
+No signal is lost. One that arrives while a process is being started is handled afterwards
+(`deferred`). A `Stopped` may be raised at any line of any library. If it is dropped, because a
+destructor or a callback of a weak reference cannot raise, the signal is sent again at once; if a
+`finally` replaces it by another error, it is raised again where a command or a sweep begins or ends
+(`raise_again`, `none_lost`).
 """
 
 import contextlib
@@ -55,7 +55,7 @@ class _Stop:
             os._exit(128 + signum)
 
     def again(self, signum: int, ready: threading.Event) -> None:
-        """Send the first signal once more, soon: nothing came of its exception."""
+        """Send the first signal once more, soon, because its exception was dropped."""
         ready.wait()
         time.sleep(_AGAIN_S)
         self.signum = None
@@ -73,12 +73,12 @@ def stop_on_signals() -> None:
     handler = _Stop()
     for signum in handled():
         signal.signal(signum, handler)
-    reported = sys.unraisablehook
+    default = sys.unraisablehook
 
     def hook(unraisable: "sys.UnraisableHookArgs") -> None:
         stop = unraisable.exc_value
         if not isinstance(stop, Stopped):
-            reported(unraisable)
+            default(unraisable)
             return
         ready = threading.Event()
         threading.Thread(target=handler.again, args=(stop.signum, ready), daemon=True).start()
@@ -105,7 +105,7 @@ def none_lost() -> Iterator[None]:
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
-    """Start a process in this block: it ignores Ctrl-C, and this one handles signals afterwards.
+    """Start a process in this block: it ignores Ctrl-C, and the caller handles signals afterwards.
 
     A signal in the block waits for its end, so that no process is left half started; a second one
     is handled at once. SIGINT is blocked for the processes that the block starts, until they call

@@ -103,8 +103,8 @@ def _require_another_file(out: Path, inputs: Iterable[str | Path]) -> None:
 def _named_files(config: dict[str, Any]) -> Iterator[str]:
     """The files that the config of a data set names, its patterns with all that they match."""
     for key in ("path", "test_path"):
-        given = config.get(key) or []
-        for pattern in [given] if isinstance(given, str) else given:
+        patterns = config.get(key) or []
+        for pattern in [patterns] if isinstance(patterns, str) else patterns:
             yield from (pattern, *glob(str(pattern)))
 
 
@@ -118,10 +118,10 @@ def _model_file(model: str, results: Path) -> Path:
         return matches[0]
     if matches:
         raise ConfigError(
-            f"model={model}: {len(matches)} keys in {folder} begin so; give more of it"
+            f"model={model}: {len(matches)} keys in {folder} begin with it; give more letters"
         )
     raise ConfigError(
-        f"model={model}: no such file, and no key in {folder} begins so; a run with "
+        f"model={model}: no such file, and no key in {folder} begins with it; a run with "
         "keep_model=true keeps its model"
     )
 

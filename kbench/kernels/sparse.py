@@ -79,14 +79,15 @@ def exponentiate(inner, half_left, half_right):
         row, half = inner[i], half_left[i]
         for j in range(row.shape[0]):
             exponent = row[j] - half - half_right[j]
-            # A positive exponent is a rounding error of 0.
+            # A positive exponent is a rounding error of 0; x - x is 0 of this type, and keeps nan.
             row[j] = power_of_two(exponent if exponent < 0 else exponent - exponent)
 
 
 def shaped_products(shape: Any) -> Any:
     """Return a compiled function that replaces products <z, z'> by f(-||z - z'||^2/2) in place.
 
-    It has the arguments of `exponentiate`, and a cached function calls it.
+    It has the arguments of `exponentiate`. A cached function of the kernel's module calls it, which
+    is why it is not cached itself.
 
     shape : compiled function. It replaces t : (m,), t <= 0, by f(t) in place.
     """
@@ -97,7 +98,7 @@ def shaped_products(shape: Any) -> Any:
             row, half = inner[i], half_left[i]
             for j in range(row.shape[0]):
                 exponent = row[j] - half - half_right[j]
-                row[j] = exponent if exponent < 0 else exponent - exponent
+                row[j] = exponent if exponent < 0 else exponent - exponent  # as in `exponentiate`
             shape(row)
 
     return replace

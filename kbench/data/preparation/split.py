@@ -21,15 +21,14 @@ def split_rows(
     groups : ndarray of int64, shape (n,), optional
         Rows with equal numbers stay on one side of a random split.
 
-    Raises ConfigError: there are fewer rows, or groups, than requested; or groups of rows with a
-    number of rows or with proportions of classes.
+    Raises ConfigError: there are fewer rows, or groups, than requested; or rows in groups are to be
+    divided by `n_train` or `stratified`.
 
-    random is `numpy.random.RandomState(seed).permutation(n)`, whose first
-    `round((1 - test_fraction) n)` rows train. A stratified split does so within each class, in the
-    order of the same permutation. Groups are divided by scikit-learn's GroupShuffleSplit with the
-    same seed; the rows are in the order of the permutation. So they are of folds, which are those
-    of scikit-learn's KFold, StratifiedKFold, GroupKFold or StratifiedGroupKFold with
-    `shuffle=True, random_state=seed`.
+    A random split takes the first `round((1 - test_fraction) n)` rows of
+    `numpy.random.RandomState(seed).permutation(n)` for training; a stratified one does so within
+    each class. Groups are divided by scikit-learn's GroupShuffleSplit, and folds are those of its
+    KFold, StratifiedKFold, GroupKFold or StratifiedGroupKFold (`shuffle=True`), with the same seed;
+    their rows are in the order of the permutation, too.
     """
     if split.get("folds"):
         return _fold(y, split, groups)

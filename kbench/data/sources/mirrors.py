@@ -31,7 +31,7 @@ def write(url: str, table: Path, home: Path) -> None:
     scheme, _, name = url.partition(":")
     fetch = _sklearn if scheme == "sklearn" else _openml
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of retries, which the error repeats
+        warnings.simplefilter("ignore")  # scikit-learn warns of retries; the error says the same
         bunch = fetch(url, name, [cache for cache in caches if cache.is_dir()], home)
     targets = [str(target) for target in bunch.target_names]
     frame = bunch.frame
@@ -56,7 +56,7 @@ def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
     for cache in caches:
         try:
             return _one_target(fetcher(data_home=cache, as_frame=True, download_if_missing=False))
-        except OSError:  # not in this one
+        except OSError:  # this cache lacks it
             continue
     return _one_target(fetcher(data_home=home, as_frame=True, n_retries=1, delay=0.1))
 

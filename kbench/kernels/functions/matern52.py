@@ -30,11 +30,11 @@ _LN2 = math.log(2.0)
 @njit(fastmath=tiles.FLAGS, nogil=True)
 def _shape(t):
     """Replace t = -u^2 : (m,) by (1 + s + s^2 / 3) exp(-s), s = u ln 2."""
-    number = t.dtype.type
-    one, ln2 = number(1.0), number(_LN2)
-    # The power of two ends here, and so must the polynomial.
-    farthest = number(-tiles.MIN_32) if t.itemsize == 4 else number(-tiles.MIN_64)
-    third = number(1.0 / 3.0)
+    real = t.dtype.type
+    one, ln2 = real(1.0), real(_LN2)
+    # `power_of_two` is constant beyond this u, and so must be the polynomial.
+    farthest = real(-tiles.MIN_32) if t.itemsize == 4 else real(-tiles.MIN_64)
+    third = real(1.0 / 3.0)
     for j in range(t.shape[0]):
         u = min(np.sqrt(-t[j]), farthest)
         s = ln2 * u
@@ -73,7 +73,7 @@ class Matern52(DistanceKernel):
     name: ClassVar[str] = "matern52"
     gamma_power: ClassVar[int] = 1
     spectrum: ClassVar[Spectrum] = student_spectrum(2.5)
-    # The polynomial is up to 2^11 where the power of two ends.
+    # 2^12 times the default: the polynomial at the end of `power_of_two` is below that.
     vanished: ClassVar[float] = 2.0**-78
     _tiles: ClassVar[Loop] = Loop(_tiles, _shared_tiles)
 

@@ -386,7 +386,11 @@ def _train_leaf(
     seed: int,
     max_time: float | None,
 ) -> _Leaf:
-    """Train a leaf with rows X : (n, d) float32."""
+    """Steps 2 to 4 of `DCPredTrainedClassifier` for the rows X : (n, d) float32 of a leaf.
+
+    Y : (n, m) signs. C : (n,), 0 for rows to leave out. function : the exact model's kernel.
+    teacher : the model of all rows, if `model.target` is "global". n_features : of the landmarks.
+    """
     deadline = Deadline(max_time, Trace())
     kept = C > 0
     if not kept.any():

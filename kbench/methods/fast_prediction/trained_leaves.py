@@ -263,8 +263,8 @@ class Task(NamedTuple):
 
     X: np.ndarray  # (n, f) float32, the features of the leaf
     targets: np.ndarray  # (n, q)
-    losses: np.ndarray  # (n,) weights of the rows in the loss
-    weights: np.ndarray  # (n,) weights of the k-means that gives the initial landmarks
+    loss_weights: np.ndarray  # (n,) weights of the rows in the loss
+    kmeans_weights: np.ndarray  # (n,) for the k-means that gives the initial landmarks
     margins: bool  # whether values beyond a target of 1 or -1 have no loss
 
 
@@ -284,7 +284,7 @@ def train_leaf(
     scale = np.sqrt(gamma * LOG2_E)
     Z = np.ascontiguousarray(task.X * np.float32(scale))
     m = -(-n_landmarks // LANES) * LANES
-    landmarks = _first_landmarks(Z, task.weights, m, rng)
+    landmarks = _first_landmarks(Z, task.kmeans_weights, m, rng)
     first, intercept = _first_coef(Z, task.targets, landmarks, task.margins)
     landmarks = np.ascontiguousarray(landmarks.T, np.float32)
     log_widths, trained = np.zeros(m, np.float32), np.ascontiguousarray(first.T, np.float32)
@@ -293,7 +293,7 @@ def train_leaf(
     train_landmarks(
         Z,
         np.ascontiguousarray(task.targets, np.float32),
-        task.losses.astype(np.float32),
+        task.loss_weights.astype(np.float32),
         task.margins,
         landmarks,
         log_widths,

@@ -102,6 +102,7 @@ def drawn(figure: Figure, runs: Runs, machine: TimingConditions) -> list[Drawn]:
 def _of_sets(
     figure: Figure, panel: Panel, runs: Runs, machine: TimingConditions, choices: Sequence[Choice]
 ) -> Drawn:
+    """A panel with the runs on these data sets: one, or all of them with sizes as abscissae."""
     chosen = {
         label: _choose(figure, line, runs, machine, choices) for label, line in panel.lines.items()
     }

@@ -7,9 +7,9 @@ that a run has the same guard and limits as on this machine:
 
 `engines/states.py` says what becomes of a run whose worker is lost. If the whole cluster is lost,
 or its library ends or stops answering, the runs that had begun are `interrupted`, and the others
-have no row: the same command does both. Only the runner writes rows, so the machines need no common
-results folder. A file proves what the file system shares; without it, a machine prepares the data
-itself and sends small models back.
+have no row: the same command starts all of them. Only the runner writes rows, so the machines need
+no common results folder. By a file (`Proof`) a machine sees whether it shares the runner's folders;
+without it, the machine prepares the data itself and sends small models back.
 """
 
 import contextlib
@@ -71,8 +71,9 @@ class Cluster:
         self._lost = ""  # why no runs are started any more
         self._at_once = self._peak = 1  # runs at the same time: now, and at most so far
         self._waits_for: str | None = None
-        self._patience_s, self._said = math.inf, 0.0
-        self._heard = self._news = time.monotonic()  # of the engine, and of its runs
+        self._patience_s, self._warned_at = math.inf, 0.0
+        # When the engine last sent a message, and when it last reported on a run.
+        self._heard_at = self._reported_at = time.monotonic()
         self._log = runner_folder() / "engine.log"
         # A new Python has neither the threads of this process nor the settings of the fork server.
         context = multiprocessing.get_context("spawn")
@@ -89,7 +90,7 @@ class Cluster:
             self._process.kill()
             self._process.join()
             raise
-        self._heard = time.monotonic()
+        self._heard_at = time.monotonic()
 
     def _opened(self, settings: Settings) -> float:
         """Wait until the engine is ready, as libraries may wait for ever; its `patience_s`."""
@@ -163,30 +164,30 @@ class Cluster:
         now = time.monotonic()
         if self._stopped_at is not None and now > self._stopped_at + _STOP_S:
             self._end_all("stopped by the user")
-        elif now > self._heard + self._patience_s:
+        elif now > self._heard_at + self._patience_s:
             self._process.kill()
             self._give_up(f"{self._name} has not answered for {self._patience_s:g} s")
-        elif now > max(self._news, self._said) + _SAY_S and self._jobs:
-            self._said = now
-            if now > self._heard + _SAY_S:
-                _LOG.warning(f"{self._name} has not answered for {now - self._heard:.0f} s")
+        elif now > max(self._reported_at, self._warned_at) + _SAY_S and self._jobs:
+            self._warned_at = now
+            if now > self._heard_at + _SAY_S:
+                _LOG.warning(f"{self._name} has not answered for {now - self._heard_at:.0f} s")
             elif self._waits_for:
                 _LOG.warning(f"{len(self._jobs)} runs wait for {self._waits_for}")
 
     def _hear(self, kind: str, content: Any) -> None:
-        self._heard = time.monotonic()
+        self._heard_at = time.monotonic()
         if kind == "say":
             _LOG.warning(content)
         elif kind == "alive":
             self._at_once, self._waits_for = content
         elif kind == "report":
-            self._news = self._heard
+            self._reported_at = self._heard_at
             self._take(*content)
         elif kind == "lost":
             self._give_up(content)
 
     def _take(self, number: int, report: Report) -> None:
-        """Move a run to its next state; of one that has ended nothing more is heard."""
+        """Move a run to its next state, and forget it when it has ended."""
         job = self._jobs.get(number)
         if job is None:
             return

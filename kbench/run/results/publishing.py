@@ -25,7 +25,7 @@ from urllib.request import Request, urlopen
 
 from kbench.errors import ConfigError, DataError
 from kbench.files import atomic_file
-from kbench.run.results.folder import MODELS, TRIALS, ResultsFolder
+from kbench.run.results.folder import COLUMNS, MODELS, TRIALS, ResultsFolder
 from kbench.run.results.gather import gather
 
 MANIFEST = "manifest.json"
@@ -50,8 +50,8 @@ def publish_rows(source: Path, site: Path) -> int:
         folder = Path(scratch, _ROWS)
         gather(folder, source)
         ResultsFolder(folder).merge()
-        for private in (MODELS, TRIALS, "_logs", "0-columns"):
-            shutil.rmtree(folder / private, ignore_errors=True)
+        for left_out in (MODELS, TRIALS, "_logs", Path(COLUMNS).parent):
+            shutil.rmtree(folder / left_out, ignore_errors=True)
         shutil.rmtree(site / _ROWS, ignore_errors=True)
         files = {}
         for path in sorted(folder.rglob("*")):

@@ -54,10 +54,10 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
     integers, a view.
     """
     q = v.shape[0]
-    number = K.dtype.type
-    zero, half = number(0), number(0.5)
+    real = K.dtype.type
+    zero, half = real(0), real(0.5)
     d = diagonal.astype(K.dtype)
-    inverse = number(1) / d
+    inverse = real(1) / d
     grow, fall = np.empty(q, K.dtype), np.empty(q, K.dtype)
     # Without epsilon w is e wherever a coordinate can move, and clipping does the rest.
     kinked = epsilon > 0.0
@@ -91,7 +91,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
         lowest = lower[i] if x <= 0.0 else 0.0
         highest = upper[i] if x >= 0.0 else 0.0
         new = min(max(x + w[i] / diagonal[i], lowest), highest)
-        delta = number(new - x)
+        delta = real(new - x)
         if delta == zero:
             # The violation is below the resolution of b_i.
             break

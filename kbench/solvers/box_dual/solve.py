@@ -212,7 +212,7 @@ def solve_box_dual(
     )
     seed = check_random_state(random_state).randint(2**31 - 1)
     strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed), options)
-    end = _minimise(iterate, tol, strategy, split=split)
+    outcome = _minimise(iterate, tol, strategy, split=split)
     alpha = np.abs(iterate.beta)
     gradient = -y * iterate.residual
     margin = gradient + y * iterate.intercept
@@ -222,13 +222,13 @@ def solve_box_dual(
         gradient_error=iterate.residual_error,
         intercept=iterate.intercept,
         objective=iterate.objective,
-        violation=end.violation,
+        violation=outcome.violation,
         duality_gap=float(np.sum(np.where(margin > 0.0, alpha, alpha - C) * margin)),
         n_iter=budget.n_iter,
         kernel_entries=kernel.n_entries - entries_before,
-        converged=end.stop_reason == "tol",
-        stop_reason=end.stop_reason,
-        n_groups=end.n_groups,
+        converged=outcome.stop_reason == "tol",
+        stop_reason=outcome.stop_reason,
+        n_groups=outcome.n_groups,
     )
 
 
@@ -298,7 +298,7 @@ def solve_regression_dual(
     )
     seed = check_random_state(random_state).randint(2**31 - 1)
     strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed), options)
-    end = _minimise(iterate, tol, strategy, split=True)
+    outcome = _minimise(iterate, tol, strategy, split=True)
     beta, error = iterate.beta, iterate.residual - iterate.intercept
     # The primal minus the dual objective: the sum over points of the gain of the best coefficient;
     # the gain is linear between the bounds and 0.
@@ -308,13 +308,13 @@ def solve_regression_dual(
         coef=beta,
         intercept=iterate.intercept,
         objective=iterate.objective,
-        violation=end.violation,
+        violation=outcome.violation,
         duality_gap=float(gain.sum()),
         n_iter=budget.n_iter,
         kernel_entries=kernel.n_entries - entries_before,
-        converged=end.stop_reason == "tol",
-        stop_reason=end.stop_reason,
-        n_groups=end.n_groups,
+        converged=outcome.stop_reason == "tol",
+        stop_reason=outcome.stop_reason,
+        n_groups=outcome.n_groups,
     )
 
 
@@ -366,7 +366,8 @@ def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -
     beta = y * np.clip(alpha0, 0.0, C)
     if coupled and not np.array_equal(beta, y * alpha0):
         surplus = float(np.sum(beta - y * alpha0))
-        # Side by side: what coefficients of the surplus's sign can lose, and the others can gain.
+        # How far coefficients of the surplus's sign can move towards 0; then how far the points of
+        # the other class can move towards C.
         for movable in (
             np.where(beta * surplus > 0.0, beta, 0.0),
             np.where(y * surplus < 0.0, beta - y * C, 0.0),

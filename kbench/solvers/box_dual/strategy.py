@@ -33,9 +33,9 @@ _FLOAT64_POINTS = 1024
 # Solves aim at this fraction of the tolerance, so that the float64 violation, which differs by
 # rounding, is rarely above the tolerance.
 _TARGET = 0.9
-# Search for the intercept of groups: tolerance of the solves in units of the mean |z|, steps of the
-# intercept below this fraction of it that end the search, and limit on the secant steps. Working
-# sets across groups correct the rest.
+# Search for the intercept of groups: tolerance of the solves in units of the mean |z|; the search
+# ends at a step of the intercept below _SMALL_STEP times this tolerance, or after _SECANT_STEPS.
+# Working sets across groups correct the rest. Set by hand.
 _SEARCH_TOLERANCE, _SMALL_STEP = 0.002, 0.1
 _SECANT_STEPS = 6
 
@@ -117,9 +117,11 @@ def solve_groups(
         strategy.for_group(strategy.cache_mb * len(group) ** 2 / area) for group in groups
     ]
     tasks = [
-        functools.partial(solve, group, own) for group, own in zip(groups, strategies, strict=True)
+        functools.partial(solve, group, inner)
+        for group, inner in zip(groups, strategies, strict=True)
     ]
     _for_each(groups, tasks, iterate)
+    # Any reason is above "", the reason of a group that was solved.
     return max(violation for violation, _ in results), max(reason for _, reason in results)
 
 
@@ -187,7 +189,7 @@ def _find_intercept(
 
     c, h = whole.intercept, surplus()
     n_free = sum(int(np.count_nonzero(iterate.free())) for iterate in iterates)
-    # If kernel values between free points were 0, each would fall by the growth of c / K_ii.
+    # If kernel values between free points were 0, beta_i would fall by 1 / K_ii as c grows by 1.
     slope = -max(n_free, 1) / float(np.median(whole.diagonal))
     for _ in range(_SECANT_STEPS):
         step = -h / slope

@@ -114,6 +114,7 @@ class DoublyStochastic:
 
     @property
     def _revisits(self) -> bool:
+        """Whether steps change blocks that were added before, so that kept values are outdated."""
         return len(self.coef) == self.max_blocks
 
     def step(
