@@ -131,10 +131,10 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    own = {f.name: config[f.name] for f in fields(Settings) if f.name in config}
-    own.pop("seed", None)
+    composed = {f.name: config[f.name] for f in fields(Settings) if f.name in config}
+    composed.pop("seed", None)
     try:
-        typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), own))
+        typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), composed))
     except OmegaConfBaseException as error:
         key = str(getattr(error, "full_key", None) or getattr(error, "key", "?"))
         wrong = re.match(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", str(error))
@@ -151,9 +151,9 @@ def settings(config: Mapping[str, Any], overrides: Collection[str] = ()) -> Sett
         if match := re.match(r"Value '(.*)' is not a valid bool", str(error)):
             raise ConfigError(f"{key} is {match[1]!r}, should be true or false") from None
         if isinstance(getattr(Settings(), key, None), list):
-            given = own[key]
-            names = given if isinstance(given, str) else "NAME"
-            raise ConfigError(f"{key} is {given!r}, should be a list: {key}=[{names}]") from None
+            value = composed[key]
+            names = value if isinstance(value, str) else "NAME"
+            raise ConfigError(f"{key} is {value!r}, should be a list: {key}=[{names}]") from None
         raise ConfigError(f"{key}: {one_line(str(error).split(chr(10))[0])}") from None
     assert isinstance(typed, Settings)
     for name in ("wall_s", "cpu_s", "memory_mb", "setup_s", "threads"):

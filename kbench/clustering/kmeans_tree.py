@@ -181,14 +181,14 @@ class KMeansTree(Router):
         )
         n, inner = lengths["n"], self.n_children != 0
         check_indices(self.n_children, n + 1, "n_children")
-        own = np.flatnonzero(inner)
+        nodes = np.flatnonzero(inner)
         check_indices(self.first, n + 1, "first")
-        require(np.all(self.first[own] > own), "children should come after their node")
-        require(np.all(self.first[own] + self.n_children[own] <= n), "children out of range")
+        require(np.all(self.first[nodes] > nodes), "children should come after their node")
+        require(np.all(self.first[nodes] + self.n_children[nodes] <= n), "children out of range")
         require(
             np.array_equal(self.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)), "wrong leaves"
         )
-        check_whole(self, "n_leaves", n - len(own), n - len(own))
+        check_whole(self, "n_leaves", n - len(nodes), n - len(nodes))
 
 
 def kmeans_tree(

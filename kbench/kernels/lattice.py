@@ -83,13 +83,13 @@ class Lattice:
         places = np.linspace(0, X.shape[0] - 1, min(_SAMPLE_ROWS, X.shape[0])).astype(np.intp)
         values = np.concatenate([rows - low for _, rows in dense_chunks(X[places], columns)])
         values = np.unique(values)
-        some = np.linspace(0, len(values) - 1, min(_SAMPLE_VALUES, len(values))).astype(np.intp)
+        sampled = np.linspace(0, len(values) - 1, min(_SAMPLE_VALUES, len(values))).astype(np.intp)
         # The range of the widest column is an integer number of steps.
         steps = widest / np.arange(1, LEVELS + 1)
         blur = _ROUNDINGS * float(np.finfo(X.dtype).eps) * largest
         steps = steps[blur <= _BLURRED * steps]
         # Most data have no lattice, which a few values show.
-        for sample in (values[some[:: len(some) // 64 + 1]], values[some]):
+        for sample in (values[sampled[:: len(sampled) // 64 + 1]], values[sampled]):
             multiples = sample / steps[:, None]
             misses = np.abs(multiples - np.rint(multiples)).max(axis=1) * steps
             steps = steps[misses <= blur]

@@ -169,8 +169,8 @@ class Layout:
             check_indices(getattr(self, name), MAX_FEATURES, name)
         require(isinstance(self.lattice, Lattice | None), "lattice is of another class")
         if self.lattice is not None:
-            own = np.concatenate([self.features, self.bits])
-            require(np.array_equal(self.lattice.columns, own), "lattice has other columns")
+            columns = np.concatenate([self.features, self.bits])
+            require(np.array_equal(self.lattice.columns, columns), "lattice has other columns")
 
 
 def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

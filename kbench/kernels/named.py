@@ -53,11 +53,11 @@ def make_kernel(
     if name not in KERNELS:
         raise ValueError(f"kernel is {name!r}, should be one of {', '.join(sorted(KERNELS))}")
     kernel: Any = KERNELS[name]
-    own = parameters(kernel)
-    given: dict[str, Any] = {"degree": degree, "coef0": coef0}
-    if "gamma" in own:
-        given["gamma"] = _gamma(kernel, gamma, X)
-    made: Kernel = kernel(**{key: value for key, value in given.items() if key in own})
+    accepted = parameters(kernel)
+    values: dict[str, Any] = {"degree": degree, "coef0": coef0}
+    if "gamma" in accepted:
+        values["gamma"] = _gamma(kernel, gamma, X)
+    made: Kernel = kernel(**{key: value for key, value in values.items() if key in accepted})
     return made
 
 
@@ -121,8 +121,8 @@ def pairwise_kernel(
     degree = 3 if degree is None else degree
     coef0 = 1.0 if coef0 is None else coef0
     whole = name != "poly" or (float(degree).is_integer() and degree >= 1)
-    own = name in KERNELS and whole
-    if own and ("gamma" not in parameters(KERNELS[name]) or gamma != 0.0):
+    is_ours = name in KERNELS and whole
+    if is_ours and ("gamma" not in parameters(KERNELS[name]) or gamma != 0.0):
         width = "auto" if gamma is None else gamma
         order = int(degree) if name == "poly" else 3
         return make_kernel(name, X, gamma=width, degree=order, coef0=coef0)

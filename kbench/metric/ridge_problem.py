@@ -188,9 +188,9 @@ class Targets:
 def gamma_of_width(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:
     """1 / w, or 1 / w^2 for the Gaussian kernel, of w = `width` times `_WIDTH` times the median
     distance between rows."""
-    some = Z[rng.permutation(len(Z))[:_MEDIAN_ROWS]].astype(np.float64)
-    distances = pdist(some, "cityblock" if kernel == "laplacian" else "euclidean")
-    median = float(np.median(distances)) if len(some) > 1 else 1.0
+    sample = Z[rng.permutation(len(Z))[:_MEDIAN_ROWS]].astype(np.float64)
+    distances = pdist(sample, "cityblock" if kernel == "laplacian" else "euclidean")
+    median = float(np.median(distances)) if len(sample) > 1 else 1.0
     width *= _WIDTH[kernel] * (median or 1.0)
     return 1.0 / (width**2 if kernel == "rbf" else width)
 

@@ -80,9 +80,9 @@ def _parts(study: Sheet | None) -> str:
     """The median factor of each part of a gain over the data sets of a study."""
     if study is None:
         return ""
-    own = [row for row in study.rows if not row[0].startswith("…")]  # without medians of others
+    medians = [row for row in study.rows if not row[0].startswith("…")]  # without medians of others
     parts = []
-    for name, *cells in zip(study.header, *own, strict=True):
+    for name, *cells in zip(study.header, *medians, strict=True):
         values = [float(text) for text in cells if text] if name.startswith("× ") else []
         if values:
             middle = statistics.median(values)
@@ -196,10 +196,10 @@ def studies_view(studies: Mapping[str, Sequence[Sheet]]) -> View:
     """Algorithm against implementation, budgets, and counts of cells."""
     items = []
     for kind, several in studies.items():
-        for i, one in enumerate(several):
+        for i, sheet in enumerate(several):
             id = f"{kind}-{i + 1}"
-            cells = row_header(link(one.name, id)) + cell(legend(f"study_{kind}"), "long")
-            items.append(Item(cells, {}, id, plain(one, titled=False), one.name))
+            cells = row_header(link(sheet.name, id)) + cell(legend(f"study_{kind}"), "long")
+            items.append(Item(cells, {}, id, plain(sheet, titled=False), sheet.name))
     head = [header("study"), header("what it answers", kind="word")]
     return View("studies", "Studies", head, items)
 

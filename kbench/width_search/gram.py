@@ -95,14 +95,14 @@ class Rows:
         return self.kernel == "rbf" and not sp.issparse(self.X)
 
     def _unit(self, rng: np.random.Generator) -> float:
-        some = self.X[rng.permutation(len(self))[:_MEDIAN_ROWS]]
-        some = dense_on_used_columns(some).astype(np.float64)
-        pairs = np.triu_indices(len(some), 1)
+        sample = self.X[rng.permutation(len(self))[:_MEDIAN_ROWS]]
+        sample = dense_on_used_columns(sample).astype(np.float64)
+        pairs = np.triu_indices(len(sample), 1)
         if cast(type[Exponential], KERNELS[self.kernel]).power == 1:
-            distances = np.array([np.abs(some - x).sum(axis=1) for x in some])[pairs]
+            distances = np.array([np.abs(sample - x).sum(axis=1) for x in sample])[pairs]
         else:
-            squares = np.einsum("ij,ij->i", some, some)
-            distances = (squares[:, None] + squares - matmul(2.0 * some, some.T))[pairs]
+            squares = np.einsum("ij,ij->i", sample, sample)
+            distances = (squares[:, None] + squares - matmul(2.0 * sample, sample.T))[pairs]
             # Differences of this size are rounding errors of the norms: the rows are equal.
             distances[distances < 1e-12 * squares.max()] = 0.0
         median = float(np.median(distances)) if len(distances) else 0.0
@@ -187,8 +187,8 @@ class _GaussianGram:
             else:
                 values = matmul(self._left[rows], right)
             for first in range(0, len(values), _CACHED_ROWS):
-                some = values[first : first + _CACHED_ROWS]
-                _exponentiate(some, gamma, some)
+                tile = values[first : first + _CACHED_ROWS]
+                _exponentiate(tile, gamma, tile)
             yield rows, values
 
 
@@ -227,7 +227,7 @@ class _KernelGram:
         matrix = self._kernel_matrix(gamma)
         points = matrix.points(columns)
         for start in range(0, self._B.shape[0], _BLOCK_ROWS):
-            some = self._B[start : start + _BLOCK_ROWS]
-            values = np.empty((some.shape[0], len(columns)), np.float32)
-            matrix.kernel.evaluate(matrix.kernel.prepare(some, matrix.dtype), points, values)
-            yield slice(start, start + some.shape[0]), values
+            rows = self._B[start : start + _BLOCK_ROWS]
+            values = np.empty((rows.shape[0], len(columns)), np.float32)
+            matrix.kernel.evaluate(matrix.kernel.prepare(rows, matrix.dtype), points, values)
+            yield slice(start, start + rows.shape[0]), values

@@ -110,10 +110,10 @@ class FirstRung:
         if (left := deadline.seconds_left()) is not None:
             # The seconds of one width on few rows decide how many rows the grid may have.
             pilot = divided(order, values / constants.PILOT, steps)
-            some = [point for point in self.points if point.u == 1.0]
-            run(rows, task, pilot, some, deadline, trace)
+            middle = [point for point in self.points if point.u == 1.0]
+            run(rows, task, pilot, middle, deadline, trace)
             seconds = left - (deadline.seconds_left() or 0.0)
-            expected = constants.PILOT * seconds * len(self.points) / len(some)
+            expected = constants.PILOT * seconds * len(self.points) / len(middle)
             affordable = left / max(expected, 1e-9)
             values = int(values * min(max(affordable, 1.0 / constants.PILOT), 1.0))
         self.rung = divided(order, values, steps)

@@ -92,10 +92,10 @@ class Node:
 
     @property
     def nbytes(self) -> int:
-        own = self.block.nbytes + self.skeleton.nbytes
+        nbytes = self.block.nbytes + self.skeleton.nbytes
         if self.basis is None:
-            return own
-        return own + self.basis.coef.nbytes + self.basis.order.nbytes
+            return nbytes
+        return nbytes + self.basis.coef.nbytes + self.basis.order.nbytes
 
 
 class MemoryLimitError(ValueError):

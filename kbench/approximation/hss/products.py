@@ -211,9 +211,9 @@ class HSSProducts:
         dtype = prediction_dtype(kernel, coef)
         machines: dict[int, KernelExpansion] = {}
         for leaf, siblings in self._leaves():
-            own = np.arange(tree.start[leaf], tree.stop[leaf])
-            places = np.concatenate([own, *(self.nodes_[i].skeleton for i in siblings)])
-            values = np.concatenate([coef[own], *(moments[i] for i in siblings)])
+            inner = np.arange(tree.start[leaf], tree.stop[leaf])
+            places = np.concatenate([inner, *(self.nodes_[i].skeleton for i in siblings)])
+            values = np.concatenate([coef[inner], *(moments[i] for i in siblings)])
             machines[leaf] = KernelExpansion(kernel, places, values, dtype)
         return TreeExpansion(tree, machines, coef.shape[1])
 

@@ -42,13 +42,13 @@ def randomly_pivoted_cholesky(
     block : pivots proposed at a time
     """
     n = len(kernel)
-    left = kernel.diagonal()
-    limit = _NEGLIGIBLE * left.sum()
+    residual = kernel.diagonal()
+    limit = _NEGLIGIBLE * residual.sum()
     factor = np.empty((n, size), np.float32)
     chosen: list[int] = []
-    while len(chosen) < size and left.sum() > limit:
-        proposed = rng.choice(n, block, p=left / left.sum())
-        pivots = _thinned(kernel, factor[:, : len(chosen)], proposed, left, rng)
+    while len(chosen) < size and residual.sum() > limit:
+        proposed = rng.choice(n, block, p=residual / residual.sum())
+        pivots = _thinned(kernel, factor[:, : len(chosen)], proposed, residual, rng)
         pivots = pivots[: size - len(chosen)]
         step = kernel.block(pivots).T - matmul(
             factor[:, : len(chosen)], factor[pivots, : len(chosen)].T
@@ -56,8 +56,8 @@ def randomly_pivoted_cholesky(
         root = _root(step[pivots].astype(np.float64))
         columns = slice(len(chosen), len(chosen) + len(pivots))
         factor[:, columns] = scipy.linalg.solve_triangular(root, step.T, lower=True).T
-        left = np.maximum(left - np.square(factor[:, columns]).sum(axis=1), 0.0)
-        left[pivots] = 0.0
+        residual = np.maximum(residual - np.square(factor[:, columns]).sum(axis=1), 0.0)
+        residual[pivots] = 0.0
         chosen.extend(pivots.tolist())
     return np.array(chosen), factor[:, : len(chosen)]
 
@@ -77,16 +77,16 @@ def _thinned(
     kernel: KernelMatrix,
     factor: np.ndarray,
     proposed: np.ndarray,
-    left: np.ndarray,
+    residual: np.ndarray,
     rng: np.random.RandomState,
 ) -> np.ndarray:
     """The accepted proposals. Each is accepted with its current residual over the proposed one."""
-    rest = kernel.block(proposed, kernel.points(proposed)).astype(np.float64)
-    rest -= matmul(factor[proposed], factor[proposed].T)
+    block = kernel.block(proposed, kernel.points(proposed)).astype(np.float64)
+    block -= matmul(factor[proposed], factor[proposed].T)
     accepted: list[int] = []
     for i, row in enumerate(proposed):
-        if rng.uniform() * left[row] < rest[i, i] and row not in proposed[accepted]:
+        if rng.uniform() * residual[row] < block[i, i] and row not in proposed[accepted]:
             accepted.append(i)
-            column = rest[:, i] / np.sqrt(rest[i, i])
-            rest -= np.outer(column, column)
+            column = block[:, i] / np.sqrt(block[i, i])
+            block -= np.outer(column, column)
     return proposed[accepted]

@@ -221,10 +221,10 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         return int(self.best_estimator_.model_bytes_) + metric
 
 
-def fraction(deadline: Deadline, part: float, trace: Trace) -> Deadline:
-    """A deadline after 1 / `part` of the time that is left."""
+def fraction(deadline: Deadline, divisor: float, trace: Trace) -> Deadline:
+    """A deadline after 1 / `divisor` of the time that is left."""
     left = deadline.seconds_left()
-    return Deadline(None if left is None else left / part, trace)
+    return Deadline(None if left is None else left / divisor, trace)
 
 
 def _is_small(X: Any) -> bool:

@@ -240,9 +240,9 @@ class Survey:
         if self._shift is None:
             self._shift = 0.0 if sp.issparse(X) else float(entries.mean(dtype=np.float64))
         for start in range(0, len(entries), 1 << 20):
-            some = entries[start : start + (1 << 20)].astype(np.float64)
-            some -= self._shift
-            self._sums += some.sum(), matmul(some, some)
+            block = entries[start : start + (1 << 20)].astype(np.float64)
+            block -= self._shift
+            self._sums += block.sum(), matmul(block, block)
 
     @property
     def variance(self) -> float:

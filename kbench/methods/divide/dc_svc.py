@@ -228,9 +228,9 @@ max_iter, max_time, dtype, shrinking
         n = len(problem.Y)
         with trace.phase("prepare"):
             settings = self._checked_settings()
-            few = max(1, n // FEW_ROWS)
-            given = number_of_groups(settings["n_clusters"], n)
-            k = fitting_number("n_clusters", given, n, few)
+            most = max(1, n // FEW_ROWS)
+            n_clusters = number_of_groups(settings["n_clusters"], n)
+            k = fitting_number("n_clusters", n_clusters, n, most)
             n_samples = settings["n_samples"]
             if settings["n_clusters"] is None and self.n_samples is None and k > MAX_GROUPS:
                 n_samples = sample_size(n_samples, k)

@@ -64,9 +64,9 @@ def fitted_peer(
             f"{name}.to_sklearn: gamma is an array of widths, {peer.__name__} has one; fit to rows "
             "whose columns are scaled (`gamma` in the documentation), with gamma=1.0"
         )
-    own, known = model.get_params(deep=False), inspect.signature(peer).parameters
+    values, known = model.get_params(deep=False), inspect.signature(peer).parameters
     # Probabilities are calibrated otherwise, and scikit-learn deprecates the parameter.
-    shared = {key: own[key] for key in known if key in own and key != "probability"}
+    shared = {key: values[key] for key in known if key in values and key != "probability"}
     if isinstance(shared.get("C"), str):
         shared["C"] = model.C_  # what "loo" has chosen
     twin = peer(**shared)

@@ -165,8 +165,8 @@ def _of_one_setting(lines: Iterable[Line], of: PanelLine) -> list[Line]:
         n_ok = sum(bool(line.ok) for line in members)
         return n_ok > 0, version_of(members[0]), n_ok, max(map(preference, members))
 
-    own = of.wanted.experiments
-    made = [setting for setting in settings.values() if any(made_by(own, line) for line in setting)]
+    experiments = of.wanted.experiments
+    made = [s for s in settings.values() if any(made_by(experiments, line) for line in s)]
     members = max(made, key=order) if made else []
     places = {
         (line.problem.dataset, line.problem.variant, json.dumps(line.params, sort_keys=True)): line

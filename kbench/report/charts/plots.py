@@ -201,11 +201,11 @@ def _curve(
     curves: "pd.DataFrame", environment: str, x: str, y: str
 ) -> tuple[list[float], list[float]] | None:
     """A curve of one run, over its abscissa or over another curve with the same."""
-    own = curves[curves["environment"] == environment]
-    for abscissa, part in own[own["curve"] == y].groupby("x_name"):
+    of_machine = curves[curves["environment"] == environment]
+    for abscissa, part in of_machine[of_machine["curve"] == y].groupby("x_name"):
         if abscissa == x:
             return part["x"].tolist(), part["value"].tolist()
-        other = own[(own["curve"] == x) & (own["x_name"] == abscissa)]
+        other = of_machine[(of_machine["curve"] == x) & (of_machine["x_name"] == abscissa)]
         if len(other):
             at = np.interp(part["x"], other["x"], other["value"])
             return at.tolist(), part["value"].tolist()
@@ -221,8 +221,8 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
             others = sorted((k, shortest_text(v)) for k, v in line.params.items() if k != name)
             groups[line.method, tuple(others)].append(line)
     series: list[_Series] = []
-    for (method, own), lines in groups.items():
-        words = _where_they_differ(own, [others for m, others in groups if m == method])
+    for (method, setting), lines in groups.items():
+        words = _where_they_differ(setting, [others for m, others in groups if m == method])
         measured = sorted(
             (line.params[name], mean[0], line.deviation(comparison.score.column) or 0.0)
             for line in lines
@@ -235,9 +235,9 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
     return series
 
 
-def _where_they_differ(own: _Others, settings: Sequence[_Others]) -> str:
+def _where_they_differ(setting: _Others, settings: Sequence[_Others]) -> str:
     """The parameters of the problem in which a setting differs from its method's other settings."""
-    values, every = dict(own), [dict(setting) for setting in settings]
+    values, every = dict(setting), [dict(setting) for setting in settings]
     return " ".join(
         f"{name}={values[name]}"
         for name in OF_THE_PROBLEM

@@ -41,23 +41,23 @@ def reliability_chart(
     shown: dict[str, tuple[Line, Groups]] = {}
     for line in comparison.lines:
         for row in line.ok:
-            own = groups.get(tuple(row[name] for name in RUN))
-            if own and line.method not in shown:
-                shown[line.method] = line, own
+            of_run = groups.get(tuple(row[name] for name in RUN))
+            if of_run and line.method not in shown:
+                shown[line.method] = line, of_run
     if not shown:
         return None
-    least = min(confidence for _, own in shown.values() for confidence, _, _ in own)
-    lowest = min(right for _, own in shown.values() for _, right, _ in own)
+    least = min(confidence for _, of_run in shown.values() for confidence, _, _ in of_run)
+    lowest = min(right for _, of_run in shown.values() for _, right, _ in of_run)
     across = Axis.around("probability of the predicted class", [least, 1.0], margin=0.03)
     up = Axis.around("fraction of right predictions", [min(least, lowest), 1.0], margin=0.03)
     label = "fraction of right predictions against the probability of the predicted class"
     drawn = Plot(across, up, label=label, width=450)
     start = max(across.low, up.low)
     drawn.line([(start, start), (1.0, 1.0)], kind="guide")
-    for method, (line, own) in shown.items():
-        drawn.line([(confidence, right) for confidence, right, _ in own], styles[method])
-        error = sum(rows * abs(confidence - right) for confidence, right, rows in own)
-        for confidence, right, rows in own:
+    for method, (line, of_run) in shown.items():
+        drawn.line([(confidence, right) for confidence, right, _ in of_run], styles[method])
+        error = sum(rows * abs(confidence - right) for confidence, right, rows in of_run)
+        for confidence, right, rows in of_run:
             words = f"{line.label}: {right:.3f} right of {100 * rows:.1f} % of the rows"
             words += f", probability {confidence:.3f}; expected calibration error {error:.4f}"
             drawn.mark(confidence, right, styles[method], words=words)

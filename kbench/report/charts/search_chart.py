@@ -44,8 +44,8 @@ def searches(curves: "pd.DataFrame") -> dict[Run, Searched]:
     of_choices = curves["curve"].isin(("chosen_C", "chosen_alpha"))
     runs = curves.loc[of_choices, list(RUN)].drop_duplicates()
     by_run = {}
-    for run, own in curves.merge(runs, on=list(RUN)).groupby(list(RUN)):
-        columns = {name: part["value"].tolist() for name, part in own.groupby("curve")}
+    for run, of_run in curves.merge(runs, on=list(RUN)).groupby(list(RUN)):
+        columns = {name: part["value"].tolist() for name, part in of_run.groupby("curve")}
         penalty = "C" if "chosen_C" in columns else "alpha"
         names = ("gamma", penalty, "validation_error", "n_rows")
         # Rows of earlier versions lack `n_rows` and the ridge of each error.

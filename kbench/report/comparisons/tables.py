@@ -380,7 +380,7 @@ def _lines(rows: list[Row], problem: Problem, score: Quantity) -> list[Line]:
         by_method[method].append(
             Line(method, _parameters(kept[0]), problem, kept, set_aside=len(members) - len(kept))
         )
-    lines = [line for own in by_method.values() for line in _with_settings(own)]
+    lines = [line for of_method in by_method.values() for line in _with_settings(of_method)]
 
     def order(line: Line) -> tuple[Any, ...]:
         mean = line.mean_sd(score.column)

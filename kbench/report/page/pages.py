@@ -95,7 +95,7 @@ def page(
             )
         )
     views += [view for addition in additions for view in addition.studies]
-    own = own_results([comparison for comparison in comparisons if _has_own(comparison)])
+    user_rows = own_results([comparison for comparison in comparisons if _has_own(comparison)])
     used = {comparison.machine.environment for comparison in comparisons}
     return site(
         heading="kbench report",
@@ -105,7 +105,7 @@ def page(
                 about(" · ".join(summaries)),
                 _rankings(standings),
                 *(one.front for one in additions),
-                own,
+                user_rows,
             ]
         ),
         views=views,

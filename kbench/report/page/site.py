@@ -62,12 +62,12 @@ class Item:
     @property
     def line(self) -> str:
         """The line with the attributes that the filters read, values separated by bars."""
-        own = {
+        values = {
             f"data_{name}": f"|{'|'.join(dict.fromkeys(self.facets.get(name, ())))}|"
             for name in FACETS
             if self.facets.get(name)
         }
-        return element("tr", self.cells, **own)
+        return element("tr", self.cells, **values)
 
 
 @dataclass(frozen=True)

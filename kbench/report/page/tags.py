@@ -25,12 +25,12 @@ def element(tag: str, content: str = "", **attributes: object) -> str:
 
     A trailing underscore of a name is dropped, others become hyphens: `class_`, `data_r`.
     """
-    own = "".join(
+    written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{words(value)}"'
         for name, value in attributes.items()
         if value is not None and value != ""
     )
-    return f"<{tag}{own}>{content}</{tag}>"
+    return f"<{tag}{written}>{content}</{tag}>"
 
 
 def cell(text: object, kind: str = "") -> str:

@@ -112,10 +112,10 @@ class Contention:
 
     def close(self) -> None:
         wall = time.perf_counter() - self._wall
-        own, busy = self._own_cpu_s(), self._busy_cpu_s()
+        used, busy = self._own_cpu_s(), self._busy_cpu_s()
         self.preempted = _involuntary_switches() - self._switches
         if wall >= self.SHORTEST_S:
-            self.other_cpus = max(0.0, (busy - self._busy) - (own - self._own)) / wall
+            self.other_cpus = max(0.0, (busy - self._busy) - (used - self._own)) / wall
 
 
 def _involuntary_switches() -> int:

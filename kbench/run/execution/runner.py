@@ -411,6 +411,6 @@ def _cpus(slot: int, threads: int) -> tuple[int, ...] | None:
     """CPUs for the workers of a slot; runners at work together begin at different CPUs."""
     if not hasattr(os, "sched_getaffinity"):
         return None
-    own = sorted(os.sched_getaffinity(0))
+    allowed = sorted(os.sched_getaffinity(0))
     first = os.getpid() + slot * threads
-    return tuple(sorted({own[(first + i) % len(own)] for i in range(threads)}))
+    return tuple(sorted({allowed[(first + i) % len(allowed)] for i in range(threads)}))

@@ -132,8 +132,8 @@ def make_plan(
             here = [*tuned_by(of, method, dataset, chosen), *here]
             config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
             path = config["dataset"].get("path") if dataset == "file" else None
-            if own := tuned_of_own_file(method, path, here):
-                here = [*own, *here]
+            if implied := tuned_of_own_file(method, path, here):
+                here = [*implied, *here]
                 config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
             own_grid = pair.grid_in(config.get("plan") or {})
             for name in own_grid:

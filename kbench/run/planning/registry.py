@@ -67,7 +67,7 @@ class Composition:
         """
         outer = _signature(self.estimator)
         inner = {part: _signature(cls) for part, cls in self.parts.items()}
-        own: dict[str, Any] = {}
+        of_estimator: dict[str, Any] = {}
         of_parts: dict[str, dict[str, Any]] = {part: {} for part in self.parts}
         for name, value in params.items():
             if name in self.parts:
@@ -76,7 +76,7 @@ class Composition:
                     f"under parts:, and its parameters beside the others"
                 )
             if name in outer:
-                own[name] = value
+                of_estimator[name] = value
                 continue
             owners = [part for part, known in inner.items() if name in known]
             if len(owners) > 1:
@@ -87,7 +87,7 @@ class Composition:
             if owners:
                 of_parts[owners[0]][name] = value
             elif _ANY in outer:
-                own[name] = value
+                of_estimator[name] = value
             else:
                 known = {*outer, *(n for names in inner.values() for n in names)}
                 hint = nearest(name, known)
@@ -97,7 +97,7 @@ class Composition:
                         "estimators, as a Pipeline's steps, goes into a class of your own"
                     )
                 raise ConfigError(f"{self} has no parameter {name!r}{hint}")
-        return own, of_parts
+        return of_estimator, of_parts
 
     def __str__(self) -> str:
         names = [self.estimator.__name__, *(cls.__name__ for cls in self.parts.values())]
@@ -221,12 +221,12 @@ def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
     metric = None
     if arguments.get("metric") is None or "metric" not in _signature(composition.estimator):
         metric = arguments.pop("metric", None)
-    own, of_parts = composition.assign(arguments)
+    of_estimator, of_parts = composition.assign(arguments)
     if "random_state" in _signature(composition.estimator):
-        own.setdefault("random_state", seed)
+        of_estimator.setdefault("random_state", seed)
     for part, cls in composition.parts.items():
-        own[part] = _construct(cls, of_parts[part])
-    estimator = _construct(composition.estimator, own)
+        of_estimator[part] = _construct(cls, of_parts[part])
+    estimator = _construct(composition.estimator, of_estimator)
     if metric is not None:
         estimator = _behind_metric(estimator, metric, seed)
     return estimator if calibration is None else _calibrated(estimator, calibration)
@@ -234,9 +234,9 @@ def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
 
 def nested(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Flat parameters under the names that `set_params` takes: `part__name` for a part's."""
-    own, of_parts = load(target).assign(params)
+    of_estimator, of_parts = load(target).assign(params)
     inner = {f"{part}__{k}": v for part, values in of_parts.items() for k, v in values.items()}
-    return own | inner
+    return of_estimator | inner
 
 
 def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:

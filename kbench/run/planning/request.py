@@ -190,8 +190,8 @@ class Pair:
     def grid_in(self, recipe: Mapping[str, Any]) -> dict[str, list[Any]]:
         """The grid of the pair in its own composition, where `${use:...}` is the data set's."""
         entries = recipe.get("methods")
-        own = _entry("method", entries[self.place])[1] if entries else {}
-        return {k: v if isinstance(v, list) else [v] for k, v in own.items()}
+        params = _entry("method", entries[self.place])[1] if entries else {}
+        return {k: v if isinstance(v, list) else [v] for k, v in params.items()}
 
 
 def pairs(request: Request, experiment: str | None, recipe: Mapping[str, Any]) -> Iterator[Pair]:

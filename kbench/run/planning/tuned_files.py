@@ -121,8 +121,8 @@ def tuned_of_own_file(method: str, path: Any, chosen: Sequence[str]) -> list[str
     known = options("tuned")
     if not path or not known or any(_is_tuned(text) for text in chosen):
         return []
-    own = tuned_name(method, own_name(str(path)), None)
-    return [f"tuned={hydra_value(own)}" if own in known else NONE]
+    name = tuned_name(method, own_name(str(path)), None)
+    return [f"tuned={hydra_value(name)}" if name in known else NONE]
 
 
 def _is_tuned(text: str) -> bool:

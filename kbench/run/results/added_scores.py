@@ -197,12 +197,12 @@ def added_score(name: str) -> AddedScore:
     if match := re.fullmatch(r"top_(\d+)_accuracy", name):
         return AddedScore(name, "max", True, functools.partial(_top_accuracy, k=int(match[1])))
     if match := re.fullmatch(r"pinball_loss_(0?\.\d+)", name):
-        own = functools.partial(_pinball_loss, quantile=float(match[1]))
-        return AddedScore(name, "min", False, own)
+        function = functools.partial(_pinball_loss, quantile=float(match[1]))
+        return AddedScore(name, "min", False, function)
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name):
         loss = name.endswith(("_loss", "_error", "_deviance"))
-        own = functools.partial(_of_function, name)
-        return AddedScore(name, "min" if loss else "max", None, own)
+        function = functools.partial(_of_function, name)
+        return AddedScore(name, "min" if loss else "max", None, function)
     if re.fullmatch(r"[a-z]\w*", name):
         return AddedScore(name, "max", None, functools.partial(_of_scorer, name))
     raise _unknown(name)
@@ -295,13 +295,13 @@ def _of_scorer(name: str, p: Predicted) -> float:
     def decision_function(self: Any, X: Any) -> Array:
         return p.decisions
 
-    own: dict[str, Any] = {"predict": predict, "__sklearn_is_fitted__": lambda self: True}
+    methods: dict[str, Any] = {"predict": predict, "__sklearn_is_fitted__": lambda self: True}
     kind: type = RegressorMixin
     if p.task != "regression":
         kind = ClassifierMixin
-        own["classes_"] = p.classes
+        methods["classes_"] = p.classes
         for method in (predict_proba, decision_function):
             if hasattr(p.estimator, method.__name__):
-                own[method.__name__] = method
-    predictions = type(type(p.estimator).__name__, (kind, BaseEstimator), own)()
+                methods[method.__name__] = method
+    predictions = type(type(p.estimator).__name__, (kind, BaseEstimator), methods)()
     return float(_scorer(name)(predictions, p.X, p.y))

@@ -206,11 +206,11 @@ class ResultsFolder:
 
         Reads the run's own files, and files of merged rows that appeared since the last call.
         """
-        own = f"{key}-"
+        prefix = f"{key}-"
 
         def wanted(name: str) -> bool:
             merged = name.startswith((MERGED, CLAIMED)) and name not in self._merges_read
-            return merged or name.startswith(own)
+            return merged or name.startswith(prefix)
 
         attempts = []
         for file in read_parquet_files(self.path, _KEYED_ATTEMPT, wanted).files:
@@ -218,7 +218,7 @@ class ResultsFolder:
             with contextlib.suppress(rows.ForeignFileError):
                 table = rows.conform(file.table, _KEYED_ATTEMPT)
                 read = table.to_pylist(maps_as_pydicts="strict")
-            if file.path.name.startswith(own):
+            if file.path.name.startswith(prefix):
                 attempts += read
                 continue
             self._merges_read.add(file.path.name)
@@ -266,14 +266,14 @@ class ResultsFolder:
             return self._read_curves(self.path)
         identity = list(rows.RUN)
         replaced = self._read_rows(self.path, [*identity, "status"]).to_pandas()
-        given = self._read_curves(self._reference)
+        shipped = self._read_curves(self._reference)
         warnings = self.warnings
-        own = self._read_curves(self.path)
+        user_curves = self._read_curves(self.path)
         self.warnings = warnings + self.warnings
-        kept = ~pd.MultiIndex.from_frame(given[identity]).isin(
+        kept = ~pd.MultiIndex.from_frame(shipped[identity]).isin(
             pd.MultiIndex.from_frame(replaced[identity])
         )
-        return pd.concat([given[kept], own], ignore_index=True)
+        return pd.concat([shipped[kept], user_curves], ignore_index=True)
 
     def _read_curves(self, folder: Path) -> "pd.DataFrame":
         import pyarrow as pa
@@ -321,14 +321,14 @@ class ResultsFolder:
     def _all(self, *, reference: bool) -> "pa.Table":
         import pyarrow as pa
 
-        own = self._read_rows(self.path)
-        parts = [own.append_column("origin", pa.array(["own"] * len(own), pa.string()))]
+        table = self._read_rows(self.path)
+        parts = [table.append_column("origin", pa.array(["own"] * len(table), pa.string()))]
         if reference:
             warnings = self.warnings
-            given = self._read_rows(self._reference)
+            shipped = self._read_rows(self._reference)
             self.warnings = warnings + self.warnings
-            origin = pa.array(["reference"] * len(given), pa.string())
-            parts.insert(0, given.append_column("origin", origin))
+            origin = pa.array(["reference"] * len(shipped), pa.string())
+            parts.insert(0, shipped.append_column("origin", origin))
         return rows.newest(pa.concat_tables(parts))
 
     def _read_rows(self, folder: Path, columns: Sequence[str] | None = None) -> "pa.Table":

@@ -257,9 +257,9 @@ def _by_tuner(
     search, result = trials.search, trials.result
     result.split = search
     # A tuned file holds parameters for the rows as the method takes them.
-    own = [f"method={tuner}", "method.scaler=null"]
+    overrides = [f"method={tuner}", "method.scaler=null"]
     kept = [word for word in words if not word.lstrip("+").startswith("method")]
-    plan = trials.of([*own, *kept], search.rows)
+    plan = trials.of([*overrides, *kept], search.rows)
     rows = _train_rows(trials.plan, search)
     rows = min(rows, search.rows or rows)
     result.rungs.append((rows, 1))

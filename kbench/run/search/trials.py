@@ -84,9 +84,9 @@ class Trials:
         result.failed += summary.failed
         scores = self._scores(runner)
         for candidate in candidates:
-            own = [scores.get(run.key) for run in folds[canonical(candidate.params)]]
-            known = [score for score in own if score is not None]
-            if len(known) == len(own):
+            of_folds = [scores.get(run.key) for run in folds[canonical(candidate.params)]]
+            known = [score for score in of_folds if score is not None]
+            if len(known) == len(of_folds):
                 candidate.rung, candidate.rows, candidate.scores = rung, rows, known
 
     def _scores(self, runner: Runner) -> dict[str, float]:

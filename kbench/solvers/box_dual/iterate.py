@@ -335,11 +335,11 @@ class Subproblem:
 
     def write_back(self) -> None:
         """Copy the subproblem's point, residual and change of the objective to the parent."""
-        parent, own = self.parent, self.iterate
-        parent.beta[self.points], parent.residual[self.points] = own.beta, own.residual
-        parent.residual_error = max(parent.residual_error, own.residual_error)
-        parent.objective += own.objective - self._objective_in_parent
-        self._objective_in_parent = own.objective
+        parent, child = self.parent, self.iterate
+        parent.beta[self.points], parent.residual[self.points] = child.beta, child.residual
+        parent.residual_error = max(parent.residual_error, child.residual_error)
+        parent.objective += child.objective - self._objective_in_parent
+        self._objective_in_parent = child.objective
 
     def _report(self, iterate: Iterate, violation: float, n_active: int) -> None:
         self.write_back()

@@ -137,10 +137,10 @@ class ReadRows:
         for number in range(part * k // self.n_parts, (part + 1) * k // self.n_parts):
             X, start = self._read(number), int(self._starts[number])
             for first in range(0, X.shape[0], _BLOCK):
-                some = X[first : first + _BLOCK]
-                b = some.shape[0]
+                rows = X[first : first + _BLOCK]
+                b = rows.shape[0]
                 V = buffer[:b]
-                V[:] = some if isinstance(some, np.ndarray) else some.toarray()
+                V[:] = rows if isinstance(rows, np.ndarray) else rows.toarray()
                 V -= mean[:b]
                 V = V if self._Z is None else matmul(V, self._Z)
                 yield slice(start + first, start + first + b), V

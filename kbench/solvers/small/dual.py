@@ -225,15 +225,15 @@ def _class_parts(
         span = spans[c]
         size = span.stop - span.start
         if rows.points is None:
-            own, known = rows.block(span, span), np.ones(size, np.uint8)
+            kept, known = rows.block(span, span), np.ones(size, np.uint8)
             points = np.empty((0, size), np.float32)
         else:
             keep = n_bytes <= memory_mb * 2**20
-            own = np.empty((size, size), np.float32) if keep else _NO_VALUES
+            kept = np.empty((size, size), np.float32) if keep else _NO_VALUES
             known = np.zeros(size, np.uint8)
             points = by_feature(rows.points[span])
         halves = None if rows.halves is None else rows.halves[span]
-        parts[c] = (points, halves, own, known)
+        parts[c] = (points, halves, kept, known)
     return parts
 
 

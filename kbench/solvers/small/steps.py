@@ -170,20 +170,20 @@ def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums
     n_a, n_b, given = known_a.shape[0], known_b.shape[0], cross.shape[0] > 0
     if i < n_a:
         r, within, between = i, out[:n_a], out[n_a:]
-        mine, h_mine, other, h_other, own, known = a, h_a, b, h_b, own_a, known_a
+        mine, h_mine, other, h_other, kept, known = a, h_a, b, h_b, own_a, known_a
     else:
         r, within, between = i - n_a, out[n_a:], out[:n_a]
-        mine, h_mine, other, h_other, own, known = b, h_b, a, h_a, own_b, known_b
-    if own.shape[0] == 0 or known[r] == 0:
+        mine, h_mine, other, h_other, kept, known = b, h_b, a, h_a, own_b, known_b
+    if kept.shape[0] == 0 or known[r] == 0:
         _half_row(r, mine, h_mine, mine, h_mine, factor, sums, within)
         within[r] = f4(1.0)
-        if own.shape[0] > 0:
+        if kept.shape[0] > 0:
             known[r] = 1
             for k in range(within.shape[0]):
-                own[r, k] = within[k]
+                kept[r, k] = within[k]
     else:
         for k in range(within.shape[0]):
-            within[k] = own[r, k]
+            within[k] = kept[r, k]
     if not given:
         _half_row(r, mine, h_mine, other, h_other, factor, sums, between)
     elif i < n_a:
