@@ -270,5 +270,5 @@ def mean_weights(labels: np.ndarray) -> sp.csr_array:
 
 
 def _without_gaps(labels: np.ndarray) -> np.ndarray:
-    """The same partition with the labels 0 .. k - 1."""
+    """The partition of `labels` with the labels 0 .. k - 1."""
     return np.unique(labels, return_inverse=True)[1].reshape(-1)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kbench.run.search.result import SearchResult
 
 _KEYS = ("cv", "validation", "halving", "factor", "min_rows", "rows", "runs", "seconds", "metric")
-# Those of them that only a search among several settings obeys.
+# Keys that only a search among several settings obeys.
 _OF_SEVERAL = ("cv", "halving", "factor", "min_rows")
 _SHOWN = 5  # settings, and failed trials, that are printed
 

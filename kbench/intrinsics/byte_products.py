@@ -58,7 +58,7 @@ def _choose_dot_products(left, row, panels, first, dots):
 
 @njit(nogil=True)
 def plain_dot_products(left, row, panels, first, dots):
-    """The same as a plain loop."""
+    """`dot_products` as a plain loop."""
     for k in range(dots.shape[0]):
         dots[k] = 0
     for r in range(ROWS):
@@ -74,7 +74,7 @@ def plain_dot_products(left, row, panels, first, dots):
 
 
 def _compile_vnni(typing_context, left, row, panels, first, dots):
-    """The same with `vpdpbusd`; only for processors that have it."""
+    """`dot_products` with `vpdpbusd`; only for processors that have it."""
 
     def generate(context, builder, signature, arguments):
         def array(position):

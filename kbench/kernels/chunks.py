@@ -44,7 +44,7 @@ def each_chunk(X: Any, columns: np.ndarray, work: Callable[[slice, np.ndarray], 
 
 
 def each_slice(X: np.ndarray, work: Callable[[slice, np.ndarray], None]) -> None:
-    """The same with all columns of dense rows, C-contiguous; float32 rows stay float32."""
+    """`each_chunk` with all columns of dense rows, C-contiguous; float32 rows stay float32."""
     dtype = np.float32 if X.dtype == np.float32 else np.float64
     _each(X, work, lambda chunk: np.ascontiguousarray(chunk, dtype))
 

@@ -50,7 +50,7 @@ class Gram(Protocol):
         """Values between training rows; (n, n) float32, overwritten by the next call."""
 
     def kernel_rows(self, gamma: float) -> KernelRows:
-        """The same for a model that may not need all rows; overwritten by the next call."""
+        """`matrix` for a model that may not need all rows; overwritten by the next call."""
 
     def blocks(self, gamma: float, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Slices of validation rows, and their values at some training rows; (b, c) float32."""

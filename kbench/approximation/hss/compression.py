@@ -70,7 +70,7 @@ class Tolerances:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """Those among the settings of a matrix."""
+        """The tolerances among the settings of a matrix."""
         return cls(**{each.name: settings[each.name] for each in fields(cls)})
 
 

@@ -276,7 +276,7 @@ class TensorSketchBlocks(SeededFeatures):
 
     @property
     def multiplications(self) -> float:
-        # Those of p sketches and of p + 1 real Fourier transforms, 5/2 D log2 D each.
+        # The work of p sketches and of p + 1 real Fourier transforms, 5/2 D log2 D each.
         transform = 2.5 * self.n_features * math.log2(max(self.n_features, 2))
         return self.degree * (self.d + self.n_features) + (self.degree + 1) * transform
 

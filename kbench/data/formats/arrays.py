@@ -252,7 +252,7 @@ def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
     from scipy.io import loadmat, whosmat
 
     with parsing(path, "a MATLAB file of numbers, version 4, 6 or 7"), warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # of values that SciPy may read wrongly
+        warnings.simplefilter("error", UserWarning)  # SciPy warns of what it may read wrongly
         content = read_bytes(path)
         arrays = loadmat(io.BytesIO(content), variable_names=names, spmatrix=False)
         chosen = {name: array for name, array in arrays.items() if name in names}

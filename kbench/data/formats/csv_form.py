@@ -54,7 +54,7 @@ class Form:
     text_target: bool  # Whether the target is read as text
     # Columns of numbers that are not all as Python writes them.
     decorated: set[str] = field(default_factory=set)
-    # Those of them that hold True and False alone, in any case.
+    # Columns among them that hold True and False alone, in any case.
     truths: set[str] = field(default_factory=set)
     empty: tuple[str, ...] = ()  # The last columns, which have neither names nor values
     # Whether `decimal` is what the config or a decorated number says; else numbers are plain.

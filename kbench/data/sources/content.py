@@ -60,7 +60,7 @@ _MARKED_UP = {
     re.compile(rb"\s*\{.*\}\s*?\n\s*\{"): f"lines of JSON; {_LINES}",
     re.compile(rb"\s*(\{\s*\"|\[\s*[\[{])"): f"JSON; {_LINES.replace(', lines=True', '')}",
 }
-"""The same of texts that are not made of rows."""
+"""Pattern of the beginning of a text that is not made of rows -> what it is, and the remedy."""
 
 MAX_LINE_BYTES = 32 << 20
 """Longest line of a text file, in bytes (32 MiB, about two million values). It bounds the memory
@@ -99,7 +99,7 @@ def _open(path: Path) -> IO[bytes]:
             return opener(path, "rb")  # type: ignore[operator]
     if head.startswith(b"PK\x03\x04") and path.suffix != ".npz":  # an .npz is itself an archive
         archive = zipfile.ZipFile(path)
-        # Those that macOS adds to an archive hold icons and the like.
+        # Members that macOS adds to an archive hold icons and the like.
         own = ("__MACOSX/", ".DS_Store")
         members = [m for m in archive.infolist() if not (m.is_dir() or m.filename.startswith(own))]
         named = [m for m in members if Path(m.filename).name in (path.stem, path.name)]

@@ -12,8 +12,8 @@ MAX_GROUPS = 64
 # DC-SVM of 4,000,000 rows (docs/scale.md) takes 142 CPU seconds with 64 clusters and 31 with 1,000,
 # at the same accuracy. Set by hand.
 _MAX_ROWS = 4000
-# The same of leaves, which predict by a few landmarks whatever their rows are: the 494,021 rows of
-# kddcup99 keep the 64 leaves of the committed comparison. Set by hand.
+# Training rows of a leaf from there on. Leaves predict by a few landmarks whatever their rows are:
+# the 494,021 rows of kddcup99 keep the 64 leaves of the committed comparison. Set by hand.
 LEAF_ROWS = 8000
 # Rows of each group if there are more groups than rows. Models of one row ignore C. Set by hand.
 FEW_ROWS = 10

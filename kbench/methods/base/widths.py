@@ -52,7 +52,7 @@ def rescaled(estimator: Any, X: Any) -> Any:
     scale = vars(estimator).get("_column_scale")
     if scale is None:
         return X
-    if scale.shape != X.shape[1:]:  # of a damaged model file
+    if scale.shape != X.shape[1:]:  # the model file is damaged
         raise ValueError(f"the widths have shape {scale.shape}, the rows {X.shape[1]} columns")
     scale = scale.astype(X.dtype)
     if not sp.issparse(X):

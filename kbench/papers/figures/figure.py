@@ -44,7 +44,7 @@ class Axis:
 
     @property
     def label(self) -> str:
-        """Its title; `legend.yaml` has those that do not follow from the name."""
+        """The title of the axis; `legend.yaml` has those that do not follow from the name."""
         name = self.column or self.param or self.curve or self.size or self.count
         named = load("legend.yaml")["axes"]
         if self.phase or name in named:

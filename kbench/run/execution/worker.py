@@ -347,7 +347,7 @@ def _warm_up_there(task: Task) -> None:
     """`_warm_up` in a process of a cluster, whose imports and compiled code are its own."""
     from kbench.data import open_prepared
 
-    with contextlib.suppress(Exception):  # of an absent folder, too, which the fit reports
+    with contextlib.suppress(Exception):  # the fit reports whatever is wrong, as an absent folder
         _warm_up(task, open_prepared(Path(task.prepared), task.holdout))
 
 

@@ -45,7 +45,7 @@ class Run:
 
     @property
     def path_id(self) -> str | None:
-        """The same for runs that differ only along the path; None for runs without one."""
+        """A text that runs have in common which differ only along the path; None without one."""
         if not self.path or {"calibration", "metric"} & set(self.params):
             return None
         rest = {key: value for key, value in self.params.items() if key not in self.path}

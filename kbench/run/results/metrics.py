@@ -208,9 +208,10 @@ _GROUPS = 15
 def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dict[str, Any]]:
     """Whether predictions are right as often as probabilities : (n, n_classes) say, in two curves.
 
-    Returns over the mean probability of the predicted class in each of 15 groups of rows, of equal
-    width: the fraction of right predictions, and the fraction of all rows. Groups without rows are
-    left out. No curves where probabilities are not finite or of another shape.
+    The rows are divided by the probability of the predicted class into 15 groups of equal width.
+    The abscissa of a group is its mean probability; the curves are its fraction of right
+    predictions and its fraction of all rows. Groups without rows are left out; there are no curves
+    where probabilities are not finite or of another shape.
     """
     P = np.asarray(probabilities, np.float64)
     if P.shape != (len(y_true), len(classes)) or not np.isfinite(P).all():

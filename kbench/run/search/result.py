@@ -41,7 +41,7 @@ class SearchResult:
 
     @property
     def exit_code(self) -> int:
-        """As of a runner: 1 if a trial failed."""
+        """The exit code, as a runner's: 1 if a trial failed."""
         if self.stopped_by is not None:
             return 128 + self.stopped_by
         return 1 if self.failed else 0

@@ -11,7 +11,7 @@ class StoredMatrix:
     """Values (n, n) float64 between points, as `solve_nu_dual` needs them."""
 
     dtype = np.dtype(np.float64)
-    n_entries = 0  # of values that have been computed here: none
+    n_entries = 0  # none of the values is computed here
     nanoseconds = np.inf
 
     def __init__(self, values: np.ndarray) -> None:

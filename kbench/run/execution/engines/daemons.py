@@ -141,7 +141,7 @@ class Dask(_Daemons):
         self._look()
 
     def _cancelled(self) -> Report:
-        """Of a run that was cancelled: by `stop`, or else the scheduler that had it is gone."""
+        """The report of a run that `stop` cancelled; else the scheduler that had it is gone."""
         if self._stopping:
             return Report(Stage.CANCELLED)
         raise ClusterLostError(
@@ -154,7 +154,7 @@ class Dask(_Daemons):
 
     def stop(self) -> None:
         self._stopping = True
-        with contextlib.suppress(Exception):  # of a scheduler that is lost
+        with contextlib.suppress(Exception):  # the scheduler may be lost
             ask = self._client.scheduler.event_set
             self._client.sync(ask, name=self._sweep, callback_timeout=_ANSWER_S)
             self._client.cancel(list(self._futures.values()))

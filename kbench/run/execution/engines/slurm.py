@@ -283,7 +283,7 @@ class Slurm:
             try:
                 orders = [self._sweep] * n, [self._terms] * n
                 handles = self._executor.map_array(slurm_job.do_runs, *orders)
-            except RuntimeError as error:  # of submitit, with the words of sbatch
+            except RuntimeError as error:  # submitit raises it with the words of sbatch
                 refused = _words(error)
                 n = n // 2 if _LIMIT.search(refused) or "array" in refused else min(n - 1, 1)
                 continue

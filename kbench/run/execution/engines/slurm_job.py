@@ -98,7 +98,7 @@ class _Job:
 
     def do_runs(self, *, signals: bool) -> None:
         self._own.mkdir(exist_ok=True)
-        for name in names(self._own):  # of this job before SLURM started it anew
+        for name in names(self._own):  # taken by this job before SLURM started it anew
             (self._own / name).replace(self._sweep / "todo" / name)
         if signals:
             signal.signal(signal.SIGUSR2, self._near_limit)

@@ -184,7 +184,7 @@ def serve(
                 tell("alive", (engine.at_once(), engine.waits_for()))
             for report in engine.reports():
                 tell("report", report)
-    except Exception as error:  # of a library that has lost its cluster, or the runner is gone
+    except Exception as error:  # the library has lost its cluster, or the runner is gone
         known = isinstance(error, ClusterLostError)
         gone = True
         with contextlib.suppress(OSError):
