@@ -22,6 +22,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from kbench.kernels import Kernel, KernelMatrix
+from kbench.prediction.local import RowFunction
 from kbench.trace import Trace
 
 # Bytes of exact kernel values that `kernel_error` holds at a time: memory against the overhead of
@@ -29,15 +30,11 @@ from kbench.trace import Trace
 _BLOCK_BYTES = 1 << 26
 
 
-class Machine(Protocol):
+class Machine(RowFunction, Protocol):
     """A fitted function X : (u, d) -> (u, m) float64, with its memory and its cost for a row."""
 
     @property
     def nbytes(self) -> int: ...
-
-    def flops(self, n_features: int) -> float: ...
-
-    def __call__(self, X: Any) -> np.ndarray: ...
 
 
 class Rows(Protocol):

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 
-class Machine(Protocol):
+class RowFunction(Protocol):
     """A function of rows X : (b, d) -> (b, m) with a cost for each row."""
 
     def flops(self, n_features: int) -> float:
@@ -34,7 +34,7 @@ class LocalMachines:
     ----------
     assign : callable
         X : (u, d) -> (u,) cluster numbers.
-    machines : sequence of Machine, or mapping
+    machines : sequence of RowFunction, or mapping
         By cluster number.
     n_outputs : int
         m
@@ -45,7 +45,7 @@ class LocalMachines:
     def __init__(
         self,
         assign: Callable[[Any], np.ndarray],
-        machines: Sequence[Machine] | Mapping[int, Machine],
+        machines: Sequence[RowFunction] | Mapping[int, RowFunction],
         n_outputs: int,
         n_products: float,
     ) -> None:

@@ -28,7 +28,7 @@ from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, record_of
 from kbench.methods.fast_prediction.trained_leaves import (
-    Task,
+    LeafTrainingSet,
     TrainedLeaves,
     train_leaf,
     varying_features,
@@ -425,9 +425,11 @@ def _train_leaf(
         targets = np.vstack([targets, teacher.machine(added)[:, mixed]])
         weights = np.concatenate([weights, np.zeros(size)])
     in_time = not deadline.passed
-    task = Task(X[:, features], np.clip(targets, -1.0, 1.0), C / C.mean(), weights, True)
+    training = LeafTrainingSet(
+        X[:, features], np.clip(targets, -1.0, 1.0), C / C.mean(), weights, True
+    )
     landmarks, gammas, trained, constants = train_leaf(
-        task, function.gamma, model.n_landmarks, model.epochs, deadline, rng, seed
+        training, function.gamma, model.n_landmarks, model.epochs, deadline, rng, seed
     )
     constant[mixed] = constants
     all_coef = np.zeros((len(landmarks), Y.shape[1]))

@@ -18,7 +18,7 @@ from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import RealTargets, Survey
 from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, record_of
 from kbench.methods.fast_prediction.trained_leaves import (
-    Task,
+    LeafTrainingSet,
     TrainedLeaves,
     train_leaf,
     varying_features,
@@ -210,9 +210,9 @@ def _train_leaf(
     in_time = not deadline.passed
     rng, features = np.random.RandomState(seed), varying_features(X, model._width(X.shape[1]))
     ones = np.ones(len(y))
-    task = Task(X[:, features], y[:, None], ones, ones, False)
+    training = LeafTrainingSet(X[:, features], y[:, None], ones, ones, False)
     landmarks, gammas, coef, constant = train_leaf(
-        task, gamma, model.n_landmarks, model.epochs, deadline, rng, seed
+        training, gamma, model.n_landmarks, model.epochs, deadline, rng, seed
     )
     return LandmarkMachine(constant, landmarks, gammas, coef, features), in_time
 

@@ -258,7 +258,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         self.timings_ = dict(trace.timings)
 
 
-class Task(NamedTuple):
+class LeafTrainingSet(NamedTuple):
     """The training set of a leaf."""
 
     X: np.ndarray  # (n, f) float32, the features of the leaf
@@ -269,7 +269,7 @@ class Task(NamedTuple):
 
 
 def train_leaf(
-    task: Task,
+    training: LeafTrainingSet,
     gamma: float,
     n_landmarks: int,
     epochs: int,
@@ -282,19 +282,19 @@ def train_leaf(
     After the deadline it returns the initial ones.
     """
     scale = np.sqrt(gamma * LOG2_E)
-    Z = np.ascontiguousarray(task.X * np.float32(scale))
+    Z = np.ascontiguousarray(training.X * np.float32(scale))
     m = -(-n_landmarks // LANES) * LANES
-    landmarks = _first_landmarks(Z, task.kmeans_weights, m, rng)
-    first, intercept = _first_coef(Z, task.targets, landmarks, task.margins)
+    landmarks = _first_landmarks(Z, training.kmeans_weights, m, rng)
+    first, intercept = _first_coef(Z, training.targets, landmarks, training.margins)
     landmarks = np.ascontiguousarray(landmarks.T, np.float32)
     log_widths, trained = np.zeros(m, np.float32), np.ascontiguousarray(first.T, np.float32)
     constants = intercept.astype(np.float32)
     passes = 0.0 if deadline.passed else max(1.0, _ROWS_OF_AN_EPOCH / len(Z)) * epochs
     train_landmarks(
         Z,
-        np.ascontiguousarray(task.targets, np.float32),
-        task.loss_weights.astype(np.float32),
-        task.margins,
+        np.ascontiguousarray(training.targets, np.float32),
+        training.loss_weights.astype(np.float32),
+        training.margins,
         landmarks,
         log_widths,
         trained,
