@@ -210,13 +210,13 @@ def _n_filled(header: list[str], sample: Sequence[list[str]]) -> int:
     """The number of columns up to the last one that has a name, not only pandas' `Unnamed: 4`, or a
     value."""
     named = ["" if UNNAMED.fullmatch(text) else text for text in header]
-    columns_ = zip(named, *sample, strict=True)
-    filled = [k for k, column in enumerate(columns_, start=1) if any(column)]
+    columns = zip(named, *sample, strict=True)
+    filled = [k for k, column in enumerate(columns, start=1) if any(column)]
     return max(filled, default=len(header))
 
 
 def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
-    """Which columns hold decorated numbers, and with which decimals; and which hold texts."""
+    """Record which columns hold decorated numbers, and their decimals; and which hold texts."""
     filled = {n: [f for f in c if not is_missing(f, numeric=True)] for n, c in columns.items()}
     odd = {
         name: [f for f in texts if number(f) is None]
@@ -264,7 +264,7 @@ def _truths(texts: Sequence[str]) -> bool:
 
 
 def _find_truths(form: Form, columns: dict[str, tuple[str, ...]], options: Options) -> None:
-    """Which features hold truth values, which are numbers in every other format."""
+    """Record and say which features hold truth values, which other formats have as numbers."""
     for name, texts in columns.items():
         if name != form.roles.target and not form.is_text(name) and _truths(texts):
             form.decorated.add(name)

@@ -79,15 +79,15 @@ def read_rows(
     single = source["kind"] == "file"
     trained = preparation.source
     name = trained.get("format")
-    form = source.get("format") or format_by_suffix(str(config.get("path")))
+    kind = source.get("format") or format_by_suffix(str(config.get("path")))
     # Without a format, as of a bundled data set, the new file decides.
     if single and name is not None and not (FORMATS[name].pieces or FORMATS[name].splits):
-        alike = form is None or FORMATS[form].options == FORMATS[name].options
+        alike = kind is None or FORMATS[kind].options == FORMATS[name].options
         if alike:  # a table is read by the names of its columns, whatever file holds it
-            source |= {**trained, **_merged(trained, source), "format": form or name}
+            source |= {**trained, **_merged(trained, source), "format": kind or name}
         elif not own_source:
             raise DataError(
-                f"dataset.path={config['path']} is a {form} file, the model was trained on {name}; "
+                f"dataset.path={config['path']} is a {kind} file, the model was trained on {name}; "
                 "should be rows of the same kind, or dataset.source.format=... reads them"
             )
     merged = complete({**merged, "source": source})
