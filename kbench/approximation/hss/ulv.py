@@ -104,6 +104,10 @@ class ULVFactor:
                 remaining.append(self._eliminate(matrix, node))
 
     def _eliminate(self, matrix: np.ndarray, node: Node) -> np.ndarray:
+        """Eliminate the rows that the basis of a node expresses by the kept ones.
+
+        Returns the Schur complement of the kept rows, which the parent gets.
+        """
         basis = node.basis
         assert basis is not None
         kept, others = basis.kept, basis.others

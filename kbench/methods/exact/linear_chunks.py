@@ -100,6 +100,10 @@ class LinearInChunks(SolvesPairs):
         deadline: Deadline,
         trace: Trace,
     ) -> list[_Plane]:
+        """The separating planes of all pairs of classes, or of each class against the rest.
+
+        parts : the rows on disk. index : (n,) class numbers. of_class : (q,) upper bounds.
+        """
         sizes = np.array([X.shape[0] for X in parts])
         d = self.n_features_in_
         q = len(self.classes_)
@@ -129,6 +133,7 @@ class LinearInChunks(SolvesPairs):
         deadline: Deadline,
         trace: Trace,
     ) -> _Plane:
+        """The plane of one problem; points : numbers of its rows, None if these are all rows."""
         mean = np.zeros(self.n_features_in_)
         if self.fit_intercept:
             mean = rows.mean()

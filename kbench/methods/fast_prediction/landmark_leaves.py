@@ -280,6 +280,7 @@ def _train_leaf(
     targets: list[np.ndarray],
     max_time: float | None,
 ) -> LeafResult:
+    """`LandmarkLeaves._train_leaf` for a process of its own, which gets no kernel matrix."""
     dense = X.toarray() if sp.issparse(X) else X
     kernel = KernelMatrix(function, dense)
     rng = np.random.RandomState(seed)

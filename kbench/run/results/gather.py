@@ -82,6 +82,7 @@ def gather(folder: Path, source: Path) -> list[Gathered]:
 
 
 def _gather(folder: Path, source: Path) -> Gathered:
+    """Copy the rows that `folder` lacks, in order of attempts, with curves, logs and models."""
     import pyarrow as pa
 
     report = Gathered(source)

@@ -110,6 +110,7 @@ def descend_to_minimum(
 def _pivot(
     K: np.ndarray, beta: np.ndarray, rate: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray | None:
+    """`face_minimum`: each round exchanges points of the set R of the module's docstring."""
     m = len(beta)
     K.flat[:: m + 1] += _RIDGE * m
     L, failed = dpotrf(K.T, lower=1, overwrite_a=1, clean=0)

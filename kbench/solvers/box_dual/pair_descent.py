@@ -73,10 +73,10 @@ def _steps(
     K, beta, v, ends, gain, gain_bits, lower, upper, diagonal, epsilon, stop, max_steps
 ):  # fmt: skip
     q = v.shape[0]
-    number, integer = K.dtype.type, gain_bits.dtype.type
-    zero, two, half = number(0), number(2), number(0.5)
+    real, integer = K.dtype.type, gain_bits.dtype.type
+    zero, two, half = real(0), real(2), real(0.5)
     flattest = FLAT if gain_bits.itemsize == 4 else FLAT_IN_FLOAT64
-    flat = number(flattest)
+    flat = real(flattest)
     d = diagonal.astype(K.dtype)
     grow, fall, lift, drop = ends[0], ends[1], ends[2], ends[3]
     most = integer(~(integer(1) << integer(8 * gain_bits.itemsize - 1)))
@@ -117,7 +117,7 @@ def _steps(
         move = move_pair(beta, i, j, way, h, np.inf, lower, upper)
         grow[i], fall[i], lift[i], drop[i] = _ends(beta[i], lower[i], upper[i], epsilon)
         grow[j], fall[j], lift[j], drop[j] = _ends(beta[j], lower[j], upper[j], epsilon)
-        row_j, t = K[j], number(move)
+        row_j, t = K[j], real(move)
         highest_key, lowest_key = least, most
         for k in range(q):
             # Subtracting first is nearly exact for similar rows, however long the step.

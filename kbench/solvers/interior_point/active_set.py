@@ -24,19 +24,19 @@ from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.predictor_corrector import PrimalDualPoint
 from kbench.solvers.interior_point.problem import BoxQP
 
-# Proximal steps of a round. The first solves a face whose curvatures are all above D. Guard.
+# Proximal steps of a round. The first solves a face whose curvatures are all above D.
 _MAX_PROXIMAL = 8
 # D relative to the mean of the diagonal of K. With the larger one, coefficients move less along
-# directions without curvature; the smaller one follows if the result is not exact. Set by hand.
+# directions without curvature; the smaller one follows if the result is not exact.
 _PROXIMAL = (1e-5, 1e-9)
-# Relative gap of an exact optimum. Guard.
+# Relative gap of an exact optimum.
 _EXACT = 1e-11
-# Least curvature, relative to the gradients' scale over the bounds' distance. Set by hand.
+# Smaller curvatures are raised to this multiple of the gradients' scale over the bounds' distance.
 _FLAT = 1e-4
 # Multipliers of the wrong sign count from this multiple of the gradients' scale on, distances to a
-# bound from this multiple of the bounds' distance on; smaller ones are rounding errors. Guard.
+# bound from this multiple of the bounds' distance on; smaller ones are rounding errors.
 _WRONG = 1e-9
-# Largest error of the equalities, relative to sum |x|. Guard.
+# Largest error of the equalities, relative to sum |x|.
 MAX_OFF = 1e-9
 
 

@@ -31,13 +31,13 @@ _MAX_IDLE = 8
 # Guard against endless loops: the slowest problem needs 40 iterations.
 _MAX_ITERATIONS = 100
 # Stop at these residuals: of the gradient relative to `problem.scale`, of the equalities relative
-# to sum |x|. Smaller ones cost iterations that the exact finish (`active_set`) saves. Set by hand.
+# to sum |x|. Smaller ones cost iterations that the exact finish (`active_set`) saves.
 _RESIDUAL = 1e-9
 _SUM = 1e-12
-# Guard: an objective below this multiple of the first complementarity counts as zero in the gap.
+# An objective below this multiple of the first complementarity counts as zero in the relative gap.
 _ZERO_OBJECTIVE = 1e-20
 # Fraction of the step to the nearest bound that is taken: longer steps converge in fewer
-# iterations, but leave points so close to a bound that the next steps are short. Set by hand.
+# iterations, but leave points so close to a bound that the next steps are short.
 _TO_BOUND = 0.995
 
 
@@ -135,6 +135,7 @@ def _step(
     infeasible: np.ndarray,
     products: float,
 ) -> PrimalDualPoint:
+    """The point after one iteration; products : s'y + v'z, the other arguments as in `minimise`."""
     above, below, y, z = point.above, point.below, point.y, point.z
     weight = y / above
     weight += z / below

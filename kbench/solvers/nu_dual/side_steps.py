@@ -84,11 +84,12 @@ def side_steps(
 def _steps(
     K, beta, v, ends, gain, gain_bits, lower, upper, diagonal, left, stop, max_steps
 ):  # fmt: skip
+    """`side_steps` for compiled callers; left : (1,), the slack at the beginning and at the end."""
     q = v.shape[0]
-    number, integer = K.dtype.type, gain_bits.dtype.type
-    zero, two = number(0), number(2)
+    real, integer = K.dtype.type, gain_bits.dtype.type
+    zero, two = real(0), real(2)
     flattest = FLAT if gain_bits.itemsize == 4 else FLAT_IN_FLOAT64
-    flat = number(flattest)
+    flat = real(flattest)
     d = diagonal.astype(K.dtype)
     limited, slack = left[0] >= 0.0, max(left[0], 0.0)
     least_slack = _ROUNDING * (slack + np.abs(beta).sum())
@@ -101,7 +102,7 @@ def _steps(
         _set_ends(ends, k, beta[k], lower[k], upper[k])
     step, move, i, j = 0, 0.0, 0, 0
     while True:
-        row_i, row_j, t = K[i], K[j], number(move)
+        row_i, row_j, t = K[i], K[j], real(move)
         high_above, low_above, high_below, low_below = least, most, least, most
         for k in range(q):
             e_k = v[k] + t * (row_j[k] - row_i[k])
