@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbench.data.configs.keys import KEYS, USES
-from kbench.data.configs.own_file import complete
+from kbench.data.configs.own_file import OWN_SPLIT, complete
 from kbench.data.formats import FORMATS
 from kbench.data.sources.folders import part_of
 from kbench.errors import ConfigError
@@ -220,13 +220,13 @@ def _check_together(config: Mapping[str, Any]) -> None:
         for name in ("n", "n_test", "d", "seed"):
             if config.get(name) is None:
                 raise ConfigError(f"dataset.{name} has no value, a generator needs it")
-    sizes = [split.get(name) for name in ("test_fraction", "n_train", "folds")]
-    if split.get("kind") == "random" and not any(sizes):
+    require_effect(config)
+    sizes = ["test_fraction", "n_train", *(["folds"] if split.get("kind") == "random" else [])]
+    if split.get("kind") in ("random", "first") and not any(map(split.get, sizes)):
         raise ConfigError(
-            "dataset.split is random: set dataset.split.test_fraction, n_train or folds"
+            f"dataset.split is {split['kind']}: set dataset.split.{', '.join(sizes[:-1])} or "
+            f"{sizes[-1]}"
         )
-    if split.get("kind") == "first" and not split.get("n_train"):
-        raise ConfigError("dataset.split is first: set dataset.split.n_train")
     task, target = config["task"], config.get("target") or {}
     facts = config.get("facts") or {}
     n = facts.get("n") or (facts.get("n_train") or 0) + (facts.get("n_test") or 0)
@@ -266,12 +266,35 @@ def _check_together(config: Mapping[str, Any]) -> None:
         raise ConfigError(
             "dataset.target has one of positive and negative, a regression on 1 and 0 takes both"
         )
-    if split.get("group") and split.get("kind") != "random":
-        raise ConfigError(
-            f"dataset.split.group is true, but dataset.split.kind is {split.get('kind')}: random"
-        )
     if task != "regression" and target.get("scale", "none") not in (None, "none"):
         raise ConfigError(f"dataset.target.scale is for regression, dataset.task is {task}")
+
+
+def require_effect(config: Mapping[str, Any], *, own_test: bool | None = None) -> None:
+    """Refuse keys of `split` that the division of the rows does not look at.
+
+    Runs that differ in such a key alone would be equal, and reports would take them for several
+    splits without any variation.
+
+    own_test : whether a user's file has test rows of its own; by default whether there is a
+        `test_path`
+    """
+    split, is_file = config.get("split") or {}, (config.get("source") or {}).get("kind") == "file"
+    kind = split.get("kind") or "given"
+    if own_test is None:
+        own_test = is_file and bool(config.get("test_path"))
+    read = {"random": (*split,), "first": ("test_fraction", "n_train", "n_test")}.get(kind, ())
+    where = (
+        f"dataset.split.kind is {kind}: dataset.split.kind=random divides all rows, those of a "
+        "test file too"
+    )
+    if own_test:
+        named = "dataset.test_path names" if config.get("test_path") else "the file itself names"
+        read, where = (), f"{named} the test rows; leave one of them out"
+    for key, value in split.items():
+        default = is_file and OWN_SPLIT.get(key) == value
+        if value and key not in ("kind", *read) and not default:
+            raise ConfigError(f"dataset.split.{key} is {value!r}, but {where}")
 
 
 def rows_of_split(n: int, split: Mapping[str, Any]) -> tuple[int, int]:
@@ -311,14 +334,7 @@ def splits(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     if asked is None:
         return [{}]
     _check_keys({"split": {name: split.get(name) for name in (*names, "seed")}}, "dataset.")
-    where = f"dataset.split.{asked} is {split[asked]}, but"
-    if split.get("kind") != "random":
-        raise ConfigError(
-            f"{where} dataset.split.kind is {split.get('kind')}: dataset.split.kind=random divides "
-            "all rows, those of a test file too"
-        )
-    if (config.get("source") or {}).get("kind") == "file" and config.get("test_path"):
-        raise ConfigError(f"{where} dataset.test_path names the test rows; leave one of them out")
+    require_effect(config)
     folds, fold = split.get("folds"), split.get("fold")
     if fold is not None and (folds is None or fold > folds):
         raise ConfigError(f"dataset.split.fold is {fold}, dataset.split.folds is {folds or 'null'}")

@@ -282,10 +282,10 @@ KEYS: dict[str, Key] = {
     "split.kind": Key(
         _one_of("given", "random", "first"),
         "given: the files as they are | random |"
-        " first: the first n_train rows train, the rest test; random and first take"
+        " first: the first rows train, the rest test; random and first take"
         " all files together",
     ),
-    "split.test_fraction": Key(_fraction, "random: fraction of test rows"),
+    "split.test_fraction": Key(_fraction, "random, first: fraction of test rows"),
     "split.n_train": Key(
         _integer_from(1), "random, first: training rows, in place of test_fraction"
     ),
@@ -294,7 +294,9 @@ KEYS: dict[str, Key] = {
         _integer_from(0),
         "random: of numpy.random.RandomState(seed).permutation(n), whose first n_train rows train",
     ),
-    "split.stratified": Key(_boolean, "random: keep the proportions of the classes"),
+    "split.stratified": Key(
+        _boolean, "random: keep the proportions of the classes; with test_fraction or folds"
+    ),
     "split.group": Key(
         _boolean,
         "random: whether rows of one group (source.columns.group, qid of LIBSVM text) stay on one"

@@ -26,6 +26,9 @@ from kbench.errors import ConfigError, DataError, DataNotFoundError, counted
 DEFAULT_NAME = "file"
 """Name in `configs/dataset/file.yaml`, which stands for no name."""
 
+OWN_SPLIT = {"test_fraction": 0.2, "seed": 0}
+"""The division in `configs/dataset/file.yaml`, which a file with test rows of its own needs not."""
+
 _SNIFFED_BYTES = 1 << 14  # bytes of whole lines that show the format of a text
 
 # Suffixes of tables and arrays that are not read. Any other unknown suffix means text.

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.data import formats
+from kbench.data.configs.dataset import require_effect
 from kbench.data.formats import FORMATS, guarded, printable
 from kbench.data.preparation.column_notes import column_notes
 from kbench.data.preparation.imputation import STRATEGIES, Imputation, rows_with_missing
 from kbench.data.preparation.imputation import learn as learn_imputation
-from kbench.data.preparation.split import split_rows
+from kbench.data.preparation.split import is_stratified, split_rows
 from kbench.data.preparation.target import numbered, wanted_rows
 from kbench.data.sources import bundled, generators
 from kbench.data.sources.folders import FileStatus, expanded, is_mirror, part_of
@@ -162,15 +163,22 @@ def _divided(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, Any, lis
     split = config.get("split") or {}
     own_test = config["source"]["kind"] == "file" and len(parts) == 2
     if len(parts) == 2 and (own_test or split.get("kind", "given") == "given"):
+        require_effect(config, own_test=own_test)
         return parts[0], parts[1], []
     if split.get("kind", "given") == "given":
         raise ConfigError("dataset.split.kind is given, but the file has one part: random or first")
     whole = join(parts)
     groups = whole.groups
+    notes = []
+    if split.get("stratified") and not is_stratified(split):
+        notes.append(
+            "the split is not stratified, as dataset.split.n_train and n_test name numbers of "
+            "rows: dataset.split.test_fraction alone keeps the proportions of the classes"
+        )
     if split["kind"] != "random" or split.get("group") is False:
         mixed = "rows of one group may be in both parts, as dataset.split"
         key = ".group is false" if split["kind"] == "random" else f".kind is {split['kind']}"
-        notes = [] if groups is None else [mixed + key]
+        notes += [] if groups is None else [mixed + key]
         train, test = split_rows(whole.y, split)
         return whole.take(train), whole.take(test), notes
     if groups is None and split.get("group"):
@@ -180,7 +188,6 @@ def _divided(config: Mapping[str, Any], parts: list[Any]) -> tuple[Any, Any, lis
             ".mat file as an array groups"
         )
     train, test = split_rows(whole.y, split, groups)
-    notes = []
     if groups is not None:
         counts = [np.unique(groups[rows]).size for rows in (train, test)]
         notes.append(

@@ -25,10 +25,10 @@ def split_rows(
     divided by `n_train` or `stratified`.
 
     A random split takes the first `round((1 - test_fraction) n)` rows of
-    `numpy.random.RandomState(seed).permutation(n)` for training; a stratified one does so within
-    each class. Groups are divided by scikit-learn's GroupShuffleSplit, and folds are those of its
-    KFold, StratifiedKFold, GroupKFold or StratifiedGroupKFold (`shuffle=True`), with the same seed;
-    their rows are in the order of the permutation, too.
+    `numpy.random.RandomState(seed).permutation(n)` for training; a stratified one without `n_train`
+    and `n_test` does so within each class. Groups are divided by scikit-learn's GroupShuffleSplit,
+    and folds are those of its KFold, StratifiedKFold, GroupKFold or StratifiedGroupKFold
+    (`shuffle=True`), with the same seed; their rows are in the order of the permutation, too.
     """
     if split.get("folds"):
         return _fold(y, split, groups)
@@ -38,16 +38,22 @@ def split_rows(
     order = np.arange(n)
     if split["kind"] == "random":
         order = np.random.RandomState(split.get("seed") or 0).permutation(n)
-    if split.get("stratified") and split.get("n_train") is None:
+    if is_stratified(split):
         return _stratified(order, y, 1.0 - split["test_fraction"])
     n_train, n_test = rows_of_split(n, split)
     return order[:n_train], order[n_train : n_train + n_test]
 
 
+def is_stratified(split: Mapping[str, Any]) -> bool:
+    """Whether a random split keeps the proportions of classes: not if it names numbers of rows."""
+    sizes = split.get("n_train") or split.get("n_test")
+    return bool(split.get("stratified")) and not sizes
+
+
 def _split_groups(groups: np.ndarray, split: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.model_selection import GroupShuffleSplit
 
-    for key in ("n_train", "stratified"):
+    for key in ("n_train", "n_test", "stratified"):
         if split.get(key):
             raise ConfigError(
                 f"dataset.split.{key} is {split[key]!r}, but whole groups of rows are divided: "

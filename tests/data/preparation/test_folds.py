@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+from support import opened_file, shipped
 
-from kbench.data.configs.dataset import splits
+from kbench.data.configs.dataset import require_effect, splits
+from kbench.data.configs.keys import KEYS
+from kbench.data.configs.own_file import OWN_SPLIT
 from kbench.data.preparation.split import split_rows
 from kbench.errors import ConfigError
 
@@ -100,7 +103,60 @@ def test_splits_that_cannot_be_are_refused(split, said):
         splits({"split": {"kind": "random", "seed": 0, **split}})
 
 
-def test_a_test_file_is_no_part_of_a_random_split():
-    config = {"source": {"kind": "file"}, "test_path": "b", "split": {"kind": "random", "folds": 2}}
-    with pytest.raises(ConfigError, match=r"dataset\.test_path names the test rows"):
-        splits(config)
+VALUES = {  # that say something, of every key of `split`
+    "test_fraction": 0.3,
+    "n_train": 9,
+    "n_test": 9,
+    "seed": 1,
+    "stratified": True,
+    "group": True,
+    "repeats": 2,
+    "folds": 2,
+    "fold": 1,
+}
+READ = {"given": set(), "first": {"test_fraction", "n_train", "n_test"}, "test rows": set()}
+
+
+@pytest.mark.parametrize("key", VALUES)
+@pytest.mark.parametrize("division", READ)
+def test_a_key_that_divides_no_rows_is_refused(key, division):
+    """Runs that differ in it alone would be equal, and reports take them for several splits."""
+    split = {"kind": "random" if division == "test rows" else division, key: VALUES[key]}
+    config = {"source": {"kind": "file"}, "split": split}
+    config["test_path"] = "b" if division == "test rows" else None
+    if key in READ[division]:
+        require_effect(config)
+        return
+    named = "test_path" if division == "test rows" else f"kind is {division}"
+    said = rf"dataset\.split\.{key} is {VALUES[key]}, but dataset\..*{named}"
+    with pytest.raises(ConfigError, match=said):
+        require_effect(config)
+    with pytest.raises(ConfigError, match="the file itself names the test rows"):
+        require_effect(config | {"test_path": None}, own_test=True)
+
+
+def test_every_key_of_a_split_is_tried():
+    keys = {name.partition(".")[2] for name in KEYS if name.startswith("split.")}
+    assert keys == {*VALUES, "kind"}
+    own = shipped("file")["split"]
+    assert {key: own[key] for key in OWN_SPLIT} == OWN_SPLIT
+
+
+@pytest.mark.parametrize("sizes", [{"n_train": 30}, {"n_test": 12}])
+def test_numbers_of_rows_win_over_proportions_of_classes(folders, sizes):
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{k},{k % 7 == 0:d}\n" for k in range(60)))
+    split = {"stratified": True, **sizes}
+    data = opened_file(path, folders, split=split)
+    plain = opened_file(path, folders, split=sizes)
+    np.testing.assert_array_equal(data.X_train, plain.X_train)
+    assert (data.n_train, data.n_test) == ((30, 30) if "n_train" in sizes else (48, 12))
+    assert any("the split is not stratified" in note for note in data.notes)
+
+
+def test_the_first_rows_are_a_fraction_or_a_number(folders):
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{k},{k % 2}\n" for k in range(60)))
+    for split, n in (({}, 48), ({"test_fraction": 0.5}, 30), ({"n_train": 10}, 10)):
+        data = opened_file(path, folders, split={"kind": "first", **split})
+        np.testing.assert_array_equal(data.X_train[:, 0], np.arange(n))

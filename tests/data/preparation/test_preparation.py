@@ -354,7 +354,7 @@ def test_variants():
         ({"first_train": True}, r"dataset\.first_train is True, should be a whole number"),
         ({"split": {"test_fraction": 1.0}}, r"test_fraction is 1\.0, should be a number between"),
         ({"split": {"kind": "random"}}, r"set dataset\.split\.test_fraction, n_train or folds"),
-        ({"split": {"kind": "first"}}, r"set dataset\.split\.n_train"),
+        ({"split": {"kind": "first"}}, r"set dataset\.split\.test_fraction or n_train"),
         ({"target": {"positive": 2}}, r"target\.positive is 2, should be a list of numbers"),
         ({"task": "multiclass", "target": {"positive": [2]}}, r"are for binary tasks"),
         ({"target": {"scale": "max"}}, r"dataset\.target\.scale is for regression"),
