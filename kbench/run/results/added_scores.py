@@ -241,18 +241,25 @@ def of_quantile(p: Predicted) -> dict[str, float]:
     return {}
 
 
+def _not_of(task: str) -> str:
+    kind = {"regression": "regressors", "outlier": "outlier detectors"}
+    return f"it is not of {kind.get(task, 'classifiers')}"
+
+
 def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None], list[str]]:
     """The added scores of a run by their names, None where one cannot be had, with the reasons."""
     values: dict[str, float | None] = {}
     reasons: dict[str, list[str]] = {}
+    own = {spec.name for spec in (*METRICS[p.task], *(QUANTILE if p.task == "regression" else ()))}
+    if others := [name for name in dict.fromkeys(names) if name in COLUMNS - own]:
+        reasons[_not_of(p.task)] = others
     for score in new_scores(names):
         values[score.name] = None
         classifies = p.task in ("binary", "multiclass")
         known = p.task != "outlier" and score.of_classes == classifies
         try:
             if score.of_classes is not None and not known:
-                kind = {"regression": "regressors", "outlier": "outlier detectors"}
-                raise AbsentError(f"it is not of {kind.get(p.task, 'classifiers')}")
+                raise AbsentError(_not_of(p.task))
             value = score.function(p)
             if not math.isfinite(value):
                 raise AbsentError(f"it is {value}")

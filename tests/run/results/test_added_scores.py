@@ -34,12 +34,14 @@ from kbench.run.planning.command import canonical
 from kbench.run.results.added_scores import (
     COLUMNS,
     NAMED,
+    QUANTILE,
     Predicted,
     added_score,
     check,
     measured,
     of_quantile,
 )
+from kbench.run.results.metrics import METRICS
 
 CLUSTERS = {name for name in get_scorer_names() if "cluster" in str(get_scorer(name)._score_func)}
 SCORERS = sorted({*get_scorer_names()} - {*COLUMNS} - CLUSTERS)
@@ -214,6 +216,16 @@ def test_what_cannot_be_had_is_none_and_has_one_reason(fits):
         "no log_loss, brier_score: SVC has no probabilities; method.calibration=sigmoid adds them",
         "no mape: it is not of classifiers",
     ]
+
+
+@pytest.mark.parametrize("name", sorted(COLUMNS))
+def test_a_column_of_another_task_is_said(fits, name):
+    for p, *_ in (fits[1], fits[3]):
+        own = {spec.name for spec in METRICS[p.task]}
+        own |= {score.name for score in QUANTILE} if p.task == "regression" else set()
+        kind = "regressors" if p.task == "regression" else "classifiers"
+        said = [] if name in own else [f"no {name}: it is not of {kind}"]
+        assert measured([name], p) == ({}, said)
 
 
 @pytest.mark.parametrize(
