@@ -118,6 +118,7 @@ def describe_machine(
         if env.get(name)
     ]
     parts = [", ".join(hardware)] if hardware else []
+    parts += [str(env["variables"])] if env.get("variables") else []
     return "; ".join([*parts, in_parallel(machine), f"environment {machine.environment}"])
 
 

@@ -25,6 +25,14 @@ _PACKAGES = (
     *("scikit-learn-intelex", "torch"),
 )
 
+# Variables of the shell that make Python or compiled code slower: these, and all of numba's but
+# those of `_HARMLESS`. Variables that choose a kernel of the BLAS would be others.
+_COSTLY = ("PYTHONDEVMODE", "PYTHONMALLOC", "PYTHONTRACEMALLOC", "MALLOC_PERTURB_")
+_HARMLESS = frozenset(
+    f"NUMBA_{name}"
+    for name in ("CACHE_DIR", "NUM_THREADS", "THREADING_LAYER", "COLOR_SCHEME", "DEBUG_CACHE")
+)
+
 # Parts of the description that do not change the id, so that a security update of the operating
 # system's kernel does not start a new environment.
 _NOT_IN_ID = ("kernel",)
@@ -36,6 +44,11 @@ def describe() -> dict[str, Any]:
     """Describe this machine; a value that cannot be determined is None."""
     import psutil
 
+    variables = " ".join(
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if value and (name in _COSTLY or (name.startswith("NUMBA_") and name not in _HARMLESS))
+    )
     return {
         "cpu": _cpu_model(),
         "simd": _simd(),  # the widest set of vector instructions
@@ -48,6 +61,7 @@ def describe() -> dict[str, Any]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "blas": _numpy_blas(),  # what NumPy was built with
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        **({"variables": variables} if variables else {}),
     }
 
 

@@ -1,6 +1,7 @@
 """What an environment's id depends on, and that asking for it disturbs nothing."""
 
 import json
+import os
 import platform
 import re
 import subprocess
@@ -12,7 +13,15 @@ import psutil
 import pytest
 import scipy
 
-from kbench.run.results.environment import describe, environment_id, source_state
+from kbench.report.comparisons.cells import describe_machine
+from kbench.report.comparisons.tables import TimingConditions
+from kbench.run.results.environment import (
+    _COSTLY,
+    _HARMLESS,
+    describe,
+    environment_id,
+    source_state,
+)
 
 
 def test_description_is_that_of_the_running_software():
@@ -37,6 +46,19 @@ def test_id_is_stable_and_leaves_out_what_changes():
     assert environment_id({**env, "packages": packages}) != environment_id(env)
     assert "kbench" not in env["packages"]
     assert platform.node() not in json.dumps(env).split('"')
+
+
+@pytest.mark.parametrize("name", [*_COSTLY, "NUMBA_OPT", "NUMBA_DISABLE_JIT", *_HARMLESS])
+def test_a_variable_that_makes_code_slower_is_another_environment(monkeypatch, name):
+    for known in (*_COSTLY, *(n for n in os.environ if n.startswith("NUMBA_"))):
+        monkeypatch.delenv(known, raising=False)
+    before = describe()
+    monkeypatch.setenv(name, "1")
+    env = describe()
+    assert env.get("variables") == (None if name in _HARMLESS else f"{name}=1")
+    assert (environment_id(env) == environment_id(before)) == (name in _HARMLESS)
+    machine = TimingConditions("0a1b2c3d", 1, None)
+    assert (f"{name}=1" in describe_machine(machine, {"0a1b2c3d": env})) == (name not in _HARMLESS)
 
 
 def test_nothing_heavy_is_imported():
