@@ -25,6 +25,7 @@ from sklearn.utils import Tags, validation
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 
 from kbench import process_memory
+from kbench.chunked import ChunkedRows
 
 # Guard: range of the largest absolute target, and of the largest weight of models with a ridge:
 # float32, in which many models keep their coefficients, ends at 1e-38 and 3e38, and a coefficient
@@ -72,6 +73,8 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
     A fit that fails or is interrupted leaves the attributes as they were before: not fitted, or
     the former model. scikit-learn's estimators keep half of each. Arrays that `partial_fit` changes
     in place stay as they are.
+
+    Rows in chunks come only to classes with the attribute `accepts_chunks`.
     """
     checked = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 
@@ -80,6 +83,9 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
 
         @functools.wraps(method)
         def all_or_nothing(estimator: Any, *arguments: Any, **options: Any) -> Any:
+            rows = arguments[0] if arguments else options.get("X")
+            if isinstance(rows, ChunkedRows) and not hasattr(type(estimator), "accepts_chunks"):
+                raise needs_memory(estimator)
             attributes = vars(estimator)
             before = attributes.copy()
             try:
@@ -92,6 +98,14 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
         return all_or_nothing
 
     return decorate
+
+
+def needs_memory(estimator: Any) -> ValueError:
+    """The error of an estimator that cannot be fitted to rows in chunks."""
+    return ValueError(
+        f"{type(estimator).__name__} needs all rows in memory, not in chunks: pass arrays, or take "
+        "an estimator whose accepts_chunks is true (docs/scale.md)"
+    )
 
 
 class TakesSparseRows:

@@ -1,6 +1,7 @@
 """Every estimator takes the arrays that users have, and writes into none of them."""
 
 import functools
+import re
 import warnings
 
 import numpy as np
@@ -218,3 +219,16 @@ def test_rows_in_chunks_are_predicted_or_refused_by_name(machine):
         assert "X is ChunkedRows" in str(error)  # noqa: PT017
     else:
         require_same(predicted, model.predict(X))
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_rows_in_chunks_are_fitted_or_refused_by_name(machine):
+    model = build(machine)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            model.fit(ChunkedRows.of_arrays(X, targets(machine)))
+    except ValueError as error:
+        assert not getattr(model, "accepts_chunks", False)
+        assert re.search(rf"{type(model).__name__} .* in chunks", str(error))  # noqa: PT017
+    else:
+        assert model.accepts_chunks

@@ -20,7 +20,7 @@ from kbench.methods.base.parts import Part
 from kbench.methods.base.widths import require_one_width, with_widths
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context
+from kbench.validated import fit_context, needs_memory
 
 
 class Trained(NamedTuple):
@@ -66,7 +66,7 @@ class DualSVC(KernelParameters, BoxSVC):
 
     def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
         """Train on rows that are larger than memory."""
-        raise ValueError(f"{type(self).__name__} needs all rows in memory, not in chunks")
+        raise needs_memory(self)
 
     # Subclasses have nested sets of parameters and no nested estimators.
     @fit_context(prefer_skip_nested_validation=True)

@@ -26,7 +26,7 @@ from kbench.methods.exact.kernel_svc_fit import Data, Solution
 from kbench.methods.exact.svc_conventions import NOT_FITTED, bounded, like_rows, read_only
 from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context
+from kbench.validated import fit_context, needs_memory
 
 
 class ExactSVC(TakesAnyRows, BoxSVC):
@@ -154,7 +154,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         """Keep what the next fit can begin at."""
 
     def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
-        raise ValueError(f"{type(self).__name__} needs all rows in memory, not in chunks")
+        raise needs_memory(self)
 
     def _data(self, X: Any, index: np.ndarray, C: np.ndarray) -> Data:
         """The training set with its kernel."""
