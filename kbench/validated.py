@@ -25,14 +25,14 @@ from sklearn.utils import Tags, validation
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 
 from kbench import process_memory
-from kbench.chunked import ChunkedRows
+from kbench.chunked import FLOATS, ChunkedRows
 
 # Guard: range of the largest absolute target, and of the largest weight of models with a ridge:
 # float32, in which many models keep their coefficients, ends at 1e-38 and 3e38, and a coefficient
 # is a target divided by a ridge.
 SMALLEST_TARGET, LARGEST_TARGET = 1e-30, 1e30
-# Guard: range of the largest absolute entry of float64 rows; variances and distances stay finite.
-_SMALLEST_ENTRY, _LARGEST_ENTRY = 1e-150, 1e150
+# Guard: range of the largest absolute entry of rows; variances and distances stay finite.
+_RANGE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-150, 1e150)}
 
 
 # Constraints of parameters that many estimators have, with equal values.
@@ -130,7 +130,8 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     if options.get("reset", True):
         rows = checked[0] if isinstance(checked, tuple) else checked
         _require_memory(estimator, rows)
-        _require_row_range(rows)
+        rows = _within_range(rows)
+        checked = (rows, *checked[1:]) if isinstance(checked, tuple) else rows
         if isinstance(checked, tuple) and is_regressor(estimator):
             X, y = checked
             # Numbers as texts, and dates, are floats to scikit-learn's machines.
@@ -157,18 +158,25 @@ def _require_memory(estimator: Any, X: Any) -> None:
         )
 
 
-def _require_row_range(X: Any) -> None:
-    """ValueError for rows whose squares leave the range of float64."""
+def _within_range(X: Any) -> Any:
+    """The rows; in float64 where squares of their float32 values leave the range of float32.
+
+    Raises ValueError: squares leave the range of float64.
+    """
     values = X.data if sp.issparse(X) else X
-    if getattr(values, "dtype", None) != np.float64 or not values.size:
-        return
-    largest = max(values.max(), -values.min())
-    if largest > 0.0 and not _SMALLEST_ENTRY <= largest <= _LARGEST_ENTRY:
-        raise ValueError(
-            f"the largest absolute value of X is {largest:.3g}, should be 0 or between "
-            f"{_SMALLEST_ENTRY:g} and {_LARGEST_ENTRY:g}, because squares leave the range of "
-            "float64; scale the rows"
-        )
+    if getattr(values, "dtype", None) not in FLOATS or not values.size:
+        return X
+    largest = float(max(values.max(), -values.min()))
+    smallest_entry, largest_entry = _RANGE[values.dtype]
+    if largest == 0.0 or smallest_entry <= largest <= largest_entry:
+        return X
+    if values.dtype == np.float32:
+        return X.astype(np.float64)
+    raise ValueError(
+        f"the largest absolute value of X is {largest:.3g}, should be 0 or between "
+        f"{smallest_entry:g} and {largest_entry:g}, because squares leave the range of float64; "
+        "scale the rows"
+    )
 
 
 @contextmanager

@@ -80,12 +80,11 @@ def wide():
     return wide, y
 
 
-# Those of 1e-20 and 1e20 are in float32 below, as every float64 of their size becomes.
 SCALES = (1e-300, 1e-160, 1e-40, 1e30, 1e160)
 RIGHT = {
     **{f"scale {factor:g}": scaled(factor) for factor in SCALES},
-    "float32 scale 1e-20": scaled(1e-20, np.float32),
-    "float32 scale 1e20": scaled(1e20, np.float32),
+    "float32 scale 1e-41": scaled(1e-41, np.float32),
+    "float32 scale 1e25": scaled(1e25, np.float32),
     "shift 1e8": shifted,
     "constant columns": constant_columns,
     "equal rows": equal_rows,
@@ -103,6 +102,7 @@ def fitted(machine, X, y, **parameters):
     known = model.get_params()
     model.set_params(**{name: value for name, value in parameters.items() if name in known})
     with warnings.catch_warnings(action="ignore"):
+        warnings.simplefilter("error", RuntimeWarning)
         try:
             return model.fit(X, y)
         except UnavailableError as error:
