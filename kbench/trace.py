@@ -132,6 +132,11 @@ class Deadline:
         """The `max_time` of a solver that is called now: seconds, or None without a limit."""
         return None if self._end == math.inf else max(0.0, self._end - self._trace.running_s())
 
+    def fraction(self, part: float) -> "Deadline":
+        """A deadline after 1 / `part` of the time that is left."""
+        left = self.seconds_left()
+        return Deadline(None if left is None else left / part, self._trace)
+
     @property
     def passed(self) -> bool:
         """Whether the time limit has been reached."""

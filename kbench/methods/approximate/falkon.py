@@ -80,7 +80,8 @@ class FalkonRidge(KernelRidgeEstimator):
         Relative residual of the preconditioned system.
     max_iter : int, default=100
     max_time : float or None, default=None
-        As in `KernelSVC`; it is checked between products.
+        As in `KernelSVC`; it is checked between products. The preconditioner gets half of it, and
+        leaves out rows that it has no time for.
     preconditioner_rows : int or None, default=None
         p, the number of rows, drawn without replacement, from which the preconditioner is made.
         None is 8 `n_components`. 0 uses the landmarks, as the paper does: the preconditioner costs
@@ -150,7 +151,7 @@ class FalkonRidge(KernelRidgeEstimator):
         with trace.phase("landmarks"):
             kernel = KernelMatrix(self._kernel(X), X)
             columns = _Columns(kernel, chosen, self.memory_mb)
-            T, A = self._preconditioner(kernel, chosen, columns, rng)
+            T, A = self._preconditioner(kernel, chosen, columns, rng, deadline.fraction(2))
         with trace.phase("solve"):
 
             def to_coef(beta: np.ndarray) -> np.ndarray:
@@ -191,8 +192,12 @@ class FalkonRidge(KernelRidgeEstimator):
         chosen: np.ndarray,
         columns: "_Columns",
         rng: np.random.RandomState,
+        deadline: Deadline,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """T and A of the module's docstring; (m, m) upper triangular, float64."""
+        """T and A of the module's docstring; (m, m) upper triangular, float64.
+
+        What comes after the deadline is left out of A, and more iterations follow.
+        """
         n, m = len(kernel), len(chosen)
         exact = kernel.astype(np.float64)
         landmarks = exact.points(chosen)
@@ -209,11 +214,24 @@ class FalkonRidge(KernelRidgeEstimator):
             )
         T = cholesky(gram, overwrite_a=True)
         if self.preconditioner == "krill":
-            embedded = columns.embedded(_sign_embedding(_EMBEDDING_ROWS * m, n, rng))
-            whitened = solve_triangular(T, embedded.T, trans=1, overwrite_b=True)
-            square = matmul(whitened, whitened.T)
+            signs = _sign_embedding(_EMBEDDING_ROWS * m, n, rng)
+            embedded = columns.embedded(signs, deadline.fraction(2))
+            blocks: Any = (embedded[rows] for rows in _batches(len(embedded)))
+            total = len(embedded)
         else:
-            square = self._square_of_rows(exact, chosen, landmarks, T, rng)
+            p = 8 * m if self.preconditioner_rows is None else self.preconditioner_rows
+            rows_of_p = rng.choice(n, min(n, p), replace=False) if p else chosen
+            blocks = (exact.block(rows_of_p[part], landmarks) for part in _batches(len(rows_of_p)))
+            total = n
+        square, n_done = np.zeros((m, m), order="F"), 0
+        for block in blocks:
+            whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
+            # dsyrk fills the upper triangle only, and `cholesky` reads no other.
+            square = dsyrk(1.0, whitened, 1.0, square, overwrite_c=True)
+            n_done += len(block)
+            if deadline.passed:
+                break
+        square *= total / n_done
 
         def factorise(shift: float) -> np.ndarray:
             shifted = square.copy()
@@ -223,26 +241,6 @@ class FalkonRidge(KernelRidgeEstimator):
         # A ridge of the preconditioner changes the number of iterations only.
         alpha, rounding = float(self.alpha_), np.finfo(np.float64).eps * float(square.trace())
         return T, at_first_shift(factorise, alpha, max(10.0 * alpha, rounding))
-
-    def _square_of_rows(
-        self,
-        exact: KernelMatrix,
-        chosen: np.ndarray,
-        landmarks: Any,
-        T: np.ndarray,
-        rng: np.random.RandomState,
-    ) -> np.ndarray:
-        """(n / p) T^-T K_pm' K_pm T^-1 of the module's docstring; (m, m)."""
-        n, m = len(exact), len(chosen)
-        p = 8 * m if self.preconditioner_rows is None else self.preconditioner_rows
-        rows = rng.choice(n, min(n, p), replace=False) if p else chosen
-        square = np.zeros((m, m), order="F")
-        for start in range(0, len(rows), _BATCH):
-            block = exact.block(rows[start : start + _BATCH], landmarks)
-            whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
-            # dsyrk fills the upper triangle only, and `cholesky` reads no other.
-            square = dsyrk(1.0, whitened, 1.0, square, overwrite_c=True)
-        return square * (n / len(rows))
 
 
 class FalkonRegressor(RidgeRegressorMixin, FalkonRidge):
@@ -273,8 +271,7 @@ class _Columns:
         if self._stored is None:
             return self._kernel.product(self._chosen, V)
         out = np.empty((len(self._stored), V.shape[1]))
-        for start in range(0, len(out), _BATCH):
-            rows = slice(start, start + _BATCH)
+        for rows in _batches(len(out)):
             out[rows] = matmul(self._stored[rows].astype(np.float64), V)
         return out
 
@@ -283,21 +280,33 @@ class _Columns:
         if self._stored is None:
             return self._kernel.product(self._all_rows, U, rows=self._chosen)
         out = np.zeros((self._stored.shape[1], U.shape[1]))
-        for start in range(0, len(U), _BATCH):
-            rows = slice(start, start + _BATCH)
+        for rows in _batches(len(U)):
             out += matmul(self._stored[rows].astype(np.float64).T, U[rows])
         return out
 
-    def embedded(self, Phi: sp.csc_array) -> np.ndarray:
-        """Phi K_nm; (p, n) -> (p, m) float64."""
-        landmarks = self._kernel.points(self._chosen)
-        out = np.zeros((Phi.shape[0], len(self._chosen)))
-        for start in range(0, len(self._all_rows), _BATCH):
-            rows = self._all_rows[start : start + _BATCH]
-            stored = self._stored
-            values = self._kernel.block(rows, landmarks) if stored is None else stored[rows]
-            out += matmul(Phi[:, start : start + _BATCH], values.astype(np.float64))
-        return out
+    def embedded(self, Phi: sp.csc_array, deadline: Deadline) -> np.ndarray:
+        """Phi K_nm; (p, n) -> (p, m) float64; rows before the deadline stand for all.
+
+        In blocks of p rows, so that the p m sums are not added more often than values are computed.
+        """
+        (p, n), m = Phi.shape, len(self._chosen)
+        out, n_done = np.zeros((p, m)), 0
+        while n_done < n and not (n_done and deadline.passed):
+            rows = slice(n_done, n_done + p)
+            signs = Phi[:, rows]
+            for part in _batches(m):
+                if self._stored is None:
+                    landmarks = self._kernel.points(self._chosen[part])
+                    values = self._kernel.block(self._all_rows[rows], landmarks)
+                else:
+                    values = self._stored[rows, part]
+                out[:, part] += matmul(signs, values.astype(np.float64))
+            n_done = min(n, n_done + p)
+        return out * np.sqrt(n / n_done)
+
+
+def _batches(n: int) -> list[slice]:
+    return [slice(start, start + _BATCH) for start in range(0, n, _BATCH)]
 
 
 def _sign_embedding(p: int, n: int, rng: np.random.RandomState) -> sp.csc_array:

@@ -147,10 +147,10 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         scaler, task = StandardScaler().fit(X), self._task(targets, factor)
         order = task.order(rng)
         rows = Rows(X, self.kernel, rng)
-        first = FirstRung(rows, task, order, fraction(deadline, 3, trace), trace)
+        first = FirstRung(rows, task, order, deadline.fraction(3), trace)
         standardised = standardised_rows(scaler, X)
         other_rows = Rows(standardised, self.kernel, rng)
-        other = FirstRung(other_rows, task, order, fraction(deadline, 2, trace), trace)
+        other = FirstRung(other_rows, task, order, deadline.fraction(2), trace)
         noise = constants.STANDARD_ERRORS * constants.COMMON * first.deviation
         if other.error < (1.0 - max(noise, constants.SCALER_GAIN)) * first.error:
             self.scaler_ = scaler
@@ -219,12 +219,6 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         metric = 0 if self.metric_ is None else self.metric_.nbytes_
         return int(self.best_estimator_.model_bytes_) + metric
-
-
-def fraction(deadline: Deadline, divisor: float, trace: Trace) -> Deadline:
-    """A deadline after 1 / `divisor` of the time that is left."""
-    left = deadline.seconds_left()
-    return Deadline(None if left is None else left / divisor, trace)
 
 
 def _is_small(X: Any) -> bool:

@@ -22,7 +22,6 @@ from kbench.methods.automatic.final_fit import FinalFit
 from kbench.methods.automatic.larger_models import smoother_by_larger_models
 from kbench.methods.automatic.self_tuning import (
     SelfTuning,
-    fraction,
     normal_interval,
     wilson_interval,
 )
@@ -197,7 +196,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
                 result=result,
                 task=task,
                 # Halves of the rows are fitted again for probabilities, in about half of the time.
-                deadline=fraction(deadline, 1.5, trace) if self._wants_probabilities else deadline,
+                deadline=deadline.fraction(1.5) if self._wants_probabilities else deadline,
                 rng=rng,
                 trace=trace,
             )
@@ -272,7 +271,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             rest = rest[: constants.CALIBRATION_ROWS]
             if len(np.unique(index[training])) < k:
                 raise ValueError(TOO_FEW_ROWS)
-            left = fraction(deadline, 2 - half, Trace()).seconds_left()
+            left = deadline.fraction(2 - half).seconds_left()
             model = clone(self.best_estimator_).set_params(max_time=left)
             of_rows = None if weight is None else weight[training]
             model.fit(Z[training], index[training], of_rows)
