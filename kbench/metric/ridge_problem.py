@@ -43,6 +43,9 @@ class Standardised:
     def __init__(self, columns: ColumnMap, X: Any) -> None:
         self.columns = columns
         X = columns(X)
+        eps = float(np.finfo(np.float64).eps)
+        # Variances below these are rounding errors: of sums of squares, or of the mean.
+        rounding = eps
         if sp.issparse(X):
             self.mean = np.asarray(X.mean(axis=0), np.float64).ravel()
             squares = np.asarray(X.multiply(X).mean(axis=0), np.float64).ravel()
@@ -50,7 +53,8 @@ class Standardised:
         else:
             self.mean = X.mean(axis=0, dtype=np.float64)
             variance = X.var(axis=0, dtype=np.float64)
-        constant = variance <= np.finfo(np.float64).eps * self.mean**2
+            rounding = min(eps, (len(X) * eps) ** 2)
+        constant = variance <= rounding * self.mean**2
         self.deviation = np.where(constant, np.inf, np.sqrt(variance))
 
     def __call__(self, X: Any) -> np.ndarray:

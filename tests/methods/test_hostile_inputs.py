@@ -53,7 +53,7 @@ def scaled(factor, dtype=np.float64):
 
 def shifted():
     X, y = blobs()
-    return X + 1e8, y
+    return X + 1e12, y
 
 
 def constant_columns():
@@ -85,7 +85,7 @@ RIGHT = {
     **{f"scale {factor:g}": scaled(factor) for factor in SCALES},
     "float32 scale 1e-41": scaled(1e-41, np.float32),
     "float32 scale 1e25": scaled(1e25, np.float32),
-    "shift 1e8": shifted,
+    "shift 1e12": shifted,
     "constant columns": constant_columns,
     "equal rows": equal_rows,
     "explicit zeros": explicit_zeros,
