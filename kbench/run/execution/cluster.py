@@ -169,10 +169,13 @@ class Cluster:
             self._give_up(f"{self._name} has not answered for {self._patience_s:g} s")
         elif now > max(self._reported_at, self._warned_at) + _SAY_S and self._jobs:
             self._warned_at = now
+            waits_for = self._waits_for
+            if not (waits_for or any(job.begun for job in self._jobs.values())):
+                waits_for = f"a worker of {self._name} that begins one"
             if now > self._heard_at + _SAY_S:
                 _LOG.warning(f"{self._name} has not answered for {now - self._heard_at:.0f} s")
-            elif self._waits_for:
-                _LOG.warning(f"{len(self._jobs)} runs wait for {self._waits_for}")
+            elif waits_for:
+                _LOG.warning(f"{len(self._jobs)} runs wait for {waits_for}")
 
     def _hear(self, kind: str, content: Any) -> None:
         self._heard_at = time.monotonic()

@@ -8,6 +8,7 @@ in progress and nothing else.
 
 import contextlib
 import functools
+import logging
 import math
 import os
 import signal
@@ -54,6 +55,10 @@ _OF_RUN = [
 # Seconds between two checks of signals, and updates of the live line, while runs are in progress.
 # Set by hand.
 _POLL_S = 0.2
+# Seconds after which a command says that it waits for another one, and says so again.
+_SAY_S = 30.0
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -258,6 +263,7 @@ class Runner:
     def _loop(self, todo: deque[list[Run]]) -> None:
         held: deque[list[Run]] = deque()  # claimed by another runner
         slots = list(range(self._n_slots))
+        said = time.monotonic()
         while todo or held or self._jobs:
             failed = self.settings.on_error == "stop" and self._has_failed()
             if failed:
@@ -285,6 +291,11 @@ class Runner:
                 if left:
                     todo.appendleft(left)
             self._show_progress()
+            if self._jobs or not held:
+                said = time.monotonic()
+            elif time.monotonic() > said + _SAY_S:
+                said = time.monotonic()
+                _LOG.warning(f"{len(held)} runs wait for another command that does them")
 
     def _has_failed(self) -> bool:
         """Whether a run of this command has failed; rows that existed before do not count."""

@@ -41,6 +41,11 @@ class Waits(_Engine):
         return iter(())
 
 
+class BeginsNone(Waits):
+    def waits_for(self):
+        return None
+
+
 class Works(_Engine):
     def reports(self):
         while self.numbers:

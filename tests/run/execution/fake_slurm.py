@@ -1,8 +1,9 @@
 """SLURM's commands as shell scripts that read and write files: refusals, limits and states at will.
 
 `sbatch` takes `limit` jobs at most (file `limit`), or refuses with the text of the file `refuses`.
-What `sacct` and `squeue` know of the jobs is in the file `states`, lines `id|STATE|node`; a file
-`no_accounting` or `no_controller` makes them fail as the real ones do.
+What `sacct` and `squeue` know of the jobs is in the file `states`, lines `id|STATE|node|reason`; a
+file `no_accounting` or `no_controller` makes them fail as the real ones do. With a file `forgets`
+`squeue` has no jobs that have ended, and with one `late` this is what `sacct` says.
 """
 
 import os
@@ -27,11 +28,14 @@ echo "Submitted batch job $id"
 """,
     "sacct": """
 if [ -e no_accounting ]; then echo Slurm accounting storage is disabled >&2; exit 1; fi
-echo 'JobID|State|NodeList'; cat states
+echo 'JobID|State|NodeList'; if [ -e late ]; then cat late; else cat states; fi
 """,
     "squeue": """
 if [ -e no_controller ]; then echo 'Unable to contact slurm controller' >&2; exit 1; fi
-case "$*" in *--name*) grep 'PENDING\\|RUNNING' states | cut -d'|' -f1;; *) cat states;; esac
+case "$*" in
+*--name*) grep 'PENDING\\|RUNNING' states | cut -d'|' -f1;;
+*) if [ -e forgets ]; then grep 'PENDING\\|RUNNING' states; else cat states; fi;;
+esac
 exit 0
 """,
     "scancel": """echo "$@" >> cancelled""",
@@ -64,8 +68,8 @@ class FakeSlurm:
     def jobs(self) -> list[str]:
         return [line.split("|")[0] for line in (self.folder / "states").read_text().split()]
 
-    def becomes(self, job_id: str, state: str, node: str = "node7") -> None:
-        """Give a job another state."""
+    def becomes(self, job_id: str, state: str, node: str = "node7|") -> None:
+        """Give a job another state, and a node or, after a bar, a reason to wait."""
         lines = (self.folder / "states").read_text().split("\n")
         lines = [f"{job_id}|{state}|{node}" if x.split("|")[0] == job_id else x for x in lines]
         self.tell("states", "\n".join(lines))

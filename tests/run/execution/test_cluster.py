@@ -213,12 +213,19 @@ def test_runs_of_an_engine_that_works(opened, tmp_path):
     assert {job.outcome.at_once for job in jobs} == {3}  # as many as the engine does at a time
 
 
-def test_what_runs_wait_for_is_said(opened, tmp_path, caplog, monkeypatch):
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        (broken_engines.Waits, "2 runs wait for a worker"),
+        (broken_engines.BeginsNone, "2 runs wait for a worker of loky that begins one"),
+    ],
+)
+def test_what_runs_wait_for_is_said(opened, tmp_path, caplog, monkeypatch, engine, said):
     monkeypatch.setattr(cluster, "_SAY_S", 0.2)
-    runs = opened(broken_engines.Waits)
+    runs = opened(engine)
     jobs = [runs.start(None, a_task(tmp_path / "prepared" / "x"), Limits()) for _ in range(2)]
     deadline = time.monotonic() + 20.0
-    while "2 runs wait for a worker" not in caplog.messages:
+    while said not in caplog.messages:
         runs.ready(jobs, 0.05)
         assert time.monotonic() < deadline
 

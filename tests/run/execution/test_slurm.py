@@ -1,6 +1,7 @@
 """SLURM as an engine, with fake commands: refusals, limits, states from any source, orphans."""
 
 import os
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from harness import a_task
 
 from kbench.run.execution.engines import slurm, slurm_job
 from kbench.run.execution.engines.on_node import Call, Proof
-from kbench.run.execution.engines.states import REFUSED, RemoteJob
+from kbench.run.execution.engines.states import REFUSED, ClusterLostError, RemoteJob
 from kbench.run.execution.guard import Outcome
 from kbench.settings import Limits, Settings
 
@@ -155,7 +156,7 @@ def test_rows_of_jobs_that_were_taken_are_kept_when_others_are_refused(fake, res
     assert sorted(status for status, _ in sweep.status().values()) == ["ok", REFUSED, REFUSED]
 
 
-SOURCES = {"sacct": [], "squeue": ["no_accounting"]}
+SOURCES = {"squeue": ["no_accounting"], "sacct": ["forgets"]}
 ENDS = [
     ("TIMEOUT", "timeout", "parallel.options.timeout_min=69: job 1 on node7"),
     ("OUT_OF_MEMORY", "memory", "parallel.options.mem_gb=8"),
@@ -189,6 +190,35 @@ def test_a_job_that_ends_without_a_report(fake, results, source, state, status, 
     sweep.step()
     assert sweep.ended[0].status == "crashed"
     assert f"lost 2 times (job 2 on node7 ended ({state})" in sweep.ended[0].message
+
+
+def test_accounting_that_is_late_keeps_no_job_alive(fake, results):
+    sweep = Sweep(results).start(1)
+    sweep.step()
+    sweep.begins("1")
+    fake.tell("late", "1|RUNNING|node7\n")
+    fake.tell("forgets")
+    fake.becomes("1", "FAILED")
+    sweep.step()
+    sweep.engine._jobs["1"].heard -= slurm._SILENT_S
+    sweep.step(2)
+    assert list(sweep.engine._jobs) == ["2"]
+
+
+def test_what_jobs_wait_for_is_said_in_the_words_of_slurm(fake, results):
+    sweep = Sweep(results).start(1)
+    sweep.step()
+    fake.becomes("1", "PENDING", "|PartitionDown")
+    sweep.step()
+    assert sweep.engine.waits_for() == "1 jobs in SLURM's queue (pending PartitionDown)"
+
+
+def test_a_folder_of_the_sweep_that_is_removed_is_one_line(fake, results):
+    sweep = Sweep(results).start(1)
+    sweep.step()
+    shutil.rmtree(results)
+    with pytest.raises(ClusterLostError, match=r"the folder .*_slurm/\w+ was removed"):
+        sweep.step()
 
 
 def test_without_an_answer_of_slurm_the_heartbeat_tells(fake, results, monkeypatch):
@@ -253,7 +283,8 @@ def test_an_interrupt_cancels_what_waits_and_reports_what_runs(fake, results):
     sweep.begins("1_0")
     sweep.stopped = True
     sweep.engine.stop()
-    assert (fake.folder / "cancelled").read_text() == "1_1\n"
+    name = f"--name kbench-{sweep.engine._sweep.name}"
+    assert (fake.folder / "cancelled").read_text() == f"{name} --state=PENDING\n"
     assert not slurm.names(sweep.engine._sweep / "todo")
     sweep.step()
     # Of the run that a job does a report may come; the runner waits for it some seconds.
@@ -285,9 +316,12 @@ def test_a_sweep_of_a_killed_runner_is_taken_over(fake, results, monkeypatch):
 
 
 def test_two_runners_have_two_folders(fake, results):
-    first, second = Sweep(results), Sweep(results)
+    first = Sweep(results)
+    (results / "_slurm" / "0").mkdir()  # a job wrote into it after its sweep had ended
+    second = Sweep(results)
     assert first.engine._sweep != second.engine._sweep
     assert not second.said
+    assert not (results / "_slurm" / "0").exists()
 
 
 def test_five_thousand_runs_are_one_array_and_leave_no_file(fake, results, monkeypatch):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from kbench import __version__
 from kbench.errors import DataError, KbenchError
 from kbench.run.execution.guard import Outcome, Work
 from kbench.run.execution.preload import preloading_sandbox
@@ -58,6 +59,7 @@ class Call:
     n_runs: int
     proof: Proof
     model_mb: float  # MiB of a model that come back where the results folder is not shared
+    version: str = __version__  # of kbench on the runner's machine
 
 
 @functools.cache
@@ -73,6 +75,9 @@ def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> Outcome:
 
     `stopped()` is called twice a second; True ends the run.
     """
+    if call.version != __version__:
+        message = f"kbench {__version__} is on {platform.node()}, should be {call.version} as here"
+        return Outcome("unavailable", message, provenance=provenance())
     task, sandbox = call.task, _sandbox(call.preload)
     if not (call.proof.holds(Path(task.prepared).parent) and Path(task.prepared).is_dir()):
         try:

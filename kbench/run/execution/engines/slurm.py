@@ -2,8 +2,8 @@
 
 The runs wait in a folder, not in SLURM's queue, so that the depth of the queue is found: if
 `sbatch` refuses a job, smaller arrays are tried, and the runs wait for the jobs that there are.
-Reports come back as files. What SLURM says of a job (`sacct`, without accounting `squeue`, or else
-the job's heartbeat) matters only for jobs that end without a report.
+Reports come back as files. What SLURM says of a job (`squeue`, or `sacct` of one that ended long
+ago, or else the job's heartbeat) matters only for jobs that end without a report.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from kbench.run.execution.engines import slurm_job
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Call
 from kbench.run.execution.engines.slurm_job import Terms, names, put
-from kbench.run.execution.engines.states import Report, Say, Stage
+from kbench.run.execution.engines.states import ClusterLostError, Report, Say, Stage
 from kbench.run.execution.temporary import take_lock
 from kbench.settings import Settings
 
@@ -61,6 +61,7 @@ class _Job:
     id: str
     handle: Any = None  # submitit's, which knows the state of a local process
     state: str = "PENDING"
+    reason: str = ""  # why it waits
     node: str = "a node that is not known"
     beat: float = 0.0
     heard: float = field(default_factory=time.monotonic)
@@ -106,7 +107,7 @@ class Slurm:
         self._executor = submitit.AutoExecutor(self._sweep / "log", cluster=self._cluster)
         if self._cluster == "slurm":
             options["slurm_signal_delay_s"] = int(signal_s)
-        self._executor.update_parameters(name=f"kbench-{self._sweep.name}", **options)
+        self._executor.update_parameters(name=_name(self._sweep), **options)
 
     def submit(self, number: int, call: Call) -> None:
         task = replace(call.task, cpus=None)  # the CPUs of a node are SLURM's to give
@@ -122,6 +123,8 @@ class Slurm:
         self._taken_over.discard(name)
 
     def reports(self) -> Iterator[tuple[int, Report]]:
+        if not (self._sweep / "lock").exists():
+            raise ClusterLostError(f"the folder {self._sweep} was removed")
         while self._not_begun:
             yield self._not_begun.pop(), Report(Stage.CANCELLED)
         yield from self._done()
@@ -129,7 +132,7 @@ class Slurm:
             for job in list(self._jobs.values()):
                 job.handle.results()
                 del self._jobs[job.id]
-        elif time.monotonic() > self._polled + _POLL_S:
+        elif self._jobs and time.monotonic() > self._polled + _POLL_S:
             self._ask_states()
             for job in list(self._jobs.values()):
                 yield from self._look_at(job)
@@ -144,23 +147,25 @@ class Slurm:
     def waits_for(self) -> str | None:
         if self._full and not self._jobs:
             return f"SLURM, which takes no job: {self._full}"
-        states = {job.state for job in self._jobs.values()}
-        if states & set(_GOING_ON):
+        jobs = self._jobs.values()
+        if any(job.state in _GOING_ON for job in jobs):
             return None
-        return f"{len(self._jobs)} jobs in SLURM's queue ({', '.join(sorted(states)).lower()})"
+        states = sorted({f"{job.state.lower()} {job.reason}".strip() for job in jobs})
+        return f"{len(jobs)} jobs in SLURM's queue ({', '.join(states)})"
 
     def stop(self) -> None:
         (self._sweep / "stop").touch()
         self._not_begun = list(self._take(self._sweep / "todo"))
-        self._cancel([job for job in self._jobs.values() if not self._folder(job).exists()])
+        _output(["scancel", "--name", _name(self._sweep), "--state=PENDING"])
 
     def close(self) -> None:
         (self._sweep / "stop").touch()
-        self._cancel(list(self._jobs.values()))
+        _output(["scancel", "--name", _name(self._sweep)])  # also those that SLURM has queued anew
         for job in self._jobs.values():
             self._clean(job, failed=False)
         left = [name for name in names(self._sweep / "done") if name not in self._numbers]
         if not left:  # results of runs that this command did not ask for wait for one that does
+            (self._sweep / "lock").unlink(missing_ok=True)  # nobody takes over what is left of it
             shutil.rmtree(self._sweep, ignore_errors=True)
             with contextlib.suppress(OSError):
                 self._home.rmdir()
@@ -188,31 +193,27 @@ class Slurm:
     # What jobs do
 
     def _ask_states(self) -> None:
-        """Ask for the states of all jobs: `sacct`, then `squeue` for those that it lacks.
+        """Ask for the states of all jobs: `squeue`, then `sacct` for those that it lacks.
 
-        A job that neither knows is GONE. Processes of this machine are asked through submitit.
+        A job that the controller does not have is GONE, unless the accounting knows its end; what
+        that says of other jobs may be late. Processes of this machine are asked through submitit.
         """
         if self._cluster != "slurm":
             for job in self._jobs.values():
                 job.state = "RUNNING" if job.handle is None else job.handle.state
             return
-        ids = ",".join(self._jobs)
-        answered, unknown = not ids, set(self._jobs)
-        for command in (
-            "sacct -X -n -P -o JobID,State,NodeList",
-            "squeue -h -r -t all -o %i|%T|%N",
-        ):
-            if unknown:
-                answered, text = _output([*command.split(), "-j", ids])
-                for line in text.splitlines():
-                    job_id, state, node, *_ = [*line.split("|"), "", ""]
-                    if job_id in unknown and state:
-                        job = self._jobs[job_id]
-                        job.state, job.heard = state.split()[0].rstrip("+"), time.monotonic()
-                        job.node = job.node if not node or " " in node else node
-                        unknown.discard(job_id)
-        for job_id in unknown if answered else ():
-            self._jobs[job_id].state = "GONE"
+        controller, told = _states("squeue -h -r -t all -o %i|%T|%N|%r", self._jobs)
+        if lacking := self._jobs.keys() - told.keys():
+            _, late = _states("sacct -X -n -P -o JobID,State,NodeList", lacking)
+            going_on = {*_GOING_ON, *_PENDING} if controller else ()
+            told |= {job_id: said for job_id, said in late.items() if said[0] not in going_on}
+        for job in self._jobs.values():
+            if job.id in told:
+                job.state, node, job.reason = told[job.id]
+                job.node = job.node if not node or " " in node else node
+                job.heard = time.monotonic()
+            elif controller:
+                job.state = "GONE"
 
     def _look_at(self, job: _Job) -> Iterator[tuple[int, Report]]:
         """Find out whether a job has ended, and what has become of its run."""
@@ -310,10 +311,6 @@ class Slurm:
         for number in self._take(self._sweep / "todo", which):
             yield number, Report(Stage.REFUSED, why)
 
-    def _cancel(self, jobs: list[_Job]) -> None:
-        if jobs and self._cluster == "slurm":
-            _output(["scancel", *(job.id for job in jobs)])
-
     # Sweeps of runners that were killed
 
     def _take_over(self) -> None:
@@ -321,13 +318,19 @@ class Slurm:
         self._home.mkdir(parents=True, exist_ok=True)
         self._lock, self._sweep = -1, self._home / uuid.uuid4().hex[:8]
         for folder in sorted(self._home.iterdir()):
-            lock = take_lock(folder) if folder.is_dir() and folder.name[0] != "." else None
+            if folder.name[0] == "." or not folder.is_dir():
+                continue
+            try:
+                lock = take_lock(folder, create=False)
+            except FileNotFoundError:  # a job wrote into it after its sweep had ended
+                shutil.rmtree(folder, ignore_errors=True)
+                continue
             if lock is None:
                 continue
             if self._lock < 0:
                 self._lock, self._sweep = lock, folder
                 continue
-            _output(["scancel", f"--name=kbench-{folder.name}"])
+            _output(["scancel", "--name", _name(folder)])
             for name in names(folder / "done"):
                 (folder / "done" / name).replace(self._sweep / "done" / name)
             shutil.rmtree(folder, ignore_errors=True)
@@ -342,13 +345,25 @@ class Slurm:
         (self._sweep / "stop").unlink(missing_ok=True)
         for _ in self._take(self._sweep / "todo"):
             pass
-        _, alive = _output(["squeue", "-h", "-r", "-o", "%i", f"--name=kbench-{self._sweep.name}"])
+        _, alive = _output(["squeue", "-h", "-r", "-o", "%i", "--name", _name(self._sweep)])
         folders = {path.parent.name[4:]: path.parent for path in self._sweep.glob("job-*/alive")}
         self._jobs = {job_id: _Job(job_id) for job_id in [*folders, *alive.split()]}
         done, doing = names(self._sweep / "done"), [n for f in folders.values() for n in names(f)]
         self._taken_over = {*done, *doing}
         which = f" and jobs {', '.join(self._jobs)}" if self._jobs else ""
         self._say(f"taken over from a command that was killed: {len(done)} results{which}")
+
+
+def _name(sweep: Path) -> str:
+    """The name of the jobs of a sweep."""
+    return f"kbench-{sweep.name}"
+
+
+def _states(command: str, jobs: Iterable[str]) -> tuple[bool, dict[str, tuple[str, str, str]]]:
+    """Whether a command of SLURM answered, and state, node and reason of each job that it knows."""
+    answered, text = _output([*command.split(), "-j", ",".join(jobs)])
+    rows = [[*line.split("|"), "", "", ""] for line in text.splitlines()]
+    return answered, {r[0]: (r[1].partition(" ")[0].rstrip("+"), r[2], r[3]) for r in rows}
 
 
 def _output(command: list[str]) -> tuple[bool, str]:
