@@ -48,7 +48,7 @@ def test_id_is_stable_and_leaves_out_what_changes():
     assert platform.node() not in json.dumps(env).split('"')
 
 
-@pytest.mark.parametrize("name", [*_COSTLY, "NUMBA_OPT", "NUMBA_DISABLE_JIT", *_HARMLESS])
+@pytest.mark.parametrize("name", [*_COSTLY, "NUMBA_OPT", "NUMBA_DISABLE_JIT", *sorted(_HARMLESS)])
 def test_a_variable_that_makes_code_slower_is_another_environment(monkeypatch, name):
     for known in (*_COSTLY, *(n for n in os.environ if n.startswith("NUMBA_"))):
         monkeypatch.delenv(known, raising=False)
