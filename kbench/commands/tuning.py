@@ -58,21 +58,21 @@ def main(argv: Sequence[str]) -> int:
     words, _, show = flags(argv)
     if show:
         raise ConfigError("kbench tune has no --cfg; `kbench method=... --cfg job` shows a config")
-    of_search = [word for word in words if word.startswith("tune.")]
+    tune_words = [word for word in words if word.startswith("tune.")]
     overrides = [word for word in words if not word.startswith("tune.")]
     if any(word.lstrip("+").startswith("on_error=") for word in overrides):
         raise ConfigError(
             "kbench tune takes no on_error=...: a trial that fails is a setting that loses"
         )
     command = shlex.join(["kbench", "tune", *argv])
-    _search(of_search)
+    _search(tune_words)
     with composer() as hydra:
         asked = searches(hydra, overrides)
-        named = {word.partition("=")[0].removeprefix("tune.") for word in of_search}
+        named = {word.partition("=")[0].removeprefix("tune.") for word in tune_words}
         if named & {"cv", "validation"}:
             named |= {"cv", "validation"}
         budget = {key: value for key, value in asked.budget.items() if key not in named}
-        search = _search([*(f"tune.{k}={hydra_value(v)}" for k, v in budget.items()), *of_search])
+        search = _search([*(f"tune.{k}={hydra_value(v)}" for k, v in budget.items()), *tune_words])
         for message in asked.absent.values():
             print(f"left out: {message}", file=sys.stderr)
         worst = 1 if asked.absent else 0

@@ -237,7 +237,7 @@ def _swept(comparison: Comparison, name: str) -> list[_Series]:
 
 def _where_they_differ(setting: _Others, settings: Sequence[_Others]) -> str:
     """The parameters of the problem in which a setting differs from its method's other settings."""
-    values, every = dict(setting), [dict(setting) for setting in settings]
+    values, every = dict(setting), [dict(others) for others in settings]
     return " ".join(
         f"{name}={values[name]}"
         for name in OF_THE_PROBLEM

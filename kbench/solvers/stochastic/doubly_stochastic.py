@@ -171,8 +171,8 @@ class DoublyStochastic:
             gamma = self.step_size / (1.0 + self.step_decay * self.n_steps)
             decay = 1.0 - gamma * self.nu
         before = self.scale * self.coef[block]
-        decay = 0.0 if newton else self.nu  # Newton's gradient has the regularisation already
-        change = -gamma * self._direction(block, sums, len(Y), decay * before)
+        nu = 0.0 if newton else self.nu  # Newton's gradient has the regularisation already
+        change = -gamma * self._direction(block, sums, len(Y), nu * before)
         if not max(loss, np.abs(change).max()) < _LARGEST:
             raise ValueError(
                 f"the function grows beyond all bounds by step {self.n_steps}: "
