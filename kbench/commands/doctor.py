@@ -46,8 +46,8 @@ def main(argv: Sequence[str]) -> int:
         print(f"  {pool}")
     print("extras")
     for extra, package in sorted(EXTRAS.items()):
-        here = "installed" if find_spec(package) else f"absent: pip install 'kbench[{extra}]'"
-        print(f"  {extra:12} {here}")
+        state = "installed" if find_spec(package) else f"absent: pip install 'kbench[{extra}]'"
+        print(f"  {extra:12} {state}")
     healthy = _folders(values)
     print("limits")
     for name, works, detail in _trials():

@@ -107,9 +107,9 @@ def _signed_sums(weights: np.ndarray, columns: np.ndarray, rows: np.ndarray) -> 
     zero = weights.dtype.type(0)
     for r in range(a):
         for j in range(len(columns)):
-            here, total = columns[j, rows[r]], zero
+            value, total = columns[j, rows[r]], zero
             for i in range(n):
-                there, weight = columns[j, i], weights[r, i]
-                total += weight if there > here else (-weight if there < here else zero)
+                other, weight = columns[j, i], weights[r, i]
+                total += weight if other > value else (-weight if other < value else zero)
             sums[r, j] = total
     return sums

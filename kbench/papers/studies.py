@@ -244,13 +244,13 @@ def _cost(line: Line | None, system: System) -> str:
     return _text(line, system.cost) if cost is None else system.cost.text(cost)
 
 
-def _text(line: Line | None, of: Quantity) -> str:
+def _text(line: Line | None, quantity: Quantity) -> str:
     """The mean, or the status of runs that failed."""
     if line is None:
         return ""
-    measured = line.mean_sd(of.column)
+    measured = line.mean_sd(quantity.column)
     if measured is not None:
-        return of.text(measured[0])
+        return quantity.text(measured[0])
     return ended_as(line) if line.failures else ""
 
 

@@ -39,7 +39,7 @@ from kbench.report.page.tags import (
 )
 from kbench.report.sheet import Sheet, pieces
 
-_MEANINGS = "".join(f"<dt>{words(of)}</dt><dd>{words(of.means)}</dd>" for of in OUTCOMES)
+_MEANINGS = "".join(f"<dt>{words(kind)}</dt><dd>{words(kind.means)}</dd>" for kind in OUTCOMES)
 
 # Characters of the value columns that fit beside the row names in a window of 1,280 pixels, and the
 # characters of a column's padding.
@@ -113,7 +113,7 @@ def _claim(verdict: Verdict, number: int) -> Item:
     """The line of a claim."""
     says, outcome = line(verdict), verdict.outcome
     claim, name = verdict.claim, paper(verdict.claim.paper).title
-    links = ", ".join(link(of.number, _address(of)) for of in tables_of(claim))
+    links = ", ".join(link(layout.number, _address(layout)) for layout in tables_of(claim))
     badge = element("span", words(outcome), class_=f"badge {outcome.badge}".strip())
     badge += element("div", words(at_hand(verdict)), class_="links")
     more = element("p", words(" ".join(detail(verdict)))) + element("p", links, class_="links")
@@ -148,31 +148,35 @@ def tables_view(
     head += [header("on the paper's data"), header("on stand-ins"), header("not run")]
     outcomes: dict[str, list[str]] = {}
     for verdict in verdicts:
-        for of in tables_of(verdict.claim):
-            outcomes.setdefault(of.id, []).extend([verdict.outcome.word, str(verdict.outcome)])
+        for layout in tables_of(verdict.claim):
+            outcomes.setdefault(layout.id, []).extend([verdict.outcome.word, str(verdict.outcome)])
     items = []
     for _, group in itertools.groupby(filled, key=lambda form: form.table.id):
         members = list(group)
-        of = members[0].table
+        layout = members[0].table
         detail = "".join(_table(form, environments, store) for form in members)
         count = coverage(members)
         counts = count.cells, count.own or "", count.stand_in or "", count.not_run or ""
-        cells = row_header(link(of.title, _address(of))) + cell(of.caption, "long")
+        cells = row_header(link(layout.title, _address(layout))) + cell(layout.caption, "long")
         cells += "".join(map(cell, counts))
         matches = [e.match for form in members for g in form.groups for e in g.entries if e.match]
         facets = {
-            "paper": [paper(of.paper).title],
+            "paper": [paper(layout.paper).title],
             "set": sorted({match.line.problem.dataset for match in matches}),
             "method": sorted({match.line.method for match in matches}),
-            "verdict": outcomes.get(of.id, []),
+            "verdict": outcomes.get(layout.id, []),
         }
-        items.append(Item(cells, facets, _address(of), detail, f"{of.title}: {of.caption}"))
+        items.append(
+            Item(cells, facets, _address(layout), detail, f"{layout.title}: {layout.caption}")
+        )
     return View("tables", "Tables", head, items, about(legend("table", "clocks", "ratio")))
 
 
-def _address(of: Table) -> str:
+def _address(layout: Table) -> str:
     """The address of a table's detail, which differs from a figure's of the same name."""
-    return f"{of.id}_table" if any(of.id == figure.name for figure in figures()) else of.id
+    return (
+        f"{layout.id}_table" if any(layout.id == figure.name for figure in figures()) else layout.id
+    )
 
 
 def figures_view(drawings: Sequence[Drawing]) -> View:
@@ -180,15 +184,15 @@ def figures_view(drawings: Sequence[Drawing]) -> View:
     head = [header("figure"), header("caption", kind="word"), header("panels with rows")]
     items = []
     for drawing in drawings:
-        of = drawing.figure
-        cells = row_header(link(of.title, of.name))
-        cells += cell(of.caption, "long") + cell(f"{len(drawing.charts)} of {len(of.panels)}")
-        wanted = [line[0] for panel in of.panels for line in panel.lines.values()]
+        drawn = drawing.figure
+        cells = row_header(link(drawn.title, drawn.name))
+        cells += cell(drawn.caption, "long") + cell(f"{len(drawing.charts)} of {len(drawn.panels)}")
+        wanted = [line[0] for panel in drawn.panels for line in panel.lines.values()]
         methods = {name for selector in wanted for name in selector.methods}
-        facets = {"paper": [paper(of.paper).title], "method": sorted(methods)}
-        caption = f"In the paper: {of.printed or 'no value'}."
+        facets = {"paper": [paper(drawn.paper).title], "method": sorted(methods)}
+        caption = f"In the paper: {drawn.printed or 'no value'}."
         detail = article(figure(drawing.charts, drawing.legend, caption, drawing.remarks))
-        items.append(Item(cells, facets, of.name, detail, f"{of.title}: {of.caption}"))
+        items.append(Item(cells, facets, drawn.name, detail, f"{drawn.title}: {drawn.caption}"))
     return View("figures", "Figures", head, items)
 
 

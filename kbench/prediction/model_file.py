@@ -226,12 +226,12 @@ def _require_versions(manifest: Mapping[str, Any]) -> None:
     import sklearn
 
     installed = {"kbench": __version__, "scikit_learn": sklearn.__version__}
-    for package, here in installed.items():
-        there = str(manifest[package])
-        if there.split(".")[:2] != here.split(".")[:2]:
+    for package, ours in installed.items():
+        theirs = str(manifest[package])
+        if theirs.split(".")[:2] != ours.split(".")[:2]:
             name = package.replace("_", "-")
             raise ModelError(
-                f"written with {name} {there[:20]}, installed is {here}; fit again, or install "
+                f"written with {name} {theirs[:20]}, installed is {ours}; fit again, or install "
                 "that version"
             )
 

@@ -43,8 +43,8 @@ def narrowed(sheet: Sheet, width: int) -> list[Sheet]:
 def pieces(widths: Sequence[int], groups: Sequence[str], width: int) -> list[list[int]]:
     """Numbers of the columns of each piece that is at most `width` wide, if no column is wider."""
     made: list[list[int]] = [[]]
-    for _, of in itertools.groupby(range(len(widths)), key=groups.__getitem__):
-        members = list(of)
+    for _, group in itertools.groupby(range(len(widths)), key=groups.__getitem__):
+        members = list(group)
         if made[-1] and sum(widths[j] for j in made[-1] + members) > width:
             made.append([])
         for j in members:

@@ -101,9 +101,9 @@ class Surface:
         at_goal = np.column_stack([candidates, np.tile(goal, (q, 1))])
         of_rung = np.column_stack([candidates, np.tile(rung, (q, 1))])
         mean, covariance = self._moments(np.vstack([at_goal, of_rung]))
-        here, mean = int(mean[q:].argmin()), mean[:q]
+        at_rung, mean = int(mean[q:].argmin()), mean[:q]
         best = int(mean.argmin())
-        chosen = [i for i in dict.fromkeys((best, here)) if not known[i]][:count]
+        chosen = [i for i in dict.fromkeys((best, at_rung)) if not known[i]][:count]
         useless = known | (mean > mean[best] + constants.HOPELESS)
         for i in chosen:
             covariance = _conditioned(covariance, q + i)

@@ -143,7 +143,7 @@ class SpectralNystrom(LandmarkFeatures):
         if self.truncation == "rows":
             sample = X[rng.choice(X.shape[0], min(X.shape[0], self.n_samples), replace=False)]
         decomposed = [
-            self._decompose(self.landmarks_.take(of), rank, sample, rng) for of in experts
+            self._decompose(self.landmarks_.take(expert), rank, sample, rng) for expert in experts
         ]
         self.eigenvalues_ = np.concatenate([values for values, _, _ in decomposed])
         maps = [directions / np.sqrt(len(experts)) for _, directions, _ in decomposed]

@@ -132,20 +132,20 @@ class CovtypeLike(Generator):
 
     def _terrain(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
         """Features and height of BLOCK places."""
-        of = self._landscape
+        landscape = self._landscape
         n_quantities, n_areas, n_soils = self._widths
         place = random.uniform(BLOCK, 3)
         jitter = random.normal(BLOCK, n_quantities) * 0.01
-        quantities = 0.5 + 0.45 * np.sin(place @ of["slopes"] + of["shifts"]) + jitter
-        area = _choice(place @ of["areas"], random.uniform(BLOCK, n_areas))
-        soil = _choice(place @ of["soils"], random.uniform(BLOCK, n_soils))
+        quantities = 0.5 + 0.45 * np.sin(place @ landscape["slopes"] + landscape["shifts"]) + jitter
+        area = _choice(place @ landscape["areas"], random.uniform(BLOCK, n_areas))
+        soil = _choice(place @ landscape["soils"], random.uniform(BLOCK, n_soils))
         rows = np.arange(BLOCK)
         X = np.zeros((BLOCK, self.d), dtype=np.float32)
         X[:, :n_quantities] = np.clip(quantities, 0.0, 1.0)
         X[rows, n_quantities + area] = 1.0
         X[rows, n_quantities + n_areas + soil] = 1.0
-        waves = np.cos(place @ of["frequencies"] + of["phases"]).sum(axis=1)
-        return X, waves + of["offsets"][soil]
+        waves = np.cos(place @ landscape["frequencies"] + landscape["phases"]).sum(axis=1)
+        return X, waves + landscape["offsets"][soil]
 
     def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
         X, height = self._terrain(random)

@@ -41,9 +41,9 @@ def small_rows(kernel: Kernel, X: Any, order: np.ndarray) -> GaussianRows | Matr
     return MatrixRows(KernelMatrix(kernel, X, np.float64), order)
 
 
-def interior_note(n_problems: int, of: int, n_iter: int) -> str:
+def interior_note(n_problems: int, n_all: int, n_iter: int) -> str:
     """The entry of `notes_` for problems that the interior-point method has solved."""
-    return f"{n_problems} of {of} problems by an interior-point method in {n_iter} iterations"
+    return f"{n_problems} of {n_all} problems by an interior-point method in {n_iter} iterations"
 
 
 def shared_expansion(

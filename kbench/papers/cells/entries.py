@@ -126,10 +126,10 @@ class Filled:
 
 def quantity_of(measure: Measure) -> Quantity:
     """How the measured values of a measure are printed."""
-    of = measure.curve
+    column = measure.curve
     if len(measure.of) == 1 and measure.per is None:
-        of = measure.of[0]
-    return QUANTITIES.get(of) or plain_quantity(measure)
+        column = measure.of[0]
+    return QUANTITIES.get(column) or plain_quantity(measure)
 
 
 def plain_quantity(measure: Measure) -> Quantity:

@@ -206,7 +206,7 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     for name in PAPERS:
         own = [table for table in tables if table.table.paper == name]
         of_table = itertools.groupby(own, key=lambda table: table.table.title)
-        rows += [_line(title, list(of)) for title, of in of_table]
+        rows += [_line(title, list(forms)) for title, forms in of_table]
         rows += [_line(f"{paper(name).title}, all", own)] * bool(own)
     rows.append(_line("all", tables))
     notes = [legend("counts"), f"All tables: {coverage(tables)}."]
@@ -218,7 +218,9 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     if absent:
         notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
     lacking = dict.fromkeys(  # a table stands there once for each machine
-        f"{of.id}: {', '.join(of.lacking)}" for of in (form.table for form in tables) if of.lacking
+        f"{table.id}: {', '.join(table.lacking)}"
+        for table in (form.table for form in tables)
+        if table.lacking
     )
     if lacking:
         notes.append(f"Rows of methods that kbench does not have: {'; '.join(lacking)}.")

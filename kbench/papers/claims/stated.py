@@ -179,22 +179,22 @@ def _cell(spelt: Any, claim: Mapping[str, Any]) -> Cell:
 
     If the element selects runs itself, it is the only cell of a table without a name.
     """
-    of = paper(claim["paper"])
+    of_paper = paper(claim["paper"])
     if isinstance(spelt, str):
         name, row, column, label = (part.strip() for part in spelt.split("|"))
-        return Cell(of.tables[name], row, column, label)
+        return Cell(of_paper.tables[name], row, column, label)
     keys = dict(spelt)
     asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
     run = claim.get("run", "")
-    wanted = selector(run=run, **{"kernel": of.kernel} | keys)
+    wanted = selector(run=run, **{"kernel": of_paper.kernel} | keys)
     table = Table(
-        paper=of.name,
+        paper=of_paper.name,
         name="",
         run=run,
         rows={"": wanted},
         columns={"": Selector()},
         measures={"": asked},
-        sizes=of.sizes,
+        sizes=of_paper.sizes,
     )
     return Cell(table, "", "", "")
 

@@ -116,8 +116,8 @@ def _value(cell: Cell, runs: Runs, machine: TimingConditions | None, choice: Cho
     if filled.value is not None:
         measured = filled.value, filled.value
     without = f"{line.method} on {where}: {filled.status or 'no value'}"
-    of = stated_settings(cell.table, cell.column, line.method)
-    names = ", ".join(name for name in unnamed(of, line) if name not in cell.wanted.all_params)
+    stated = stated_settings(cell.table, cell.column, line.method)
+    names = ", ".join(name for name in unnamed(stated, line) if name not in cell.wanted.all_params)
     factor, chance = _noise(cell, line.problem)
     return replace(
         term,

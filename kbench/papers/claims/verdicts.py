@@ -101,7 +101,7 @@ def counted(verdicts: Collection[Verdict]) -> str:
 
 def tally(verdicts: Sequence[Verdict]) -> list[str]:
     """The counts named in `TALLY`, as texts."""
-    outcomes = [sum(verdict.outcome is of for verdict in verdicts) for of in (HOLDS, FAILS)]
+    outcomes = [sum(verdict.outcome is kind for verdict in verdicts) for kind in (HOLDS, FAILS)]
     rows = Counter(verdict.kept_by_rows for verdict in verdicts if verdict.outcome.reason)
     own = sum(0 < verdict.own == verdict.asked for verdict in verdicts)
     counts = [*outcomes, rows[True], rows[False], rows[None]]

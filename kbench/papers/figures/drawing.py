@@ -53,7 +53,11 @@ def drawings(
     for figure in (known for known in figures() if known.paper in papers):
         every = [one for machine in runs.machines for one in drawn(figure, runs, machine)]
         by_panel = [[one for one in every if one.panel is panel] for panel in figure.panels]
-        best = [max(of, key=lambda one: (len(one.shown), one.n_runs)) for of in by_panel if of]
+        best = [
+            max(candidates, key=lambda one: (len(one.shown), one.n_runs))
+            for candidates in by_panel
+            if candidates
+        ]
         made.append(_drawing(figure, best, environments))
     return made
 
@@ -83,8 +87,8 @@ def _of_panels(panels: Sequence[Drawn], remarks: Callable[[Drawn], Iterable[str]
         for remark in remarks(panel):
             titles[remark].append(panel.panel.title)
     return [
-        remark if len(of) == len(panels) else f"{'; '.join(dict.fromkeys(of))}: {remark}"
-        for remark, of in titles.items()
+        remark if len(where) == len(panels) else f"{'; '.join(dict.fromkeys(where))}: {remark}"
+        for remark, where in titles.items()
     ]
 
 
@@ -134,7 +138,9 @@ def method_styles(*further: tuple[str, ...]) -> Mapping[str, Style]:
     A method's regressor is the same method.
     """
     panels = [panel for figure in figures() for panel in figure.panels]
-    own = [[name for line in of.lines.values() for name in line.wanted.methods] for of in panels]
+    own = [
+        [name for line in panel.lines.values() for name in line.wanted.methods] for panel in panels
+    ]
     styles: dict[str, Style] = {}
     for groups in (own, further):
         methods = [[name.removesuffix(_REGRESSOR) for name in group] for group in groups]

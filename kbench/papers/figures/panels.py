@@ -80,7 +80,9 @@ class Drawn:
     @property
     def n_contended(self) -> int:
         """Number of ok runs that other processes disturbed, of lines with seconds on an axis."""
-        timed = [name for name, of in self.panel.lines.items() if of.x.seconds or of.y.seconds]
+        timed = [
+            name for name, each in self.panel.lines.items() if each.x.seconds or each.y.seconds
+        ]
         return sum(contended(row) for label in timed for row in _ok(self.chosen[label]))
 
 
@@ -148,7 +150,7 @@ def _choose(
     return _of_one_setting(lines, line)
 
 
-def _of_one_setting(lines: Iterable[Line], of: PanelLine) -> list[Line]:
+def _of_one_setting(lines: Iterable[Line], panel_line: PanelLine) -> list[Line]:
     """The runs of one setting and one version of the method, one that its experiments made.
 
     The runs differ only in the swept parameters and in the data set. Other commands may have made
@@ -158,14 +160,14 @@ def _of_one_setting(lines: Iterable[Line], of: PanelLine) -> list[Line]:
     """
     settings: defaultdict[tuple[int, str], list[Line]] = defaultdict(list)
     for line in lines:
-        fixed = {name: value for name, value in line.params.items() if name not in of.swept}
+        fixed = {name: value for name, value in line.params.items() if name not in panel_line.swept}
         settings[version_of(line), json.dumps(fixed, sort_keys=True)].append(line)
 
     def order(members: Sequence[Line]) -> tuple[Any, ...]:
         n_ok = sum(bool(line.ok) for line in members)
         return n_ok > 0, version_of(members[0]), n_ok, max(map(preference, members))
 
-    experiments = of.wanted.experiments
+    experiments = panel_line.wanted.experiments
     made = [s for s in settings.values() if any(made_by(experiments, line) for line in s)]
     members = max(made, key=order) if made else []
     places = {

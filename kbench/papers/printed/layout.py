@@ -185,8 +185,8 @@ class Cell:
     @property
     def data(self) -> str:
         """The paper's name of its data set; for a total, of the table that is summed; or empty."""
-        of, name = paper(self.table.paper), self.wanted.table
-        summed = of.tables[name].rows.values() if name else ()
+        printed_in, name = paper(self.table.paper), self.wanted.table
+        summed = printed_in.tables[name].rows.values() if name else ()
         return self.wanted.data or next((cell.data or "" for cell in summed), "")
 
     @property
@@ -304,7 +304,7 @@ def _table(paper: str, name: str, read: Mapping[str, Any], data: Mapping[str, An
     layout = {"sizes": read["sizes"], "printed": name, "columns": {"": {}}} | read["tables"][name]
     common = {"kernel": read["kernel"], **layout.pop("where", {})}
     where = selector(run=layout.get("run", ""), **common)
-    known = {row for of, row, *_ in printed(paper) if of == name}
+    known = {row for table, row, *_ in printed(paper) if table == name}
     rows = _rows(layout.pop("rows"), data, known).items()
     columns = layout.pop("columns").items()
     quantities = layout.pop("quantities").items()

@@ -68,33 +68,33 @@ def stated_settings(table: Table, column: str, method: str) -> Stated | None:
     return None
 
 
-def departures(of: Stated | None, line: Line) -> list[str]:
+def departures(stated: Stated | None, line: Line) -> list[str]:
     """Settings of the rows that are not the paper's or that it does not state, with the reason.
 
     A parameter that the rows lack is no difference: an older version did not have it yet.
     """
-    if of is None:
+    if stated is None:
         return []
     columns = {name: value for row in line.ok for name, value in row.items() if value is not None}
     actual = {**columns, **line.params}
     texts = []
-    for source, settings in of.sources.items():
+    for source, settings in stated.sources.items():
         for name, value in settings.items():
             accepted = value if isinstance(value, list) else [value]
             if name in actual and actual[name] not in accepted:
                 papers = " or ".join(map(_spelt, accepted))
-                why = of.why.get(name, "no reason is given")
+                why = stated.why.get(name, "no reason is given")
                 texts.append(f"{name} {_spelt(actual[name])} ({source}: {papers}) - {why}")
     texts += [
-        f"{name} {_spelt(actual[name])} (the paper states none) - {of.unnamed[name]}"
-        for name in unnamed(of, line)
+        f"{name} {_spelt(actual[name])} (the paper states none) - {stated.unnamed[name]}"
+        for name in unnamed(stated, line)
     ]
-    return texts + ([of.always] if of.always else [])
+    return texts + ([stated.always] if stated.always else [])
 
 
-def unnamed(of: Stated | None, line: Line) -> list[str]:
+def unnamed(stated: Stated | None, line: Line) -> list[str]:
     """The parameters of the rows that the paper does not state."""
-    return [name for name in of.unnamed if name in line.params] if of is not None else []
+    return [name for name in stated.unnamed if name in line.params] if stated is not None else []
 
 
 def _spelt(value: Any) -> str:

@@ -56,8 +56,8 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
             columns[name] = {p: _packed([(value or {}).get(p) for value in values]) for p in phases}
         elif name == SCORES:
             for score in sorted({score for value in values for score in value or ()} - {*names}):
-                of = [(value or {}).get(score) for value in values]
-                columns[score] = _packed([x if x is None else _rounded(x, _DIGITS) for x in of])
+                column = [(value or {}).get(score) for value in values]
+                columns[score] = _packed([x if x is None else _rounded(x, _DIGITS) for x in column])
         elif any(value is not None for value in values):
             columns[name] = _packed(values)
     return {"n": len(rows), "columns": columns, "words": list(words)}

@@ -54,9 +54,9 @@ def bootstrap_mean(groups: Sequence[ArrayLike]) -> Interval:
     drawn = rng.integers(len(values), size=(RESAMPLES, len(values)))
     means = np.empty(drawn.shape)
     for number, group in enumerate(values):
-        here = drawn == number
-        picks = rng.integers(len(group), size=(np.count_nonzero(here), len(group)))
-        means[here] = group[picks].mean(axis=1)
+        of_group = drawn == number
+        picks = rng.integers(len(group), size=(np.count_nonzero(of_group), len(group)))
+        means[of_group] = group[picks].mean(axis=1)
     return _interval(estimate, means.mean(axis=1))
 
 

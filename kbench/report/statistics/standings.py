@@ -69,10 +69,10 @@ def standings(
         if ranked:
             notes = [] if like == (n, d) else [_less_alike((n, d), like)]
             # Without a number of rows, or data sets like it, columns show what it changes.
-            return [_sheet(of, sets, notes, divides=like[0] is None) for of, sets in ranked]
-    of = "" if task is None else f" of task={task}"
+            return [_sheet(name, sets, notes, divides=like[0] is None) for name, sets in ranked]
+    asked = "" if task is None else f" of task={task}"
     raise ConfigError(
-        f"fewer than two data sets{of} have rows of the experiments {' or '.join(EXPERIMENTS)}: "
+        f"fewer than two data sets{asked} have rows of the experiments {' or '.join(EXPERIMENTS)}: "
         f"run `kbench experiment={EXPERIMENTS[0]}`"
     )
 
@@ -116,11 +116,11 @@ def _sheet(
     gaps: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by the number of the data set
     places: defaultdict[str, list[float]] = defaultdict(list)
     for number, (comparison, known) in enumerate(zip(sets, lines, strict=True)):
-        here = [name for name in names if name in known]
-        scores = [_score(known[name], comparison) for name in here]
+        taking_part = [name for name in names if name in known]
+        scores = [_score(known[name], comparison) for name in taking_part]
         behind = _distances(scores, _best_score(comparison, scores))
         for name, gap, place in zip(
-            here, behind, ranks([scores], comparison.score.sign)[0], strict=True
+            taking_part, behind, ranks([scores], comparison.score.sign)[0], strict=True
         ):
             gaps[name][number] = gap
             places[name].append(float(place))
@@ -171,7 +171,7 @@ def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
     for number, table in enumerate(sets):
         if table.problem.n_train is not None:
             numbers[titles[bisect.bisect_left(_BOUNDS, table.problem.n_train)]].append(number)
-    return {title: of for title, of in numbers.items() if 1 < len(of) < len(sets)}
+    return {title: group for title, group in numbers.items() if 1 < len(group) < len(sets)}
 
 
 def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
@@ -210,7 +210,9 @@ def _row(
     lines: Sequence[Line],
 ) -> list[str]:
     behind = [_behind(gaps, gaps)]
-    behind += ["" if set(of) - set(gaps) else _behind(gaps, of) for of in divided.values()]
+    behind += [
+        "" if set(numbers) - set(gaps) else _behind(gaps, numbers) for numbers in divided.values()
+    ]
     mean = statistics.fmean(places)
     error = statistics.stdev(places) / math.sqrt(len(places)) if len(places) > 1 else math.nan
     spread = "" if math.isnan(error) or error == 0.0 else f" ± {error:.1f}"

@@ -186,7 +186,9 @@ def _fitted(
             table = replace(table, names=cut)
         elif len(table.quantities) > 1:
             # The column with the most empty cells, such as disturbed seconds, or the last one.
-            empty = [sum(not cell.mean for cell in of) for of in zip(*table.cells, strict=True)]
+            empty = [
+                sum(not cell.mean for cell in column) for column in zip(*table.cells, strict=True)
+            ]
             least = max(range(1, len(empty)), key=lambda j: (empty[j], j))
             dropped.append(table.quantities[least].title)
             table = table.without(least)

@@ -52,8 +52,8 @@ def joblib_on(
             # If the cluster is lost, the fit has failed and says so.
             with contextlib.suppress(OSError, RuntimeError, ValueError):
                 seconds = client.run(_host_and_cpu_s, on_error="ignore")
-            here = socket.gethostname()
-            return float(sum(cpu_s for host, cpu_s in seconds.values() if host == here))
+            this_host = socket.gethostname()
+            return float(sum(cpu_s for host, cpu_s in seconds.values() if host == this_host))
 
         try:
             yield workers_cpu_s

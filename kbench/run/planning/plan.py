@@ -126,15 +126,15 @@ def make_plan(
     for experiment, composed in itertools.product(request.experiments, request.composed):
         chosen = [*composed, *([f"experiment={experiment}"] if experiment else [])]
         recipe = recipe_of(composer, experiment, composed)
-        of = set_of(recipe)
+        suffix = set_of(recipe)
         for pair in pairs(request, experiment, recipe):
-            method, dataset, here = pair.method, pair.dataset, [*pair.overrides, *chosen]
-            here = [*tuned_by(of, method, dataset, chosen), *here]
-            config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
+            method, dataset, words = pair.method, pair.dataset, [*pair.overrides, *chosen]
+            words = [*tuned_by(suffix, method, dataset, chosen), *words]
+            config = composer.compose([f"method={method}", f"dataset={dataset}", *words])
             path = config["dataset"].get("path") if dataset == "file" else None
-            if implied := tuned_of_own_file(method, path, here):
-                here = [*implied, *here]
-                config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
+            if implied := tuned_of_own_file(method, path, words):
+                words = [*implied, *words]
+                config = composer.compose([f"method={method}", f"dataset={dataset}", *words])
             own_grid = pair.grid_in(config.get("plan") or {})
             for name in own_grid:
                 if name not in config["method"]:
@@ -144,20 +144,20 @@ def make_plan(
                     )
             config["grid"] = {**(config["grid"] or {}), **own_grid}
             if plan is None:
-                plan = Plan(settings(config, here))
+                plan = Plan(settings(config, words))
             if not isinstance(config["dataset"].get("split"), dict):
                 split = config["dataset"].get("split")
                 raise ConfigError(
                     f"dataset.split is {split!r}, should be set key by key, as in "
                     "dataset.split.test_fraction=0.2"
                 )
-            divisions = splits(_as_asked(config["dataset"], here))
+            divisions = splits(_as_asked(config["dataset"], words))
             if len(divisions) > 1 and (recipe.get("tune") or config["dataset"].get("holdout")):
                 raise ConfigError(
                     f"dataset.split asks for {len(divisions)} splits, parameters are chosen on the "
                     "training rows of one: leave dataset.split.repeats and folds out"
                 )
-            named = [word.split("=", 1) for word in here if "=" in word]
+            named = [word.split("=", 1) for word in words if "=" in word]
             used_files = [*named, ["method", method], ["dataset", dataset]]
             for group, name in used_files:
                 line = hides(group, name) if group in GROUPS else None
@@ -169,17 +169,17 @@ def make_plan(
             if not experiment:
                 gridded |= names_in(config["grid"])
                 used |= set(config["method"])
-            tuned = find_tuned(method, dataset, here)
+            tuned = find_tuned(method, dataset, words)
             bare = config
-            if here or tuned:
+            if words or tuned:
                 bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
             file = MethodFile.of(config["method"], method)
             runs: list[Run] = []
             for division in divisions:
-                words = [f"dataset.split.{k}={hydra_value(v)}" for k, v in division.items()]
+                of_division = [f"dataset.split.{k}={hydra_value(v)}" for k, v in division.items()]
                 divided = copy.deepcopy(config)
                 divided["dataset"]["split"] |= division
-                of_split = [*here, *words]
+                of_split = [*words, *of_division]
                 runs += _expand(
                     plan, file, divided, bare, of_split, request, recipe, tuned, obtain=obtain
                 )

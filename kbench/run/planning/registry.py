@@ -161,7 +161,7 @@ def load(target: str) -> Composition:
     path, parts = paths(target)
     return Composition(
         _load_class(path, ("fit", "predict")),
-        {part: _load_class(of, ("fit",)) for part, of in parts.items()},
+        {part: _load_class(path, ("fit",)) for part, path in parts.items()},
     )
 
 

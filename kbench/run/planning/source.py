@@ -31,7 +31,7 @@ def source_sha256(target: str) -> str | None:
     from kbench.run.planning.registry import paths
 
     path, parts = paths(target)
-    modules = [of.partition(":") for of in (path, *parts.values())]
+    modules = [name.partition(":") for name in (path, *parts.values())]
     names = {(module, name) for module, _, name in modules}
     digest = hashlib.sha256()
     for package in sorted({module.partition(".")[0] for module, _ in names} & set(_RELEASED)):

@@ -64,8 +64,8 @@ class Tuned:
                 f"leave the file out with {NONE}"
             )
         if search.get("variant", variant) != variant:
-            was, here = (form or "the plain form" for form in (search["variant"], variant))
-            lines.append(f"warning: {self.path}: tuned on {was} of the data set, used on {here}")
+            was, now = (form or "the plain form" for form in (search["variant"], variant))
+            lines.append(f"warning: {self.path}: tuned on {was} of the data set, used on {now}")
         return lines
 
 
@@ -77,36 +77,36 @@ def _how(search: Mapping[str, Any]) -> str:
     return f" (validation {search.get('metric')} {search['mean']:.4g}{spread}{best})"
 
 
-def tuned_name(method: str, dataset: str, of: str | None) -> str:
-    """Name of the tuned file of a method and a data set, alone or in the set `of`."""
-    return "-".join([method, dataset, *([of] if of else [])])
+def tuned_name(method: str, dataset: str, suffix: str | None) -> str:
+    """Name of the tuned file of a method and a data set, alone or in the set `suffix`."""
+    return "-".join([method, dataset, *([suffix] if suffix else [])])
 
 
 def set_of(recipe: Mapping[str, Any]) -> str | None:
     """The set of tuned files that an experiment's plan names."""
-    of = recipe.get("tuned")
-    if of is not None and not (isinstance(of, str) and re.fullmatch(r"\w+", of)):
-        raise ConfigError(f"plan.tuned is {of!r}, should be a name of letters, digits and _")
-    return of
+    suffix = recipe.get("tuned")
+    if suffix is not None and not (isinstance(suffix, str) and re.fullmatch(r"\w+", suffix)):
+        raise ConfigError(f"plan.tuned is {suffix!r}, should be a name of letters, digits and _")
+    return suffix
 
 
-def tuned_by(of: str | None, method: str, dataset: str, chosen: Sequence[str]) -> list[str]:
+def tuned_by(suffix: str | None, method: str, dataset: str, chosen: Sequence[str]) -> list[str]:
     """The override that applies the file of a set of tuned files.
 
     Empty if the set has no such file, or if the overrides `chosen` name a tuned file.
 
     Raises ConfigError: there is no file of that set at all.
     """
-    if of is None or any(_is_tuned(text) for text in chosen):
+    if suffix is None or any(_is_tuned(text) for text in chosen):
         return []
     known = options("tuned")
-    name = tuned_name(method, dataset, of)
+    name = tuned_name(method, dataset, suffix)
     if name in known:
         return [f"tuned={hydra_value(name)}"]
-    if not any(other.endswith(f"-{of}") for other in known):
+    if not any(other.endswith(f"-{suffix}") for other in known):
         raise ConfigError(
-            f"plan.tuned is {of!r}, and no file of configs/tuned is called METHOD-DATASET-{of}; "
-            f"`kbench tune experiment=...` writes them, {NONE} uses none"
+            f"plan.tuned is {suffix!r}, and no file of configs/tuned is called METHOD-DATASET-"
+            f"{suffix}; `kbench tune experiment=...` writes them, {NONE} uses none"
         )
     return []
 
@@ -165,19 +165,20 @@ def write_tuned(
     params: Mapping[str, Any],
     search: Mapping[str, Any],
     command: str,
-    of: str | None = None,
+    suffix: str | None = None,
 ) -> Path:
-    """Write `configs/tuned/<method>-<dataset>[-<of>].yaml` in the working directory, atomically."""
+    """Write `configs/tuned/<method>-<dataset>[-<suffix>].yaml` in this directory, atomically."""
     import yaml
 
     from kbench.files import atomic_file
 
-    path = Path("configs", "tuned", f"{tuned_name(method, dataset, of)}.yaml")
+    path = Path("configs", "tuned", f"{tuned_name(method, dataset, suffix)}.yaml")
     held = json.loads(json.dumps({**params, "meta": {"tuned": search}}))  # plain types only
     text = (
         "# @package method\n"
         f"# Written by `{' '.join(command.split())}`,\n"
-        f"# {users(method, dataset, of)};\n# the command line wins over it, {NONE} leaves it out.\n"
+        f"# {users(method, dataset, suffix)};\n"
+        f"# the command line wins over it, {NONE} leaves it out.\n"
     )
     text += yaml.safe_dump(held, sort_keys=False, allow_unicode=True, width=100)
     with atomic_file(path) as file:
@@ -185,8 +186,8 @@ def write_tuned(
     return path
 
 
-def users(method: str, dataset: str, of: str | None) -> str:
+def users(method: str, dataset: str, suffix: str | None) -> str:
     """The commands that use a tuned file, in words."""
-    if of is None:
+    if suffix is None:
         return f"used by `kbench method={method}` on the data set {dataset}"
-    return f"used by experiments whose plan says `tuned: {of}`"
+    return f"used by experiments whose plan says `tuned: {suffix}`"

@@ -183,10 +183,10 @@ class ResultsFolder:
         import pyarrow.compute as pc
 
         table = self._read_rows(self.path, _KEYED_ATTEMPT)
-        here = pc.equal(table["threads"], threads)
+        wanted = pc.equal(table["threads"], threads)
         if environment is not None:
-            here = pc.and_(here, pc.equal(table["environment"], environment))
-        newest = rows.newest(table.filter(here)).sort_by("started_at")
+            wanted = pc.and_(wanted, pc.equal(table["environment"], environment))
+        newest = rows.newest(table.filter(wanted)).sort_by("started_at")
         newest = newest.select(["key", *_OUTCOME])
         return {row.pop("key"): row for row in newest.to_pylist(maps_as_pydicts="strict")}
 

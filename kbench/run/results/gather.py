@@ -141,11 +141,11 @@ def _describe(report: Gathered, folder: Path, source: Path) -> None:
     """Copy the descriptions of environments; name those that differ or are missing."""
     for name in report.environments:
         theirs = source / "_environments" / f"{name}.json"
-        here = folder / "_environments" / f"{name}.json"
-        _copy(theirs, here)
-        if not here.is_file():
+        ours = folder / "_environments" / f"{name}.json"
+        _copy(theirs, ours)
+        if not ours.is_file():
             report.unknown.append(f"{source}: no description of environment {name}")
-        elif theirs.is_file() and theirs.read_bytes() != here.read_bytes():
+        elif theirs.is_file() and theirs.read_bytes() != ours.read_bytes():
             report.unknown.append(f"{source}: environment {name} is described otherwise here")
 
 

@@ -112,8 +112,8 @@ class Space:
         texts = []
         for name, interval in self.intervals.items():
             kind = [*(["whole numbers"] * interval.whole), *(["log scale"] * interval.log)]
-            of = f" ({', '.join(kind)})" if kind else ""
-            texts.append(f"{name} in [{interval.low:g}, {interval.high:g}]{of}")
+            kinds = f" ({', '.join(kind)})" if kind else ""
+            texts.append(f"{name} in [{interval.low:g}, {interval.high:g}]{kinds}")
         texts += [f"{name} of {len(values)} values" for name, values in self.lists.items()]
         return ", ".join(texts)
 

@@ -55,7 +55,7 @@ class Duplicates:
             key += weight * values
         order = np.argsort(key)
         a, b = order[:-1], order[1:]
-        near = np.logical_and.reduce([of[a] == of[b] for of in (key, *labels)])
+        near = np.logical_and.reduce([column[a] == column[b] for column in (key, *labels)])
         if not near.any() or near.mean() < _MIN_FRACTION:
             return None
         same = near.copy()

@@ -74,8 +74,8 @@ class StoredRows:
 
     def blocks(self, part: int) -> Iterator[Block]:
         n = len(self.V)
-        here = slice(part * n // self.n_parts, (part + 1) * n // self.n_parts)
-        yield here, self.V[here]
+        rows = slice(part * n // self.n_parts, (part + 1) * n // self.n_parts)
+        yield rows, self.V[rows]
 
     def at(self, points: np.ndarray) -> np.ndarray:
         return self.V[points]
@@ -149,10 +149,10 @@ class ReadRows:
         rows = np.empty((len(points), self.shape[1]))
         numbers = np.searchsorted(self._ends, points, side="right")
         for number in np.unique(numbers):
-            here = numbers == number
-            X = self._read(number)[points[here] - self._starts[number]]
+            in_chunk = numbers == number
+            X = self._read(number)[points[in_chunk] - self._starts[number]]
             V = (X if isinstance(X, np.ndarray) else X.toarray()) - self._mean
-            rows[here] = V if self._Z is None else matmul(V, self._Z)
+            rows[in_chunk] = V if self._Z is None else matmul(V, self._Z)
         return rows * self.signs[points, None]
 
     def take(self, points: np.ndarray) -> "ReadRows":
