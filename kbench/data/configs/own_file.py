@@ -31,6 +31,11 @@ OWN_SPLIT = {"test_fraction": 0.2, "seed": 0}
 
 _SNIFFED_BYTES = 1 << 14  # bytes of whole lines that show the format of a text
 
+_PAIRS = re.compile(
+    rb"\s*([^\s,;|]+|[-+.0-9,]+)([ \t]+(qid:[0-9]+|\+?[0-9]+:[ \t]*[^\s:,;|]+))+\s*(#.*)?"
+)
+"""A row of LIBSVM text: all its fields are pairs, not only one as a time of day is."""
+
 # Suffixes of tables and arrays that are not read. Any other unknown suffix means text.
 _NOT_READ = {
     *(".json", ".jsonl", ".xls", ".xlsx", ".ods", ".feather", ".arrow", ".orc", ".pkl", ".pickle"),
@@ -124,7 +129,7 @@ def _is_table(path: Path) -> bool:
     if b"\0" in head[:_SNIFFED_BYTES]:
         return False
     rows = [line for line in lines if line.strip() and not line.startswith(b"#")]
-    pairs = any(re.search(rb"[ \t]\+?[0-9]+:[ \t]*[-+.0-9]|[ \t]qid:", line) for line in rows)
+    pairs = any(map(_PAIRS.fullmatch, rows))
     fields = re.compile(rb"[^\s,;|][ \t]*[,;|\t ][ \t]*[^\s]")
     several = [line for line in rows if fields.search(line.strip())]
     return bool(rows) and not pairs and len(several) > len(rows) // 2

@@ -22,7 +22,7 @@ from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
 
 _ATTRIBUTE = re.compile(
-    r"""@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s'"]\S*))"""
+    r"""@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s'"{][^\s{]*))"""
     r"\s*(?P<type>\{.*\}|\S.*)",
     re.IGNORECASE,
 )
@@ -95,6 +95,7 @@ def _header(
                 "TYPE or @data of an ARFF table"
             )
         name = next(match[k] for k in ("single", "double", "bare") if match[k] is not None)
+        name = re.sub(r"\\(.)", r"\1", name)
         if name in attributes:
             raise DataError(f"{path}:{place}: two attributes {name!r}, should have different names")
         attributes[name] = _categories(name, match["type"], f"{path}:{place}", options)

@@ -64,16 +64,17 @@ the columns of whole numbers that float64 does not tell apart."""
 def _lost(rows: Rows, scaling: ColumnScaling | None) -> Lost:
     wanted = max(2, min(_ROWS, _ENTRIES // max(1, rows.d)))
     X = _first(rows.blocks(), wanted, np.vstack)
-    if X.dtype != np.float64:
+    if X.dtype.itemsize < np.dtype(np.float64).itemsize:
         return [], []
+    X = X.astype(np.float64, copy=False)  # of the other byte order, or of more digits
     largest = np.abs(X).max(axis=0)
-    huge = [int(j) for j in np.flatnonzero(largest >= 2.0**53) if _whole_and_huge(X[:, j])]
+    huge = [int(j) for j in np.flatnonzero(largest >= 2.0**53) if whole_and_huge(X[:, j])]
     inexact = np.flatnonzero((X.astype(np.float32) != X).any(axis=0))
     lossy = [_judged(int(j), np.unique(X[:, j]), scaling) for j in inexact]
     return [column for column in lossy if column is not None], huge
 
 
-def _whole_and_huge(values: np.ndarray) -> bool:
+def whole_and_huge(values: np.ndarray) -> bool:
     """Whether values are whole numbers of 64 bits, and some of them not exact in float64."""
     magnitude = float(np.abs(values).max(initial=0.0))
     # The largest numbers of 64 bits without a sign are rounded to 2^64.
@@ -95,7 +96,7 @@ def _lost_sparse(rows: Any, scaling: ColumnScaling | None) -> Lost:
         j, of_column = int(columns[begin]), values[begin:end]
         if inexact[begin:end].any():
             lossy.append(_judged(j, np.unique(of_column), scaling))
-        if _whole_and_huge(of_column):
+        if whole_and_huge(of_column):
             huge.append(j)
     return [column for column in lossy if column is not None], huge
 

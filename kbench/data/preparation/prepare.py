@@ -270,7 +270,7 @@ def _build(
     """Write every file of a prepared folder."""
     from kbench.data.preparation import obtain as sources
     from kbench.data.preparation import scaling, target
-    from kbench.data.preparation.precision import merged_columns
+    from kbench.data.preparation.precision import merged_columns, whole_and_huge
 
     scratch = folder / "scratch"
     loaded = sources.load(config, files, scratch, memory_mb)
@@ -284,6 +284,9 @@ def _build(
         columns.require_zeros(kind)
     n_train = min(config.get("first_train") or train.n, train.n)
     n_test = min(config.get("first_test") or test.n, test.n)
+    for part, rows in (("train", train), ("test", test)):
+        if (asked := config.get(f"first_{part}") or 0) > rows.n:
+            notes.append(f"dataset.first_{part} is {asked}, there are {rows.n} such rows")
     if merged := merged_columns(train, columns, sources.column_names(loaded.layout)):
         notes.append(merged)
     write = _write_dense if dense else _write_csr
@@ -292,8 +295,13 @@ def _build(
     # After the features: a generator has its targets only after a pass over the rows.
     rule = {**loaded.rule, "scale": target_scale(config)}
     targets, n_classes = target.learn(config["task"], train.y, test.y, rule, loaded.labels)
-    prepared.save(folder / "y_train.npy", targets.encode(train.y)[:n_train])
-    prepared.save(folder / "y_test.npy", targets.encode(test.y)[:n_test])
+    y_train, y_test = targets.encode(train.y)[:n_train], targets.encode(test.y)[:n_test]
+    prepared.save(folder / "y_train.npy", y_train)
+    prepared.save(folder / "y_test.npy", y_test)
+    if n_classes and (strange := targets.strange_classes(y_train, y_test)):
+        notes.append(strange)
+    if not n_classes and whole_and_huge(train.y):
+        notes.append("targets are whole numbers from 2^53 on, which float64 rounds")
     if columns is not None:
         parts = (columns.shift, columns.factor, columns.base)
         prepared.save(folder / prepared.SCALING, np.stack(parts))

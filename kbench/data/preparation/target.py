@@ -10,7 +10,7 @@ import numpy as np
 from kbench.data.configs.own_file import MAX_CLASSES
 from kbench.data.formats import listed
 from kbench.data.formats.number_text import first_confusable_pair
-from kbench.errors import ConfigError, DataError
+from kbench.errors import ConfigError, DataError, counted
 
 
 def wanted_rows(y: np.ndarray, rule: Mapping[str, Any]) -> np.ndarray | None:
@@ -93,6 +93,21 @@ class TargetMap:
                 (targets > 0).astype(np.intp)
             ]
         return labels if self.texts is None else np.array(self.texts)[labels]
+
+    def strange_classes(self, y_train: np.ndarray, y_test: np.ndarray) -> str | None:
+        """A sentence about classes that only test rows have; y : targets, as `encode` makes them.
+
+        None if there are none, or if all training rows are of one class, which methods refuse.
+        """
+        known = np.unique(y_train)
+        strange = ~np.isin(y_test, known)
+        n = int(np.count_nonzero(strange))
+        if not n or known.size < 2:
+            return None
+        shown = listed(map(str, self.decode(np.unique(y_test[strange]))))
+        return (
+            f"{counted(n, 'test row')} of classes that no training row has count as errors: {shown}"
+        )
 
     def scored(self, targets: np.ndarray) -> np.ndarray:
         """Targets or predictions : (n,) in the unit in which a run is scored."""

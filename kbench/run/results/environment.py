@@ -26,7 +26,7 @@ _PACKAGES = (
 )
 
 # Variables of the shell that make Python or compiled code slower: these, and all of numba's but
-# those of `_HARMLESS`. Variables that choose a kernel of the BLAS would be others.
+# those of `_HARMLESS`. OpenBLAS's variables are left out: machines set them for all commands alike.
 _COSTLY = ("PYTHONDEVMODE", "PYTHONMALLOC", "PYTHONTRACEMALLOC", "MALLOC_PERTURB_")
 _HARMLESS = frozenset(
     f"NUMBA_{name}"

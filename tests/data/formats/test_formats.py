@@ -399,6 +399,19 @@ def test_arff_knows_its_types(folders):
             prepare(one("arff"), folders)
 
 
+@pytest.mark.parametrize(
+    ("declared", "name"),
+    [("'it\\'s' {u,v}", "it's"), ('"a\\\\b" {u,v}', "a\\b"), ("kind{u,v}", "kind")],
+)
+def test_names_of_arff_are_those_of_weka(folders, declared, name):
+    """It escapes quotes in names, and needs no blank before the categories."""
+    path = folders.read_only[0] / "t.arff"
+    rows = "".join(f"{k},{'uv'[k % 2]}\n" for k in range(40))
+    path.write_text(f"@relation r\n@attribute a real\n@attribute {declared}\n@data\n{rows}")
+    data = opened(user_file(path, source={"columns": {"target": name}}), folders)
+    assert data.preparation.target.texts == ("u", "v")
+
+
 def test_sparse_rows_of_arff_are_the_dense_ones(folders):
     """What they do not state is 0, or the first category. A line may have quotes of both kinds."""
     head = (
@@ -546,7 +559,7 @@ def test_arrays(folders):
     whole = opened(config, folders)
     np.testing.assert_array_equal(whole.X_test, expected[2:])
     np.savez(raw / "toy.npz", X_train=X[:4], y_train=y[:4], X_test=X[4:], y_test=y[4:])
-    given_ = opened(merge(config, {"split": {"kind": "given"}}), folders)
+    given_ = opened(merge(config, {"split": {"kind": "given", "n_train": None}}), folders)
     np.testing.assert_array_equal(given_.X_train, expected[:4])
     np.testing.assert_array_equal(given_.y_test, y[4:])
     for name, array in {"X": X, "y": y}.items():

@@ -198,6 +198,34 @@ def test_whole_numbers_that_float64_does_not_tell_apart_are_said(folders, form):
     assert not any("distinct" in note for note in small.notes)
 
 
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_classes_of_test_rows_alone_are_said(folders, form):
+    for begin, said in ((41, "19 test rows of classes that no training row has"), (39, None)):
+        y = np.where(np.arange(N) < begin, Y, 7)
+        data = opened(config_of(form, folders, X, y, task="multiclass"), folders)
+        notes = [note for note in data.notes if "no training row has" in note]
+        assert notes == ([f"{said} count as errors: 7"] if said else [])
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_targets_that_float64_rounds_are_said(folders, form):
+    for first, said in ((2.0**53, True), (2.0**52, False)):
+        config = config_of(form, folders, X, first + 2 * np.arange(N), task="regression")
+        notes = opened(config, folders).notes
+        assert any("whole numbers from 2^53 on, which float64 rounds" in n for n in notes) == said
+
+
+@pytest.mark.parametrize("code", [c for c in np.typecodes["AllInteger"] + np.typecodes["Float"]
+                                  if np.dtype(c).itemsize >= 4 and c != "f"])  # fmt: skip
+@pytest.mark.parametrize("order", "<>")
+def test_arrays_of_any_type_say_what_merges_in_float32(folders, code, order):
+    path = folders.read_only[0] / "t.npz"
+    stamps = (1_700_000_000 + np.arange(N)).astype(np.dtype(code).newbyteorder(order))
+    np.savez(path, X=stamps[:, None], y=Y)
+    notes = opened(user_file(path), folders).notes
+    assert any("distinct values merge in float32 in the column 1" in note for note in notes)
+
+
 KEYS_OF_READERS = {"columns": {"target": "y"}, "arrays": {"X": "features"}, "zero_based": True}
 
 

@@ -503,6 +503,11 @@ def test_a_table_under_another_suffix(folders):
     np.testing.assert_array_equal(rows_of(data), X.astype(np.float32))
     assert any("read as csv" in note and "dataset.source.format" in note for note in data.notes)
     assert any("task is binary, as the target has 2" in note for note in data.notes)
+    for between in (",", ";", "\t", " | "):  # times of day are no pairs of LIBSVM
+        rows = [f"12:{k % 60:02}{between}u 7:5{between}{X[k, 0]}{between}{Y[k]}" for k in range(40)]
+        path.write_text("\n".join([between.join(["time", "t", "a", "y"]), *rows]))
+        drop = {"source": {"columns": {"drop": ["time", "t"]}}}
+        assert opened(path, folders, **drop, **FIRST).n_features == 1
     for index in ("1", "+1"):
         path.write_text("\n".join(f"{y} {index}:{x}" for x, y in zip(X[:, 0], Y, strict=True)))
         data = open_prepared(prepare(shipped("file", path=str(path), **FIRST), folders))

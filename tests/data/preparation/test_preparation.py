@@ -138,6 +138,9 @@ def test_the_first_rows_are_scaled_as_all_of_them(toy):
     np.testing.assert_array_equal(part.y_test, whole.y_test[:3])
     csr = opened(named(storage="csr", first_train=7), toy)
     np.testing.assert_array_equal(csr.X_train.toarray(), X[:7].astype(np.float32))
+    for name in ("first_train", "first_test"):
+        data = opened(named(**{name: 1000}), toy)
+        assert any(f"dataset.{name} is 1000, there are " in note for note in data.notes)
 
 
 def test_target_rules(folders):
