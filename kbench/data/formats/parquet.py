@@ -63,7 +63,9 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
                     if batch.num_rows:
                         table = pa.Table.from_batches([batch])
                         where = row_of(path, n, chunk)
-                        arrays = columns(_kept(table, roles, path), path)
+                        arrays = columns(_kept(table, roles, path, options), path)
+                        texts = (name for name, column in arrays.items() if column.categories)
+                        options.typed_texts.update(texts)
                         options.note_plain(arrays)
                         yield checked_table(path, arrays, roles, batch.num_rows, where, options)
                         n += batch.num_rows
@@ -80,10 +82,14 @@ def _index(metadata: Mapping[bytes, bytes] | None, names: list[str]) -> list[str
         return []
 
 
-def _kept(table: Any, roles: Roles, path: Path) -> Any:
-    """The table without dropped columns; categories and groups as texts."""
+def _kept(table: Any, roles: Roles, path: Path, options: Options) -> Any:
+    """The table without dropped columns; categories and groups as texts, also without any value."""
+    from pyarrow.types import is_null
+
     table = table.drop_columns(sorted(roles.dropped))
-    for name in sorted(roles.texts | ({roles.group} if roles.group is not None else set())):
+    texts = roles.texts | ({roles.group} if roles.group is not None else set())
+    empty = {field.name for field in table.schema if is_null(field.type)}
+    for name in sorted(texts | (empty & options.typed_texts)):
         place = table.column_names.index(name)
         table = table.set_column(place, name, _as_texts(table.column(name), name, path))
     return table

@@ -97,6 +97,8 @@ class Options:
     index: set[str] = field(default_factory=set)
     # Columns of numbers in which a dash is read as a missing one.
     dashes: set[str] = field(default_factory=set)
+    # Columns of texts by their type; one without any value in a later file has none.
+    typed_texts: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         if self.known is not None and "marks" in self.known:

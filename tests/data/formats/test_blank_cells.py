@@ -63,6 +63,23 @@ def test_labels_that_no_row_has_are_no_classes(folders):
 
 
 @pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("kind", [str, "category"])
+def test_a_column_of_texts_may_lack_all_of_them_in_the_test_file(folders, form, kind):
+    """Parquet gives such a column no type; it is no column of numbers all the same."""
+    words = pd.Series(np.where(X[:, 1] > 0, "up", "down")).astype(kind)
+    train = pd.DataFrame({"a": X[:, 0], "word": words, "y": Y})
+    test = train.assign(word=None)
+    paths = [
+        str(saved(frame, folders.read_only[0] / f"{name}.{form}"))
+        for name, frame in (("train", train), ("test", test))
+    ]
+    columns = {"source": {"columns": {"categorical": "auto", "target": "y"}}}
+    data = opened(user_file(paths[0], test_path=paths[1], **columns), folders)
+    np.testing.assert_array_equal(data.X_test, np.c_[X[:, 0], 0 * X[:, :2]].astype(np.float32))
+    assert any("60 rows have a text in the column 'word' that no" in n for n in data.notes)
+
+
+@pytest.mark.parametrize("form", TABLES)
 @pytest.mark.parametrize("where", ["path", "test_path"])
 def test_a_column_of_one_file_alone_is_dropped_if_the_command_says_so(folders, form, where):
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
