@@ -6,15 +6,16 @@ C = 1 / ridge: their squared-loss relative, with loss C / 2 (1 - y f)^2, is ridg
 that ridge.
 """
 
+import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import class_labels
-from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.base.widths import has_widths, one_width, scaled_rows
@@ -28,9 +29,8 @@ ALPHA_ROWS = 500
 # approximate kernel matrices (MEKA) move eigenvalues below 0, down to about -0.01; much smaller
 # ridges than the least, 1/128, would leave their systems indefinite. Set by hand.
 _ALPHAS = 2.0 ** np.arange(-7, 4, 2)
-# Rows count as equal if their keys, parts of 1, differ by less: keys are random projections times
-# _SHUFFLE, whose fractional part is a random order. Guard.
-_SHUFFLE, _EQUAL_KEYS = 1e4, 1e-7
+# Entries whose keys are computed at a time, 2 MB; set by hand.
+_BATCH = 2**18
 
 
 def chosen_alpha(
@@ -58,15 +58,38 @@ def chosen_alpha(
 def _distinct_rows(X: Any, candidates: np.ndarray) -> np.ndarray:
     """At most 500 of the rows, in a random order of what they hold; no row twice.
 
-    They do not depend on the order of the rows, nor on whether a row is repeated or has a weight.
+    They do not depend on the order of the rows, nor on whether a row is repeated or has a weight,
+    nor on a power of two as their unit, and how far they are from each other does not matter.
     """
-    direction = np.random.RandomState(0).standard_normal(X.shape[1])
-    values = np.asarray(matmul(X, direction), np.float64)[candidates]
-    largest = np.abs(values).max(initial=0.0)
-    keys = np.modf(_SHUFFLE * values / largest)[0] if largest > 0.0 else values
-    order = np.argsort(keys, kind="stable")
-    new = np.diff(keys[order], prepend=-np.inf) > _EQUAL_KEYS
-    return candidates[order[new]][:ALPHA_ROWS]
+    order = np.unique(_row_keys(X)[candidates], return_index=True)[1]
+    return candidates[order[:ALPHA_ROWS]]
+
+
+def _row_keys(X: Any) -> np.ndarray:
+    """A hash of each row X : (n, d), array or CSR, by the bits of its float64 values; (n,) uint64.
+
+    Sums of odd numbers times bits, modulo 2^64 (Dietzfelbinger et al., J. Algorithms 1997).
+    """
+    (n, d), is_sparse = X.shape, sp.issparse(X)
+    factors = np.random.RandomState(0).randint(2**63, size=d, dtype=np.uint64) * 2 + 1
+    values = X.data if is_sparse else X
+    exponent = math.frexp(max(values.max(initial=0.0), -values.min(initial=0.0)))[1]
+
+    def hashed(part: np.ndarray, of_columns: np.ndarray) -> np.ndarray:
+        # 0.0 is added to make -0.0 positive.
+        bits = (np.ldexp(part.astype(np.float64), -exponent) + 0.0).view(np.uint64)
+        return (bits ^ (bits >> np.uint64(32))) * of_columns
+
+    if is_sparse:
+        sums = np.zeros(len(values) + 1, np.uint64)
+        np.cumsum(hashed(values, factors[X.indices]), out=sums[1:])
+        return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+    rows = max(1, _BATCH // max(d, 1))
+    keys = np.empty(n, np.uint64)
+    for start in range(0, n, rows):
+        part = slice(start, start + rows)
+        hashed(X[part], factors).sum(axis=1, out=keys[part])
+    return keys
 
 
 def chosen_c(estimator: Any, X: Any, index: np.ndarray, n_classes: int, weight: np.ndarray) -> Any:

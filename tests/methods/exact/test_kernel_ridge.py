@@ -343,11 +343,23 @@ def test_parameters_that_cannot_be_are_named(model, message):
         model.fit(*data())
 
 
-def test_rows_that_choose_alpha_do_not_depend_on_the_unit_of_the_features():
-    X, every = np.random.default_rng(0).normal(size=(600, 2)), np.arange(600)
-    chosen = _distinct_rows(X, every)
-    assert len(chosen) == 500
-    np.testing.assert_array_equal(_distinct_rows(2.0**-20 * X, every), chosen)
+@pytest.mark.parametrize("d", [1, 2, 40])
+def test_rows_that_choose_alpha_are_distinct_and_depend_on_their_values_alone(d):
+    X, every = np.random.default_rng(0).normal(size=(600, d)), np.arange(600)
+    X[np.abs(X) < 0.1] = 0.0
+    X[0] = 0.0
+    chosen = X[_distinct_rows(X, every)]
+    assert len(np.unique(chosen, axis=0)) == len(chosen) == 500
+    order = np.random.default_rng(1).permutation(np.repeat(every, 2))
+    for same in (2.0**-20 * X, X[order], sp.csr_array(X), np.where(X == 0.0, -0.0, X)):
+        found = _distinct_rows(same, np.arange(same.shape[0]))
+        rows = same[found].toarray() if sp.issparse(same) else same[found]
+        np.testing.assert_array_equal(rows / np.abs(rows).max(), chosen / np.abs(chosen).max())
+    # Neither rows far from 0 nor one that is far from the others make the rest equal.
+    far = np.vstack([X, np.full((1, d), 1e13)])
+    for rows in (X + 1e10, far, far.astype(np.float32), np.round(5.0 * X)):
+        found = rows[_distinct_rows(rows, np.arange(len(rows)))]
+        assert len(found) == min(500, len(np.unique(rows, axis=0)))
 
 
 def test_a_weight_of_a_stream_is_the_number_of_repetitions():
