@@ -15,6 +15,7 @@ from numba import njit
 from kbench.clustering.cluster_tree import cluster_tree
 from kbench.intrinsics.products import matmul
 from kbench.kernels.kernel import csr_rows, squared_norms
+from kbench.kernels.origin import origin_of
 from kbench.kernels.sparse import products
 
 # Up to this number of points all pairs are compared, which is exact and costs O(n^2 d). Set by
@@ -98,7 +99,8 @@ class _Points:
         if sp.issparse(X):
             self.rows = csr_rows(X).astype(np.float32)
         else:
-            self.rows = (X - X.mean(axis=0, dtype=np.float64)).astype(np.float32)
+            mean = X.mean(axis=0, dtype=np.float64)
+            self.rows = (X - origin_of(X, mean)).astype(np.float32)
         self._norms = squared_norms(self.rows).astype(np.float32)
 
     def distances(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:

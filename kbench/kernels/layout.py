@@ -16,6 +16,7 @@ from numba import njit
 
 from kbench.kernels.chunks import each_chunk, each_slice
 from kbench.kernels.lattice import Lattice
+from kbench.kernels.origin import origin_of
 from kbench.stored import MAX_FEATURES, check_arrays, check_indices, check_number, require
 
 # Least number of two-valued columns to pack: two words cost as much as 3 features
@@ -47,7 +48,7 @@ class Layout:
     """How rows of d columns are laid out as features and bits."""
 
     features: np.ndarray  # (p,) indices of the columns that are real features
-    origin: np.ndarray  # (p,) float64: their means
+    origin: np.ndarray  # (p,) float64: their `origin_of`
     spread: float  # max |x - origin| over them and the training rows
     bits: np.ndarray  # (q,) indices of the two-valued columns of equal gap
     # (q,) float64: values that become bits 0 and 1.
@@ -95,7 +96,8 @@ class Layout:
 
         each_chunk(X, features, add)
         # Summed in a fixed order, whichever thread finished first.
-        origin = np.sum([sums[start] for start in sorted(sums)], axis=0) / X.shape[0]
+        mean = np.sum([sums[start] for start in sorted(sums)], axis=0) / X.shape[0]
+        origin = origin_of(X, mean, features)
         spread = np.maximum(high[features] - origin, origin - low[features]).max(initial=0.0)
         lattice = None
         if packing.bytes and len(features) >= max(_MIN_BYTES, len(bits) / _BITS_AS_BYTES):

@@ -19,6 +19,7 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.kernel import check_points, check_width, squared_norms
 from kbench.kernels.matrix import nbytes
+from kbench.kernels.origin import origin_of
 from kbench.prediction.flops import expansion_flops, require_width
 
 # Kernel values computed at a time: 4 MiB of float32. More take more memory, fewer cost more calls.
@@ -58,7 +59,7 @@ class GaussianCentres:
 
     def __init__(self, Z: Any, gamma: float, *, error: float, norm: float) -> None:
         Z = _dense(Z).astype(np.float64, copy=False)
-        self._mean = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
+        self._mean = origin_of(Z, Z.mean(axis=0)) if len(Z) else np.zeros(Z.shape[1])
         self._scale = math.sqrt(2.0 * gamma)
         Z = (Z - self._mean) * self._scale
         h = 0.5 * squared_norms(Z)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.kernels import KernelMatrix, expand, make_kernel
+from kbench.kernels.origin import origin_of
 
 POWERS = {"rbf": 2, "laplacian": 1}
 
@@ -263,3 +264,14 @@ def test_kernel_values_of_new_rows_far_away_are_tiny(name, dtype):
         prepared = K.kernel.prepare(new, K.dtype)
         values = expand(K.kernel, prepared, K.centres(np.arange(50)), np.ones(50), K.dtype)
         assert 0.0 <= values[0] < 1e-28
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_the_origin_is_the_mean_unless_rows_far_away_have_moved_it(form):
+    X = np.round(np.random.default_rng(0).normal(size=(500, 4)) * [1.0, 1e6, 1e-6, 0.4])
+    np.testing.assert_array_equal(origin_of(form(X), X.mean(axis=0)), X.mean(axis=0))
+    X[7, 0] = 1e12
+    X[9, 3] = -1e30
+    moved = origin_of(form(X), X.mean(axis=0))
+    np.testing.assert_array_equal(moved[1:3], X.mean(axis=0)[1:3])
+    assert np.abs(moved[[0, 3]]).max() <= 3.0

@@ -23,6 +23,7 @@ from scipy.optimize import minimize
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.rbf import RBF
+from kbench.kernels.origin import origin_of
 
 # Guard: added to the diagonal of K_zz (of ones), which almost equal points may make singular.
 _RIDGE = 1e-8
@@ -73,8 +74,8 @@ def reduced_set(
     size = 2.0 ** np.frexp(np.abs(coef).max())[1]
     coef = coef / size
     # Centring leaves distances as they are and reduces their rounding errors.
-    mean = X.mean(axis=0)
-    X = X - mean
+    origin = origin_of(X, X.mean(axis=0))
+    X = X - origin
     kernel = KernelMatrix(RBF(gamma), X, np.float64)
     total = float(matmul(coef, kernel.product(np.arange(len(X)), coef)))
     residuals, points = [total], np.empty((0, X.shape[1]))
@@ -92,8 +93,8 @@ def reduced_set(
         best = scipy.linalg.cho_solve(factor, products)
         residuals.append(total + matmul(matmul(best, gram), best) - matmul(2.0 * best, products))
     if not len(points):
-        return ReducedSet(X[:1] + mean, np.zeros(1), size**2 * np.array([total, total]))
-    return ReducedSet(points + mean, size * best, size**2 * np.array(residuals))
+        return ReducedSet(X[:1] + origin, np.zeros(1), size**2 * np.array([total, total]))
+    return ReducedSet(points + origin, size * best, size**2 * np.array(residuals))
 
 
 def _weighted(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:

@@ -33,6 +33,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.features.feature_map import FeatureMap, dense, is_wide
@@ -40,6 +41,7 @@ from kbench.approximation.features.turns import SERIES, write_features
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KERNELS, make_kernel
 from kbench.kernels.constraints import kernel_constraints
+from kbench.kernels.origin import origin_of
 from kbench.kernels.registry import kernel_names
 from kbench.kernels.spectrum import IsotropicSpectrum, Spectrum
 from kbench.prediction.flops import TRANSCENDENTAL
@@ -93,7 +95,8 @@ class FourierFeatures(FeatureMap):
         low, high = _MODERATE
         self._unit = 1.0 if low <= frequency <= high else float(2.0 ** np.rint(np.log2(frequency)))
         mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-        self._centre = mean if np.abs(mean).max() * frequency > _FAR else None
+        origin = mean if sp.issparse(X) else origin_of(X, mean)
+        self._centre = origin if np.abs(origin).max() * frequency > _FAR else None
         self._draw(X, gamma, rng)
         n_phases = 0 if both else self.n_frequencies_
         self.phases_ = rng.uniform(0.0, 2.0 * np.pi, n_phases)

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels.kernel import GAMMA, Kernel, parameter
+from kbench.kernels.origin import origin_of
 from kbench.kernels.registry import registered
 from kbench.kernels.spectrum import Spectrum, student_spectrum
 from kbench.stored import check_arrays, require
@@ -61,9 +62,10 @@ class Matern12(Kernel):
         return math.exp(-self.gamma * math.dist(x, z))
 
     def bind(self, X: Any) -> Self:
-        """Remember the mean of the training rows X : (n, d), which is subtracted from all
+        """Remember the origin of the training rows X : (n, d), which is subtracted from all
         points."""
-        return replace(self, origin=np.asarray(X.mean(axis=0), np.float64).ravel())
+        mean = np.asarray(X.mean(axis=0), np.float64).ravel()
+        return replace(self, origin=mean if sp.issparse(X) else origin_of(X, mean))
 
     def prepare(self, X: Any, dtype: np.dtype) -> CentredPoints:
         X = X.toarray() if sp.issparse(X) else X

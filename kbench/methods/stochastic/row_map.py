@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from kbench.intrinsics.products import matmul
+from kbench.kernels.origin import origin_of
 
 _DENSE_COLUMNS = 4096  # CSR batches up to this width become dense; set by hand
 _SAMPLE = 100_000  # rows from which the axes are computed; set by hand
@@ -78,8 +79,8 @@ class RowMap:
             )
             self.centre = np.asarray(total / n, np.float32)
         elif d <= _DENSE_COLUMNS:
-            mean = X.mean(axis=0, dtype=np.float64) * self.scale
-            self.centre = np.asarray(mean, np.float32).ravel()
+            mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+            self.centre = np.asarray(origin_of(X, mean) * self.scale, np.float32)
         else:
             self.centre = np.zeros(d, np.float32)
         if not self.centred:

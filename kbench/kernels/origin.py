@@ -1,0 +1,36 @@
+"""A point amid the rows, about which they are rounded least."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+# Rows from which the middle of the others is estimated: a sort of this many values a column.
+_SAMPLE = 33
+# The mean is left for the middle if it is further from it than this multiple of the largest
+# interquartile range of a column. Rounded to float32 about the mean, rows lose 1e-5 of that range.
+_FAR = 100.0
+
+
+def origin_of(X: Any, mean: np.ndarray, columns: Any = slice(None)) -> np.ndarray:
+    """The mean, or the median of some rows where a few rows far away have moved it from the rest.
+
+    Differences from an origin that is far from most rows round them: one row of 1e10 among 1,000
+    moves the mean by 1e7, where float32 numbers are 1 apart.
+
+    X : (n, d) array or CSR of floats, n > 0
+    mean : (p,) float64, of `columns` of X
+
+    O(33 p) time and memory.
+    """
+    n = X.shape[0]
+    rows = X[np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp)][:, columns]
+    values = np.sort(rows.toarray() if sp.issparse(rows) else rows, axis=0).astype(np.float64)
+    m = len(values)
+    middle = values[m // 2]
+    width = (values[m - 1 - m // 4] - values[m // 4]).max(initial=0.0)
+    if width == 0.0 and m > 2:  # few values are not 0
+        width = (values[-2] - values[1]).max(initial=0.0)
+    if width == 0.0:
+        return mean
+    return np.where(np.abs(mean - middle) > _FAR * width, middle, mean)
