@@ -15,7 +15,6 @@ without it, the machine prepares the data itself and sends small models back.
 import contextlib
 import itertools
 import logging
-import math
 import multiprocessing
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +25,7 @@ from kbench.errors import ConfigError, one_line
 from kbench.run.execution.engines.daemons import Dask, Ray
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.slurm import Slurm
-from kbench.run.execution.engines.states import Engine, RemoteJob, Report, Say, no_cluster, serve
+from kbench.run.execution.engines.states import Engine, RemoteJob, Report, Say, serve
 from kbench.run.execution.guard import Work
 from kbench.run.execution.temporary import runner_folder
 from kbench.run.planning.task import Task
@@ -62,7 +61,10 @@ class Cluster:
         preload: Sequence[str],
         engine: Callable[[Settings, Say], Engine] | None = None,
     ) -> None:
-        self._name, self._model_mb = settings.parallel.backend, settings.parallel.model_mb
+        parallel = settings.parallel
+        self._name, self._model_mb = parallel.backend, parallel.model_mb
+        if parallel.address:
+            self._name += f" at parallel.address={parallel.address}"
         self._preload, self._proof = tuple(preload), Proof()
         self._proofs: dict[Path, Path | None] = {}
         self._jobs: dict[int, RemoteJob] = {}
@@ -71,41 +73,29 @@ class Cluster:
         self._lost = ""  # why no runs are started any more
         self._at_once = self._peak = 1  # runs at the same time: now, and at most so far
         self._waits_for: str | None = None
-        self._patience_s, self._warned_at = math.inf, 0.0
+        self._patience_s, self._warned_at = _OPEN_S, 0.0
         # When the engine last sent a message, and when it last reported on a run.
         self._heard_at = self._reported_at = time.monotonic()
         self._log = runner_folder() / "engine.log"
         # A new Python has neither the threads of this process nor the settings of the fork server.
         context = multiprocessing.get_context("spawn")
         self._connection, there = context.Pipe()
-        engine = engine or _ENGINES[self._name]
+        engine = engine or _ENGINES[parallel.backend]
         order = (there, engine, settings, str(self._log))
         self._process = context.Process(target=serve, args=order)
         with deferred():
             self._process.start()
         there.close()
+        self._ready = False
         try:
-            self._patience_s = self._opened(settings)
+            while not self._ready:  # libraries may wait for ever
+                self._listen(_STOP_S)
+                if self._lost:
+                    raise ConfigError(self._lost)
         except BaseException:
             self._process.kill()
             self._process.join()
             raise
-        self._heard_at = time.monotonic()
-
-    def _opened(self, settings: Settings) -> float:
-        """Wait until the engine is ready, as libraries may wait for ever; its `patience_s`."""
-        end = time.monotonic() + _OPEN_S
-        try:
-            while self._connection.poll(max(0.0, end - time.monotonic())):
-                kind, content = self._connection.recv()
-                if kind == "ready":
-                    return float(content)
-                if kind == "failed":
-                    raise ConfigError(content)
-                self._hear(kind, content)
-        except (EOFError, OSError):
-            raise ConfigError(f"parallel.backend={self._name}: {self._last_words()}") from None
-        raise ConfigError(no_cluster(settings, f"it has not answered for {_OPEN_S:g} s"))
 
     def start(self, work: Work, task: Task, limits: Limits, n_runs: int = 1) -> RemoteJob:
         """Run `work(task, send)` in a worker of the cluster; returns at once."""
@@ -160,7 +150,7 @@ class Cluster:
                 timeout = 0.0
                 self._hear(*self._connection.recv())
         except (EOFError, OSError):
-            self._give_up(f"{self._name} has ended ({self._last_words()})")
+            self._give_up(f"{self._name} has ended: {self._last_words()}")
         now = time.monotonic()
         if self._stopped_at is not None and now > self._stopped_at + _STOP_S:
             self._end_all("stopped by the user")
@@ -179,7 +169,9 @@ class Cluster:
 
     def _hear(self, kind: str, content: Any) -> None:
         self._heard_at = time.monotonic()
-        if kind == "say":
+        if kind == "ready":
+            self._ready, self._patience_s = True, content
+        elif kind == "say":
             _LOG.warning(content)
         elif kind == "alive":
             self._at_once, self._waits_for = content

@@ -69,9 +69,15 @@ class _Daemons:
         return None if self._n_places else f"a worker of the {self.name} cluster"
 
 
-def local_dask(settings: Settings) -> Any:
-    """A Dask cluster on this machine, with a process for each job."""
-    require_package("dask", "dask")
+@contextlib.contextmanager
+def scheduler_of(settings: Settings) -> Iterator[str]:
+    """The address of a Dask scheduler: `parallel.address`, or that of a cluster on this machine
+    with a process for each job, which ends with the block.
+    """
+    distributed = require_package("distributed", "dask")
+    if settings.parallel.address is not None:
+        yield settings.parallel.address
+        return
     options = {
         "n_workers": settings.parallel.jobs,
         "threads_per_worker": 1,
@@ -79,19 +85,7 @@ def local_dask(settings: Settings) -> Any:
         "silence_logs": logging.CRITICAL,
         **settings.parallel.options,
     }
-    return require_package("distributed", "dask").LocalCluster(**options)
-
-
-@contextlib.contextmanager
-def scheduler_of(settings: Settings) -> Iterator[str]:
-    """The address of a Dask scheduler; a local cluster, if one is started, ends with the block.
-
-    A worker process that is lost costs what it was computing: the scheduler gives that to another.
-    """
-    if settings.parallel.address is not None:
-        yield settings.parallel.address
-        return
-    with local_dask(settings) as cluster:
+    with distributed.LocalCluster(**options) as cluster:
         yield cluster.scheduler_address
 
 
@@ -103,14 +97,12 @@ class Dask(_Daemons):
     def __init__(self, settings: Settings, _: Say) -> None:
         super().__init__(settings)
         dask, distributed = require_package("dask", "dask"), require_package("distributed", "dask")
-        address = settings.parallel.address
-        self._cluster: Any = None
-        if address is None:
-            # A lost run is started again by the runner, so the scheduler must not.
-            with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-                self._cluster = local_dask(settings)
-        where = self._cluster or address
-        self._client = distributed.Client(where, set_as_default=False, timeout="15s")
+        self._left = contextlib.ExitStack()
+        # A lost run is started again by the runner, so the scheduler must not.
+        with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+            address = self._left.enter_context(scheduler_of(settings))
+        client = distributed.Client(address, set_as_default=False, timeout="15s")
+        self._client = self._left.enter_context(client)
         self._sweep = f"kbench-{uuid.uuid4().hex}"
         self._begun: deque[int] = deque()
         self._client.subscribe_topic(self._sweep, lambda event: self._begun.append(event[1]))
@@ -160,9 +152,7 @@ class Dask(_Daemons):
             self._client.cancel(list(self._futures.values()))
 
     def close(self) -> None:
-        self._client.close(timeout=2)
-        if self._cluster is not None:
-            self._cluster.close(timeout=2)
+        self._left.close()
 
 
 def _run_in_dask(sweep: str, number: int, call: Call) -> Outcome:

@@ -90,7 +90,7 @@ class Slurm:
         self._second: set[str] = set()  # names of runs that are started once more
         self._jobs: dict[str, _Job] = {}
         self._polled = self._ask_at = 0.0
-        self._useless, self._peak, self._full = 0, 1, ""
+        self._useless, self._full = 0, ""
         self._not_begun: list[int] = []  # runs that no job had taken when the user stopped them
         self._taken = False  # whether SLURM has ever taken a job of this sweep
         self._taken_over: set[str] = set()
@@ -138,11 +138,11 @@ class Slurm:
                 yield from self._look_at(job)
             self._polled = time.monotonic()
         yield from self._submit_jobs()
-        n_running = sum(self._folder(job).exists() for job in self._jobs.values())
-        self._peak = max(self._peak, n_running)
 
     def at_once(self) -> int:
-        return self._peak if self._cluster == "slurm" else self._settings.parallel.jobs
+        if self._cluster != "slurm":
+            return self._settings.parallel.jobs
+        return sum(self._folder(job).exists() for job in self._jobs.values())
 
     def waits_for(self) -> str | None:
         if self._full and not self._jobs:

@@ -18,6 +18,7 @@ import contextlib
 import logging
 import os
 import queue
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ REFUSED = "refused"
 # Seconds between two signs of life to the runner. Set by hand.
 _ALIVE_S = 1.0
 # Seconds that an engine has to disconnect. Set by hand.
-_LEAVE_S = 8.0
+_LEAVE_S = 8
 
 Stage = Enum("Stage", ["BEGUN", "FINISHED", "LOST", "CANCELLED", "REFUSED"])
 Say = Callable[[str], None]  # shows the user a line
@@ -163,7 +164,10 @@ def serve(
         engine = make(settings, lambda text: tell("say", text))
     except Exception as error:
         known = isinstance(error, KbenchError)
-        tell("failed", str(error) if known else no_cluster(settings, one_line(error, 300)))
+        where = f"parallel.backend={settings.parallel.backend}: no cluster"
+        if settings.parallel.address:
+            where += f" at parallel.address={settings.parallel.address}"
+        tell("lost", str(error) if known else f"{where}: {one_line(error, 300)}")
         return
     tell("ready", engine.patience_s)
     # A thread takes the orders, so that the runner never waits for a library to take one.
@@ -193,13 +197,6 @@ def serve(
         _leave(engine, lost=gone)
 
 
-def no_cluster(settings: Settings, why: str) -> str:
-    """The line for the user where an engine finds no cluster."""
-    parallel = settings.parallel
-    where = f" at parallel.address={parallel.address}" if parallel.address else ""
-    return f"parallel.backend={parallel.backend}: no cluster{where}: {why}"
-
-
 def _listen(connection: Connection, orders: "queue.SimpleQueue[tuple[Any, ...] | None]") -> None:
     """Queue the runner's orders; None at its end."""
     with contextlib.suppress(EOFError, OSError):
@@ -223,15 +220,11 @@ def _leave(engine: Engine, *, lost: bool) -> None:
 
     If the runner is `lost`, runs that need this process are stopped, and others go on.
     """
-    if lost and engine.keeps_runs:
+    try:
+        if not (lost and engine.keeps_runs):
+            signal.alarm(_LEAVE_S)  # ends a process that has no handler for it
+            if lost:
+                engine.stop()
+            engine.close()
+    finally:
         os._exit(0)
-
-    def left() -> None:
-        if lost:
-            engine.stop()
-        engine.close()
-
-    leaving = threading.Thread(target=left, daemon=True)
-    leaving.start()
-    leaving.join(_LEAVE_S)
-    os._exit(0)
