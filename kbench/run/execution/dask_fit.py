@@ -1,5 +1,6 @@
 """Fits of one run on a Dask cluster: joblib sends its tasks to the cluster's workers."""
 
+import asyncio
 import contextlib
 import socket
 import threading
@@ -23,8 +24,8 @@ def joblib_on(
 ) -> Iterator[Callable[[], float]]:
     """Have joblib compute on the Dask cluster of `scheduler` in this block; None changes nothing.
 
-    Each worker of the cluster calls `warm_up()` before the block begins; if a worker is lost in the
-    meantime, another one makes its call. The value of the block is a function that returns the CPU
+    Each worker of the cluster calls `warm_up()` before the block begins; one that is lost in the
+    meantime is not waited for. The value of the block is a function that returns the CPU
     seconds that the workers on this machine have used so far.
 
     Raises DataError: a worker does not see `folder`, from which the workers read rows.
@@ -41,9 +42,8 @@ def joblib_on(
     ):
         if folder is not None:
             _require_shared(client, folder)
-        options = {"allow_other_workers": True, "pure": False}
-        addresses = list(client.nthreads())
-        client.gather([client.submit(warm_up, workers=[each], **options) for each in addresses])
+        # No tasks: Dask never does one for a certain worker if all are lost, even if others come.
+        client.run(_in_a_thread, warm_up, on_error="ignore")
         ended = threading.Event()
         threading.Thread(target=_close_without_workers, args=(client, ended), daemon=True).start()
 
@@ -87,6 +87,10 @@ def _close_without_workers(client: Any, ended: threading.Event) -> None:
         if time.monotonic() > seen + _LOST_S:
             client.close(timeout=2)
             return
+
+
+async def _in_a_thread(call: Callable[[], None]) -> None:
+    await asyncio.to_thread(call)  # the worker goes on to answer its scheduler
 
 
 def _host_and_cpu_s() -> tuple[str, float]:

@@ -1,10 +1,12 @@
 """Runs whose rows are read in chunks, alone and with a Dask cluster that trains the clusters."""
 
+import contextlib
 import importlib.util
 import os
 import signal
 import time
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -159,6 +161,25 @@ def test_cpu_seconds_of_the_workers_are_those_of_the_fit():
         assert len(list(in_order(sum, [(range(30_000_000),)], None))) == 1
         here = time.process_time() - before
     assert watch.cpu_s - here > 0.1  # such a sum takes a third of a second and more
+
+
+def _dies_once(folder):
+    """End this process, if no other one has done so in its place."""
+    for name in range(2):
+        with contextlib.suppress(FileExistsError):
+            (folder / str(name)).touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_fit_begins_though_all_workers_are_lost_in_the_warm_up(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        joblib_on(cluster.scheduler_address, partial(_dies_once, tmp_path)),
+    ):
+        assert len(list(in_order(sum, [(range(3),)], None))) == 1
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_model_is_divided_by_dask_alone():
