@@ -21,11 +21,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import ConfigError, one_line
+from kbench.errors import ConfigError, counted, one_line
 from kbench.run.execution.engines.daemons import Dask, Ray
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.slurm import Slurm
-from kbench.run.execution.engines.states import Engine, RemoteJob, Report, Say, serve
+from kbench.run.execution.engines.states import Engine, RemoteJob, Report, Say, Stage, serve
 from kbench.run.execution.guard import Work
 from kbench.run.execution.temporary import runner_folder
 from kbench.run.planning.task import Task
@@ -36,7 +36,7 @@ from kbench.signals import deferred
 _STOP_S = 4.0
 # Seconds that an engine has to find its cluster or to start one. Set by hand.
 _OPEN_S = 60.0
-# Seconds that an engine has to leave its cluster. Set by hand.
+# Seconds that an engine has to leave its cluster, `_STOP_S` after Ctrl-C among them. Set by hand.
 _CLOSE_S = 10.0
 # Seconds without news after which the user is told what the runs wait for. Set by hand.
 _SAY_S = 30.0
@@ -134,7 +134,8 @@ class Cluster:
     def close(self) -> None:
         """Leave the cluster, and end the engine's process."""
         self._send("close")
-        self._process.join(_CLOSE_S)
+        began = time.monotonic() if self._stopped_at is None else self._stopped_at
+        self._process.join(max(0.0, began + _CLOSE_S - time.monotonic()))
         self._process.kill()
         self._process.join()
         for path in filter(None, self._proofs.values()):
@@ -165,7 +166,7 @@ class Cluster:
             if now > self._heard_at + _SAY_S:
                 _LOG.warning(f"{self._name} has not answered for {now - self._heard_at:.0f} s")
             elif waits_for:
-                _LOG.warning(f"{len(self._jobs)} runs wait for {waits_for}")
+                _LOG.warning(f"{counted(len(self._jobs), 'run')} to do, waiting for {waits_for}")
 
     def _hear(self, kind: str, content: Any) -> None:
         self._heard_at = time.monotonic()
@@ -176,7 +177,6 @@ class Cluster:
         elif kind == "alive":
             self._at_once, self._waits_for = content
         elif kind == "report":
-            self._reported_at = self._heard_at
             self._take(*content)
         elif kind == "lost":
             self._give_up(content)
@@ -184,8 +184,9 @@ class Cluster:
     def _take(self, number: int, report: Report) -> None:
         """Move a run to its next state, and forget it when it has ended."""
         job = self._jobs.get(number)
-        if job is None:
+        if job is None or (job.begun and report.stage is Stage.BEGUN):
             return
+        self._reported_at = self._heard_at
         if job.take(report, stopped=self._stopped_at is not None):
             self._submit(number)
         elif job.outcome is not None:

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import ConfigError, with_type
+from kbench.errors import ConfigError, counted, with_type
 from kbench.files import atomic_file
 from kbench.run.execution.claims import Claims
 from kbench.run.execution.cluster import Cluster
@@ -295,7 +295,8 @@ class Runner:
                 said = time.monotonic()
             elif time.monotonic() > said + _SAY_S:
                 said = time.monotonic()
-                _LOG.warning(f"{len(held)} runs wait for another command that does them")
+                n_runs = counted(len(held), "run")
+                _LOG.warning(f"{n_runs} to do, waiting for another command that does the same")
 
     def _has_failed(self) -> bool:
         """Whether a run of this command has failed; rows that existed before do not count."""

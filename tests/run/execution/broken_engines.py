@@ -41,6 +41,10 @@ class Waits(_Engine):
         return iter(())
 
 
+class QueuesAnew(_Engine):
+    """Says again and again that its runs had begun, while they wait to be started anew."""
+
+
 class BeginsNone(Waits):
     def waits_for(self):
         return None

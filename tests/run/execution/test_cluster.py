@@ -216,8 +216,9 @@ def test_runs_of_an_engine_that_works(opened, tmp_path):
 @pytest.mark.parametrize(
     ("engine", "said"),
     [
-        (broken_engines.Waits, "2 runs wait for a worker"),
-        (broken_engines.BeginsNone, "2 runs wait for a worker of loky that begins one"),
+        (broken_engines.Waits, "2 runs to do, waiting for a worker"),
+        (broken_engines.QueuesAnew, "2 runs to do, waiting for a worker"),
+        (broken_engines.BeginsNone, "2 runs to do, waiting for a worker of loky that begins one"),
     ],
 )
 def test_what_runs_wait_for_is_said(opened, tmp_path, caplog, monkeypatch, engine, said):

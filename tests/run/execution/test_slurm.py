@@ -210,7 +210,7 @@ def test_what_jobs_wait_for_is_said_in_the_words_of_slurm(fake, results):
     sweep.step()
     fake.becomes("1", "PENDING", "|PartitionDown")
     sweep.step()
-    assert sweep.engine.waits_for() == "1 jobs in SLURM's queue (pending PartitionDown)"
+    assert sweep.engine.waits_for() == "1 job in SLURM's queue (pending PartitionDown)"
 
 
 def test_a_folder_of_the_sweep_that_is_removed_is_one_line(fake, results):
@@ -236,15 +236,29 @@ def test_without_an_answer_of_slurm_the_heartbeat_tells(fake, results, monkeypat
     assert list(sweep.engine._jobs) == ["2"]
 
 
-def test_a_job_that_slurm_starts_anew_does_its_run_again(fake, results, monkeypatch):
+@pytest.mark.parametrize(
+    ("state", "row"),
+    [("PENDING", ("ok", "")), ("CANCELLED", ("crashed", "cancelled by SLURM, job 1 on node7"))],
+)
+def test_what_slurm_says_of_a_job_that_it_has_ended(fake, results, monkeypatch, state, row):
+    """A job gets the same signal when it is cancelled, and when SLURM will start it anew."""
     sweep = Sweep(results).start(1)
     sweep.step()
-    sweep.begins("1")
-    fake.becomes("1", "PENDING")
+    job = slurm_job._Job(sweep.engine._sweep, sweep.engine._terms, "1")
+
+    def run(call, stopped):
+        job._cancelled()
+        return Outcome("interrupted" if stopped() else "ok")
+
+    monkeypatch.setattr(slurm_job, "run_guarded", run)
+    job.do_runs(signals=False)
+    fake.becomes("1", state)
     sweep.step()
-    sweep.job("1", monkeypatch)
-    sweep.step()
-    assert sweep.status() == {0: ("ok", "")}
+    if state == "PENDING":
+        assert not sweep.ended
+        sweep.job("1", monkeypatch)
+        sweep.step()
+    assert sweep.status() == {0: row}
     assert fake.asked() == [1]
 
 

@@ -83,7 +83,8 @@ def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> Outcome:
         try:
             task = replace(task, prepared=str(prepared_here(task, sandbox)))
         except KbenchError as error:
-            return Outcome("error", str(error), provenance=provenance())
+            message = f"{error} (on {platform.node()})"
+            return Outcome("error", message, provenance=provenance())
     if task.model is None or call.proof.holds(Path(task.model).parents[1]):
         return _run(replace(call, task=task), sandbox, stopped)
     with tempfile.TemporaryDirectory() as scratch:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.errors import one_line
+from kbench.errors import counted, one_line
 from kbench.run.execution.engines import slurm_job
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Call
@@ -50,6 +50,7 @@ _LIMIT = re.compile(r"Max\w*(Submit|Job)|submit limit|temporarily|maximum number
 _BUSY = re.compile(r"contact slurm|timed out|try again|not available|unavailable", re.I)
 _OUT_OF_MEMORY = re.compile(r"exceeded.*memory limit|oom.kill|out of memory", re.I)
 _TIME_OUT = re.compile(r"DUE TO TIME LIMIT|User defined signal 2", re.I)
+_CANCELLED = re.compile(r"CANCELLED AT \S+ \*\*\*")
 _GOING_ON = ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
 _PENDING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 
@@ -145,13 +146,13 @@ class Slurm:
         return sum(self._folder(job).exists() for job in self._jobs.values())
 
     def waits_for(self) -> str | None:
-        if self._full and not self._jobs:
-            return f"SLURM, which takes no job: {self._full}"
+        if not self._jobs:
+            return f"SLURM, which takes no job: {self._full or 'sbatch has not answered'}"
         jobs = self._jobs.values()
         if any(job.state in _GOING_ON for job in jobs):
             return None
         states = sorted({f"{job.state.lower()} {job.reason}".strip() for job in jobs})
-        return f"{len(jobs)} jobs in SLURM's queue ({', '.join(states)})"
+        return f"{counted(len(jobs), 'job')} in SLURM's queue ({', '.join(states)})"
 
     def stop(self) -> None:
         (self._sweep / "stop").touch()
@@ -252,7 +253,7 @@ class Slurm:
             return Report(Stage.LOST, self._terms.timed_out(where), status="timeout")
         if job.state == "OUT_OF_MEMORY" or _OUT_OF_MEMORY.search(log):
             return Report(Stage.LOST, self._terms.out_of_memory(where), status="memory")
-        if job.state == "CANCELLED":
+        if job.state == "CANCELLED" or (job.state == "GONE" and _CANCELLED.search(log)):
             return Report(Stage.CANCELLED, f"cancelled by SLURM, {where}")
         lines = log.strip().splitlines() or ["no output"]
         last = one_line(([line for line in lines if "rror" in line] or lines)[-1], 150)
@@ -301,7 +302,9 @@ class Slurm:
         if not (limit or self._jobs or (self._taken and _BUSY.search(refused))):
             yield from self._refused(refused)
         elif not self._full:
-            how_many = f"SLURM takes {len(self._jobs)} jobs at a time, the other runs wait"
+            how_many = (
+                f"SLURM takes {counted(len(self._jobs), 'job')} at a time, the other runs wait"
+            )
             self._say(f"{how_many}: {refused}")
         self._full = refused
 

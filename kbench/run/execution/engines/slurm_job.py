@@ -3,7 +3,7 @@
 A sweep's folder is on a file system that all nodes share:
 
     todo/<run>              runs that wait; a job takes one by renaming it into its own folder
-    job-<id>/<run>          runs that a job is doing, one at a time
+    job-<id>/<run>          runs that a job is doing, one at a time, or was when SLURM ended it
     job-<id>/alive          the job's heartbeat; its content is the node
     job-<id>/.failed        SLURM has ended the job
     done/<run>              reports of runs that have ended
@@ -111,7 +111,9 @@ class _Job:
                     break
                 with contextlib.suppress(FileNotFoundError):  # another job was faster
                     (self._sweep / "todo" / name).rename(self._own / name)
-                    put(self._sweep / "done" / name, self._run(self._own / name))
+                    if (report := self._run(self._own / name)) is None:
+                        break
+                    put(self._sweep / "done" / name, report)
                     (self._own / name).unlink()
                     n_runs, last = n_runs + 1, time.monotonic()
             time.sleep(_POLL_S)
@@ -127,7 +129,8 @@ class _Job:
         left = 60 * terms.timeout_min - terms.signal_s - spent
         return spent < BEGIN_S and (terms.needed_s is None or left > terms.needed_s)
 
-    def _run(self, path: Path) -> Report:
+    def _run(self, path: Path) -> Report | None:
+        """What became of a run; None if SLURM says it, which cancels the job or queues it anew."""
         try:
             call: Call = pickle.loads(path.read_bytes())
             outcome = run_guarded(call, self._stopped)
@@ -138,31 +141,28 @@ class _Job:
             # SLURM's signals reach every process of the job, this one perhaps as the last.
             self._warned.wait(_SIGNAL_S)
         by_us = (self._sweep / "stop").exists()
-        if (killed or outcome.status == "interrupted") and self._over is not None and not by_us:
+        if (killed or outcome.status == "interrupted") and self._warned.is_set() and not by_us:
             (self._own / ".failed").touch()
-            outcome.status, outcome.message = self._over.status, self._over.why
-            if self._over.again:
+            if self._over is None or self._over.again:
                 return self._over
+            outcome.status, outcome.message = self._over.status, self._over.why
         elif killed and (outcome.peak_bytes or 0) > _NEAR_LIMIT * self._terms.mem_gb * 2**30:
             outcome.status, outcome.message = "memory", self._terms.out_of_memory(self._where)
         return Report(Stage.FINISHED, outcome=outcome)
 
     def _stopped(self) -> bool:
         over = (self._sweep / "stop").exists() or not (self._sweep / "lock").exists()
-        return over or self._over is not None
+        return over or self._warned.is_set()
 
     def _near_limit(self, *_: Any) -> None:
         """SLURM warns a job before its time limit, and before another job takes its place."""
         terms, spent = self._terms, time.monotonic() - self._began
         early = spent < _EARLY * (60 * terms.timeout_min - terms.signal_s)
         why = f"preempted by SLURM: {self._where}" if early else terms.timed_out(self._where)
-        self._end(Report(Stage.LOST, why, status="crashed" if early else "timeout", again=early))
+        self._over = Report(Stage.LOST, why, status="crashed" if early else "timeout", again=early)
+        self._warned.set()
 
     def _cancelled(self, *_: Any) -> None:
-        self._end(Report(Stage.CANCELLED, f"cancelled by SLURM, {self._where}"))
-
-    def _end(self, report: Report) -> None:
-        self._over = self._over or report
         self._warned.set()
 
     def _beat(self) -> None:
