@@ -76,6 +76,7 @@ def main(argv: Sequence[str]) -> int:
             Path(scratch, "rows"),
             download=download,
             own_source=any("dataset.source" in word for word in overrides),
+            trained_on=stored.about.get("data_sha256"),
         )
         scores, n_scored = apply_model(stored.estimator, preparation, rows, out, proba=proba)
     print(

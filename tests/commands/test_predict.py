@@ -148,6 +148,9 @@ def test_a_table_is_encoded_as_the_training_file_was(mixed, predict, tmp_path):
     outs = [tmp_path / "labelled.out.csv", tmp_path / "bare.out.csv"]
     said = predict(mixed, *words, f"out={outs[0]}", f"dataset.path={tmp_path / 'labelled.csv'}")
     assert "roc_auc" in said
+    trained = "the model was trained on rows of this file"
+    assert trained not in said
+    assert trained in predict(mixed, *words, f"out={outs[1]}", "dataset.path=train.csv")
     said = predict(mixed, *words, f"out={outs[1]}", f"dataset.path={tmp_path / 'bare.csv'}")
     assert "no scores" in said
     full, part = map(pd.read_csv, outs)

@@ -12,7 +12,7 @@ from kbench.data.formats import FORMATS, MISSING_REMEDY, listed
 from kbench.data.preparation import obtain as sources
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.imputation import rows_with_missing
-from kbench.data.preparation.prepare import obtain
+from kbench.data.preparation.prepare import fingerprint, obtain
 from kbench.data.sources.folders import Folders
 from kbench.data.sources.rows import Rows, join
 from kbench.errors import ConfigError, DataError, counted
@@ -48,6 +48,7 @@ def read_rows(
     *,
     download: bool = True,
     own_source: bool = False,
+    trained_on: str | None = None,
 ) -> Rows:
     """Raw rows for a trained model: all rows of a file, or the test rows of a named data set.
 
@@ -66,6 +67,8 @@ def read_rows(
     own_source : bool
         Whether `config` says that a file is of another kind than the training file. What it says
         of columns is added to what was said of the training file's columns.
+    trained_on : str, optional
+        `data_sha256` of the training: a note says that a file of the user is the training file.
 
     Raises
     ------
@@ -124,6 +127,10 @@ def read_rows(
             raise DataError(str(error).replace(MISSING_REMEDY, _TRAINED_WITHOUT)) from None
         rows: Rows = join(raw.parts)
         rows.notes = raw.notes
+        if trained_on is not None and fingerprint(checked, folders) == trained_on:
+            rows.notes += (
+                "the model was trained on rows of this file: scores of them say nothing of others",
+            )
         if raw.layout is not None and preparation.layout is None:
             columns = listed(raw.layout["columns"])
             rows.notes += (
