@@ -214,7 +214,7 @@ def _check_together(config: Mapping[str, Any]) -> None:
         raise ConfigError(f"dataset.source.{needs[kind]} has no value, kind {kind} needs it")
     if kind == "files":
         _check_files(source, split)
-    _check_of_format(source)
+    _check_of_format(config)
     _check_holdout(config.get("holdout") or {})
     if kind == "generator":
         for name in ("n", "n_test", "d", "seed"):
@@ -346,12 +346,15 @@ def splits(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**replaced, "seed": seed, "fold": k} for seed in seeds for k in chosen]
 
 
-def _check_of_format(source: Mapping[str, Any]) -> None:
-    """Refuse keys of `source` that the reader of the files would not look at."""
+def _check_of_format(config: Mapping[str, Any]) -> None:
+    """Refuse keys that the reader of the files would not look at."""
+    source = config["source"]
     files = source["kind"] in ("file", "files")
     read = FORMATS[source.get("format") or "libsvm"].options if files else None
-    for group in ("columns", "arrays", "zero_based"):
-        value = source.get(group)
+    told = {f"source.{name}": (name, source.get(name)) for name in ("columns", "arrays")}
+    told["source.zero_based"] = "zero_based", source.get("zero_based")
+    told["n_features"] = "zero_based", config.get("n_features")
+    for path, (group, value) in told.items():
         settings = value.items() if isinstance(value, Mapping) else [("", value)]
         for key, setting in settings if group != read else ():
             if setting not in (None, [], "error", "auto"):
@@ -359,8 +362,8 @@ def _check_of_format(source: Mapping[str, Any]) -> None:
                 fact = f"the format is {name}" if files else "the data set is of no files"
                 takes = ", ".join(name for name, form in FORMATS.items() if form.options == group)
                 raise ConfigError(
-                    f"dataset.source.{group}{'.' * bool(key)}{key} is {setting!r}, but {fact}; "
-                    f"it is for {takes}"
+                    f"dataset.{path}{'.' * bool(key)}{key} is {setting!r}, but {fact}; it is for "
+                    f"{takes}"
                 )
 
 

@@ -233,7 +233,9 @@ KEYS: dict[str, Key] = {
     "d": Key(_integer_from(1), "generator: features"),
     "seed": Key(_integer_from(0), "generator: seed of the function and the rows"),
     "noise": Key(_not_negative, "generator: fraction of flipped labels, or standard deviation"),
-    "n_features": Key(_integer_from(1), "number of features, if files may lack the last columns"),
+    "n_features": Key(
+        _integer_from(1), "number of features, if files of LIBSVM text may lack the last columns"
+    ),
     "facts.n": Key(_integer_from(1), "rows of the file, if there is one file"),
     "facts.n_train": Key(_integer_from(1), "rows of the training file"),
     "facts.n_test": Key(_integer_from(1), "rows of the test file"),

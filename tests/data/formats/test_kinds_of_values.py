@@ -239,6 +239,11 @@ def test_a_key_that_the_reader_would_not_look_at_is_refused(form, group):
     if FORMATS[form].options == group:
         assert check_config(config)["source"][group]
         return
+    if group == "zero_based":
+        with pytest.raises(
+            ConfigError, match=rf"dataset\.n_features is 2, but the format is {form}"
+        ):
+            check_config({**config, "source": {**source, group: None}, "n_features": 2})
     with pytest.raises(
         ConfigError, match=rf"dataset\.source\.{group}.*but the format is {form}; it"
     ):
