@@ -5,6 +5,7 @@ whose first key states its kind:
 
     {"float": "nan" | "inf" | "-inf"}      {"tuple": [...]}      {"dict": [[key, value], ...]}
     {"array": name}   {"scalar": name}     one of the arrays beside the tree; one with 0 dimensions
+    {"texts": name}                        one that was an array of str objects, as pandas has them
     {"dtype": "<f4"}  {"type": "<f4"}      a NumPy dtype, or scalar type
     {"sparse": [class, shape, data, indices, indptr]}
     {"slice": [start, stop, step]}
@@ -87,6 +88,10 @@ class _Encoder:
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
         if type(value) in (np.ndarray, np.memmap):
+            if value.dtype == object and all(type(text) is str for text in value.flat):
+                texts = value.astype(str)
+                if np.array_equal(texts.astype(object), value):  # no NUL at the end of a text
+                    return {"texts": self._array(texts, where)}
             return {"array": self._array(value, where)}
         if isinstance(value, np.generic):
             return {"scalar": self._array(np.asarray(value), where)}
@@ -199,6 +204,12 @@ class _Decoder:
     def _array(self, tree: Any, depth: int) -> np.ndarray:
         return self.array(tree["array"])
 
+    def _texts(self, tree: Any, depth: int) -> np.ndarray:
+        array = self.array(tree["texts"])
+        if array.dtype.kind != "U":
+            raise ModelError(f"texts of type {array.dtype}")
+        return array.astype(object)
+
     def _scalar(self, tree: Any, depth: int) -> Any:
         array = self.array(tree["scalar"])
         if array.ndim:
@@ -268,6 +279,7 @@ _BUILDERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
     "dict": _Decoder._dict,
     "array": _Decoder._array,
     "scalar": _Decoder._scalar,
+    "texts": _Decoder._texts,
     "dtype": _Decoder._dtype,
     "type": _Decoder._type,
     "sparse": _Decoder._sparse,

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse as sp
 import yaml
@@ -204,6 +205,19 @@ def test_arrays_are_restored_with_their_bits_and_memory_order(tmp_path_factory, 
     assert back.tobytes(order="A") == array.tobytes(order="A")
     assert back.flags.f_contiguous == array.flags.f_contiguous
     assert back.flags.writeable
+
+
+def test_names_of_columns_and_labels_of_pandas_come_back(tmp_path):
+    X, y = rows("binary")
+    frame = pandas.DataFrame(X, columns=[f"column {j}" for j in range(X.shape[1])])
+    model = KernelSVC().fit(frame, np.array(["no", "maybe"], object)[(y == y[0]).astype(int)])
+    twin = through_file(model, tmp_path)
+    assert_same_bits(model, twin, frame)
+    for name in ("classes_", "feature_names_in_"):
+        assert getattr(twin, name).dtype == object
+        np.testing.assert_array_equal(getattr(twin, name), getattr(model, name))
+    with pytest.raises(ModelError, match="array of object"):
+        encode(np.array(["a NUL at the end is lost\0"], object))
 
 
 def test_an_array_that_occurs_twice_is_stored_once():
