@@ -71,7 +71,8 @@ class LinearDualResult:
         Primal objective 1/2 ||w||^2 + sum_i C_i loss_i minus the dual's, -f(alpha); >= 0, and a
         bound on the distance of either to the optimum.
     violation : float
-        Largest max PG - min PG of the last pass.
+        Largest max PG - min PG: of the last pass, over all points, or, if a limit was met, of all
+        points at the solution returned.
     n_iter : int
         Passes over the active points.
     n_visits : int
@@ -217,9 +218,10 @@ class _Solver:
                     n_active=n_active,
                     coef=self.coef.T,
                 )
-        converged = bool(solved.all())
+        converged, violation = bool(solved.all()), float(width.max())
         if not converged:
             self._settle()
+            violation = self.violation()
         limit = "max_iter" if spent >= self.max_iter else "max_time"
         objective = self.objective()
         return LinearDualResult(
@@ -227,7 +229,7 @@ class _Solver:
             coef=self.coef.T,
             objective=objective,
             gap=self.primal(np.ones(1))[0] + objective,
-            violation=float(width.max()),
+            violation=violation,
             n_iter=n_iter,
             n_visits=n_visits,
             converged=converged,
@@ -288,6 +290,19 @@ class _Solver:
         """f(alpha) of each problem; (m,)."""
         squares = np.einsum("cj,cj->c", self.coef, self.coef)
         return 0.5 * (squares + matmul(self.alpha**2, self.ridge)) - self.alpha.sum(axis=1)
+
+    def violation(self) -> float:
+        """max PG - min PG of all points, the largest of the problems; a pass over the rows."""
+        high, low = np.zeros((2, len(self.alpha)))
+        for part in self.blocks.slices():
+            for rows, decision in _decisions(self.blocks.block(part), self.coef.T):
+                points = slice(part.start + rows.start, part.start + rows.stop)
+                alpha = self.alpha[:, points]
+                gradient = self.Y[:, points] * decision.T - 1.0 + self.ridge[points] * alpha
+                can_fall, can_grow = alpha > 0.0, alpha < self.bound[points]
+                high = np.maximum(high, (gradient * can_fall).max(axis=1))
+                low = np.minimum(low, (gradient * can_grow).min(axis=1))
+        return float((high - low).max())
 
     def primal(self, multiples: np.ndarray) -> np.ndarray:
         """1/2 ||t w||^2 + sum_i C_i loss(y_i <t w, x_i>) for t of multiples : (p,); (p, m)."""
