@@ -73,7 +73,8 @@ class ExactRidge(KernelRidgeEstimator):
     max_iter : int, default=200
         Largest number of products with the kernel matrix.
     max_time : float or None, default=None
-        As in `KernelSVC`; it is checked between products.
+        As in `KernelSVC`; it is checked between products. A factorisation that would take longer
+        gives way to one of 500 landmarks.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the factorisation, or of the approximation.
     memory_mb : float, default=8192.0

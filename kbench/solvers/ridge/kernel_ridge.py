@@ -9,6 +9,8 @@ Kernel values are float64 and computed as they are needed. The preconditioner is
   Regression" (2023), whose landmarks are those of randomly pivoted Cholesky. With its factor F,
 
       (F F' + alpha I)^-1 V = (V - F (F'F + alpha I)^-1 F'V) / alpha.
+
+A factorisation that would take longer than the time limit gives way to the second one.
 """
 
 from collections.abc import Callable
@@ -17,15 +19,21 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
+from kbench.approximation.landmarks.pivots import randomly_pivoted_cholesky
 from kbench.errors import warn
 from kbench.intrinsics.products import at_first_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import CGResult, solve_cg
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # Rows of F whose products are in the precision of F; sums of blocks are float64. As in
 # `kbench.approximation.features.factored`.
 _BATCH = 4096
+# Rows whose factorisation is timed, about 10 ms: larger ones are up to twice as fast for each
+# multiplication. Set by hand.
+_TIMED_ROWS = 1024
+# Landmarks in place of a factorisation that takes too long: n 500^2 multiplications. Set by hand.
+_FEW_LANDMARKS = 500
 
 
 def solve_kernel_ridge(
@@ -56,7 +64,8 @@ def solve_kernel_ridge(
         On ||Y - (K + alpha I) C|| / ||Y|| for each target.
     max_iter : int
     max_time : float, optional
-        Seconds of the iterations; the factorisation before them is not interrupted.
+        Seconds. A factorisation that is expected to take longer is replaced by the low-rank one of
+        500 landmarks.
     trace : Trace, optional
         As in `solve_cg`.
 
@@ -67,8 +76,16 @@ def solve_kernel_ridge(
     """
     exact = kernel.astype(np.float64)
     all_points = np.arange(len(kernel))
+    trace = Trace() if trace is None else trace
+    deadline = Deadline(max_time, trace)
     if precondition is None:
-        precondition = inverse(shifted_cholesky(kernel, alpha, scale))
+        left = deadline.seconds_left()
+        if left is not None and _seconds_of_cholesky(kernel, trace) > left:
+            rng = np.random.RandomState(0)
+            F = randomly_pivoted_cholesky(kernel, min(len(kernel), _FEW_LANDMARKS), rng)[1]
+            precondition = low_rank_inverse(F if scale is None else F * scale[:, None], alpha)
+        else:
+            precondition = inverse(shifted_cholesky(kernel, alpha, scale))
     s = np.ones((1, 1)) if scale is None else scale[:, None]
     return solve_cg(
         lambda V: s * exact.product(all_points, s * V) + alpha * V,
@@ -77,9 +94,18 @@ def solve_kernel_ridge(
         alpha=alpha,
         tol=tol,
         max_iter=max_iter,
-        max_time=max_time,
+        max_time=deadline.seconds_left(),
         trace=trace,
     )
+
+
+def _seconds_of_cholesky(kernel: KernelMatrix, trace: Trace) -> float:
+    """Expected seconds of the factorisation, n^3 / 3 at the speed of 1,024 rows; 0 of so few."""
+    m, start = _TIMED_ROWS, trace.running_s()
+    if len(kernel) <= m:
+        return 0.0
+    scipy.linalg.cholesky(np.eye(m, dtype=kernel.dtype), check_finite=False)
+    return (trace.running_s() - start) * (len(kernel) / m) ** 3
 
 
 def inverse(factor: tuple[np.ndarray, bool]) -> Callable[[np.ndarray], np.ndarray]:

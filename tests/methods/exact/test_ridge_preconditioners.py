@@ -96,6 +96,19 @@ def test_krill_solves_the_system_of_the_landmarks(memory_mb):
     assert krill.n_iter_ < 60
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("weight", [None, np.arange(1100) % 3])
+def test_a_factorisation_longer_than_the_time_limit_is_not_begun(monkeypatch, weight):
+    """Of 20,000 rows it took 26 s of max_time=2."""
+    X, y = data(1100)
+    model = KernelRidge(1e-3, kernel="rbf", gamma=0.1)
+    whole = model.fit(X, y, weight).score(X, y, weight)
+    monkeypatch.setattr("kbench.solvers.ridge.kernel_ridge.shifted_cholesky", None)
+    model.set_params(max_time=1e-6).fit(X, y, weight)
+    assert model.n_iter_ == 1
+    assert model.score(X, y, weight) > whole - 0.1
+
+
 @pytest.mark.parametrize("preconditioner", ["rows", "krill"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_preconditioner_takes_no_more_than_half_of_the_time(preconditioner):
