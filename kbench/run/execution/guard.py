@@ -219,24 +219,21 @@ def guard(
     os._exit(0)
 
 
+@dataclass
 class _Watch:
     """The guard's loop over one worker."""
 
-    def __init__(
-        self,
-        runner: Connection,
-        report: Connection,
-        worker: int,
-        limits: Limits,
-        reported: int,
-        printed: int,
-        n_runs: int,
-    ) -> None:
-        self.runner, self.report, self.worker = runner, report, worker
-        self.reported, self.printed = reported, printed
-        self.limits = limits
-        self.baseline = processes.held_bytes([worker])
-        self.data_baseline = data_bytes(worker)
+    runner: Connection
+    report: Connection
+    worker: int
+    limits: Limits
+    reported: int
+    printed: int
+    n_runs: int
+
+    def __post_init__(self) -> None:
+        self.baseline = processes.held_bytes([self.worker])
+        self.data_baseline = data_bytes(self.worker)
         self.peak = self.children_peak = self.data_peak = 0
         self.wall, self.cpu = _Pausable(), _Pausable()
         self.setup_from = self.wall.read(time.monotonic())
@@ -245,14 +242,13 @@ class _Watch:
         self.fit_cpu_s: float | None = None
         self.log = _Printed()
         self.partial = b""
-        self.n_runs = n_runs
         self.results: list[dict[str, Any]] = []
         self.ended: Outcome | None = None
         self.abandoned = False
         self.state = self.sent = State()
         self.send_at = 0.0
-        os.set_blocking(reported, False)
-        os.set_blocking(printed, False)
+        os.set_blocking(self.reported, False)
+        os.set_blocking(self.printed, False)
 
     def until_end(self) -> Outcome | None:
         """Watch until the worker ends or must be ended; None if the runner has ended."""

@@ -34,7 +34,6 @@ class _Daemons:
     poll_s = 0.02
     patience_s = 30.0
     keeps_runs = False
-    name = ""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -66,7 +65,7 @@ class _Daemons:
         return max(1, min(self._n_places, self._settings.parallel.jobs))
 
     def waits_for(self) -> str | None:
-        return None if self._n_places else f"a worker of the {self.name} cluster"
+        return None  # the runner says so if no worker begins a run
 
 
 @contextlib.contextmanager
@@ -91,8 +90,6 @@ def scheduler_of(settings: Settings) -> Iterator[str]:
 
 class Dask(_Daemons):
     """A Dask cluster: at the scheduler's address, or local with a process for each job."""
-
-    name = "Dask"
 
     def __init__(self, settings: Settings, _: Say) -> None:
         super().__init__(settings)
@@ -165,8 +162,6 @@ def _run_in_dask(sweep: str, number: int, call: Call) -> Outcome:
 
 class Ray(_Daemons):
     """A Ray cluster: at its address, or local with a process for each job."""
-
-    name = "Ray"
 
     def __init__(self, settings: Settings, _: Say) -> None:
         super().__init__(settings)
