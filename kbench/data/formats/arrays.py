@@ -92,7 +92,12 @@ def _part(
         )
     y = np.ravel(y)
     matrices = (source.get("arrays") or {}).get("matrices")
-    if X.ndim == 3 and matrices == "sorted_triangle" and X.shape[1] == X.shape[2]:
+    if matrices == "sorted_triangle":
+        if X.ndim != 3 or X.shape[1] != X.shape[2]:
+            raise DataError(
+                f"{paths[0]}: {names[0]} has shape {X.shape}, should be (n, m, m), as "
+                "dataset.source.arrays.matrices is sorted_triangle"
+            )
         X = sorted_triangle(X.astype(np.float64))
     require_shapes(X, y, paths, names)
     require_present(y, row_of(paths[-1]), source)
@@ -101,6 +106,12 @@ def _part(
         # A row without a target is left out, whatever else it lacks.
         lacking = None if "known" in source else np.isnan(y[rows].astype(np.float64))
         require_numbers_in(X[rows], row_of(paths[0], begin), source, lacking)
+    wanted = (source.get("arrays") or {}).get("groups")
+    if wanted and names[2] not in arrays and "known" not in source and names[2] != f"{wanted}_test":
+        raise DataError(
+            f"{paths[0]}: no array {names[2]}, which dataset.source.arrays.groups names; there is "
+            f"{listed(sorted(arrays))}"
+        )
     groups = _groups(arrays, names[2], X.shape[0], paths[0])
     notes = _unused(arrays, names) if source.get("kind") == "file" else ()
     if groups is not None and groups.min() < 0:

@@ -280,6 +280,8 @@ def _build(
     kind = config.get("scale") or "none"
     over = [train, test] if config.get("scale_over") == "all" else [train]
     columns = scaling.fit_scaling(kind, over)
+    if columns is None and len(over) > 1:
+        notes.append("dataset.scale_over is all, but dataset.scale is none: no column is scaled")
     if columns is not None and not dense:
         columns.require_zeros(kind)
     n_train = min(config.get("first_train") or train.n, train.n)

@@ -250,6 +250,17 @@ def test_a_key_that_the_reader_would_not_look_at_is_refused(form, group):
         check_config(config)
 
 
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_groups_that_a_file_lacks_are_refused(folders, form):
+    """Not divided without them: rows of a group would be on both sides of the split."""
+    groups = {"columns": {"columns": {"group": "user"}}, "arrays": {"arrays": {"groups": "user"}}}
+    told = groups.get(FORMATS[form].options)
+    if form == "npy" or told is None:
+        pytest.skip("the format names no groups")
+    with pytest.raises(DataError, match=r"no (column|array) '?user'?, which dataset\.source\."):
+        prepare(config_of(form, folders, X, Y, source=told), folders)
+
+
 @pytest.mark.parametrize("form", TABLES)
 @pytest.mark.parametrize("names", [["Unnamed: 0"], ["Unnamed: 0.1", "Unnamed: 0"]])
 def test_an_index_that_pandas_has_read_and_written_again_is_left_out(folders, form, names):

@@ -135,6 +135,14 @@ def test_a_key_that_divides_no_rows_is_refused(key, division):
         require_effect(config | {"test_path": None}, own_test=True)
 
 
+@pytest.mark.parametrize("asked", [{"repeats": 2}, {"folds": 3}, {"fold": 1}])
+def test_prepared_data_are_of_one_split(folders, asked):
+    path = folders.read_only[0] / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{k},{k % 2}\n" for k in range(60)))
+    with pytest.raises(ConfigError, match="asks for several splits, prepared data are of one"):
+        opened_file(path, folders, split=asked)
+
+
 def test_every_key_of_a_split_is_tried():
     keys = {name.partition(".")[2] for name in KEYS if name.startswith("split.")}
     assert keys == {*VALUES, "kind"}

@@ -138,6 +138,8 @@ def test_the_first_rows_are_scaled_as_all_of_them(toy):
     np.testing.assert_array_equal(part.y_test, whole.y_test[:3])
     csr = opened(named(storage="csr", first_train=7), toy)
     np.testing.assert_array_equal(csr.X_train.toarray(), X[:7].astype(np.float32))
+    unscaled = opened(named(scale="none", scale_over="all"), toy)
+    assert any("scale_over is all, but dataset.scale is none" in note for note in unscaled.notes)
     for name in ("first_train", "first_test"):
         data = opened(named(**{name: 1000}), toy)
         assert any(f"dataset.{name} is 1000, there are " in note for note in data.notes)
