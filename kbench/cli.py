@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             streams.require_files()
             streams.say_few_seconds()
             streams.say_little_memory()
+            streams.say_no_compiling()
             signals.stop_on_signals()
         if sys.platform == "win32":
             raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")

@@ -93,6 +93,16 @@ def say_few_seconds() -> None:
         )
 
 
+def say_no_compiling() -> None:
+    """Say that methods of ours fail in ways that numba words, as the shell forbids to compile."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        print(
+            "kbench: this shell has NUMBA_DISABLE_JIT set, but methods of kbench need compiled "
+            "code: `unset NUMBA_DISABLE_JIT`",
+            file=sys.stderr,
+        )
+
+
 def little_memory() -> str | None:
     """What to do about a shell that allows less memory than packages take to load, if it does."""
     for kind, flag in ((resource.RLIMIT_AS, "-v"), (resource.RLIMIT_DATA, "-d")):

@@ -62,12 +62,14 @@ STATES = {
     "few files": "ulimit -n 12; {}",
     "few seconds": "ulimit -t 2; {}",
     "little memory": "ulimit -v 400000; {}",
+    "no compiling": "NUMBA_DISABLE_JIT=1 {}",
 }
 SAID = {
     "gone": "the working directory is gone",
     "few files": "this shell allows 12 open files",
     "few seconds": "this shell allows 2 CPU seconds",
     "little memory": "this shell allows 390 MiB of memory",
+    "no compiling": "this shell has NUMBA_DISABLE_JIT set",
 }
 
 
