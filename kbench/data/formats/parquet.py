@@ -84,12 +84,11 @@ def _index(metadata: Mapping[bytes, bytes] | None, names: list[str]) -> list[str
 
 def _kept(table: Any, roles: Roles, path: Path, options: Options) -> Any:
     """The table without dropped columns; categories and groups as texts, also without any value."""
-    from pyarrow.types import is_null
-
     table = table.drop_columns(sorted(roles.dropped))
     texts = roles.texts | ({roles.group} if roles.group is not None else set())
-    empty = {field.name for field in table.schema if is_null(field.type)}
-    for name in sorted(texts | (empty & options.typed_texts)):
+    typed = options.typed_texts & {*table.column_names}
+    empty = {name for name in typed if table.column(name).null_count == table.num_rows}
+    for name in sorted(texts | empty):
         place = table.column_names.index(name)
         table = table.set_column(place, name, _as_texts(table.column(name), name, path))
     return table

@@ -68,7 +68,7 @@ def test_a_column_of_texts_may_lack_all_of_them_in_the_test_file(folders, form, 
     """Parquet gives such a column no type; it is no column of numbers all the same."""
     words = pd.Series(np.where(X[:, 1] > 0, "up", "down")).astype(kind)
     train = pd.DataFrame({"a": X[:, 0], "word": words, "y": Y})
-    test = train.assign(word=None)
+    test = train.assign(word=pd.Categorical([None] * N) if kind == "category" else None)
     paths = [
         str(saved(frame, folders.read_only[0] / f"{name}.{form}"))
         for name, frame in (("train", train), ("test", test))
