@@ -42,6 +42,9 @@ class ColumnMap:
     # tuple of (column, values): integer columns that get an indicator for each of their values,
     # behind all others.
     codes: tuple[tuple[int, np.ndarray], ...] = ()
+    # Means and deviations (d + indicators,) of mapped columns, and a map of the standardised ones
+    # that was learned (`kbench.metric.warp`), if any.
+    warp: "tuple[np.ndarray, np.ndarray, ColumnMap] | None" = None
 
     @staticmethod
     def of(X: np.ndarray, name: str, *, indicators: bool = False) -> "ColumnMap":
@@ -68,7 +71,8 @@ class ColumnMap:
 
     @property
     def nbytes(self) -> int:
-        return self.knots.nbytes + self.values.nbytes + sum(v.nbytes for _, v in self.codes)
+        own = self.knots.nbytes + self.values.nbytes + sum(v.nbytes for _, v in self.codes)
+        return own + (0 if self.warp is None else sum(part.nbytes for part in self.warp))
 
     @property
     def sources(self) -> np.ndarray:
@@ -78,7 +82,7 @@ class ColumnMap:
 
     def __call__(self, X: Any) -> Any:
         """Mapped rows of X : (n, d); CSR rows stay CSR only where nothing is mapped."""
-        if not len(self.knots) and not self.codes:
+        if not len(self.knots) and not self.codes and self.warp is None:
             return X
         rows = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
         if len(self.knots) == 1:
@@ -91,7 +95,11 @@ class ColumnMap:
         else:
             mapped = rows
         equal = [np.equal.outer(rows[:, column], values) for column, values in self.codes]
-        return np.hstack([mapped, *equal])
+        mapped = np.hstack([mapped, *equal])
+        if self.warp is None:
+            return mapped
+        mean, deviation, warp = self.warp
+        return warp((mapped - mean) / deviation)
 
 
 def code_columns(X: np.ndarray) -> tuple[tuple[int, np.ndarray], ...]:

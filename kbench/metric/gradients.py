@@ -16,6 +16,8 @@ A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for feature le
 networks and backpropagation-free machine learning models", Science 383, 2024, equation 2.
 """
 
+from collections.abc import Iterator
+
 import numba
 import numpy as np
 
@@ -55,11 +57,37 @@ def gradient_outer_product(
     """
     d = Z.shape[1]
     total = np.zeros(d if diagonal else (d, d))
+    for _, gradients in _gradients(matrix, Z, coef, rows):
+        if diagonal:
+            total += np.einsum("ij,ij->j", gradients, gradients)
+        else:
+            total += matmul(gradients.T, gradients)
+    return total / len(rows)
+
+
+def squared_gradients(
+    matrix: KernelMatrix, Z: np.ndarray, coef: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
+    """Squared gradients of the outputs at some rows, added; (a, d) float64.
+
+    Parameters and cost are as in `gradient_outer_product`.
+    """
+    squares = np.zeros((len(rows), Z.shape[1]))
+    for block, gradients in _gradients(matrix, Z, coef, rows):
+        squares[block] += gradients**2
+    return squares
+
+
+def _gradients(
+    matrix: KernelMatrix, Z: np.ndarray, coef: np.ndarray, rows: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """A slice of the rows, and the gradients of an output there; (b, d) float64."""
     coef = coef.astype(matrix.dtype)
     by_signs = isinstance(matrix.kernel, Laplacian)
     columns = np.ascontiguousarray(Z.T if by_signs else Z[:0].T, matrix.dtype)
     for start in range(0, len(rows), _BLOCK_ROWS):
-        chosen = rows[start : start + _BLOCK_ROWS]
+        block = slice(start, start + _BLOCK_ROWS)
+        chosen = rows[block]
         slopes = _slopes(matrix, chosen)
         for output in coef.T:
             weights = slopes * output
@@ -67,12 +95,7 @@ def gradient_outer_product(
                 gradients = _signed_sums(weights, columns, chosen)
             else:
                 gradients = matmul(weights, Z) - weights.sum(axis=1)[:, None] * Z[chosen]
-            gradients = gradients.astype(np.float64)
-            if diagonal:
-                total += np.einsum("ij,ij->j", gradients, gradients)
-            else:
-                total += matmul(gradients.T, gradients)
-    return total / len(rows)
+            yield block, gradients.astype(np.float64)
 
 
 def _slopes(matrix: KernelMatrix, rows: np.ndarray) -> np.ndarray:

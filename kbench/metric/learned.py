@@ -7,7 +7,8 @@ feature machine.
       M = mean over rows of grad f grad f',  f = sum_i c_i k_M(x_i, .)
     keep the M with the lowest error on held-out rows; it may be the first one, I
 
-The rounds of every kernel, structure and ridge take few rows. The best ones go on with more rows.
+The rounds of every kernel, structure and ridge take few rows. The best ones go on, with more rows
+if there are more.
 
 A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for feature learning in neural
 networks and backpropagation-free machine learning models", Science 383, 2024, Algorithm 1
@@ -36,6 +37,7 @@ from kbench.metric.ridge_problem import (
     Problem,
     Standardised,
     Targets,
+    exceeds,
 )
 from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, Candidate, Rounds
 from kbench.trace import Trace
@@ -81,9 +83,11 @@ class LearnedMetric(MapsRows):
 
     Parameters
     ----------
-    structure : {"auto", "full", "diagonal"} or array-like of d group labels, default="auto"
-        "diagonal" weighs features, "full" also mixes them, labels make M block diagonal. "auto"
-        takes "full" or "diagonal", whichever has the lower held-out error.
+    structure : {"auto", "full", "diagonal", "warped"} or array-like of d group labels
+        "diagonal" weighs features, "full" also mixes them, labels make M block diagonal. "warped"
+        weighs each interval of each feature, by an increasing map of it (`kbench.metric.warp`), so
+        that `transform` is not linear. "auto", the default, takes "full", "diagonal" or, with
+        `scaling="auto"`, "warped", whichever has the lowest held-out error.
     kernel : {"auto", "matern12", "rbf", "laplacian", "any"}, default="auto"
         Kernel of the ridge models: exp(-gamma r) or exp(-gamma r^2) of the Euclidean distance r,
         which "auto" compares, or "laplacian", exp(-gamma sum |x_j - z_j|), which has a diagonal
@@ -94,8 +98,9 @@ class LearnedMetric(MapsRows):
         keeps `transform` linear. "auto" compares all, with and without indicators of the values of
         integer columns. CSR rows are always standardised.
     n_rounds : int, default=3
-        Most rounds of the search, and as many again with more rows; fewer are used where the
-        held-out error is lower, and none follows one that gained less than a per cent of it.
+        Most rounds of the search, and as many again of its best metrics, with more rows if there
+        are more; fewer are used where the held-out error is lower, and none of the latter follows
+        one that gained less than a per cent of it.
     ridge : float or "auto", default="auto"
     rank : int or None, default=None
         Most columns of the map, for the largest eigenvalues of M; None keeps every direction.
@@ -116,8 +121,8 @@ class LearnedMetric(MapsRows):
     Attributes
     ----------
     components_ : (d, r) float64
-        transform(x) = (x - mean_) components_. Transformed rows have total variance 1. With another
-        scaling than "standard", x is the mapped row, which has d features or more.
+        transform(x) = (x - mean_) components_. Transformed rows have total variance 1. Here x is
+        the row that `column_map_` has mapped, which has d features or more.
     metric_ : (d, d) float64
         M in units of the (mapped) features: the squared distance is (x - z)' M (x - z).
     nbytes_ : int
@@ -128,7 +133,8 @@ class LearnedMetric(MapsRows):
         Diagonal of M for standardised features, divided by its sum.
     kernel_, structure_, scaling_ : str
     column_map_ : ColumnMap
-        Map of the columns, the identity where `scaling_` is "standard".
+        Map of the columns, the identity where `scaling_` is "standard" and `structure_` not
+        "warped".
     gamma_, ridge_ : float
         Kernel width for transformed rows and ridge that had the lowest held-out error.
     n_rounds_ : int
@@ -139,9 +145,9 @@ class LearnedMetric(MapsRows):
 
     Notes
     -----
-    The search makes about 70 factorisations of `search_rows` rows, full size eight at most. A round
-    with n rows costs O(n^3 / 3 + n^2 d + a n d m) time for a gradient rows and m outputs,
-    and 4 n^2 bytes.
+    The search makes about 100 factorisations of `search_rows` rows, full size eight at most. A
+    round with n rows costs O(n^3 / 3 + n^2 d + a n d m) time for a gradient rows and m outputs, and
+    4 n^2 bytes.
 
     It does not help where all features matter alike (the map is then close to the identity, and
     `n_rounds_` may be 0), and where few rows determine many features: a full metric has d (d + 1) /
@@ -168,7 +174,7 @@ class LearnedMetric(MapsRows):
     dense_rows: ClassVar[tuple[float, int]] = (4.0, 12000)
 
     _parameter_constraints: ClassVar[dict] = {
-        "structure": [StrOptions({"auto", "full", "diagonal"}), "array-like"],
+        "structure": [StrOptions({"auto", "full", "diagonal", "warped"}), "array-like"],
         "kernel": [StrOptions({"auto", "matern12", "rbf", "laplacian", "any"})],
         "scaling": [StrOptions({"standard", "clipped", "quantile", "auto"})],
         "n_rounds": [Interval(Integral, 0, None, closed="left")],
@@ -240,25 +246,40 @@ class LearnedMetric(MapsRows):
                 targets.values[rows],
                 scaler(X[held]),
                 targets.values[held],
-                targets.error,
-                targets.losses,
-                is_classification,
+                targets,
                 steep,
             )
 
         def compare(
             data: Problem, scaling: str, options: Mapping[str, Sequence[Any]], **how: Any
         ) -> list[Candidate]:
-            """The best candidate of each kernel, the lowest error first."""
-            best: dict[str, Candidate] = {}
+            """The best candidate of each kernel, the lowest error first.
+
+            Metrics that differ along the columns must have lower squares than any other, too, by a
+            standard error (the rule of L. Breiman et al., "Classification and Regression Trees",
+            1984). Squares tell models of classes apart that differ in few wrong rows.
+            """
+            best: dict[tuple[bool, str], Candidate] = {}
             for kernel, structures in options.items():
                 for candidate in search.metrics(data, kernel, structures, **how):
                     self._note(candidate, scaling, trace)
-                    if kernel not in best or candidate.error < best[kernel].error:
-                        best[kernel] = candidate
-            return sorted(best.values(), key=lambda candidate: candidate.error)
+                    group = candidate.structure == "warped", kernel
+                    if group not in best or candidate.error < best[group].error:
+                        best[group] = candidate
+            ranked = sorted(best.values(), key=lambda candidate: candidate.error)
+            plain = [candidate for candidate in ranked if candidate.structure != "warped"]
+            if plain and plain[0] is not ranked[0]:
+                squares = [
+                    ((each.held_values(data) - data.held_targets) ** 2).mean(axis=1)
+                    for each in (plain[0], ranked[0])
+                ]
+                ranked = ranked if exceeds(*squares, 1.0) else plain
+            of_kernel: dict[str, Candidate] = {}
+            for candidate in ranked:
+                of_kernel.setdefault(candidate.kernel, candidate)
+            return list(of_kernel.values())
 
-        options = {kernel: self._structures(kernel) for kernel in self._kernels()}
+        options = {kernel: self._structures(kernel, sp.issparse(X)) for kernel in self._kernels()}
         scaling, indicators = self._scaling(sample, problem, compare, ridges)
         self.scaling_ = scaling + ("+indicators" if indicators else "")
         d = self.n_features_in_
@@ -273,29 +294,35 @@ class LearnedMetric(MapsRows):
             self._note(candidate, self.scaling_, trace)
             if candidate.error < finalists[0].error:
                 finalists[0] = candidate
-        if n_all > n_search:
+        has_more = n_all > n_search
+        if has_more:
             data = problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.steep)
-            finalists = self._at_full_size(finalists, data, search, trace)
-            if len(ridges) > 1:
-                other = search.neighbouring_ridge(data, finalists[0], ridges)
-                self._note(other, self.scaling_, trace)
-                if other.error < (1.0 - _RIDGE_GAIN) * finalists[0].error:
-                    finalists[0] = other
-        chosen = finalists[0]
+        chosen, *_ = self._further(finalists, data, search, trace, _SAME if has_more else 1.0)
+        if len(ridges) > 1:
+            other = search.neighbouring_ridge(data, chosen, ridges)
+            self._note(other, self.scaling_, trace)
+            if other.error < (1.0 - _RIDGE_GAIN) * chosen.error:
+                chosen = other
         few = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
-        if few and not data.beyond_luck(chosen.root, chosen.kernel, chosen.gamma, chosen.ridge):
+        if few and not data.beyond_luck(chosen.held_values(data)):
             # Nothing was learned: the smoothest function has the lowest error on new rows.
             chosen = replace(chosen, ridge=LARGER_RIDGES[-1])
-        self._set(chosen, data.scaler)
+        self._set(chosen, data)
         return self
 
-    def _at_full_size(
-        self, finalists: Sequence[Candidate], data: Problem, search: Rounds, trace: Trace
+    def _further(
+        self,
+        finalists: Sequence[Candidate],
+        data: Problem,
+        search: Rounds,
+        trace: Trace,
+        allowance: float,
     ) -> list[Candidate]:
-        """The metrics of `max_rows` rows, the best one first.
+        """The metrics of the rounds that go on from the search's, the best one first.
 
         The finalists take turns: one more round of all, then of the best two, then of the best one.
-        The metric of the search is left out if a later one, from more rows, is about as good.
+        The metric of the search is left out if the error of a later one is below `allowance` times
+        its own.
         """
         rounds = [
             search.metrics(
@@ -324,7 +351,7 @@ class LearnedMetric(MapsRows):
                 limit = _CLOSE * first[0].error
                 rounds = [each for candidate, each in tried[:2] if candidate.error <= limit]
         later.sort(key=lambda candidate: candidate.error)
-        allowance = _SAME if first[0].n_round else 1.0
+        allowance = allowance if first[0].n_round else 1.0
         is_better = bool(later) and later[0].error < allowance * first[0].error
         return later if is_better else first
 
@@ -390,7 +417,7 @@ class LearnedMetric(MapsRows):
         several = {"auto": ("matern12", "rbf"), "any": ("matern12", "rbf", "laplacian")}
         return several.get(self.kernel, (self.kernel,))
 
-    def _structures(self, kernel: str) -> tuple[Any, ...]:
+    def _structures(self, kernel: str, is_sparse: bool) -> tuple[Any, ...]:
         if not isinstance(self.structure, str):
             groups = np.asarray(self.structure)
             if groups.shape != (self.n_features_in_,):
@@ -399,12 +426,12 @@ class LearnedMetric(MapsRows):
                     f"{self.n_features_in_} features"
                 )
             return (groups,)
-        if kernel == "laplacian":
-            return ("diagonal",)
         if self.structure == "auto":
-            both = 1 < self.n_features_in_ <= _MAX_FULL
-            return ("full", "diagonal") if both else ("diagonal",)
-        return (self.structure,)
+            both = 1 < self.n_features_in_ <= _MAX_FULL and kernel != "laplacian"
+            warped = ("warped",) if self.scaling == "auto" and not is_sparse else ()
+            return (("full", "diagonal") if both else ("diagonal",)) + warped
+        is_mixed = kernel == "laplacian" and self.structure == "full"
+        return ("diagonal",) if is_mixed else (self.structure,)
 
     def _structure_named(self, name: str) -> Any:
         return np.asarray(self.structure) if name == "blocks" else name
@@ -419,12 +446,16 @@ class LearnedMetric(MapsRows):
             )
         return order[:n_held_out], order[n_held_out:]
 
-    def _set(self, best: Candidate, scaler: Standardised) -> None:
+    def _set(self, best: Candidate, data: Problem) -> None:
+        root, scaler = best.root, data.scaler
+        if isinstance(root, ColumnMap):
+            scaler = scaler.warped(root, data.X)
+            root = np.where(np.isfinite(scaler.deviation), scaler.deviation, 0.0)
         self.kernel_, self.structure_ = best.kernel, best.structure
         self.ridge_, self.n_rounds_ = best.ridge, best.n_round
         self.column_map_ = scaler.columns
         self.mean_, self.scale_ = scaler.mean, scaler.deviation
-        root, deviation = best.root, scaler.deviation
+        deviation = scaler.deviation
         if root.ndim == 1:
             order = np.argsort(-root, kind="stable")[: self.rank]
             self._columns = order[root[order] > 0.0]

@@ -62,7 +62,7 @@ class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         ------
         NotFittedError
         ValueError
-            The metric mixes features, or `scaling_` maps columns before them.
+            The metric mixes features, or columns are mapped first.
         """
         check_is_fitted(self)
         if self._columns is None:
@@ -70,10 +70,10 @@ class MapsRows(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 f"widths: structure_ is {self.structure_!r}, so that features are mixed; "
                 "structure='diagonal' learns a width for each"
             )
-        if self.scaling_ != "standard":
+        if self.scaling_ != "standard" or self.structure_ == "warped":
             raise ValueError(
-                f"widths: scaling_ is {self.scaling_!r}, so that columns are mapped first; "
-                "scaling='standard' keeps them"
+                f"widths: scaling_ is {self.scaling_!r} and structure_ {self.structure_!r}, so "
+                "that columns are mapped first; scaling='standard', structure='diagonal' keep them"
             )
         power = KERNELS[self.kernel_].gamma_power
         widths = np.zeros(len(self.mean_))

@@ -1,8 +1,9 @@
 """Ridge models of one metric: standardised rows, targets, and held-out errors."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -36,6 +37,9 @@ _STANDARD_ERRORS, MIN_HELD_OUT = {False: 1.5, True: 2.0}, 30
 # targets are then mostly noise. Each costs a factorisation. Set by hand.
 LARGER_RIDGES = (10.0, 100.0)
 
+# What maps standardised rows into a metric: (d,) weights, a (d, r) map, or a map of each column.
+Root: TypeAlias = np.ndarray | ColumnMap
+
 
 class Standardised:
     """Mapped features with mean 0 and variance 1 on the training rows; constant ones become 0."""
@@ -57,6 +61,14 @@ class Standardised:
         constant = variance <= rounding * self.mean**2
         self.deviation = np.where(constant, np.inf, np.sqrt(variance))
 
+    def warped(self, warp: ColumnMap, X: np.ndarray) -> "Standardised":
+        """This one followed by a map of standardised rows, of which X are those for training."""
+        Z, other = warp(X), copy.copy(self)
+        other.columns = replace(self.columns, warp=(self.mean, self.deviation, warp))
+        other.mean, deviation = Z.mean(axis=0), Z.std(axis=0)
+        other.deviation = np.where(deviation > 0.0, deviation, np.inf)
+        return other
+
     def __call__(self, X: Any) -> np.ndarray:
         X = self.columns(X)
         rows = X.toarray() if sp.issparse(X) else X
@@ -72,14 +84,11 @@ class Problem:
     Y: np.ndarray  # (n, m)
     held_rows: np.ndarray
     held_targets: np.ndarray
-    error: Callable[[np.ndarray, np.ndarray], float]
-    # (v,) of predicted values and true targets; their mean is about the error
-    losses: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    is_classification: bool
+    targets: "Targets"
     steep: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
 
     def matrix(
-        self, root: np.ndarray, kernel: str, width: float, rng: np.random.RandomState
+        self, root: Root, kernel: str, width: float, rng: np.random.RandomState
     ) -> tuple[np.ndarray, KernelMatrix, float]:
         """Training rows in a metric, their kernel matrix, and its gamma."""
         Z = apply_root(self.X, root).astype(np.float32)
@@ -88,7 +97,7 @@ class Problem:
 
     def solve(
         self,
-        root: np.ndarray,
+        root: Root,
         matrix: KernelMatrix,
         ridges: Sequence[float],
         *,
@@ -112,9 +121,8 @@ class Problem:
                 break
         return best
 
-    def beyond_luck(self, root: np.ndarray, kernel: str, gamma: float, ridge: float) -> bool:
-        """Whether a model's held-out losses are lower than for the mean training target, or for
-        the most frequent class, by more than noise. O(n^3 / 3), as a model of the search."""
+    def held_values(self, root: Root, kernel: str, gamma: float, ridge: float) -> np.ndarray:
+        """A model's values at the held-out rows. O(n^3 / 3), as a model of the search."""
         Z = apply_root(self.X, root).astype(np.float32)
         matrix = KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32)
         new = matrix.kernel.prepare(
@@ -123,12 +131,14 @@ class Problem:
         coef = scipy.linalg.cho_solve(
             shifted_cholesky(matrix, ridge), self.Y.astype(np.float32), check_finite=False
         )
-        points = matrix.points(slice(None))
-        values = expand(matrix.kernel, new, points, coef, np.float32)
+        return expand(matrix.kernel, new, matrix.points(slice(None)), coef, np.float32)
+
+    def beyond_luck(self, values: np.ndarray) -> bool:
+        """Whether values at the held-out rows have lower losses than the mean training target, or
+        the most frequent class, by more than noise."""
         constant = np.repeat(self.Y.mean(axis=0)[None], len(values), axis=0)
-        gains = self.losses(constant, self.held_targets) - self.losses(values, self.held_targets)
-        least = _STANDARD_ERRORS[self.is_classification] * gains.std() / np.sqrt(len(gains))
-        return bool(gains.mean() > least)
+        losses = (self.targets.losses(each, self.held_targets) for each in (constant, values))
+        return exceeds(*losses, _STANDARD_ERRORS[self.targets.is_classification])
 
     def _best(
         self, matrix: KernelMatrix, new: Any, ridges: Sequence[float], values: np.ndarray | None
@@ -145,7 +155,7 @@ class Problem:
             matrix.kernel, new, matrix.points(slice(None)), np.hstack(coefs), np.float32
         )
         tried = [
-            (self.error(held, self.held_targets), ridge, coef)
+            (self.targets.error(held, self.held_targets), ridge, coef)
             for held, ridge, coef in zip(
                 np.hsplit(expansions, len(ridges)), ridges, coefs, strict=True
             )
@@ -189,6 +199,13 @@ class Targets:
         return float(wrong) + factor * _TIE_BREAK * squared
 
 
+def exceeds(losses: np.ndarray, others: np.ndarray, standard_errors: float) -> bool:
+    """Whether the mean of losses (v,) exceeds that of others on the same rows by so many standard
+    errors of the paired differences."""
+    gains = losses - others
+    return bool(gains.mean() > standard_errors * gains.std() / np.sqrt(len(gains)))
+
+
 def gamma_of_width(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:
     """1 / w, or 1 / w^2 for the Gaussian kernel, of w = `width` times `_WIDTH` times the median
     distance between rows."""
@@ -199,8 +216,15 @@ def gamma_of_width(kernel: str, Z: np.ndarray, width: float, rng: np.random.Rand
     return 1.0 / (width**2 if kernel == "rbf" else width)
 
 
-def apply_root(X: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Rows root' x, without the features of weight 0."""
+def apply_root(X: np.ndarray, root: Root) -> np.ndarray:
+    """Rows root' x, or root(x), without the features of weight 0."""
+    if isinstance(root, ColumnMap):
+        return root(X)[:, weighed(root)]
     if root.ndim == 2:
         return matmul(X, root)
     return X * root if root.all() else X[:, root > 0.0] * root[root > 0.0]
+
+
+def weighed(root: Root) -> np.ndarray:
+    """Mask of the features that a diagonal or a map of columns does not leave out; (d,)."""
+    return (root.values[-1] if isinstance(root, ColumnMap) else root) > 0.0

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from kbench.intrinsics.products import matmul
-from kbench.metric.gradients import gradient_outer_product
-from kbench.metric.ridge_problem import LARGER_RIDGES, Problem
+from kbench.metric.gradients import gradient_outer_product, squared_gradients
+from kbench.metric.ridge_problem import LARGER_RIDGES, Problem, Root, weighed
+from kbench.metric.warp import steeper
 
 # Factor by which a width is changed while that lowers the held-out error, and how often at most:
 # an octave up to three octaves. Set by hand.
@@ -37,8 +38,13 @@ class Candidate:
     ridge: float
     gamma: float
     width: float  # multiple of `ridge_problem._WIDTH` times the median distance
-    root: np.ndarray  # (d, r), M = root root' on standardised features; (d,) of a diagonal M
+    # (d, r), M = root root' on standardised features; (d,) of a diagonal M; or a map of each column
+    root: Root
     n_rows: int
+
+    def held_values(self, data: Problem) -> np.ndarray:
+        """The values of its model at the held-out rows, from a new factorisation."""
+        return data.held_values(self.root, self.kernel, self.gamma, self.ridge)
 
 
 @dataclass
@@ -46,7 +52,7 @@ class _Running:
     """A structure whose rounds go on."""
 
     structure: Any
-    root: np.ndarray
+    root: Root
     ridges: Sequence[float]
     lowest: float = np.inf
     goes_on: bool = True
@@ -96,7 +102,7 @@ class Rounds:
         ----------
         data : Problem
         kernel : str
-        structures : sequence of "full", "diagonal" or (d,) ints
+        structures : sequence of "full", "diagonal", "warped" or (d,) ints
             Numbers of groups of features, between which M is zero.
         ridges : sequence of float
             `Problem.solve` adds `LARGER_RIDGES` if the largest is the best.
@@ -135,7 +141,7 @@ class Rounds:
                     known = (*ridges, *LARGER_RIDGES)
                     place = known.index(ridge)
                     each.ridges = known[max(place - 1, 0) : place + 2]
-                following = self._next_root(each, matrix, Z, coef, gradient_rows)
+                following = self._next_root(each, data.X, matrix, Z, coef, gradient_rows)
                 if following is None:
                     # A constant function has no gradients: there is nothing to learn.
                     each.goes_on = False
@@ -147,10 +153,19 @@ class Rounds:
 
     @staticmethod
     def _next_root(
-        each: "_Running", matrix: Any, Z: np.ndarray, coef: np.ndarray, rows: np.ndarray
-    ) -> np.ndarray | None:
+        each: "_Running",
+        X: np.ndarray,
+        matrix: Any,
+        Z: np.ndarray,
+        coef: np.ndarray,
+        rows: np.ndarray,
+    ) -> Root | None:
         """The root of the metric of gradients at some rows, of trace 1; None if they vanish."""
         root, diagonal = each.root, each.name == "diagonal"
+        if each.name == "warped":
+            squares = np.zeros((len(rows), X.shape[1]))
+            squares[:, weighed(root)] = squared_gradients(matrix, Z, coef, rows)
+            return steeper(X[rows], root, squares)
         G = gradient_outer_product(matrix, Z, coef, rows, diagonal=diagonal)
         # Gradients with respect to z = root' x become those with respect to x.
         if root.ndim == 1:

@@ -215,6 +215,7 @@ def test_a_metric_that_is_no_array_of_widths_says_why():
     rows, y = load_diabetes(return_X_y=True)
     with pytest.raises(ValueError, match="structure_ is 'full', so that features are mixed"):
         LearnedMetric("full", n_rounds=1, random_state=0).fit(rows, y).widths()
-    clipped = LearnedMetric("diagonal", scaling="clipped", n_rounds=1, random_state=0)
-    with pytest.raises(ValueError, match="scaling_ is 'clipped', so that columns are mapped"):
-        clipped.fit(rows, y).widths()
+    for options in ({"structure": "diagonal", "scaling": "clipped"}, {"structure": "warped"}):
+        mapped = LearnedMetric(n_rounds=1, random_state=0, **options).fit(rows, y)
+        with pytest.raises(ValueError, match=r"structure_ '\w+', so that columns are mapped first"):
+            mapped.widths()

@@ -42,7 +42,7 @@ def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
     shown = np.argsort(-importances, kind="stable")[:_FEATURES][::-1]
     labels = [str(names[j]) for j in shown]
     charts = [_diagonal(100.0 * importances[shown], labels)]
-    if metric.structure_ != "diagonal":
+    if metric.structure_ not in ("diagonal", "warped"):
         charts.append(_directions(metric, shown, labels))
     return document(charts)
 

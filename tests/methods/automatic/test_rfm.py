@@ -29,7 +29,7 @@ def test_the_exact_machine_is_kernel_ridge_in_the_learned_metric(problem):
 
     target = y[:300]
     coef = np.linalg.solve(kernel(Z, Z) + metric.ridge_ * np.eye(300), target)
-    np.testing.assert_allclose(model.predict(X[300:400]), kernel(Z_new, Z) @ coef, atol=2e-3)
+    np.testing.assert_allclose(model.predict(X[300:400]), kernel(Z_new, Z) @ coef, atol=5e-3)
 
 
 def test_it_beats_boosting_where_few_directions_matter(problem):
@@ -73,7 +73,7 @@ def test_clusters_with_different_directions_get_their_own_metrics():
     X[:, 0] = np.where(side, 4.0, -4.0) + 0.3 * X[:, 0]
     y = np.where(side, np.sin(3.0 * X[:, 1]), np.sin(3.0 * X[:, 2])) + X[:, 0]
     options = {
-        "metric": LearnedMetric("diagonal", kernel="rbf", n_rounds=1),
+        "metric": LearnedMetric("diagonal", kernel="rbf", n_rounds=0),
         "max_exact": 200,
         "cluster_size": 700,
         "random_state": 0,

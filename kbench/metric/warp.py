@@ -1,0 +1,78 @@
+"""A metric that differs along each column: a diagonal one, place by place.
+
+A diagonal metric weighs column j by the root of the mean squared gradient of f along it. Here the
+mean is taken over the rows near a value x_j = t only,
+
+    w_j(t) = sqrt(mean of (df/dx_j)^2 over the rows with x_j near t),    z_j = integral of w_j,
+
+so that the distance |z_j - z'_j| counts what f changes between two values: thresholds become
+jumps, waves keep their place, and tails along which nothing changes become points. With one mean
+for all values this is the diagonal metric of `kbench.metric.rounds`.
+
+Such monotone maps of the inputs of a kernel, there of a given form and chosen by likelihood, are
+the input warping of J. Snoek, K. Swersky, R. Zemel, R. Adams, "Input warping for Bayesian
+optimization of non-stationary functions", ICML 2014.
+"""
+
+import numpy as np
+
+from kbench.metric.columns import ColumnMap
+
+# Rows over which squares are averaged, for each knot of a map. The mean of m squares of normal
+# numbers has the relative deviation sqrt(2 / m): 8 rows tell a slope to a quarter, and place a
+# threshold within 8 rows. `scripts/bench_metric.py warp` compares others.
+_ROWS_OF_A_KNOT = 8
+
+
+def steeper(X: np.ndarray, before: np.ndarray | ColumnMap, squares: np.ndarray) -> ColumnMap | None:
+    """The maps whose slopes are the local means of gradients; None if all gradients vanish.
+
+    X : (a, d) rows before the map
+    before : The map behind which the gradients were taken, or (d,) constant slopes
+    squares : (a, d) squared gradients at the rows, with respect to mapped columns
+
+    The mapped rows have total variance 1. O(a d log a).
+    """
+    squares = squares * _slopes(before, X) ** 2
+    maps = [_integral(x, square) for x, square in zip(X.T, squares.T, strict=True)]
+    most = max(len(places) for places, _ in maps)
+    knots, values = (
+        np.stack([np.pad(each[part], (0, most - len(each[part])), "edge") for each in maps], axis=1)
+        for part in (0, 1)
+    )
+    total = float(ColumnMap(knots, values)(X).var(axis=0).sum())
+    if not np.isfinite(total) or total <= 0.0:
+        return None
+    return ColumnMap(knots, values / np.sqrt(total))
+
+
+def _integral(x: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Knots and values of the map of a column x : (a,) with squared gradients there."""
+    order = np.argsort(x, kind="stable")
+    x, squares = x[order], squares[order]
+    # Equal values have one slope.
+    group = np.searchsorted(x, x) // _ROWS_OF_A_KNOT
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    counts = np.diff(starts, append=len(x))
+    places = np.concatenate([x[:1], np.add.reduceat(x, starts) / counts, x[-1:]])
+    slopes = np.sqrt(np.add.reduceat(squares, starts) / counts)
+    slopes = np.concatenate([slopes[:1], slopes, slopes[-1:]])
+    # A mean of equal numbers may round to beyond them.
+    places = np.maximum.accumulate(np.minimum(places, x[-1]))
+    rises = 0.5 * (slopes[1:] + slopes[:-1]) * np.diff(places)
+    return places, np.concatenate([[0.0], np.cumsum(rises)])
+
+
+def _slopes(before: np.ndarray | ColumnMap, X: np.ndarray) -> np.ndarray:
+    """Slopes of a map at rows X : (a, d); beyond the knots those of the last interval."""
+    if not isinstance(before, ColumnMap):
+        return np.broadcast_to(before, X.shape)
+    slopes = np.empty(X.shape)
+    for k, (knots, values) in enumerate(zip(before.knots.T, before.values.T, strict=True)):
+        apart = np.flatnonzero(np.diff(knots) > 0.0)
+        if not len(apart):
+            slopes[:, k] = 0.0
+            continue
+        rises = np.diff(values)[apart] / np.diff(knots)[apart]
+        slopes[:, k] = rises[np.searchsorted(knots[apart[1:]], X[:, k], side="right")]
+    return slopes
