@@ -59,6 +59,9 @@ _HELD_OUT = 0.2
 # Guard: a search of few settings ends after this many proposals in a row that were tried before.
 _REPEATED = 100
 
+# What a tuner must not choose, because the method cannot do it.
+_AS_GIVEN = ("method.scaler=null", "method.metric=null", "method.kernel=rbf")
+
 
 @dataclass
 class Searches:
@@ -256,8 +259,8 @@ def _by_tuner(
     """
     search, result = trials.search, trials.result
     result.split = search
-    # A tuned file holds parameters for the rows as the method takes them.
-    overrides = [f"method={tuner}", "method.scaler=null"]
+    # A tuned file holds parameters for the rows and the kernel as the method takes them.
+    overrides = [f"method={tuner}", *_AS_GIVEN]
     kept = [word for word in words if not word.lstrip("+").startswith("method")]
     plan = trials.of([*overrides, *kept], search.rows)
     rows = _train_rows(trials.plan, search)
