@@ -94,6 +94,8 @@ class FirstRung:
 
     Attributes
     ----------
+    task : Task
+        It has seen the errors of these rows, which `adapt` takes, and serves their search alone.
     error : float
         Lowest error of the grid; infinite if the deadline passed before any was measured.
     deviation : float. Its sampling error as a fraction of it.
@@ -102,7 +104,7 @@ class FirstRung:
     def __init__(
         self, rows: Rows, task: Task, order: np.ndarray, deadline: Deadline, trace: Trace
     ) -> None:
-        self.order = order
+        self.task, self.order = task, order
         steps = min(constants.STEPS, task.steps)
         grid = _product(constants.WIDTHS[1::2], constants.CS[1::2])
         self.points = [Point(*point) for point in grid]
@@ -122,6 +124,11 @@ class FirstRung:
         best = min(models, key=lambda measured: measured.error, default=None)
         self.error = np.inf if best is None else best.error
         self.deviation = 0.0 if best is None else best.deviation
+
+    def is_lower_than(self, other: "FirstRung", least: float = 0.0) -> bool:
+        """Whether the error is lower by more than its sampling error and this fraction."""
+        noise = constants.STANDARD_ERRORS * constants.COMMON * other.deviation
+        return self.error < (1.0 - max(noise, least)) * other.error
 
 
 class _Observations:

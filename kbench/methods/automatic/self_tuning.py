@@ -34,14 +34,14 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
     """Base of the self-tuning estimators: metric, search, and which model is fitted in the end."""
 
     _parameter_constraints: ClassVar[dict] = {
-        "kernel": [KernelName(["exponential"])],
+        "kernel": [KernelName(["exponential"]), StrOptions({"auto"})],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "metric": [StrOptions({"auto", "small"}), None],
         "scaler": [StrOptions({"auto"}), None],
         "random_state": ["random_state"],
     }
 
-    kernel: str = "rbf"
+    kernel: str = "auto"
     _: KW_ONLY
     time_budget: float | None = None
     metric: str | None = "small"
@@ -106,7 +106,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         `factor` is as in `_task`, `compared_entries` as in `search`.
         """
         X, rows, first = self._mapped(X, targets, rng, deadline, trace, factor)
-        task = self._task(targets, factor)
+        task = self._task(targets, factor) if first is None else first.task
         result = search(rows, task, rng, deadline, trace, first, compared_entries)
         return X, result, task, rows
 
@@ -131,10 +131,12 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         trace: Trace,
         factor: np.ndarray | None = None,
     ) -> tuple[Any, Rows, FirstRung | None]:
-        """The rows in the learned metric or standardised, where that helps; sets the maps.
+        """The rows in the learned metric or standardised, where that helps; sets maps and kernel.
 
         Also returns the rows as the search takes them, and its first rung if that was measured.
         """
+        compares_kernels = self.kernel == "auto" and _is_small(X)
+        self.kernel_ = "rbf" if self.kernel == "auto" else self.kernel
         self.metric_: LearnedMetric | None = None
         self.scaler_: StandardScaler | None = None
         if self.metric == "auto" or (self.metric == "small" and _is_small(X)):
@@ -142,33 +144,44 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             if self.metric_ is not None:
                 X = self.metric_.mapped(X)
         as_given = self.scaler is None or self.metric_ is not None or sp.issparse(X)
-        if as_given or not _has_different_scales(X):
-            return X, Rows(X, self.kernel, rng), None
-        scaler, task = StandardScaler().fit(X), self._task(targets, factor)
-        order = task.order(rng)
-        rows = Rows(X, self.kernel, rng)
-        first = FirstRung(rows, task, order, deadline.fraction(3), trace)
-        standardised = standardised_rows(scaler, X)
-        other_rows = Rows(standardised, self.kernel, rng)
-        other = FirstRung(other_rows, task, order, deadline.fraction(2), trace)
-        noise = constants.STANDARD_ERRORS * constants.COMMON * first.deviation
-        if other.error < (1.0 - max(noise, constants.SCALER_GAIN)) * first.error:
-            self.scaler_ = scaler
-            return standardised, other_rows, other
+        compares_scales = not as_given and _has_different_scales(X)
+        rows = Rows(X, self.kernel_, rng)
+        if not (compares_scales or compares_kernels):
+            return X, rows, None
+        order = self._task(targets, factor).order(rng)
+
+        def measured(rows: Rows, parts: int) -> FirstRung:
+            task, limit = self._task(targets, factor), deadline.fraction(parts)
+            return FirstRung(rows, task, order, limit, trace)
+
+        # The rest of the search takes as long as one of these.
+        first = measured(rows, 2 + compares_scales + compares_kernels)
+        if compares_scales:
+            scaler = StandardScaler().fit(X)
+            standardised = standardised_rows(scaler, X)
+            other_rows = Rows(standardised, self.kernel_, rng)
+            other = measured(other_rows, 2 + compares_kernels)
+            if other.is_lower_than(first, constants.SCALER_GAIN):
+                self.scaler_, X, rows, first = scaler, standardised, other_rows, other
+        if compares_kernels:
+            other_rows = Rows(X, "laplacian", rng)
+            other = measured(other_rows, 2)
+            if other.is_lower_than(first):
+                self.kernel_, rows, first = "laplacian", other_rows, other
         return X, rows, first
 
     def _useful_metric(
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
     ) -> LearnedMetric | None:
-        """A metric learned from half of a sample, if it lowers the error of a search on it."""
+        """A metric, if one learned from two thirds of a sample lowers a search's error there."""
         sample = self._task(targets).order(rng)[: constants.METRIC_ROWS]
-        learned, held_out = np.array_split(np.arange(len(sample)), 2)
+        held_out, learned = np.split(np.arange(len(sample)), [len(sample) // constants.FOLDS[1]])
         y = targets[sample]
         if _too_late(deadline) or len(np.unique(y[learned])) < 2 or len(held_out) < 2:
             return None
         options: dict[str, Any] = {
             "task": self._kind,
-            "kernel": self.kernel if self.kernel != "rbf" else "auto",
+            "kernel": "auto" if self.kernel in ("rbf", "auto") else self.kernel,
             "scaling": "auto",
             "random_state": int(rng.integers(2**31)),
         }

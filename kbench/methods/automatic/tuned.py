@@ -46,8 +46,10 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
 
     Parameters
     ----------
-    kernel : str, default="rbf"
-        A kernel of `kbench.kernels.KERNELS` that is exponential in a distance.
+    kernel : str, default="auto"
+        A kernel of `kbench.kernels.KERNELS` that is exponential in a distance. "auto" is "rbf", and
+        of at most 2,000 dense rows of at most 100 columns "laplacian" if that has a clearly lower
+        error in the first rung.
     time_budget : float or None, default=None
         Wall seconds that `fit` should take. The search ends after half of it (the
         comparison of larger models may take more), and early DC-SVM replaces the exact model if
@@ -70,6 +72,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     Attributes
     ----------
     classes_ : (n_classes,)
+    kernel_ : str
     C_, gamma_ : float
     search_results_ : dict of str to arrays
         One entry for each model of the search: rung, rows ("fold", "sample", "cell"), n_rows,
@@ -177,7 +180,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
             Z, result, task, _ = self._search(
                 X, index, rng, searched, trace, factor, constants.CHEAP_VALUES
             )
-            smoother_by_larger_models(Z, task, index, self.kernel, result, rng, searched, trace)
+            smoother_by_larger_models(Z, task, index, self.kernel_, result, rng, searched, trace)
             if task.is_grouped and not searched.passed:
                 self._measure(result, Z, index, task, rng, searched)
             self._keep(result, trace)
@@ -230,7 +233,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     def _exact(self, result: SearchResult, **limits: Any) -> KernelSVC:
         """The exact model of the chosen parameters, not fitted."""
         options = {"C": result.C, "gamma": result.gamma, "class_weight": self.class_weight}
-        return KernelSVC(kernel=self.kernel, **(options | limits))
+        return KernelSVC(kernel=self.kernel_, **(options | limits))
 
     def _unfitted(
         self, result: SearchResult, rng: np.random.Generator, n: int, seconds_left: float | None
@@ -304,6 +307,7 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
 
     Attributes
     ----------
+    kernel_ : str
     C_, gamma_, epsilon_ : float
     cv_error_ : float
         Held-out mean squared error of the chosen parameters; of heavy-tailed targets or errors
@@ -382,7 +386,7 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
                 "C": self.C_ / task.scale_of_c,
                 "epsilon": self.epsilon_ / task.scale_of_c,
                 "gamma": self.gamma_,
-                "kernel": self.kernel,
+                "kernel": self.kernel_,
                 "tol": constants.TOL * noise / task.scale_of_c or 1e-3,
             }
             final = FinalFit(

@@ -30,6 +30,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
 
     Attributes
     ----------
+    kernel_ : str
     alpha_, gamma_ : float
     cv_error_ : float
         Leave-one-out mean squared error of the chosen parameters on at most 3,000 rows; with more,
@@ -125,7 +126,7 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         n, d = shape
         options: dict[str, Any] = {
             "alpha": self.alpha_,
-            "kernel": self.kernel,
+            "kernel": self.kernel_,
             "gamma": self.gamma_,
             "max_time": seconds_left,
         }

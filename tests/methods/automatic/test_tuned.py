@@ -465,9 +465,20 @@ def test_a_small_gain_of_the_first_rung_standardises_nothing(monkeypatch):
         return rung
 
     monkeypatch.setattr(self_tuning, "FirstRung", first_rung)
-    model = TunedKernelSVC(metric=None, random_state=0).fit(X, (X[:, 0] > 0).astype(int))
+    model = TunedKernelSVC(kernel="rbf", metric=None).fit(X, (X[:, 0] > 0).astype(int))
     assert model.scaler_ is None
     assert next(errors, None) is None  # both were measured
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_few_rows_of_thresholds_have_the_kernel_of_absolute_differences(monkeypatch, few):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(200, 2))
+    y = np.floor(4.0 * X[:, 0]) + np.floor(3.0 * X[:, 1]) + 0.05 * rng.normal(size=200)
+    monkeypatch.setattr(constants, "SMALL_ROWS", 200 if few else 199)
+    for cls in (TunedKernelSVR, TunedKernelRidge):
+        model = cls(metric=None, random_state=0).fit(X, y)
+        assert model.kernel_ == model.best_estimator_.kernel == ("laplacian" if few else "rbf")
 
 
 def test_indicators_are_not_standardised_because_they_are_rare():
@@ -522,7 +533,8 @@ def test_the_width_of_a_ridge_machine_is_not_the_edge_of_those_tried(monkeypatch
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, size=(700, 2))
     y = np.sin(4.0 * X[:, 0]) + X[:, 1]
-    machine = TunedKernelRidge(scaler=None, random_state=0).fit(X, y)
+    options = {"kernel": "rbf", "metric": None, "scaler": None, "random_state": 0}
+    machine = TunedKernelRidge(**options).fit(X, y)
     results = machine.search_results_
     too_wide, tried = (results["gamma"][results["n_rows"] == m] for m in (300, 700))
     assert too_wide.max() < machine.gamma_
@@ -584,12 +596,13 @@ def test_many_classes_are_searched_by_few_pairs_and_the_error_is_that_of_all(mon
         return along_c(*arguments, **options)
 
     monkeypatch.setattr("kbench.width_search.tasks.along_c", counted)
-    whole = TunedKernelSVC(metric=None, random_state=0).fit(X, y)
+    options = {"kernel": "rbf", "metric": None, "random_state": 0}
+    whole = TunedKernelSVC(**options).fit(X, y)
     of_all = len(problems)
     problems.clear()
     monkeypatch.setattr(constants, "MAX_PAIRS", 10)
     monkeypatch.setattr(constants, "MIN_GROUP", 4)
-    grouped = TunedKernelSVC(metric=None, random_state=0).fit(X, y)
+    grouped = TunedKernelSVC(**options).fit(X, y)
     assert len(problems) < of_all / 3
     assert grouped.score(new, truth) > whole.score(new, truth) - 0.03
     low, high = grouped.cv_error_interval_
