@@ -270,7 +270,7 @@ def test_kernel_values_of_new_rows_far_away_are_tiny(name, dtype):
 def test_the_origin_is_the_mean_unless_rows_far_away_have_moved_it(form):
     X = np.round(np.random.default_rng(0).normal(size=(500, 4)) * [1.0, 1e6, 1e-6, 0.4])
     np.testing.assert_array_equal(origin_of(form(X), X.mean(axis=0)), X.mean(axis=0))
-    X[7, 0] = 1e12
+    X[::3, 0] = 1e12
     X[9, 3] = -1e30
     moved = origin_of(form(X), X.mean(axis=0))
     np.testing.assert_array_equal(moved[1:3], X.mean(axis=0)[1:3])
