@@ -269,11 +269,11 @@ class LearnedMetric(MapsRows):
             ranked = sorted(best.values(), key=lambda candidate: candidate.error)
             plain = [candidate for candidate in ranked if candidate.structure != "warped"]
             if plain and plain[0] is not ranked[0]:
-                squares = [
+                of_plain, of_warped = (
                     ((each.held_values(data) - data.held_targets) ** 2).mean(axis=1)
                     for each in (plain[0], ranked[0])
-                ]
-                ranked = ranked if exceeds(*squares, 1.0) else plain
+                )
+                ranked = ranked if exceeds(of_plain, of_warped, 1.0) else plain
             of_kernel: dict[str, Candidate] = {}
             for candidate in ranked:
                 of_kernel.setdefault(candidate.kernel, candidate)

@@ -137,8 +137,9 @@ class Problem:
         """Whether values at the held-out rows have lower losses than the mean training target, or
         the most frequent class, by more than noise."""
         constant = np.repeat(self.Y.mean(axis=0)[None], len(values), axis=0)
-        losses = (self.targets.losses(each, self.held_targets) for each in (constant, values))
-        return exceeds(*losses, _STANDARD_ERRORS[self.targets.is_classification])
+        losses = self.targets.losses(values, self.held_targets)
+        others = self.targets.losses(constant, self.held_targets)
+        return exceeds(others, losses, _STANDARD_ERRORS[self.targets.is_classification])
 
     def _best(
         self, matrix: KernelMatrix, new: Any, ridges: Sequence[float], values: np.ndarray | None

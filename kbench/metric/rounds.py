@@ -166,6 +166,7 @@ class Rounds:
             squares = np.zeros((len(rows), X.shape[1]))
             squares[:, weighed(root)] = squared_gradients(matrix, Z, coef, rows)
             return steeper(X[rows], root, squares)
+        assert isinstance(root, np.ndarray)
         G = gradient_outer_product(matrix, Z, coef, rows, diagonal=diagonal)
         # Gradients with respect to z = root' x become those with respect to x.
         if root.ndim == 1:
