@@ -86,8 +86,14 @@ class Lattice:
         sampled = np.linspace(0, len(values) - 1, min(_SAMPLE_VALUES, len(values))).astype(np.intp)
         # The range of the widest column is an integer number of steps.
         steps = widest / np.arange(1, LEVELS + 1)
-        blur = _ROUNDINGS * float(np.finfo(X.dtype).eps) * largest
+        eps = _ROUNDINGS * float(np.finfo(X.dtype).eps)
+        blur = eps * largest
         steps = steps[blur <= _BLURRED * steps]
+        # So is that of each other column, whose values are rounded by their own size: else columns
+        # beside one of 1e9 would be rounded to nothing.
+        multiples = np.maximum(np.rint((high - low) / steps[:, None]), 1.0)
+        own = np.abs(high - low - multiples * steps[:, None])
+        steps = steps[(own <= eps * np.maximum(np.abs(low), np.abs(high))).all(axis=1)]
         # Most data have no lattice, which a few values show.
         for sample in (values[sampled[:: len(sampled) // 64 + 1]], values[sampled]):
             multiples = sample / steps[:, None]
