@@ -20,7 +20,7 @@ from kbench.metric.columns import ColumnMap
 
 # Rows over which squares are averaged, for each knot of a map. The mean of m squares of normal
 # numbers has the relative deviation sqrt(2 / m): 8 rows tell a slope to a quarter, and place a
-# threshold within 8 rows. `scripts/bench_metric.py warp` compares others.
+# threshold within 8 rows. Set by hand.
 _ROWS_OF_A_KNOT = 8
 
 

@@ -232,11 +232,6 @@ def _check_together(config: Mapping[str, Any]) -> None:
     n = facts.get("n") or (facts.get("n_train") or 0) + (facts.get("n_test") or 0)
     if n and split.get("kind", "given") != "given" and not target.get("negative"):
         rows_of_split(n, split)
-    if split.get("repeats") or bool(split.get("folds")) != bool(split.get("fold")):
-        raise ConfigError(
-            "dataset.split asks for several splits, prepared data are of one: set "
-            "dataset.split.folds with fold, and a seed in place of repeats"
-        )
     if split.get("folds") and (split.get("n_train") or split.get("n_test")):
         raise ConfigError(
             "dataset.split.folds takes the place of n_train and n_test; set one or the other"

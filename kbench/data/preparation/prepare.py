@@ -86,6 +86,12 @@ def prepare(
     if not isinstance(folders, Folders):
         raise ConfigError(f"folders is {folders!r}, should be Folders, as by from_environment()")
     config = check_config(with_task(config, folders, download=download, progress=progress))
+    split = config["split"]
+    if split.get("repeats") or bool(split.get("folds")) != bool(split.get("fold")):
+        raise ConfigError(
+            "dataset.split asks for several splits, prepared data are of one: set "
+            "dataset.split.folds with fold, and a seed in place of repeats"
+        )
     files = obtain(config, folders, download=download, progress=progress)
     sha256 = _sha256(config, files, folders)
     home = folders.prepared / config["name"]
