@@ -68,8 +68,13 @@ def test_an_interrupted_caller_waits_for_the_tasks_in_progress(two_threads):
         time.sleep(0.02)
         done.append(len(threads._idle))
 
-    with pytest.raises(KeyboardInterrupt):
-        run_tasks([begun.wait, interrupt_the_caller])
+    # Shells start background jobs with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_tasks([begun.wait, interrupt_the_caller])
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(threads._idle) == done[0] + 1
 
 
