@@ -279,7 +279,8 @@ class LearnedMetric(MapsRows):
                 of_kernel.setdefault(candidate.kernel, candidate)
             return list(of_kernel.values())
 
-        options = {kernel: self._structures(kernel, sp.issparse(X)) for kernel in self._kernels()}
+        takes_maps = not sp.issparse(X) and has_curved_maps(X)
+        options = {kernel: self._structures(kernel, takes_maps) for kernel in self._kernels()}
         scaling, indicators = self._scaling(sample, problem, compare, ridges)
         self.scaling_ = scaling + ("+indicators" if indicators else "")
         d = self.n_features_in_
@@ -417,7 +418,7 @@ class LearnedMetric(MapsRows):
         several = {"auto": ("matern12", "rbf"), "any": ("matern12", "rbf", "laplacian")}
         return several.get(self.kernel, (self.kernel,))
 
-    def _structures(self, kernel: str, is_sparse: bool) -> tuple[Any, ...]:
+    def _structures(self, kernel: str, takes_maps: bool) -> tuple[Any, ...]:
         if not isinstance(self.structure, str):
             groups = np.asarray(self.structure)
             if groups.shape != (self.n_features_in_,):
@@ -428,7 +429,7 @@ class LearnedMetric(MapsRows):
             return (groups,)
         if self.structure == "auto":
             both = 1 < self.n_features_in_ <= _MAX_FULL and kernel != "laplacian"
-            warped = ("warped",) if self.scaling == "auto" and not is_sparse else ()
+            warped = ("warped",) if self.scaling == "auto" and takes_maps else ()
             return (("full", "diagonal") if both else ("diagonal",)) + warped
         is_mixed = kernel == "laplacian" and self.structure == "full"
         return ("diagonal",) if is_mixed else (self.structure,)

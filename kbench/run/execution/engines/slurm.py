@@ -157,11 +157,11 @@ class Slurm:
     def stop(self) -> None:
         (self._sweep / "stop").touch()
         self._not_begun = list(self._take(self._sweep / "todo"))
-        _output(["scancel", "--name", _name(self._sweep), "--state=PENDING"])
+        self._cancel("--state=PENDING")
 
     def close(self) -> None:
         (self._sweep / "stop").touch()
-        _output(["scancel", "--name", _name(self._sweep)])  # also those that SLURM has queued anew
+        self._cancel()  # also jobs that SLURM has queued anew
         for job in self._jobs.values():
             self._clean(job, failed=False)
         left = [name for name in names(self._sweep / "done") if name not in self._numbers]
@@ -313,6 +313,10 @@ class Slurm:
     ) -> Iterator[tuple[int, Report]]:
         for number in self._take(self._sweep / "todo", which):
             yield number, Report(Stage.REFUSED, why)
+
+    def _cancel(self, *options: str) -> None:
+        if self._cluster == "slurm":
+            _output(["scancel", "--name", _name(self._sweep), *options])
 
     # Sweeps of runners that were killed
 
