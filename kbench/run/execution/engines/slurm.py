@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -157,11 +157,11 @@ class Slurm:
     def stop(self) -> None:
         (self._sweep / "stop").touch()
         self._not_begun = list(self._take(self._sweep / "todo"))
-        self._cancel("--state=PENDING")
+        self._cancel(self._sweep, "--state=PENDING")
 
     def close(self) -> None:
         (self._sweep / "stop").touch()
-        self._cancel()  # also jobs that SLURM has queued anew
+        self._cancel(self._sweep)  # also jobs that SLURM has queued anew
         for job in self._jobs.values():
             self._clean(job, failed=False)
         left = [name for name in names(self._sweep / "done") if name not in self._numbers]
@@ -314,9 +314,13 @@ class Slurm:
         for number in self._take(self._sweep / "todo", which):
             yield number, Report(Stage.REFUSED, why)
 
-    def _cancel(self, *options: str) -> None:
-        if self._cluster == "slurm":
-            _output(["scancel", "--name", _name(self._sweep), *options])
+    def _cancel(self, sweep: Path, *options: str) -> None:
+        self._ask("scancel", "--name", _name(sweep), *options)
+
+    def _ask(self, *command: str) -> tuple[bool, str]:
+        """Whether a command of SLURM answered, and what it printed; none is asked of processes of
+        this machine."""
+        return _output(command) if self._cluster == "slurm" else (False, "")
 
     # Sweeps of runners that were killed
 
@@ -337,7 +341,7 @@ class Slurm:
             if self._lock < 0:
                 self._lock, self._sweep = lock, folder
                 continue
-            _output(["scancel", "--name", _name(folder)])
+            self._cancel(folder)
             for name in names(folder / "done"):
                 (folder / "done" / name).replace(self._sweep / "done" / name)
             shutil.rmtree(folder, ignore_errors=True)
@@ -352,7 +356,7 @@ class Slurm:
         (self._sweep / "stop").unlink(missing_ok=True)
         for _ in self._take(self._sweep / "todo"):
             pass
-        _, alive = _output(["squeue", "-h", "-r", "-o", "%i", "--name", _name(self._sweep)])
+        _, alive = self._ask("squeue", "-h", "-r", "-o", "%i", "--name", _name(self._sweep))
         folders = {path.parent.name[4:]: path.parent for path in self._sweep.glob("job-*/alive")}
         self._jobs = {job_id: _Job(job_id) for job_id in [*folders, *alive.split()]}
         done, doing = names(self._sweep / "done"), [n for f in folders.values() for n in names(f)]
@@ -373,7 +377,7 @@ def _states(command: str, jobs: Iterable[str]) -> tuple[bool, dict[str, tuple[st
     return answered, {r[0]: (r[1].partition(" ")[0].rstrip("+"), r[2], r[3]) for r in rows}
 
 
-def _output(command: list[str]) -> tuple[bool, str]:
+def _output(command: Sequence[str]) -> tuple[bool, str]:
     """Whether a command of SLURM answered, and what it printed."""
     try:
         done = subprocess.run(
