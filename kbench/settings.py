@@ -30,6 +30,8 @@ _HANDED_TO_SLURM = 1000
 # whose runs have no limits: set by hand.
 BEGIN_S, _WARNED_S = 300, 90
 _UNLIMITED_S, _UNLIMITED_GB = 7200.0, 8
+# Seconds of waiting after which a command says what it waits for, and says so again. Set by hand.
+SAY_S = 30.0
 
 
 @dataclass

@@ -42,7 +42,7 @@ from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import NOT_KEPT, WITHOUT_OUTCOME
 from kbench.run.results.user_functions import Callbacks
-from kbench.settings import Limits, Settings
+from kbench.settings import SAY_S, Limits, Settings
 from kbench.signals import handled, raise_again
 
 # Columns that the report of a run must have for the run to be ok.
@@ -55,8 +55,6 @@ _OF_RUN = [
 # Seconds between two checks of signals, and updates of the live line, while runs are in progress.
 # Set by hand.
 _POLL_S = 0.2
-# Seconds after which a command says that it waits for another one, and says so again.
-_SAY_S = 30.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -293,7 +291,7 @@ class Runner:
             self._show_progress()
             if self._jobs or not held:
                 said = time.monotonic()
-            elif time.monotonic() > said + _SAY_S:
+            elif time.monotonic() > said + SAY_S:
                 said = time.monotonic()
                 n_runs = counted(len(held), "run")
                 _LOG.warning(f"{n_runs} to do, waiting for another command that does the same")
