@@ -99,8 +99,7 @@ class _Points:
         if sp.issparse(X):
             self.rows = csr_rows(X).astype(np.float32)
         else:
-            mean = X.mean(axis=0, dtype=np.float64)
-            self.rows = (X - origin_of(X, mean)).astype(np.float32)
+            self.rows = (X - origin_of(X)).astype(np.float32)
         self._norms = squared_norms(self.rows).astype(np.float32)
 
     def distances(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -13,17 +13,19 @@ _SAMPLE = 33
 _FAR = 100.0
 
 
-def origin_of(X: Any, mean: np.ndarray, columns: Any = slice(None)) -> np.ndarray:
+def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)) -> np.ndarray:
     """The mean, or the middle of the densest half of some rows where rows far away have moved it.
 
     Differences from an origin that is far from most rows round them: one row of 1e10 among 1,000
     moves the mean by 1e7, where float32 numbers are 1 apart.
 
     X : (n, d) array or CSR of floats, n > 0
-    mean : (p,) float64, of `columns` of X
+    mean : (p,) float64, of `columns` of X; by default that of all columns of an array
 
-    O(33 p) time and memory.
+    O(33 p) time and memory, and that of the mean.
     """
+    if mean is None:
+        mean = X.mean(axis=0, dtype=np.float64)
     n = X.shape[0]
     rows = X[np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp)][:, columns]
     values = np.sort(rows.toarray() if sp.issparse(rows) else rows, axis=0).astype(np.float64)

@@ -201,8 +201,8 @@ class Targets:
 
 
 def exceeds(losses: np.ndarray, others: np.ndarray, standard_errors: float) -> bool:
-    """Whether the mean of losses (v,) exceeds that of others on the same rows by so many standard
-    errors of the paired differences."""
+    """Whether losses have a larger mean than others : (v,) of the same rows, by more than this
+    number of standard errors of their differences."""
     gains = losses - others
     return bool(gains.mean() > standard_errors * gains.std() / np.sqrt(len(gains)))
 

@@ -78,7 +78,7 @@ class Rows:
         few = d <= _DENSE_COLUMNS and n * d <= _DENSE_ENTRIES
         if kernel == "rbf" and (not sp.issparse(X) or few):
             X = X.toarray() if sp.issparse(X) else X
-            X = X - origin_of(X, X.mean(axis=0, dtype=np.float64))
+            X = X - origin_of(X)
             # Squares of rows of any scale are within float32: X is divided by a power of two.
             self._exponent = int(np.frexp(np.abs(X).max(initial=0.0))[1])
             X = np.ldexp(X, -self._exponent).astype(np.float32)

@@ -97,7 +97,7 @@ class Options:
     index: set[str] = field(default_factory=set)
     # Columns of numbers in which a dash is read as a missing one.
     dashes: set[str] = field(default_factory=set)
-    # Columns of texts by their type; one without any value in a later file has none.
+    # Columns that a file types as texts: a later file without a value there gives them no type.
     typed_texts: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:

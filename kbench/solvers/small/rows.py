@@ -165,7 +165,7 @@ class GaussianRows:
             exact, rounding = unit * X, 0.0
             self.points = exact.astype(np.float32)
             if not (self.points == exact).all():
-                exact = unit * (X - origin_of(X, X.mean(axis=0, dtype=np.float64)))
+                exact = unit * (X - origin_of(X))
                 self.points = exact.astype(np.float32)
                 largest = float(squared_norms(self.points - exact).max(initial=0.0))
                 # Each distance changes by at most the rounding of two points.
@@ -197,7 +197,7 @@ class GaussianRows:
     @cached_property
     def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
         """Points Z whose kernel is exp(-||x - z||^2 / 2), and half their squared norms; float64."""
-        Z = self._X - origin_of(self._X, self._X.mean(axis=0, dtype=np.float64))
+        Z = self._X - origin_of(self._X)
         Z *= math.sqrt(2.0 * self._gamma)
         return Z, 0.5 * squared_norms(Z)
 

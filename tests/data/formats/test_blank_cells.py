@@ -65,7 +65,7 @@ def test_labels_that_no_row_has_are_no_classes(folders):
 @pytest.mark.parametrize("form", TABLES)
 @pytest.mark.parametrize("kind", [str, "category"])
 def test_a_column_of_texts_may_lack_all_of_them_in_the_test_file(folders, form, kind):
-    """Parquet gives such a column no type; it is no column of numbers all the same."""
+    """Parquet gives a column without values no type; it stays one of texts."""
     words = pd.Series(np.where(X[:, 1] > 0, "up", "down")).astype(kind)
     train = pd.DataFrame({"a": X[:, 0], "word": words, "y": Y})
     test = train.assign(word=pd.Categorical([None] * N) if kind == "category" else None)
