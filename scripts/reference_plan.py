@@ -18,7 +18,7 @@ import yaml
 from kbench.config import Composer, shipped_root
 from kbench.papers.cells.runs import Runs, asked_by
 from kbench.papers.figures.figure import figures
-from kbench.papers.printed.layout import PAPERS, Cell, Paper, Selector, experiments_of, paper
+from kbench.papers.printed.layout import PAPERS, CellPlace, Paper, Selector, experiments_of, paper
 from kbench.report.comparisons.tables import TimingConditions
 from kbench.report.statistics.growth import MIN_SIZES
 from kbench.run.execution.runner import finished_here, split
@@ -157,7 +157,7 @@ def open_places(runs: Sequence[Run]) -> list[str]:
                 if row in table.lacking:
                     continue
                 for column in table.columns:
-                    cells = [Cell(table, row, column, label) for label in table.measures]
+                    cells = [CellPlace(table, row, column, label) for label in table.measures]
                     wanted = table.wanted[row, column]
                     if wanted.data is None or cells[0].absent:
                         continue

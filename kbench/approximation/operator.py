@@ -37,7 +37,7 @@ class Machine(RowFunction, Protocol):
     def nbytes(self) -> int: ...
 
 
-class Rows(Protocol):
+class RowOperator(Protocol):
     """A square matrix whose rows can be computed: (a,) indices -> (a, n)."""
 
     @property
@@ -173,7 +173,9 @@ def sampled_rows(n: int, n_rows: int, rng: np.random.RandomState) -> np.ndarray:
 
 
 def kernel_error(
-    kernel: KernelMatrix | Callable[[np.ndarray], np.ndarray], approximation: Rows, rows: np.ndarray
+    kernel: KernelMatrix | Callable[[np.ndarray], np.ndarray],
+    approximation: RowOperator,
+    rows: np.ndarray,
 ) -> float:
     """Relative Frobenius error of an approximation on rows R: ||G_R - G~_R|| / ||G_R||.
 

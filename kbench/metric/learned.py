@@ -34,12 +34,12 @@ from kbench.metric.ridge_problem import (
     FEW_HELD_OUT,
     LARGER_RIDGES,
     MIN_HELD_OUT,
-    Problem,
+    RidgeProblem,
+    ScaledTargets,
     Standardised,
-    Targets,
     exceeds,
 )
-from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, Candidate, Rounds
+from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, MetricCandidate, Rounds
 from kbench.trace import Trace
 from kbench.validated import fit_context, require_target_range, usual, validate_data
 
@@ -222,7 +222,7 @@ class LearnedMetric(MapsRows):
         is_classification = self._is_classification(y)
         if not is_classification:
             require_target_range(y)
-        targets = Targets.of(y, is_classification)
+        targets = ScaledTargets.of(y, is_classification)
         distinct = without_copies(X, y)
         rows = np.arange(X.shape[0]) if distinct is None else distinct[0]
         held_out, training = (rows[part] for part in self._rows(len(rows), rng))
@@ -236,11 +236,11 @@ class LearnedMetric(MapsRows):
             n_rows: int,
             n_held_out: int,
             steep: np.ndarray | None = None,
-        ) -> Problem:
+        ) -> RidgeProblem:
             """Rows behind a map of the columns."""
             scaler = Standardised(_columns(sample, name, indicators), sample)
             rows, held = training[:n_rows], held_out[:n_held_out]
-            return Problem(
+            return RidgeProblem(
                 scaler,
                 scaler(X[rows]),
                 targets.values[rows],
@@ -251,15 +251,15 @@ class LearnedMetric(MapsRows):
             )
 
         def compare(
-            data: Problem, scaling: str, options: Mapping[str, Sequence[Any]], **how: Any
-        ) -> list[Candidate]:
+            data: RidgeProblem, scaling: str, options: Mapping[str, Sequence[Any]], **how: Any
+        ) -> list[MetricCandidate]:
             """The best candidate of each kernel, the lowest error first.
 
             Metrics that differ along the columns must have lower squares than any other, too, by a
             standard error (the rule of L. Breiman et al., "Classification and Regression Trees",
             1984). Squares tell models of classes apart that differ in few wrong rows.
             """
-            best: dict[tuple[bool, str], Candidate] = {}
+            best: dict[tuple[bool, str], MetricCandidate] = {}
             for kernel, structures in options.items():
                 for candidate in search.metrics(data, kernel, structures, **how):
                     self._note(candidate, scaling, trace)
@@ -274,7 +274,7 @@ class LearnedMetric(MapsRows):
                     for each in (plain[0], ranked[0])
                 )
                 ranked = ranked if exceeds(of_plain, of_warped, 1.0) else plain
-            of_kernel: dict[str, Candidate] = {}
+            of_kernel: dict[str, MetricCandidate] = {}
             for candidate in ranked:
                 of_kernel.setdefault(candidate.kernel, candidate)
             return list(of_kernel.values())
@@ -313,12 +313,12 @@ class LearnedMetric(MapsRows):
 
     def _further(
         self,
-        finalists: Sequence[Candidate],
-        data: Problem,
+        finalists: Sequence[MetricCandidate],
+        data: RidgeProblem,
         search: Rounds,
         trace: Trace,
         allowance: float,
-    ) -> list[Candidate]:
+    ) -> list[MetricCandidate]:
         """The metrics of the rounds that go on from the search's, the best one first.
 
         The finalists take turns: one more round of all, then of the best two, then of the best one.
@@ -337,8 +337,8 @@ class LearnedMetric(MapsRows):
             )
             for finalist in finalists
         ]
-        first: list[Candidate] = []
-        later: list[Candidate] = []
+        first: list[MetricCandidate] = []
+        later: list[MetricCandidate] = []
         while rounds:
             tried = [(candidate, each) for each in rounds if (candidate := next(each, None))]
             for candidate, _ in tried:
@@ -356,7 +356,7 @@ class LearnedMetric(MapsRows):
         is_better = bool(later) and later[0].error < allowance * first[0].error
         return later if is_better else first
 
-    def _note(self, candidate: Candidate, scaling: str, trace: Trace) -> None:
+    def _note(self, candidate: MetricCandidate, scaling: str, trace: Trace) -> None:
         trace(validation_error=candidate.error)
         self.scores_.append(
             {
@@ -374,8 +374,8 @@ class LearnedMetric(MapsRows):
     def _scaling(
         self,
         X: Any,
-        problem: Callable[..., Problem],
-        compare: Callable[..., list[Candidate]],
+        problem: Callable[..., RidgeProblem],
+        compare: Callable[..., list[MetricCandidate]],
         ridges: Sequence[float],
     ) -> tuple[str, bool]:
         """Name of the column maps, and whether integer columns get indicators.
@@ -447,7 +447,7 @@ class LearnedMetric(MapsRows):
             )
         return order[:n_held_out], order[n_held_out:]
 
-    def _set(self, best: Candidate, data: Problem) -> None:
+    def _set(self, best: MetricCandidate, data: RidgeProblem) -> None:
         root, scaler = best.root, data.scaler
         if isinstance(root, ColumnMap):
             scaler = scaler.warped(root, data.X)

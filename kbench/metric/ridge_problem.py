@@ -76,7 +76,7 @@ class Standardised:
 
 
 @dataclass(frozen=True)
-class Problem:
+class RidgeProblem:
     """Standardised training and held-out rows with their targets."""
 
     scaler: Standardised
@@ -84,7 +84,7 @@ class Problem:
     Y: np.ndarray  # (n, m)
     held_rows: np.ndarray
     held_targets: np.ndarray
-    targets: "Targets"
+    targets: "ScaledTargets"
     steep: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
 
     def matrix(
@@ -165,21 +165,21 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Targets:
+class ScaledTargets:
     """Targets as columns of unit variance, or classes as columns of -1 and +1."""
 
     values: np.ndarray  # (n, m) float64
     is_classification: bool
 
     @staticmethod
-    def of(y: Any, is_classification: bool) -> "Targets":
+    def of(y: Any, is_classification: bool) -> "ScaledTargets":
         if is_classification:
             labels, index = class_labels.encode(y)
             class_labels.require_two(len(labels))
-            return Targets(class_labels.signs(index, len(labels)), True)
+            return ScaledTargets(class_labels.signs(index, len(labels)), True)
         values = np.asarray(y, np.float64).reshape(len(y), -1)
         deviation = values.std(axis=0)
-        return Targets(
+        return ScaledTargets(
             (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), False
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench.intrinsics.products import matmul
 from kbench.metric.gradients import gradient_outer_product, squared_gradients
-from kbench.metric.ridge_problem import LARGER_RIDGES, Problem, Root, weighed
+from kbench.metric.ridge_problem import LARGER_RIDGES, RidgeProblem, Root, weighed
 from kbench.metric.warp import steeper
 
 # Factor by which a width is changed while that lowers the held-out error, and how often at most:
@@ -28,7 +28,7 @@ MAX_L1 = 128
 
 
 @dataclass(frozen=True)
-class Candidate:
+class MetricCandidate:
     """One metric that was tried, with its error on the held-out rows."""
 
     error: float
@@ -42,7 +42,7 @@ class Candidate:
     root: Root
     n_rows: int
 
-    def held_values(self, data: Problem) -> np.ndarray:
+    def held_values(self, data: RidgeProblem) -> np.ndarray:
         """The values of its model at the held-out rows, from a new factorisation."""
         return data.held_values(self.root, self.kernel, self.gamma, self.ridge)
 
@@ -70,7 +70,7 @@ class Rounds:
     gradient_rows: int  # Rows at which gradients are taken
     rng: np.random.RandomState
 
-    def steepest(self, data: Problem, ridges: Sequence[float]) -> np.ndarray:
+    def steepest(self, data: RidgeProblem, ridges: Sequence[float]) -> np.ndarray:
         """The features along which a Matern ridge regression changes most; (min(d, 128),) ints."""
         d = data.X.shape[1]
         root = np.full(d, d**-0.5)
@@ -82,7 +82,7 @@ class Rounds:
 
     def metrics(
         self,
-        data: Problem,
+        data: RidgeProblem,
         kernel: str,
         structures: Sequence[Any],
         *,
@@ -90,8 +90,8 @@ class Rounds:
         width: float = 1.0,
         n_rounds: int | None = None,
         max_rise: float = _MAX_RISE,
-        start: Candidate | None = None,
-    ) -> Iterator[Candidate]:
+        start: MetricCandidate | None = None,
+    ) -> Iterator[MetricCandidate]:
         """The metrics of rounds 0, 1, ... of each structure, each with the best of the ridges.
 
         The rounds go on from `start`, a metric learned of fewer rows, or begin with the identity,
@@ -105,9 +105,9 @@ class Rounds:
         structures : sequence of "full", "diagonal", "warped" or (d,) ints
             Numbers of groups of features, between which M is zero.
         ridges : sequence of float
-            `Problem.solve` adds `LARGER_RIDGES` if the largest is the best.
+            `RidgeProblem.solve` adds `LARGER_RIDGES` if the largest is the best.
         width : float
-            Width of the kernel, as in `Candidate`.
+            Width of the kernel, as in `MetricCandidate`.
         n_rounds : int, optional
             Limit on the rounds, below the object's own.
         max_rise : float
@@ -131,7 +131,9 @@ class Rounds:
                     shared = data.solve(each.root, matrix, each.ridges)
                 error, ridge, coef = shared
                 number = before + n_round
-                yield Candidate(error, number, kernel, each.name, ridge, gamma, width, each.root, n)
+                yield MetricCandidate(
+                    error, number, kernel, each.name, ridge, gamma, width, each.root, n
+                )
                 each.goes_on = n_round < n_rounds and error < max_rise * each.lowest
                 each.lowest = min(each.lowest, error)
                 if not each.goes_on:
@@ -184,8 +186,8 @@ class Rounds:
         return np.sqrt(metric / total) if diagonal else square_root(metric / total)
 
     def neighbouring_ridge(
-        self, data: Problem, best: Candidate, ridges: Sequence[float]
-    ) -> Candidate:
+        self, data: RidgeProblem, best: MetricCandidate, ridges: Sequence[float]
+    ) -> MetricCandidate:
         """The best metric with the next smaller or larger ridge, whichever errs less."""
         known = (*ridges, *LARGER_RIDGES)
         place = known.index(best.ridge)
@@ -195,8 +197,8 @@ class Rounds:
         return replace(best, error=error, ridge=ridge, gamma=gamma)
 
     def widths(
-        self, data: Problem, best: Candidate, ridges: Sequence[float]
-    ) -> Iterator[Candidate]:
+        self, data: RidgeProblem, best: MetricCandidate, ridges: Sequence[float]
+    ) -> Iterator[MetricCandidate]:
         """The best metric with narrower kernels, or wider ones, as long as that helps."""
         for step in (1.0 / _WIDTH_STEP, _WIDTH_STEP):
             lowest, width = best.error, best.width

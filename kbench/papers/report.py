@@ -87,9 +87,9 @@ def make_papers(
     return delivered(text, out, report.skipped if format != "html" else ())
 
 
-def read_report(content: Content, tables: Sequence[str] | None = None) -> "Report":
+def read_report(content: Content, tables: Sequence[str] | None = None) -> "PapersReport":
     """The papers' report on the content of a folder, of the selected tables; None selects all."""
-    return Report(tables, runs_of(content), content.environments, content.skipped)
+    return PapersReport(tables, runs_of(content), content.environments, content.skipped)
 
 
 def runs_of(content: Content) -> Runs:
@@ -105,7 +105,7 @@ def runs_of(content: Content) -> Runs:
     return Runs(content.rows, curves)
 
 
-class Report:
+class PapersReport:
     """The selected tables and other sheets of the report."""
 
     def __init__(

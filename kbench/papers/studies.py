@@ -55,7 +55,7 @@ OfMachine = tuple[TimingConditions | None, list[str]]
 
 
 @dataclass(frozen=True)
-class Part:
+class CostRatio:
     """Two steps whose costs are divided, or the seconds of phases of the first and the second."""
 
     before: str
@@ -84,7 +84,7 @@ class System:
     same: Sequence[str]
     cost: Quantity
     score: Quantity
-    parts: Mapping[str, Part]
+    parts: Mapping[str, CostRatio]
     own: Sequence[str] = ()
     without: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -117,7 +117,7 @@ def _system(entry: Mapping[str, Any]) -> System:
     spelt = dict(entry)
     where = selector(run=spelt["run"], **spelt.pop("where", {}))
     spelt["steps"] = {name: where & selector(**step) for name, step in spelt["steps"].items()}
-    spelt["parts"] = {name: Part(*part) for name, part in spelt["parts"].items()}
+    spelt["parts"] = {name: CostRatio(*part) for name, part in spelt["parts"].items()}
     spelt |= {name: quantity(spelt[name]) for name in ("cost", "score")}
     return System(**spelt)
 
@@ -254,7 +254,7 @@ def _text(line: Line | None, quantity: Quantity) -> str:
     return ended_as(line) if line.failures else ""
 
 
-def _quotient(steps: Mapping[str, Line], part: Part, system: System) -> float | None:
+def _quotient(steps: Mapping[str, Line], part: CostRatio, system: System) -> float | None:
     """The cost of one step, or of a phase, over another's; None if one of them is not known."""
     if part.before not in steps or part.after not in steps:
         return None

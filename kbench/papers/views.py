@@ -18,7 +18,7 @@ from kbench.papers.claims.stated import tables_of
 from kbench.papers.claims.verdicts import TALLY, at_hand, counted, detail, line, of_papers, tally
 from kbench.papers.figures.drawing import Drawing
 from kbench.papers.figures.figure import figures
-from kbench.papers.printed.layout import PAPERS, Table, legend, paper
+from kbench.papers.printed.layout import PAPERS, TableLayout, legend, paper
 from kbench.report.comparisons.cells import describe_machine, title
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.page.site import Item, RowStore, View
@@ -172,7 +172,7 @@ def tables_view(
     return View("tables", "Tables", head, items, about(legend("table", "clocks", "ratio")))
 
 
-def _address(layout: Table) -> str:
+def _address(layout: TableLayout) -> str:
     """The address of a table's detail, which differs from a figure's of the same name."""
     return (
         f"{layout.id}_table" if any(layout.id == figure.name for figure in figures()) else layout.id

@@ -37,7 +37,7 @@ _LOG2_E = math.log2(math.e)
 _NO_VALUES = np.empty((0, 0), np.float32)
 
 
-class Solution(NamedTuple):
+class PathSolution(NamedTuple):
     """Solution of one problem."""
 
     coef: np.ndarray  # (n,) b
@@ -69,7 +69,7 @@ class OutOfTime(Exception):
     """A deadline passed between two problems, so that not all of them were solved."""
 
 
-class Problem(NamedTuple):
+class PathProblem(NamedTuple):
     """One binary problem or regression whose bounds are the rows' factors of C."""
 
     kernel: KernelRows
@@ -80,22 +80,22 @@ class Problem(NamedTuple):
 
 def class_problem(
     kernel: KernelRows, signs: np.ndarray, factor: np.ndarray | float = 1.0
-) -> Problem:
+) -> PathProblem:
     """The problem of a classifier with targets -1 and +1, with a factor of C for each row."""
     bound = factor * signs
-    return Problem(kernel, signs, np.minimum(bound, 0.0), np.maximum(bound, 0.0))
+    return PathProblem(kernel, signs, np.minimum(bound, 0.0), np.maximum(bound, 0.0))
 
 
 def regression_problem(
     kernel: KernelRows, y: np.ndarray, factor: np.ndarray | float = 1.0
-) -> Problem:
+) -> PathProblem:
     """The problem of a regression, with a factor of C for each row."""
     bound = factor * np.ones(len(y))
-    return Problem(kernel, y, -bound, bound)
+    return PathProblem(kernel, y, -bound, bound)
 
 
 def along_c(
-    problem: Problem,
+    problem: PathProblem,
     Cs: Sequence[float],
     *,
     tol: float,
@@ -104,7 +104,7 @@ def along_c(
     epsilon: float = 0.0,
     narrower: Sequence[float] = (),
     deadline: Deadline | None = None,
-) -> Iterator[Solution]:
+) -> Iterator[PathSolution]:
     """Solve a problem for increasing values of C, then for narrower tubes at the last of them.
 
     Cs : increasing values of C
@@ -165,7 +165,7 @@ def along_c(
             values[1], values[2] = C * unit_lower, C * unit_upper
         last_c, last_width = C, width
         if wanted:
-            yield Solution(beta.copy(), float(report[INTERCEPT]), solved)
+            yield PathSolution(beta.copy(), float(report[INTERCEPT]), solved)
 
 
 def _descend(
@@ -192,9 +192,9 @@ def _descend(
             raise OutOfTime
 
 
-def in_time(solutions: Iterator[Solution]) -> list[Solution]:
+def in_time(solutions: Iterator[PathSolution]) -> list[PathSolution]:
     """The first solutions, up to the deadline; OutOfTime if there are none."""
-    solved: list[Solution] = []
+    solved: list[PathSolution] = []
     try:
         while (solution := next(solutions, None)) is not None:
             solved.append(solution)

@@ -57,7 +57,7 @@ class Gram(Protocol):
         """Slices of validation rows, and their values at some training rows; (b, c) float32."""
 
 
-class Rows:
+class PreparedRows:
     """All training rows, prepared for kernel matrices of subsets of them.
 
     Parameters
@@ -147,7 +147,7 @@ class Rows:
 
 
 class _GaussianGram:
-    def __init__(self, rows: Rows, training: np.ndarray, validation: np.ndarray) -> None:
+    def __init__(self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray) -> None:
         A, a = rows.X[training], rows._norms[training]
         self._rows, self._A = rows, A
         # ||x - z||^2 = <(-2 x, ||x||^2, 1), (z, 1, ||z||^2)>
@@ -206,7 +206,7 @@ def _exponentiate(distances: np.ndarray, gamma: float, out: np.ndarray) -> None:
 
 
 class _KernelGram:
-    def __init__(self, rows: Rows, training: np.ndarray, validation: np.ndarray) -> None:
+    def __init__(self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray) -> None:
         self._name, self._A, self._B = rows.kernel, rows.X[training], rows.X[validation]
         self._out = rows.scratch(0, len(training))
         self._bound: tuple[float, KernelMatrix] | None = None

@@ -18,7 +18,7 @@ import scipy.linalg
 from kbench.intrinsics.products import matmul
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
-from kbench.width_search.gram import Rows
+from kbench.width_search.gram import PreparedRows
 from kbench.width_search.surface import Surface
 
 # Multiplications of an eigendecomposition of m rows, as a multiple of m^3 (G. Golub and C. Van
@@ -94,7 +94,12 @@ class RidgeSearch:
     """
 
     def __init__(
-        self, rows: Rows, y: np.ndarray, rng: np.random.Generator, deadline: Deadline, trace: Trace
+        self,
+        rows: PreparedRows,
+        y: np.ndarray,
+        rng: np.random.Generator,
+        deadline: Deadline,
+        trace: Trace,
     ) -> None:
         n = len(rows)
         self._rows, self._trace, self._deadline = rows, trace, deadline

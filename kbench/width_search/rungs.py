@@ -10,11 +10,11 @@ import numpy as np
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.c_path import OutOfTime
-from kbench.width_search.gram import Gram, Rows
-from kbench.width_search.tasks import Task
+from kbench.width_search.gram import Gram, PreparedRows
+from kbench.width_search.tasks import SearchTargets
 
 
-class Point(NamedTuple):
+class SearchPoint(NamedTuple):
     """Kernel width and C as logarithms to base 2, the width in units of the median distance."""
 
     u: float
@@ -81,7 +81,7 @@ def divided(order: np.ndarray, values: float, steps: int) -> Rung:
 
 
 def neighbourhoods(
-    rows: Rows, rng: np.random.Generator, steps: int, is_cross: bool = False
+    rows: PreparedRows, rng: np.random.Generator, steps: int, is_cross: bool = False
 ) -> Rung:
     """Neighbourhoods of random rows."""
     centres = rng.integers(len(rows), size=constants.MAX_NEIGHBOURHOODS)
@@ -90,7 +90,7 @@ def neighbourhoods(
 
 
 def _neighbourhood(
-    rows: Rows, centre: int, rng: np.random.Generator
+    rows: PreparedRows, centre: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Training and validation rows around a row; a random half of the inner rows validates."""
     nearest = rows.nearest(centre, constants.LOCAL_ROWS)
@@ -120,7 +120,12 @@ class _Pace:
 
 
 def run(
-    rows: Rows, task: Task, rung: Rung, points: Sequence[Point], deadline: Deadline, trace: Trace
+    rows: PreparedRows,
+    task: SearchTargets,
+    rung: Rung,
+    points: Sequence[SearchPoint],
+    deadline: Deadline,
+    trace: Trace,
 ) -> list[Measured | None]:
     """Measure every point of a rung; None for points that the deadline left no time for."""
     q = len(points)

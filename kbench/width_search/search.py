@@ -31,10 +31,18 @@ import numpy as np
 
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
-from kbench.width_search.gram import Rows
-from kbench.width_search.rungs import Measured, Pairs, Point, Rung, divided, neighbourhoods, run
+from kbench.width_search.gram import PreparedRows
+from kbench.width_search.rungs import (
+    Measured,
+    Pairs,
+    Rung,
+    SearchPoint,
+    divided,
+    neighbourhoods,
+    run,
+)
 from kbench.width_search.surface import Surface
-from kbench.width_search.tasks import Task
+from kbench.width_search.tasks import SearchTargets
 
 # Rows up to which both halves of all rows fit into the last rung of classes: 16,384.
 FEW_ROWS = math.isqrt(2 * constants.LAST_VALUES)
@@ -44,7 +52,7 @@ _CROSS = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (-1, 1)])
 
 
 @dataclass
-class SearchResult:
+class WidthSearchResult:
     # An entry for each point of each rung: rung, rows, n_rows, gamma, C, error, n_validation,
     # solved.
     columns: dict[str, list] = field(
@@ -102,12 +110,17 @@ class FirstRung:
     """
 
     def __init__(
-        self, rows: Rows, task: Task, order: np.ndarray, deadline: Deadline, trace: Trace
+        self,
+        rows: PreparedRows,
+        task: SearchTargets,
+        order: np.ndarray,
+        deadline: Deadline,
+        trace: Trace,
     ) -> None:
         self.task, self.order = task, order
         steps = min(constants.STEPS, task.steps)
         grid = _product(constants.WIDTHS[1::2], constants.CS[1::2])
-        self.points = [Point(*point) for point in grid]
+        self.points = [SearchPoint(*point) for point in grid]
         values = constants.GRID_VALUES
         if (left := deadline.seconds_left()) is not None:
             # The seconds of one width on few rows decide how many rows the grid may have.
@@ -134,7 +147,7 @@ class FirstRung:
 class _Observations:
     """What has been measured so far, as the surface needs it."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SearchTargets) -> None:
         self._task = task
         self.points = np.empty((0, 4))
         self.log_errors = self.deviations = np.empty(0)
@@ -142,7 +155,9 @@ class _Observations:
         self.measured: list[Measured] = []
         self.pairs: list[Pairs] = []
 
-    def add(self, number: int, rung: Rung, points: list[Point], measured: list[Measured]) -> None:
+    def add(
+        self, number: int, rung: Rung, points: list[SearchPoint], measured: list[Measured]
+    ) -> None:
         errors = np.array([m.error for m in measured])
         sampling = np.array([m.deviation for m in measured])
         sampling += constants.UNSOLVED_DEVIATION * ~np.array([m.solved for m in measured])
@@ -167,14 +182,14 @@ class _Observations:
 
 
 def search(
-    rows: Rows,
-    task: Task,
+    rows: PreparedRows,
+    task: SearchTargets,
     rng: np.random.Generator,
     deadline: Deadline,
     trace: Trace,
     first: FirstRung | None = None,
     compared_entries: float = np.inf,
-) -> SearchResult:
+) -> WidthSearchResult:
     """Choose gamma and C.
 
     task : Targets, and the error to be minimised
@@ -186,7 +201,7 @@ def search(
     """
     if first is None:
         first = FirstRung(rows, task, task.order(rng), deadline, trace)
-    result, seen = SearchResult(), _Observations(task)
+    result, seen = WidthSearchResult(), _Observations(task)
     plan = _plan(rows, first, rng, task)
     has_neighbourhoods = any(rung.is_local for rung in plan)
     goal = constants.LOCAL_GOAL if has_neighbourhoods else (0.0, 0.0)
@@ -251,20 +266,20 @@ def _proposed(
     rung: Rung,
     goal: tuple[float, float],
     near_answer: np.ndarray,
-) -> list[Point]:
+) -> list[SearchPoint]:
     if rung.is_cross:
         chosen = _minimum(surface, seen, near_answer, goal) + _CROSS
     else:
         candidates = _product(constants.WIDTHS, constants.CS)
         known = (candidates[:, None] == seen.points[seen.on(rung.pairs), :2]).all(axis=2)
         chosen = surface.propose(candidates, rung.place, goal, constants.POINTS, known.any(axis=1))
-    return [Point(*point) for point in chosen]
+    return [SearchPoint(*point) for point in chosen]
 
 
 def _choose(
-    result: SearchResult,
-    rows: Rows,
-    task: Task,
+    result: WidthSearchResult,
+    rows: PreparedRows,
+    task: SearchTargets,
     seen: _Observations,
     surface: Surface,
     candidates: np.ndarray,
@@ -309,7 +324,9 @@ def _minimum(
     return near[(mean + octave * near.sum(axis=1) + cost_of_large_c).argmin()]
 
 
-def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, task: Task) -> list[Rung]:
+def _plan(
+    rows: PreparedRows, first: FirstRung, rng: np.random.Generator, task: SearchTargets
+) -> list[Rung]:
     n, order = len(rows), first.order
     if n <= FEW_ROWS:
         values = (constants.SECOND_VALUES, task.last_values)
@@ -318,7 +335,7 @@ def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, task: Task) ->
     return [first.rung, local, local, divided(order, constants.SAMPLE_VALUES, task.steps)]
 
 
-def _is_flat(kept: Sequence[tuple[Point, Measured]]) -> bool:
+def _is_flat(kept: Sequence[tuple[SearchPoint, Measured]]) -> bool:
     """Whether errors at very different widths differ by less than their sampling error."""
     us = [point.u for point, _ in kept]
     errors = [measured.error for _, measured in kept]

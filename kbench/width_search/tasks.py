@@ -14,7 +14,7 @@ from kbench.intrinsics.products import matmul
 from kbench.trace import Deadline
 from kbench.width_search import constants
 from kbench.width_search.c_path import along_c, class_problem, in_time, regression_problem, stored
-from kbench.width_search.gram import Gram, Rows
+from kbench.width_search.gram import Gram, PreparedRows
 
 
 class Losses(NamedTuple):
@@ -27,7 +27,7 @@ class Losses(NamedTuple):
     largest: np.ndarray
 
 
-class Task(Protocol):
+class SearchTargets(Protocol):
     """Targets of all rows."""
 
     worst: float  # Error of the best constant
@@ -45,7 +45,7 @@ class Task(Protocol):
         """Set what depends on the lowest error of the first rung, before the second one."""
 
     def divided(
-        self, rows: Rows, training: np.ndarray, validation: np.ndarray
+        self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Training and validation rows of each smaller problem; one pair if nothing is divided."""
 
@@ -125,7 +125,7 @@ class Classification:
         return len(self._pairs) / max(len(group._pairs) for group in self._groups or [self])
 
     def divided(
-        self, rows: Rows, training: np.ndarray, validation: np.ndarray
+        self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         if not self.is_grouped:
             return [(training, validation)]
@@ -140,7 +140,7 @@ class Classification:
             if np.any(of_training == g) and np.any(of_validation == g)
         ]
 
-    def _divide(self, rows: Rows) -> None:
+    def _divide(self, rows: PreparedRows) -> None:
         """Set the groups of similar classes and their problems. O(n d)."""
         k, n = self._k, len(self._index)
         counts = np.bincount(self._index, minlength=k)
@@ -380,7 +380,7 @@ class Regression:
     n_divided = 1.0
 
     def divided(
-        self, rows: Rows, training: np.ndarray, validation: np.ndarray
+        self, rows: PreparedRows, training: np.ndarray, validation: np.ndarray
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         return [(training, validation)]
 
@@ -420,7 +420,7 @@ class Regression:
         deadline: Deadline,
         narrower: Sequence[float] = (),
     ) -> Losses:
-        """As in `Task`; after all C, the last one is solved with each narrower tube, too."""
+        """As in `SearchTargets`; after all C, the last is solved with each narrower tube, too."""
         factor = np.ones(len(training)) if self._factor is None else self._factor[training]
         problem = regression_problem(stored(gram.matrix(gamma)), self.z[training], factor)
         solutions = in_time(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbench.papers.printed.layout import PAPERS
-from kbench.papers.report import Report, runs_of
+from kbench.papers.report import PapersReport, runs_of
 from kbench.report.comparisons.reading import read_content
 from kbench.run.results.folder import ResultsFolder
 
@@ -21,4 +21,4 @@ def reference():
 @pytest.fixture(scope="session")
 def reference_report(reference):
     """All tables of the papers, filled."""
-    return Report(PAPERS, reference, {}, [])
+    return PapersReport(PAPERS, reference, {}, [])

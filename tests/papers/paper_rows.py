@@ -9,7 +9,7 @@ from kbench.papers.cells.runs import Runs
 from kbench.papers.figures.drawing import drawings
 from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import drawn
-from kbench.papers.printed.layout import Cell, experiments_of, paper
+from kbench.papers.printed.layout import CellPlace, experiments_of, paper
 from kbench.run.results.folder import schema
 
 TABLE3 = paper("dcsvm").tables["table3"]
@@ -35,7 +35,7 @@ def rbf(method, accuracy, seed=0, C=32, gamma=2, dataset="ijcnn1", level_tol=0.1
 
 
 def cell(found, row, column, measure, table=TABLE3):
-    return entry(Cell(table, row, column, measure), found, found.machines[0])
+    return entry(CellPlace(table, row, column, measure), found, found.machines[0])
 
 
 def asked_by(figure, found):

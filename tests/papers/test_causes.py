@@ -10,7 +10,7 @@ from paper_rows import rbf, runs
 from kbench.papers.cells.entries import NO_ROWS, entry
 from kbench.papers.cells.sheets import cause_sheet, remarks
 from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, cause_of, causes
-from kbench.papers.printed.layout import Cell, paper
+from kbench.papers.printed.layout import CellPlace, paper
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +122,6 @@ def test_half_a_point_is_not_little_where_the_error_is_less(error, column, datas
     loss = "log" if column == "MNIST8M" else "hinge"
     params = json.dumps({"kernel": "rbf", "preconditioned": False, "loss": loss})
     found = runs(rbf("doubly_sgd", 1.0 - error, error=error, params=params, **dataset))
-    one = entry(Cell(table, "DoublySGD", column, "error"), found, found.machines[0])
+    one = entry(CellPlace(table, "DoublySGD", column, "error"), found, found.machines[0])
     assert one.compared
     assert (one.cause is not None) == differs

@@ -8,7 +8,7 @@ from kbench.papers.cells.runs import made_by
 from kbench.papers.claims.stated import claims
 from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import drawn
-from kbench.papers.printed.layout import PAPERS, Cell, Choice, Selector, experiments_of, paper
+from kbench.papers.printed.layout import PAPERS, CellPlace, Choice, Selector, experiments_of, paper
 from kbench.papers.studies import compared_steps, systems
 
 TABLES = {table.id: table for name in PAPERS for table in paper(name).tables.values()}
@@ -117,11 +117,11 @@ def test_rows_of_the_table_s_experiment_come_before_newer_ones_and_more_seeds():
     found = runs(own, *others)
     table = TABLES["dcsvm_table3"]
     (machine,) = found.machines
-    cell = Cell(table, "LIBSVM", "ijcnn1", "accuracy")
+    cell = CellPlace(table, "LIBSVM", "ijcnn1", "accuracy")
     one = entry(cell, found, machine)
     assert (one.value, one.match.others) == (0.80, 0)
     without = runs(*others, {**own, "experiment": None})
-    cell = Cell(table, "LIBSVM", "ijcnn1", "accuracy")
+    cell = CellPlace(table, "LIBSVM", "ijcnn1", "accuracy")
     one = entry(cell, without, machine)
     assert (one.value, one.match.others) == (pytest.approx(0.99), 1)
 

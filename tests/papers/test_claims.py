@@ -22,7 +22,7 @@ from kbench.papers.claims.outcomes import (
 )
 from kbench.papers.claims.stated import _claim, claims
 from kbench.papers.claims.verdicts import claimed_bound, detail, line, verdict_records
-from kbench.papers.printed.layout import Cell, Selector, paper
+from kbench.papers.printed.layout import CellPlace, Selector, paper
 
 DECIDED = [one for one in claims() if not one.open]
 
@@ -436,7 +436,7 @@ class MadeRows:
         """Set a cell, also as claims spell it, to a value in the paper's unit."""
         if isinstance(cell, str):
             name, *place = (part.strip() for part in cell.split("|"))
-            cell = Cell(self.paper.tables[name], *place)
+            cell = CellPlace(self.paper.tables[name], *place)
         self.values[_place(cell)] = value
         self._set(cell, value)
 

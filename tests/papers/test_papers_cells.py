@@ -12,7 +12,7 @@ from kbench.papers.cells.entries import entry, filled
 from kbench.papers.cells.readings import column
 from kbench.papers.cells.runs import identity
 from kbench.papers.cells.sheets import coverage, remarks
-from kbench.papers.printed.layout import Cell, paper
+from kbench.papers.printed.layout import CellPlace, paper
 
 
 def test_a_cell_is_the_mean_over_seeds_of_the_runs_with_the_papers_settings():
@@ -203,7 +203,7 @@ DEPENDENT = [paper("dcsvm").tables[name] for name in ("table2", "table3", "table
 def all_cells(found):
     return {
         (table.id, machine, row, column, name): entry(
-            Cell(table, row, column, name), found, machine
+            CellPlace(table, row, column, name), found, machine
         )
         for table in DEPENDENT
         for machine in found.machines

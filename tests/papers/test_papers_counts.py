@@ -8,7 +8,7 @@ from kbench.papers.cells.runs import identity
 from kbench.papers.cells.sheets import coverage
 from kbench.papers.figures.figure import figures
 from kbench.papers.figures.panels import drawn
-from kbench.papers.printed.layout import Cell, legend, paper
+from kbench.papers.printed.layout import CellPlace, legend, paper
 from kbench.papers.printed.numbers import printed
 from kbench.papers.studies import budget_sheet, budgets
 
@@ -64,7 +64,7 @@ def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():
         }
 
     def clustering(found):
-        return entry(Cell(table, "4", "", "clustering"), found, found.machines[0])
+        return entry(CellPlace(table, "4", "", "clustering"), found, found.machines[0])
 
     both = clustering(runs(*rows, curves=curves))
     assert (both.value, both.sd) == (0.25, None)

@@ -8,7 +8,7 @@ from paper_rows import rbf, runs
 from report_rows import START, failed
 
 from kbench.papers.cells.entries import entry
-from kbench.papers.printed.layout import Cell, paper
+from kbench.papers.printed.layout import CellPlace, paper
 from kbench.report import make_papers, write_report
 from kbench.run.results.folder import ResultsFolder
 
@@ -16,7 +16,7 @@ TABLE3 = paper("dcsvm").tables["table3"]
 
 
 def cell(found, row="LIBSVM", column="ijcnn1", quantity="accuracy"):
-    return entry(Cell(TABLE3, row, column, quantity), found, found.machines[0])
+    return entry(CellPlace(TABLE3, row, column, quantity), found, found.machines[0])
 
 
 def folder_of(tmp_path, *rows):

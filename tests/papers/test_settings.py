@@ -6,7 +6,7 @@ import pytest
 from paper_rows import rbf, runs
 
 from kbench.papers.cells.entries import entry
-from kbench.papers.printed.layout import Cell, paper
+from kbench.papers.printed.layout import CellPlace, paper
 from kbench.papers.printed.settings import departures, stated_settings
 
 
@@ -69,7 +69,7 @@ def test_a_row_of_dcpred_without_tuned_parameters_says_so():
         row = rbf("llsvm", 0.8, dataset="a9a", tuned=tuned)
         row["params"] = '{"n_components": 50}'
         found = runs(row)
-        cell = Cell(table, "kmeans Nystrom", "a9a", "accuracy")
+        cell = CellPlace(table, "kmeans Nystrom", "a9a", "accuracy")
         notes = entry(cell, found, found.machines[0]).notes
         assert any("without trials of its own" in note for note in notes) == said
 
@@ -80,7 +80,7 @@ def test_a_parameter_that_the_paper_does_not_state_is_told():
     told = {"n_landmarks": 16, "pseudo": "monomials", "landmarks": "weighted", "n_leaves": 1}
     row["params"] = json.dumps(told)
     found = runs(row)
-    one = entry(Cell(table, "DC-Pred++", "a9a", "accuracy"), found, found.machines[0])
+    one = entry(CellPlace(table, "DC-Pred++", "a9a", "accuracy"), found, found.machines[0])
     assert any("n_leaves 1 (the paper states none)" in note for note in one.notes)
 
 
@@ -100,7 +100,7 @@ def test_a_size_that_is_not_the_printed_one_has_a_note(name, row, rows, said):
     sizes = {"n_train": rows[0], "n_test": rows[1], "n_features": features}
     made = rbf("svc", 0.9, dataset=choice.dataset, variant=choice.variant, **sizes)
     found = runs(made)
-    cell = Cell(table, row, "", "n")
+    cell = CellPlace(table, row, "", "n")
     notes = entry(cell, found, found.machines[0]).notes
     assert any(said in note for note in notes) if said else not notes
 
@@ -111,7 +111,7 @@ def test_a_note_follows_the_row():
     strict = {**loose, "params": loose["params"].replace('"tol": 0.001', '"tol": 0.1')}
     for row, differs in ((loose, False), (strict, True)):
         found = runs(row)
-        cell = Cell(table, "DC-SVM (early)", "ijcnn1", "accuracy")
+        cell = CellPlace(table, "DC-SVM (early)", "ijcnn1", "accuracy")
         notes = entry(cell, found, found.machines[0]).notes
         assert any("tol 0.1 (paper: 0.001)" in note for note in notes) == differs
 
@@ -122,7 +122,7 @@ def test_a_setting_that_is_recalled_is_told_from_one_that_the_paper_states():
     row = rbf("doubly_sgd_regressor", None, dataset="qm7_xyz", mae=4.4, n_parameters=196_608)
     row["params"] = '{"kernel": "laplacian", "n_epochs": 32}'
     found = runs(row)
-    cell = Cell(table, "DoublySGD", "QuantumMachine", "MAE")
+    cell = CellPlace(table, "DoublySGD", "QuantumMachine", "MAE")
     (note,) = (one for one in entry(cell, found, found.machines[0]).notes if "laplacian" in one)
     assert "n_epochs 32 (paper: 1)" in note
     assert "kernel laplacian (its appendix, from memory: rbf)" in note
@@ -141,7 +141,7 @@ def test_batch_sizes_are_noted_where_the_paper_prints_no_number(column, method, 
     made = rbf(method, 0.8, dataset="covtype_93k", error=0.2)
     made["params"] = '{"batch_size": 64, "n_components": 256, "n_epochs": 1}'
     found = runs(made)
-    one = entry(Cell(table, row, column, "error"), found, found.machines[0])
+    one = entry(CellPlace(table, row, column, "error"), found, found.machines[0])
     assert one.printed is None
     assert any(noted in note for note in one.notes)
 
@@ -157,7 +157,7 @@ def test_the_solver_of_kernel_ridge_is_noted_where_it_matters(name, noted):
     )
     found = runs(made)
     label = next(iter(table.measures))
-    one = entry(Cell(table, "RKS", "covtype", label), found, found.machines[0])
+    one = entry(CellPlace(table, "RKS", "covtype", label), found, found.machines[0])
     assert one.value is not None
     assert any("solver direct (paper: cg)" in note for note in one.notes) == noted
 
@@ -169,6 +169,6 @@ def test_a_size_that_a_printed_cost_implies_is_noted():
         made = rbf("llsvm", 0.8, dataset=choice.dataset, variant=choice.variant, tuned="file")
         made["params"] = json.dumps({"n_components": size})
         found = runs(made)
-        cell = Cell(table, "kmeans Nystrom", column, "accuracy")
+        cell = CellPlace(table, "kmeans Nystrom", column, "accuracy")
         notes = entry(cell, found, found.machines[0]).notes
         assert any("n_components 100 (by the printed cost: 140)" in one for one in notes) == noted

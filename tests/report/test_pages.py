@@ -19,7 +19,7 @@ from kbench.report import make_report, write_report
 from kbench.report.charts.style import COLOURS, MARKERS, styles
 from kbench.report.charts.tradeoff import fence
 from kbench.report.page.embedded import packed_rows
-from kbench.report.statistics.fronts import Point, pareto
+from kbench.report.statistics.fronts import FrontPoint, pareto
 
 NASTY = "</script><!--<script>'\"&{{rows}}\\中"
 
@@ -241,7 +241,7 @@ def test_an_outlier_is_drawn_at_the_edge_with_its_value(page):
     st.sampled_from([1, -1]),
 )
 def test_front_contains_exactly_the_points_that_no_other_point_dominates(values, sign):
-    points = [Point(None, float(cost), float(score), 0.0) for cost, score in values]
+    points = [FrontPoint(None, float(cost), float(score), 0.0) for cost, score in values]
     front = pareto(points, sign)
 
     def beaten(point):

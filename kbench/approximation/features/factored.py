@@ -59,7 +59,7 @@ class RowBasis(Protocol):
         """The function of weights : (r, m)."""
 
 
-class NormalEquations:
+class FactoredEquations:
     """W'W and W'Y of G = W L W', summed over rows that are read once.
 
     They determine the ridge model of all rows: with the solution t of (S + alpha I) t = R^-T W'Y,

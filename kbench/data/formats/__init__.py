@@ -78,7 +78,7 @@ DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space":
 
 
 @dataclass(frozen=True)
-class Part:
+class PartRows:
     """Rows of one part, as its files hold them."""
 
     # ndarray or csr_matrix, shape (n, d): numbers in float64, or in the type of the file's arrays;
@@ -91,7 +91,7 @@ class Part:
     # Maps a row number from 0 to `file:line` or `file, row k`. None for rows that a child process
     # has read and checked.
     where: Callable[[int], str] | None
-    layout: "Layout | None" = None  # Of a table
+    layout: "ColumnLayout | None" = None  # Of a table
     # (n,) int64: rows with equal numbers stay on one side of a random split.
     groups: np.ndarray | None = None
     # What the reader assumed or left out, one sentence each, the same for all parts.
@@ -99,7 +99,7 @@ class Part:
     n_without_target: int = 0  # Rows that the reader has left out because they lack a target
 
 
-class Layout(TypedDict):
+class ColumnLayout(TypedDict):
     """How the columns of a table became features.
 
     A later table is read the same way if `source.known` is {"layout": ..., "labels": ...}. It may
@@ -134,7 +134,7 @@ def read(
     task: str,
     target_range: Sequence[float] | None,
     folder: Path,
-) -> dict[str, Part]:
+) -> dict[str, PartRows]:
     """Read the rows of each part.
 
     name : A key of FORMATS that has a module
@@ -155,7 +155,7 @@ def read(
     """
     module = import_module(f"{__name__}.{FORMATS[name].module}")
     scratch = (folder,) if FORMATS[name].table else ()
-    rows_by_part: dict[str, Part] = module.read(parts, source, task, *scratch)
+    rows_by_part: dict[str, PartRows] = module.read(parts, source, task, *scratch)
     for part in rows_by_part.values():
         assert part.where is not None
         require_targets(part.y, part.where, target_range)

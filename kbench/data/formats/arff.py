@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import LINE_END_REMEDY, Part, dropping, listed, number, printable
+from kbench.data.formats import LINE_END_REMEDY, PartRows, dropping, listed, number, printable
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.csv_form import not_utf8
 from kbench.data.formats.number_text import almost_a_number
@@ -37,7 +37,7 @@ _NUMERIC = ("numeric", "real", "integer")
 
 def read(
     parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str, folder: Path
-) -> dict[str, Part]:
+) -> dict[str, PartRows]:
     """Rows of each part; see `kbench.data.formats.read`. O(bytes) time, in Python."""
     return read_tables(parts, source, folder, _tables)
 

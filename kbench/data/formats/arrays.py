@@ -19,7 +19,7 @@ from kbench.data.formats import (
     FORMATS,
     INFINITE_REMEDY,
     MISSING_REMEDY,
-    Part,
+    PartRows,
     listed,
     parsing,
     require_present,
@@ -33,11 +33,13 @@ _NPY = b"\x93NUMPY"
 _CHECKED_ROWS = 4096  # rows whose values are checked at a time; bounds the temporary arrays
 
 
-def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+def read(
+    parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str
+) -> dict[str, PartRows]:
     """Rows of each part; see `kbench.data.formats.read`."""
     options = source.get("arrays") or {}
     names = tuple(options.get(key) or key for key in ("X", "y", "groups"))
-    rows_by_part: dict[str, Part] = {}
+    rows_by_part: dict[str, PartRows] = {}
     for part, paths in parts.items():
         if source["format"] == "npy":
             arrays = dict(zip(names[:2], map(npy, paths), strict=True))
@@ -58,7 +60,7 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
 
 def _part(
     arrays: Mapping[str, Any], names: tuple[str, ...], source: Mapping[str, Any], paths: list[Path]
-) -> Part:
+) -> PartRows:
     """Features, targets and groups from the arrays `names`; paths : the file of X, then of y."""
     for name in names[:2]:
         if name not in arrays:
@@ -117,7 +119,7 @@ def _part(
     if groups is not None and groups.min() < 0:
         single = np.count_nonzero(groups < 0)
         notes = (*notes, f"each of {single} rows without a group is a group of its own")
-    return Part(X, y.astype(np.float64), None, row_of(paths[-1]), groups=groups, notes=notes)
+    return PartRows(X, y.astype(np.float64), None, row_of(paths[-1]), groups=groups, notes=notes)
 
 
 def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndarray | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import Part, listed, parsing, row_of
+from kbench.data.formats import PartRows, listed, parsing, row_of
 from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
@@ -21,7 +21,9 @@ RECORD = 1 + 3 * 32 * 32
 BATCHES = {"train": [f"data_batch_{k}.bin" for k in range(1, 6)], "test": ["test_batch.bin"]}
 
 
-def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+def read(
+    parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str
+) -> dict[str, PartRows]:
     """Training and test rows of the archive, uint8 pixels."""
     ((path,),) = parts.values()
     with (
@@ -34,7 +36,7 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
             for part, names in BATCHES.items()
         }
     return {
-        part: Part(rows[:, 1:], rows[:, 0].astype(np.float64), None, row_of(path))
+        part: PartRows(rows[:, 1:], rows[:, 0].astype(np.float64), None, row_of(path))
         for part, rows in rows_by_part.items()
     }
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from kbench.data.formats import (
-    Layout,
-    Part,
+    ColumnLayout,
+    PartRows,
     features_file,
     listed,
     number,
@@ -69,7 +69,7 @@ def read_tables(
     tables: Callable[[Path, Options], Iterable[Table]],
     *,
     text_target: bool = True,
-) -> dict[str, Part]:
+) -> dict[str, PartRows]:
     """The rows of each part, whose files `tables(path, options)` reads piece by piece.
 
     If all features are numbers they are written to `folder` and mapped, so that memory is needed
@@ -216,7 +216,7 @@ class Coding:
         return tuple(sorted(one_spelling(texts)))
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ColumnLayout:
         if self.known is not None:
             return self.known
         assert self._first is not None
@@ -234,7 +234,7 @@ class Coding:
                 del rare[name], columns[name]
         signs_of = {name: self._options.marks.get(name, set()) for name in columns}
         marks = {name: sorted(signs) for name, signs in signs_of.items() if signs - {""}}
-        return Layout(
+        return ColumnLayout(
             columns=columns,
             target=target,
             rare=rare,
@@ -292,7 +292,7 @@ class Coding:
                 notes.append(f"{shown} lacks {counts['']} texts, which are a category of their own")
         return notes
 
-    def _texts_notes(self, layout: Layout) -> Iterator[str]:
+    def _texts_notes(self, layout: ColumnLayout) -> Iterator[str]:
         """What is said of texts that become features, of spellings, and of targets as `007`."""
         configured = map(
             str, () if self._options.auto else self._options.columns.get("categorical") or ()
@@ -344,7 +344,7 @@ class Coding:
         X: np.ndarray = _features(table, self.layout, self._unknown_is_error, self._unknown)
         return X
 
-    def part(self, tables: list[Table], X: Any = None) -> Part:
+    def part(self, tables: list[Table], X: Any = None) -> PartRows:
         """The concatenated rows of recorded tables; X : (n, d), their features if computed before.
 
         Raises DataError: a row has a category that the training rows lack, or no target.
@@ -362,7 +362,7 @@ class Coding:
         where = place_of_row(tables)
         if self.known is None:
             require_present(y, where, self._options.source, str(tables[0].target))
-        return Part(X, y, labels, where, layout, self._group_numbers(tables))
+        return PartRows(X, y, labels, where, layout, self._group_numbers(tables))
 
     def _group_numbers(self, tables: list[Table]) -> np.ndarray | None:
         """(n,) number of each row's group, the same in all tables; None without such a column."""
@@ -390,7 +390,7 @@ class Coding:
 
 
 def _places(
-    table: Table, layout: Layout, unknown_is_error: bool, unknown: Counter[str]
+    table: Table, layout: ColumnLayout, unknown_is_error: bool, unknown: Counter[str]
 ) -> dict[str, np.ndarray]:
     """For each categorical column the index of each row's category, -1 if it is unknown.
 
@@ -420,7 +420,9 @@ def _places(
     return places
 
 
-def _features(table: Table, layout: Layout, unknown_is_error: bool, unknown: Counter[str]) -> Any:
+def _features(
+    table: Table, layout: ColumnLayout, unknown_is_error: bool, unknown: Counter[str]
+) -> Any:
     """Features of a table in float64: dense, or CSR if there are categories."""
     columns = layout["columns"]
     if not any(columns.values()):

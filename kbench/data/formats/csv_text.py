@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import LINE_END_REMEDY, Part, number, printable
+from kbench.data.formats import LINE_END_REMEDY, PartRows, number, printable
 from kbench.data.formats.arrow import columns
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.csv_form import (
@@ -50,7 +50,7 @@ _BLANK_LINE = re.compile(rb"\n[ \t]+\r?(?:\n|\Z)")
 
 def read(
     parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str, folder: Path
-) -> dict[str, Part]:
+) -> dict[str, PartRows]:
     """Rows of each part; see `kbench.data.formats.read`.
 
     O(bytes) time. Memory as of `read_tables`: a piece, or with categories 4 bytes per field and the

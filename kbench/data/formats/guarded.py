@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data import formats
-from kbench.data.formats import Part
+from kbench.data.formats import PartRows
 from kbench.errors import ConfigError, DataError
 from kbench.process_memory import limit_memory, machine_bytes
 
@@ -40,7 +40,7 @@ def read(
     *,
     memory_mb: float | None = None,
     start: Callable[[Path], int] | None = None,
-) -> dict[str, Part]:
+) -> dict[str, PartRows]:
     """`kbench.data.formats.read` in a child process; the arrays are read-only memory maps.
 
     name, parts, source, task, target_range : As of `kbench.data.formats.read`
@@ -128,7 +128,7 @@ def _start(folder: Path) -> int:
     return done.returncode
 
 
-def _write(folder: Path, part: str, rows: Part) -> dict[str, Any]:
+def _write(folder: Path, part: str, rows: PartRows) -> dict[str, Any]:
     """Write the arrays of a part that its reader has not written; what describes them beside."""
     dense = isinstance(rows.X, np.ndarray)
     arrays = {"X": rows.X} if dense else {name: getattr(rows.X, name) for name in _CSR}
@@ -148,7 +148,7 @@ def _write(folder: Path, part: str, rows: Part) -> dict[str, Any]:
     }
 
 
-def _opened(folder: Path, part: str, described: Mapping[str, Any]) -> Part:
+def _opened(folder: Path, part: str, described: Mapping[str, Any]) -> PartRows:
     def mapped(name: str) -> np.ndarray:
         return np.asarray(np.load(folder / f"{part}.{name}.npy", mmap_mode="r", allow_pickle=False))
 
@@ -161,7 +161,7 @@ def _opened(folder: Path, part: str, described: Mapping[str, Any]) -> Part:
         shape = tuple(described["shape"])
         X = csr_matrix(tuple(mapped(name) for name in _CSR), shape=shape, copy=False)
     labels = described["labels"]
-    return Part(
+    return PartRows(
         X,
         mapped("y"),
         None if labels is None else tuple(labels),

@@ -11,17 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import Part, row_of
+from kbench.data.formats import PartRows, row_of
 from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
 
-def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+def read(
+    parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str
+) -> dict[str, PartRows]:
     """Rows of each part, uint8 pixels, row by row of the image."""
     return {part: _part(*paths) for part, paths in parts.items()}
 
 
-def _part(images: Path, labels: Path) -> Part:
+def _part(images: Path, labels: Path) -> PartRows:
     X, y = _array(images), _array(labels)
     if y.ndim != 1:
         raise DataError(f"{labels}: {y.ndim} dimensions, labels should have one")
@@ -29,7 +31,7 @@ def _part(images: Path, labels: Path) -> Part:
         raise DataError(f"{images}: {X.ndim} dimension, images should have two or three")
     if X.shape[0] != y.size:
         raise DataError(f"{labels}: {y.size} labels, but {images} has {X.shape[0]} images")
-    return Part(X.reshape(y.size, -1), y.astype(np.float64), None, row_of(labels))
+    return PartRows(X.reshape(y.size, -1), y.astype(np.float64), None, row_of(labels))
 
 
 def _array(path: Path) -> np.ndarray:

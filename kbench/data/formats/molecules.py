@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import FLOAT32_OVERFLOW, Part, finite_number, parsing, printable
+from kbench.data.formats import FLOAT32_OVERFLOW, PartRows, finite_number, parsing, printable
 from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
@@ -61,12 +61,14 @@ def sorted_triangle(C: np.ndarray) -> np.ndarray:
     return ordered[:, upper[0], upper[1]]
 
 
-def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+def read(
+    parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str
+) -> dict[str, PartRows]:
     """Molecules in the order of the archive's .txt table (file name, energy, ...)."""
     return {part: _molecules(*paths) for part, paths in parts.items()}
 
 
-def _molecules(path: Path) -> Part:
+def _molecules(path: Path) -> PartRows:
     with (
         parsing(path, "a tar archive of text files"),
         tarfile.open(fileobj=io.BytesIO(read_bytes(path))) as archive,
@@ -94,7 +96,7 @@ def _molecules(path: Path) -> Part:
     if not matrices:
         raise DataError(f"{path}:{printable(tables[0])}: no rows")
     X = sorted_triangle(np.array(matrices))
-    return Part(X, np.array(energies), None, places.__getitem__)
+    return PartRows(X, np.array(energies), None, places.__getitem__)
 
 
 def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:

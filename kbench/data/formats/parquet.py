@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kbench.data.formats import Part, parsing, row_of
+from kbench.data.formats import PartRows, parsing, row_of
 from kbench.data.formats.arrow import columns
 from kbench.data.formats.coding import read_tables
 from kbench.data.formats.table import Options, Roles, Table, checked_table, roles_of
@@ -23,7 +23,7 @@ _BUFFER_BYTES = 1 << 16  # bytes of a column that are read at a time
 
 def read(
     parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str, folder: Path
-) -> dict[str, Part]:
+) -> dict[str, PartRows]:
     """Rows of each part; see `kbench.data.formats.read`."""
     return read_tables(parts, source, folder, tables)
 

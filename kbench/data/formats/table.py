@@ -19,7 +19,7 @@ from kbench.data.formats import (
     FLOAT32_OVERFLOW,
     INFINITE_REMEDY,
     MISSING_REMEDY,
-    Layout,
+    ColumnLayout,
     dropping,
     listed,
     number,
@@ -75,7 +75,7 @@ class Options:
     """How tables are read; one object for all files of a data set."""
 
     columns: Mapping[str, Any]  # `source.columns` of a config
-    known: Layout | None = None  # Layout of the tables that a model was trained on
+    known: ColumnLayout | None = None  # Layout of the tables that a model was trained on
     # `missing` and `missing_target`, see `kbench.data.formats.read`.
     source: Mapping[str, Any] = field(default_factory=dict)
     text_target: bool = True  # Whether the target may be texts
@@ -409,7 +409,7 @@ def require_same_columns(table: Table, first: Table) -> None:
             )
 
 
-def require_layout(table: Table, layout: Layout) -> None:
+def require_layout(table: Table, layout: ColumnLayout) -> None:
     """Refuse a table without the columns that a model was trained on, in any order."""
     for name, categories in layout["columns"].items():
         if bool(categories) != bool(table.columns[name].categories):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.data.formats import Layout
+from kbench.data.formats import ColumnLayout
 from kbench.data.preparation.imputation import Imputation
 from kbench.data.preparation.scaling import ColumnScaling
 from kbench.data.preparation.target import TargetMap
@@ -43,7 +43,7 @@ class Preparation:
     storage: str
     scaling: ColumnScaling | None
     source: dict[str, Any]
-    layout: Layout | None
+    layout: ColumnLayout | None
     imputation: Imputation | None = None
 
     def plain(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ They are read as features all the same, because only the user knows what they ar
 
 import numpy as np
 
-from kbench.data.formats import Layout, dropping, printable
+from kbench.data.formats import ColumnLayout, dropping, printable
 from kbench.data.sources.rows import Rows
 
 # Rows below which a column is easily one of these by chance, and features beyond which sums over
@@ -20,7 +20,7 @@ _MAX_CLASSES = 50
 _LEFT = 1e-6
 
 
-def column_notes(layout: Layout, rows: Rows, task: str) -> list[str]:
+def column_notes(layout: ColumnLayout, rows: Rows, task: str) -> list[str]:
     """A sentence for each such column; O(n d) time, two passes at most.
 
     rows : all rows of the training file, with features as of `layout`; targets may be missing.
@@ -52,7 +52,7 @@ def column_notes(layout: Layout, rows: Rows, task: str) -> list[str]:
     return notes
 
 
-def _features_of(layout: Layout) -> dict[str, np.ndarray]:
+def _features_of(layout: ColumnLayout) -> dict[str, np.ndarray]:
     """The places of the features of each column."""
     rare = layout.get("rare", {})
     widths = [max(1, len(cs) + (name in rare)) for name, cs in layout["columns"].items()]

@@ -43,7 +43,7 @@ class Loaded(NamedTuple):
     test: Rows
     rule: dict[str, Any]  # `target` of the config, labels that are texts replaced by numbers
     labels: tuple[str, ...] | None = None  # The texts of the numbers
-    layout: formats.Layout | None = None  # Columns and categories, if the files are tables
+    layout: formats.ColumnLayout | None = None  # Columns and categories, if the files are tables
     imputation: Imputation | None = None  # What has replaced missing numbers
     # Whether indices of LIBSVM text start at 0; None for other formats.
     zero_based: bool | None = None
@@ -58,7 +58,7 @@ class RawParts(NamedTuple):
 
     parts: list[Any]
     labels: tuple[str, ...] | None = None
-    layout: formats.Layout | None = None
+    layout: formats.ColumnLayout | None = None
     zero_based: bool | None = None
     notes: tuple[str, ...] = ()
     n_without_target: int = 0
@@ -205,7 +205,7 @@ def _group_name(config: Mapping[str, Any]) -> str:
     return "qid" if wanted is None else printable(str(wanted))
 
 
-def column_names(layout: formats.Layout | None) -> Callable[[int], str]:
+def column_names(layout: formats.ColumnLayout | None) -> Callable[[int], str]:
     """The names of features by their numbers from 0, for messages."""
     names: list[str] = []
     rare = {} if layout is None else layout.get("rare", {})

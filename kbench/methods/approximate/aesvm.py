@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.expansions.representative_set import representative_set
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
-from kbench.methods.base.box_svc import BoxSVC, Problem, solve_problems
+from kbench.methods.base.box_svc import BoxSVC, KernelProblems, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 
@@ -119,7 +119,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
     dtype: str = "float32"
     random_state: Any = None
 
-    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> None:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> None:
         with trace.phase("prepare"):
             squares = problem.X.multiply(problem.X) if sp.issparse(problem.X) else problem.X**2
             norms = np.asarray(squares.sum(axis=1), np.float64).ravel()

@@ -23,7 +23,7 @@ from kbench.approximation import (
     Machine,
     kernel_error,
 )
-from kbench.approximation.features.factored import NormalEquations
+from kbench.approximation.features.factored import FactoredEquations
 from kbench.chunked import ChunkedRows
 from kbench.errors import warn
 from kbench.intrinsics.products import matmul
@@ -167,7 +167,7 @@ class _ApproximateRidge(RidgeEstimator):
             part.fit(X, trace=trace)
             basis = part.row_basis()
             self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, X, Y, weight)
-            self._stream = basis, NormalEquations(basis, Y.shape[1])
+            self._stream = basis, FactoredEquations(basis, Y.shape[1])
             self.n_seen_ = 0
         basis, equations = self._stream
         with trace.phase("features"):

@@ -13,7 +13,7 @@ from kbench.chunked import ChunkedRows
 from kbench.errors import warn
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.limits import limit
-from kbench.methods.base.one_vs_rest import Chunk, OneVsRest
+from kbench.methods.base.one_vs_rest import LabelledChunk, OneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.base.weights import require_weight_range
@@ -207,7 +207,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
                 ConvergenceWarning,
             )
 
-    def _begin_or_go_on(self, chunk: Chunk) -> np.ndarray:
+    def _begin_or_go_on(self, chunk: LabelledChunk) -> np.ndarray:
         """w at the start of a chunk of a stream, (r, m); the first chunk chooses the features."""
         if not hasattr(self, "coef_"):
             seed = check_random_state(self.random_state).randint(2**31)

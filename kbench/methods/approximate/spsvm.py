@@ -17,7 +17,7 @@ from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit
-from kbench.methods.base.one_vs_rest import OneVsRest, Targets
+from kbench.methods.base.one_vs_rest import BinaryProblems, OneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.base.weights import require_weight_range
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -119,7 +119,7 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, OneVsRest):
     dtype: str = "float32"
     random_state: Any = None
 
-    def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
+    def _train(self, targets: BinaryProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         require_weight_range(targets.C, "C times sample_weight")
         with trace.phase("prepare"):

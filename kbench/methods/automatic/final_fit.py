@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from kbench.errors import warn, without_warnings
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
-from kbench.width_search.search import SearchResult
-from kbench.width_search.tasks import Task
+from kbench.width_search.search import WidthSearchResult
+from kbench.width_search.tasks import SearchTargets
 
 # Training rows of the model that stands for the search's best one if the search had no time to
 # measure any: as many as in the search's grid.
@@ -50,8 +50,8 @@ class FinalFit:
     X: Any
     y: np.ndarray
     weight: np.ndarray | None
-    result: SearchResult
-    task: Task
+    result: WidthSearchResult
+    task: SearchTargets
     deadline: Deadline
     rng: np.random.Generator
     trace: Trace

@@ -9,7 +9,7 @@ from kbench.errors import without_warnings
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
-from kbench.width_search.search import FEW_ROWS, SearchResult
+from kbench.width_search.search import FEW_ROWS, WidthSearchResult
 from kbench.width_search.tasks import Classification
 
 
@@ -18,7 +18,7 @@ def smoother_by_larger_models(
     task: Classification,
     index: np.ndarray,
     kernel: str,
-    result: SearchResult,
+    result: WidthSearchResult,
     rng: np.random.Generator,
     deadline: Deadline,
     trace: Trace,

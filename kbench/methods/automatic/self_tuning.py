@@ -21,8 +21,8 @@ from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
 from kbench.validated import TakesSparseRows, validate_data
 from kbench.width_search import constants
-from kbench.width_search.gram import Rows
-from kbench.width_search.search import FirstRung, SearchResult, search
+from kbench.width_search.gram import PreparedRows
+from kbench.width_search.search import FirstRung, WidthSearchResult, search
 from kbench.width_search.tasks import Classification, Regression
 
 # Coverage of the interval of the estimated error.
@@ -100,7 +100,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         trace: Trace,
         factor: np.ndarray | None,
         compared_entries: float = np.inf,
-    ) -> tuple[Any, SearchResult, Any, Rows]:
+    ) -> tuple[Any, WidthSearchResult, Any, PreparedRows]:
         """The rows in the metric that was kept, and the result of the search on them.
 
         `factor` is as in `_task`, `compared_entries` as in `search`.
@@ -116,7 +116,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             return Deadline(None, trace)
         return Deadline(constants.SEARCH_BUDGET * self.time_budget, trace)
 
-    def _keep(self, result: SearchResult, trace: Trace) -> None:
+    def _keep(self, result: WidthSearchResult, trace: Trace) -> None:
         """Set the attributes that describe the search."""
         self.search_results_ = {name: np.array(column) for name, column in result.columns.items()}
         self.gamma_, self.C_ = result.gamma, result.C
@@ -130,7 +130,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         deadline: Deadline,
         trace: Trace,
         factor: np.ndarray | None = None,
-    ) -> tuple[Any, Rows, FirstRung | None]:
+    ) -> tuple[Any, PreparedRows, FirstRung | None]:
         """The rows in the learned metric or standardised, where that helps; sets maps and kernel.
 
         Also returns the rows as the search takes them, and its first rung if that was measured.
@@ -145,12 +145,12 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
                 X = self.metric_.mapped(X)
         as_given = self.scaler is None or self.metric_ is not None or sp.issparse(X)
         compares_scales = not as_given and _has_different_scales(X)
-        rows = Rows(X, self.kernel_, rng)
+        rows = PreparedRows(X, self.kernel_, rng)
         if not (compares_scales or compares_kernels):
             return X, rows, None
         order = self._task(targets, factor).order(rng)
 
-        def measured(rows: Rows, parts: int) -> FirstRung:
+        def measured(rows: PreparedRows, parts: int) -> FirstRung:
             task, limit = self._task(targets, factor), deadline.fraction(parts)
             return FirstRung(rows, task, order, limit, trace)
 
@@ -159,12 +159,12 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         if compares_scales:
             scaler = StandardScaler().fit(X)
             standardised = standardised_rows(scaler, X)
-            other_rows = Rows(standardised, self.kernel_, rng)
+            other_rows = PreparedRows(standardised, self.kernel_, rng)
             other = measured(other_rows, 2 + compares_kernels)
             if other.is_lower_than(first, constants.SCALER_GAIN):
                 self.scaler_, X, rows, first = scaler, standardised, other_rows, other
         if compares_kernels:
-            other_rows = Rows(X, "laplacian", rng)
+            other_rows = PreparedRows(X, "laplacian", rng)
             other = measured(other_rows, 2)
             if other.is_lower_than(first):
                 self.kernel_, rows, first = "laplacian", other_rows, other

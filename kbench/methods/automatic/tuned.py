@@ -34,9 +34,9 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import fit_context, usual, validate_data
 from kbench.width_search import constants
 from kbench.width_search.c_path import OutOfTime
-from kbench.width_search.gram import Rows
+from kbench.width_search.gram import PreparedRows
 from kbench.width_search.rungs import divided
-from kbench.width_search.search import FEW_ROWS, SearchResult
+from kbench.width_search.search import FEW_ROWS, WidthSearchResult
 from kbench.width_search.tasks import Classification, Regression
 
 
@@ -212,7 +212,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
 
     def _measure(
         self,
-        result: SearchResult,
+        result: WidthSearchResult,
         Z: Any,
         index: np.ndarray,
         task: Classification,
@@ -230,13 +230,17 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         result.error = task.error(model.predict(Z[held_out]) != index[held_out], held_out)
         result.n_validation = len(held_out)
 
-    def _exact(self, result: SearchResult, **limits: Any) -> KernelSVC:
+    def _exact(self, result: WidthSearchResult, **limits: Any) -> KernelSVC:
         """The exact model of the chosen parameters, not fitted."""
         options = {"C": result.C, "gamma": result.gamma, "class_weight": self.class_weight}
         return KernelSVC(kernel=self.kernel_, **(options | limits))
 
     def _unfitted(
-        self, result: SearchResult, rng: np.random.Generator, n: int, seconds_left: float | None
+        self,
+        result: WidthSearchResult,
+        rng: np.random.Generator,
+        n: int,
+        seconds_left: float | None,
     ) -> tuple[KernelSVC | DCSVC, str]:
         """The model for n rows, and why."""
         values = n * max(result.support_fraction * n, 1.0)
@@ -411,8 +415,8 @@ class TunedKernelSVR(RegressorMixin, SelfTuning):
 
     def _tube(
         self,
-        rows: Rows,
-        result: SearchResult,
+        rows: PreparedRows,
+        result: WidthSearchResult,
         task: Regression,
         rng: np.random.Generator,
         deadline: Deadline,

@@ -25,8 +25,8 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import usual
 
 
-class Problem(NamedTuple):
-    """A training set as one or several binary problems."""
+class KernelProblems(NamedTuple):
+    """A training set as one or several binary problems of a kernel."""
 
     X: Any  # (n, d) array or CSR, checked
     kernel: KernelMatrix
@@ -59,11 +59,11 @@ class BoxSVC(CountedPrediction, OneVsRest):
         values: np.ndarray = self._machine(X) + self.intercept_
         return values
 
-    def _problem(self, X: Any, y: Any, sample_weight: Any) -> Problem:
+    def _problem(self, X: Any, y: Any, sample_weight: Any) -> KernelProblems:
         """Check the input, learn the classes and set up the binary problems."""
         given, index, C = self._checked(X, y, sample_weight)
         X = scaled_rows(self, given)
-        return Problem(
+        return KernelProblems(
             X=X,
             kernel=KernelMatrix(self._kernel(X), X, self.dtype),
             Y=self._signs(index),
@@ -78,7 +78,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
 
     def _finish(
         self,
-        problem: Problem,
+        problem: KernelProblems,
         alpha: np.ndarray,
         results: Sequence[BoxDualResult],
         intercept: Sequence[float] | float = 0.0,
@@ -91,7 +91,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
 
     def _describe(
         self,
-        problem: Problem,
+        problem: KernelProblems,
         alpha: np.ndarray,
         results: Sequence[BoxDualResult],
         intercept: Sequence[float] | float,

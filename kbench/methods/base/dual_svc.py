@@ -14,7 +14,7 @@ import numpy as np
 from kbench.chunked import ChunkedRows
 from kbench.errors import warn
 from kbench.kernels.constraints import KernelParameters
-from kbench.methods.base.box_svc import BoxSVC, Problem
+from kbench.methods.base.box_svc import BoxSVC, KernelProblems
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.parts import Part
 from kbench.methods.base.widths import require_one_width, with_widths
@@ -61,7 +61,7 @@ class DualSVC(KernelParameters, BoxSVC):
     }
 
     @abstractmethod
-    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
         """Solve the dual of the method's parts of the rows."""
 
     def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
@@ -117,7 +117,7 @@ class DualSVC(KernelParameters, BoxSVC):
         self._calibrate(problem.given, y, sample_weight, trace, deadline)
         return self
 
-    def _expansion(self, problem: Problem) -> Callable[[np.ndarray], KernelExpansion]:
+    def _expansion(self, problem: KernelProblems) -> Callable[[np.ndarray], KernelExpansion]:
         """alpha : (n, m) -> the functions sum_i y_i alpha_i k(x_i, x)."""
 
         def build(alpha: np.ndarray) -> KernelExpansion:

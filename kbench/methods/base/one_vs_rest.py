@@ -18,7 +18,7 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import TakesSparseRows, fit_context, validate_data
 
 
-class Targets(NamedTuple):
+class BinaryProblems(NamedTuple):
     """A training set as one or several binary problems."""
 
     X: Any  # (n, d) array or CSR, checked
@@ -26,7 +26,7 @@ class Targets(NamedTuple):
     C: np.ndarray  # (n,) C times the weights of row and class; (n, p) for p values of C
 
 
-class Chunk(NamedTuple):
+class LabelledChunk(NamedTuple):
     """Some rows of a stream."""
 
     X: Any  # (b, d) array or CSR, checked
@@ -117,10 +117,10 @@ class OneVsRest(TakesSparseRows, ChunkScores, Probabilities, ClassifierMixin, Qu
         values = self.decision_function(X)
         return class_labels.decode(self.classes_, values)
 
-    def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
+    def _targets(self, X: Any, y: Any, sample_weight: Any) -> BinaryProblems:
         """Check the input, learn the classes and set up the binary problems."""
         X, index, C = self._checked(X, y, sample_weight)
-        return Targets(X=X, Y=self._signs(index), C=C)
+        return BinaryProblems(X=X, Y=self._signs(index), C=C)
 
     def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray]:
         """Check the input and learn the classes.
@@ -190,10 +190,10 @@ class StreamClassifier(OneVsRest):
         return self
 
     @abstractmethod
-    def _learn(self, chunk: Chunk) -> None:
+    def _learn(self, chunk: LabelledChunk) -> None:
         """Change the model by the rows of a chunk."""
 
-    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Chunk:
+    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LabelledChunk:
         """Check a chunk of a stream; the first one sets the classes and the number of features.
 
         Raises ValueError: no classes with the first chunk, other classes or features than in
@@ -213,4 +213,4 @@ class StreamClassifier(OneVsRest):
         # Sigmoids of a model that `fit` trained do not suit the changed model.
         if hasattr(self, "_sigmoids"):
             del self._sigmoids
-        return Chunk(X, self._signs(index), weight)
+        return LabelledChunk(X, self._signs(index), weight)

@@ -7,7 +7,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from kbench.kernels import KernelMatrix
-from kbench.methods.base.box_svc import Problem, Start, solve_problems
+from kbench.methods.base.box_svc import KernelProblems, Start, solve_problems
 from kbench.solvers import BoxDualResult
 from kbench.trace import Deadline
 
@@ -20,7 +20,7 @@ class Part(NamedTuple):
     results: Sequence[BoxDualResult] = ()  # one for each of the m problems, once solved
 
     @staticmethod
-    def zero(problem: Problem, rows: np.ndarray) -> "Part":
+    def zero(problem: KernelProblems, rows: np.ndarray) -> "Part":
         """The part of these rows with all dual variables zero."""
         return Part(rows, np.zeros((len(rows), problem.Y.shape[1])))
 
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 def solve_parts(
-    problem: Problem,
+    problem: KernelProblems,
     parts: Iterable[Part],
     *,
     deadline: Deadline,

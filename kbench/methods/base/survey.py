@@ -13,7 +13,7 @@ from kbench.intrinsics.products import matmul
 from kbench.methods.base.weights import checked_class_weights
 
 
-class Targets(Protocol):
+class ChunkedTargets(Protocol):
     """The targets of rows in chunks: learned in the first pass, then encoded in others."""
 
     @property
@@ -188,7 +188,7 @@ class Survey:
     def __init__(
         self,
         rows: ChunkedRows,
-        targets: Targets,
+        targets: ChunkedTargets,
         n_samples: int,
         seed: int,
         *,

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels.constraints import KernelParameters
-from kbench.methods.base.box_svc import BoxSVC, Problem
+from kbench.methods.base.box_svc import BoxSVC, KernelProblems
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.box_dual.split import independent_groups
 from kbench.trace import Trace
@@ -66,7 +66,7 @@ class TwoClassDiagnostic(KernelParameters, BoxSVC):
         return self
 
     @abstractmethod
-    def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
+    def _measure(self, problem: KernelProblems, y: Any, trace: Trace) -> None:
         """Set the fitted attributes of the class."""
 
     def _model_parameters(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def exact_svc(*, cache_mb: float, **parameters: Any) -> KernelSVC:
     return KernelSVC(fit_intercept=False, cache_size=cache_mb, **parameters)
 
 
-def true_objective(problem: Problem, alpha: np.ndarray) -> float:
+def true_objective(problem: KernelProblems, alpha: np.ndarray) -> float:
     """f(a) = 1/2 a'Qa - e'a for the kernel itself, alpha : (n,).
 
     O(s^2 d) for s nonzero entries of a; less if they fall into groups with negligible kernel values

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.methods.base.box_svc import Problem
+from kbench.methods.base.box_svc import KernelProblems
 from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc, true_objective
 from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.divide.division import PARTITIONS
@@ -91,7 +91,7 @@ class DivisionBound(TwoClassDiagnostic):
     n_samples: int = 1000
     tol: float = 1e-5
 
-    def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
+    def _measure(self, problem: KernelProblems, y: Any, trace: Trace) -> None:
         shared = self._model_parameters()
         with trace.phase("exact"):
             exact = exact_svc(**shared).fit(problem.X, y)
@@ -119,7 +119,7 @@ class DivisionBound(TwoClassDiagnostic):
         self.bounds_, self.losses_ = np.array(bounds), np.array(losses)
 
 
-def _absolute_sum(problem: Problem, rows: np.ndarray) -> float:
+def _absolute_sum(problem: KernelProblems, rows: np.ndarray) -> float:
     """Sum of |k| over all pairs of the rows."""
     part = problem.kernel.take(rows)
     total = 0.0

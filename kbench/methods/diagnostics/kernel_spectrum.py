@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench.clustering import sampled_kmeans
-from kbench.methods.base.box_svc import Problem
+from kbench.methods.base.box_svc import KernelProblems
 from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc
 from kbench.trace import Trace
 from kbench.validated import usual
@@ -94,7 +94,7 @@ class KernelSpectrum(TwoClassDiagnostic):
     resolution: int = 100
     tol: float = 1e-3
 
-    def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
+    def _measure(self, problem: KernelProblems, y: Any, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             n = len(problem.Y)

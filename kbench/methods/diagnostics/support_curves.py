@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from kbench.methods.base.box_svc import BoxSVC, Problem, Start
+from kbench.methods.base.box_svc import BoxSVC, KernelProblems, Start
 from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc, true_objective
 from kbench.methods.divide.cascade_svc import CascadeSVC
 from kbench.methods.divide.dc_svc import DCSVC
@@ -50,7 +50,7 @@ class _ShrinkingSVC(KernelSVC):
         self._trace = trace
         return super().fit(X, y, sample_weight)
 
-    def _start(self, problem: Problem, last: Any, key: str) -> Start:
+    def _start(self, problem: KernelProblems, last: Any, key: str) -> Start:
         alpha = shrinking_descent(
             problem.kernel,
             problem.Y[:, 0],
@@ -139,7 +139,7 @@ class SupportCurves(TwoClassDiagnostic):
     reference_tol: float = 1e-8
     tol: float = 1e-3
 
-    def _measure(self, problem: Problem, y: Any, trace: Trace) -> None:
+    def _measure(self, problem: KernelProblems, y: Any, trace: Trace) -> None:
         shared = self._model_parameters()
         with trace.phase("reference"):
             # A first solve at `tol` decomposes into more independent groups than one at
@@ -160,7 +160,7 @@ class SupportCurves(TwoClassDiagnostic):
         self.solver_ = solver
 
     def _compare(
-        self, problem: Problem, trace: Trace, seconds: float, state: dict[str, Any]
+        self, problem: KernelProblems, trace: Trace, seconds: float, state: dict[str, Any]
     ) -> None:
         """Report to the trace how a state of the solver compares with the reference."""
         alpha = state["alpha"].reshape(-1)

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from kbench.methods.base.box_svc import BoxSVC, Problem
+from kbench.methods.base.box_svc import BoxSVC, KernelProblems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import number_of_groups
@@ -99,7 +99,7 @@ shrinking
         **usual("n_jobs"),
     }
 
-    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
         n = len(problem.Y)
         with trace.phase("prepare"):
             n_estimators = number_of_groups(self.n_estimators, n)

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from kbench.methods.base.box_svc import BoxSVC, Problem
+from kbench.methods.base.box_svc import BoxSVC, KernelProblems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
@@ -106,7 +106,7 @@ shrinking
         **usual("n_jobs"),
     }
 
-    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
         n = len(problem.Y)
         n_parts = fitting_number("n_parts", self.n_parts, n, n)
         order = check_random_state(self.random_state).permutation(n)
@@ -139,7 +139,7 @@ shrinking
         return Trained([whole], n_iter)
 
     def _layer(
-        self, problem: Problem, parts: list[Part], deadline: Deadline, trace: Trace
+        self, problem: KernelProblems, parts: list[Part], deadline: Deadline, trace: Trace
     ) -> tuple[list[Part], int]:
         """The solved parts, reduced to their support vectors, and the number of steps."""
         # A part has no rows only if the time limit was reached in the first layer.
@@ -158,7 +158,7 @@ shrinking
         return kept, n_steps(solved)
 
 
-def _violates(problem: Problem, part: Part, tol: float) -> np.ndarray:
+def _violates(problem: KernelProblems, part: Part, tol: float) -> np.ndarray:
     """Which rows violate the KKT conditions of the part's model by more than tol; (n,) bool."""
     alpha = _everywhere(problem, [part])
     kernel = problem.kernel.astype(np.float64)
@@ -182,7 +182,7 @@ def _merge(left: Part, right: Part) -> Part:
     return Part(rows, alpha, (*left.results, *right.results))
 
 
-def _everywhere(problem: Problem, parts: list[Part]) -> np.ndarray:
+def _everywhere(problem: KernelProblems, parts: list[Part]) -> np.ndarray:
     """Dual variables of all rows, 0 for rows outside the parts; (n, m)."""
     alpha = np.zeros_like(problem.Y)
     for part in parts:

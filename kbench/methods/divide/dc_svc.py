@@ -19,7 +19,7 @@ from kbench import presets
 from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids, KernelCentres
-from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems
+from kbench.methods.base.box_svc import BoxSVC, KernelProblems, Start, solve_problems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods.base.limits import refuse_with_chunks
 from kbench.methods.base.parts import Part, solve_parts
@@ -223,7 +223,7 @@ max_iter, max_time, dtype, shrinking
     def _tolerance(self) -> float:
         return self._settings()["tol"]
 
-    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
         exact, released = self.combine == "exact", self.preset == "released"
         n = len(problem.Y)
         with trace.phase("prepare"):
@@ -366,7 +366,9 @@ max_iter, max_time, dtype, shrinking
             )
         return settings
 
-    def _conquer(self, problem: Problem, start: Start, deadline: Deadline, trace: Trace) -> Part:
+    def _conquer(
+        self, problem: KernelProblems, start: Start, deadline: Deadline, trace: Trace
+    ) -> Part:
         """Solve the dual of all points."""
         results = solve_problems(
             problem.kernel,
@@ -386,7 +388,7 @@ max_iter, max_time, dtype, shrinking
         return self._machine.assign(self._rows_to_predict(X))
 
     def _report(
-        self, problem: Problem, n_clusters: int, alpha: np.ndarray, trace: Trace
+        self, problem: KernelProblems, n_clusters: int, alpha: np.ndarray, trace: Trace
     ) -> np.ndarray:
         """Append the level that ends with alpha : (n, m) to `levels_`; its support vectors."""
         spent, before = trace.timings, self.levels_
@@ -409,7 +411,7 @@ max_iter, max_time, dtype, shrinking
         return level.support
 
     def _combined(
-        self, problem: Problem, centres: KernelCentres | Centroids | None, alpha: np.ndarray
+        self, problem: KernelProblems, centres: KernelCentres | Centroids | None, alpha: np.ndarray
     ) -> Any:
         """The decision function that `combine` makes of the local models."""
         if self.combine in ("naive", "exact"):
@@ -440,7 +442,7 @@ class EarlyMachine(LocalExpansions):
     """Equation 11: the model of the cluster whose centre is nearest."""
 
 
-def _gathered(problem: Problem, parts: list[Part]) -> np.ndarray:
+def _gathered(problem: KernelProblems, parts: list[Part]) -> np.ndarray:
     """Dual variables of disjoint parts, 0 for rows outside them; (n, m)."""
     alpha = np.zeros_like(problem.Y)
     for part in parts:

@@ -15,14 +15,18 @@ from kbench.clustering import (
     sampled_kmeans,
     two_step_kernel_kmeans,
 )
-from kbench.methods.base.box_svc import Problem
+from kbench.methods.base.box_svc import KernelProblems
 from kbench.prediction import group_rows
 
 Division = tuple[KernelCentres | Centroids | None, np.ndarray]  # centres, labels (n,)
 
 
 def _by_kmeans(
-    problem: Problem, rows: np.ndarray, k: int, sample: np.ndarray, rng: np.random.RandomState
+    problem: KernelProblems,
+    rows: np.ndarray,
+    k: int,
+    sample: np.ndarray,
+    rng: np.random.RandomState,
 ) -> Division:
     whole = len(rows) == len(problem.Y)
     return sampled_kmeans(problem.X if whole else problem.X[rows], k, sample)
@@ -30,7 +34,11 @@ def _by_kmeans(
 
 def _by_kernel(method: Callable[..., Division]) -> Callable[..., Division]:
     def partition(
-        problem: Problem, rows: np.ndarray, k: int, sample: np.ndarray, rng: np.random.RandomState
+        problem: KernelProblems,
+        rows: np.ndarray,
+        k: int,
+        sample: np.ndarray,
+        rng: np.random.RandomState,
     ) -> Division:
         if len(rows) == len(problem.Y):
             return method(problem.kernel, k, sample, rng)
@@ -43,7 +51,11 @@ def _by_kernel(method: Callable[..., Division]) -> Callable[..., Division]:
 
 
 def _at_random(
-    problem: Problem, rows: np.ndarray, k: int, sample: np.ndarray, rng: np.random.RandomState
+    problem: KernelProblems,
+    rows: np.ndarray,
+    k: int,
+    sample: np.ndarray,
+    rng: np.random.RandomState,
 ) -> Division:
     return None, rng.permutation(len(rows)) % k
 
@@ -57,7 +69,7 @@ PARTITIONS: dict[str, Callable[..., Division]] = {
 
 
 def divide(
-    problem: Problem,
+    problem: KernelProblems,
     partition: str,
     n_clusters: int,
     sample: np.ndarray,
@@ -74,7 +86,7 @@ def divide(
 
 
 def nested_divisions(
-    problem: Problem,
+    problem: KernelProblems,
     partition: str,
     sizes: Sequence[int],
     branching: int,
@@ -100,7 +112,7 @@ def nested_divisions(
 
 
 def _subdivide(
-    problem: Problem,
+    problem: KernelProblems,
     partition: str,
     branching: int,
     labels: np.ndarray,

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.methods.base.box_svc import Problem, warn_of_limits
+from kbench.methods.base.box_svc import KernelProblems, warn_of_limits
 from kbench.methods.base.dual_svc import DualSVC
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
@@ -53,7 +53,7 @@ class EarlyTrainer:
     def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> ClusterRecord:
         q = len(self.weights)
         index = targets.astype(np.intp)
-        problem = Problem(
+        problem = KernelProblems(
             X=X,
             kernel=KernelMatrix(self.kernel, X, self.model.dtype),
             Y=class_labels.signs(index, q),

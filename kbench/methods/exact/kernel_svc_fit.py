@@ -6,7 +6,7 @@ import numpy as np
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.threads import cached_property
-from kbench.methods.base.box_svc import Problem, Start
+from kbench.methods.base.box_svc import KernelProblems, Start
 from kbench.methods.exact.expansions import interior_note, small_rows
 from kbench.methods.exact.interior import Dual
 from kbench.solvers import BoxDualResult
@@ -41,7 +41,11 @@ class LastFit(NamedTuple):
         return np.clip(self.coef * float(C.max() / self.C.max()), -C, C)
 
     def start(
-        self, problem: Problem, pairs: list[tuple[int, int]] | None, rows_key: str, tol: float
+        self,
+        problem: KernelProblems,
+        pairs: list[tuple[int, int]] | None,
+        rows_key: str,
+        tol: float,
     ) -> Start:
         """The start of the large-problem solver: the coefficients of this fit, scaled to C.
 

@@ -9,7 +9,7 @@ import numpy as np
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
-from kbench.methods.base.box_svc import Problem, Start, solve_problems
+from kbench.methods.base.box_svc import KernelProblems, Start, solve_problems
 from kbench.methods.exact.callable_kernel import WholeRowsKernel
 from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.interior import Interior
@@ -70,7 +70,7 @@ class SolvesPairs(ExactSVC):
         if not unsolved:
             return solution, None
         matrix = data.matrix(self.dtype)
-        problem = Problem(data.X, matrix, self._signs(data.labels), data.C, data.labels)
+        problem = KernelProblems(data.X, matrix, self._signs(data.labels), data.C, data.labels)
         start = self._start(problem, last, data.rows_key)
 
         def solve(p: int, max_iter: int) -> BoxDualResult:
@@ -186,7 +186,7 @@ class SolvesPairs(ExactSVC):
         ratio = data.C.max() / last.C.max()
         return last if np.allclose(data.C, last.C * ratio, rtol=1e-12, atol=0.0) else None
 
-    def _start(self, problem: Problem, last: LastFit | None, key: str) -> Start | None:
+    def _start(self, problem: KernelProblems, last: LastFit | None, key: str) -> Start | None:
         """Where the large-problem solver starts, if not at zero; `key` is the hash of X."""
         pairs = self._pairs if self._takes_pairs else None
         return None if last is None else last.start(problem, pairs, key, self.tol)

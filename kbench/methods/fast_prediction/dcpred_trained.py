@@ -22,7 +22,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.chunk_scores import rows_in_chunks
-from kbench.methods.base.one_vs_rest import OneVsRest, Targets
+from kbench.methods.base.one_vs_rest import BinaryProblems, OneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
@@ -293,7 +293,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         return class_tree(X, classes, n_leaves, min_rows, weight)
 
     def _teacher(
-        self, X: np.ndarray, targets: Targets, function: RBF, deadline: Deadline
+        self, X: np.ndarray, targets: BinaryProblems, function: RBF, deadline: Deadline
     ) -> "_Teacher":
         kernel = KernelMatrix(function, X)
         coef, in_time = _exact_coef(self, kernel, targets.Y, targets.C, deadline)

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.errors import warn
 from kbench.intrinsics.products import matmul
 from kbench.methods.base.limits import limit
-from kbench.methods.base.one_vs_rest import OneVsRest, Targets
+from kbench.methods.base.one_vs_rest import BinaryProblems, OneVsRest
 from kbench.methods.base.weights import relative_weights
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import float32_offset
@@ -137,7 +137,7 @@ class LDKLClassifier(OneVsRest):
     probability: bool = False
     random_state: Any = None
 
-    def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
+    def _train(self, targets: BinaryProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             mean, scale = _centre_and_scale(targets.X)

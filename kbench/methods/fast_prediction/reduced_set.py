@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.approximation.expansions.reduced_set import reduced_set
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.rbf import RBF
-from kbench.methods.base.box_svc import BoxSVC, Problem, solve_problems
+from kbench.methods.base.box_svc import BoxSVC, KernelProblems, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 from kbench.validated import usual
@@ -128,7 +128,7 @@ converged_, n_features_in_
     dtype: str = "float32"
     random_state: Any = None
 
-    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> None:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("solve"):
             results = solve_problems(

@@ -24,7 +24,7 @@ from kbench.kernels.tiles import LOG2_E
 from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.limits import limit, refuse_with_chunks
 from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
-from kbench.methods.base.survey import Survey, Targets
+from kbench.methods.base.survey import ChunkedTargets, Survey
 from kbench.methods.fast_prediction.compiled import CompiledRows
 from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
 from kbench.methods.fast_prediction.trained_leaf_chunks import TrainedOutOfCore, train_leaves
@@ -156,7 +156,9 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         """Whether `fit` takes `ChunkedRows` with these parameters."""
         return self.target_cost is None and self.max_time is None
 
-    def _fit_chunks(self, rows: ChunkedRows, targets: Targets, trace: Trace) -> TrainedOutOfCore:
+    def _fit_chunks(
+        self, rows: ChunkedRows, targets: ChunkedTargets, trace: Trace
+    ) -> TrainedOutOfCore:
         """Train on rows in chunks; the subclass sets what describes its targets."""
         refuse_with_chunks(self)
         if not self.accepts_chunks:

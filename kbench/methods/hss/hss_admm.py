@@ -24,7 +24,7 @@ from kbench.methods.base.limits import checked_numbers, limit
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.hss.hss import CompressedKernel, hss_model
-from kbench.methods.hss.hss_dual import DualSolution, solve_dual
+from kbench.methods.hss.hss_dual import DualSolutionPath, solve_dual
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.validated import fit_context, usual, validate_data
@@ -265,7 +265,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
 
     def _solve(
         self, X: Any, Y: np.ndarray, bounds: np.ndarray, deadline: Deadline, trace: Trace
-    ) -> tuple[CompressedKernel, DualSolution]:
+    ) -> tuple[CompressedKernel, DualSolutionPath]:
         """Compress the kernel matrix of rows X : (n, d) and solve for bounds : (n, p)."""
         matrix = fresh_part(self.matrix, HSSMatrix(), self.random_state)
         compressed = CompressedKernel.of(self, matrix, X, trace)
@@ -323,7 +323,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         values = machine.function(X[held]).reshape(len(held), *solution.intercept.shape)
         return np.mean(winners(values + solution.intercept) == labels[held][:, None], axis=0)
 
-    def _unconverged(self, solution: DualSolution) -> str:
+    def _unconverged(self, solution: DualSolutionPath) -> str:
         in_time = solution.stop_reason != "max_time"
         if self.polish:
             reason = "" if in_time else f" by {limit(self, 'max_time')}"

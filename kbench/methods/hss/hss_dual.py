@@ -29,7 +29,7 @@ _RAISES = 5
 
 
 @dataclass(frozen=True)
-class DualSolution:
+class DualSolutionPath:
     """Solutions of m problems for each of p values of C."""
 
     coef: np.ndarray  # (n, p, m): y_i z_i
@@ -61,7 +61,7 @@ def solve_dual(
     may_raise_beta: bool,
     deadline: Deadline,
     trace: Trace,
-) -> DualSolution:
+) -> DualSolutionPath:
     """Solve m problems for p values of C together.
 
     compressed : CompressedKernel of n points
@@ -106,7 +106,7 @@ def solve_dual(
         products = np.asarray(matmul(compressed.matrix, coef), np.float64)
         intercept = intercepts(lambda _: products, columns, admm.z, bounds)
         objective = 0.5 * np.sum(coef * products, axis=0) - admm.z.sum(axis=0)
-    return DualSolution(
+    return DualSolutionPath(
         coef=coef.reshape(n, p, m),
         intercept=intercept.reshape(p, m),
         objective=objective.reshape(p, m),
@@ -126,7 +126,7 @@ def _polish(
     tol: float,
     deadline: Deadline,
     trace: Trace,
-) -> DualSolution:
+) -> DualSolutionPath:
     """Solve the exact dual from ADMM's iterate, where most points at a bound are already right."""
     (n, m), p = Y.shape, C.shape[1]
     permutation = compressed.matrix.tree_.permutation
@@ -149,7 +149,7 @@ def _polish(
         coef[permutation, j] = np.column_stack([result.alpha for result in solved])
         coef[:, j] *= Y
         results += solved
-    return DualSolution(
+    return DualSolutionPath(
         coef=coef,
         intercept=np.array([result.intercept for result in results]).reshape(p, m),
         objective=np.array([result.objective for result in results]).reshape(p, m),

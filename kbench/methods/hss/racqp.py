@@ -18,7 +18,7 @@ from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit
-from kbench.methods.base.one_vs_rest import OneVsRest, Targets
+from kbench.methods.base.one_vs_rest import BinaryProblems, OneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
@@ -142,7 +142,7 @@ class RACQPClassifier(KernelParameters, CountedPrediction, OneVsRest):
     dtype: str = "float32"
     random_state: Any = None
 
-    def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
+    def _train(self, targets: BinaryProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             function = self._make_kernel(targets.X)

@@ -248,7 +248,7 @@ def _divide_again(
 
 
 class _Encoded:
-    """`Targets` of rows whose targets are encoded already."""
+    """`ChunkedTargets` of rows whose targets are encoded already."""
 
     n_outputs = 0
 

@@ -17,12 +17,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from kbench.approximation import BKA, BlockDiagonalKernel, Machine
-from kbench.approximation.features.factored import NormalEquations
+from kbench.approximation.features.factored import FactoredEquations
 from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids
 from kbench.clustering.rows_by_cluster import spill
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.methods.base.survey import Survey, Targets
+from kbench.methods.base.survey import ChunkedTargets, Survey
 from kbench.methods.out_of_core.feature_chunks import SAMPLE
 from kbench.methods.out_of_core.out_of_core import (
     Place,
@@ -46,10 +46,10 @@ _MATRICES = 1 / 2
 
 
 def fit_normal_equations(
-    basis: Any, rows: ChunkedRows, targets: Targets, alpha: float, trace: Trace
+    basis: Any, rows: ChunkedRows, targets: ChunkedTargets, alpha: float, trace: Trace
 ) -> Machine:
     """The ridge model of all rows on the columns of a `RowBasis`. One pass, O(n k (d + k))."""
-    equations = NormalEquations(basis, targets.n_outputs)
+    equations = FactoredEquations(basis, targets.n_outputs)
     n_seen = 0
     with trace.phase("features"):
         for X, y in _batches(rows, targets):
@@ -60,7 +60,7 @@ def fit_normal_equations(
         return basis.machine(equations.weights(alpha))
 
 
-def _batches(rows: ChunkedRows, targets: Targets) -> Iterator[tuple[Any, np.ndarray]]:
+def _batches(rows: ChunkedRows, targets: ChunkedTargets) -> Iterator[tuple[Any, np.ndarray]]:
     """Consecutive batches of rows and their encoded targets, the same for any chunks."""
     for block in rows.blocks(_BATCH * max(1, rows.block_rows // _BATCH)):
         y = targets.encode(block)
@@ -90,7 +90,7 @@ class BlockTrainer:
 
     kernel: Kernel
     dtype: str
-    targets: Targets
+    targets: ChunkedTargets
     alpha: float
 
     record: ClassVar[type] = RidgeRecord
@@ -113,7 +113,7 @@ class SubsetTrainer:
 
     kernel: Kernel
     dtype: str
-    targets: Targets
+    targets: ChunkedTargets
     alpha: float
     tol: float
     max_iter: int

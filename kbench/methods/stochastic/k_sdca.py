@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from kbench.kernels import KernelMatrix
-from kbench.methods.base.one_vs_rest import Targets
+from kbench.methods.base.one_vs_rest import BinaryProblems
 from kbench.methods.stochastic.kernel_passes import KernelPasses
 
 
@@ -82,7 +82,7 @@ class KernelSDCA(KernelPasses):
         batch: np.ndarray,
         F: np.ndarray,
         coef: np.ndarray,
-        targets: Targets,
+        targets: BinaryProblems,
         matrix: KernelMatrix,
         n: int,
     ) -> None:

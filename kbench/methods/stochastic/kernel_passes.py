@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.new_rows import appended
-from kbench.methods.base.one_vs_rest import Chunk, Targets
+from kbench.methods.base.one_vs_rest import BinaryProblems, LabelledChunk
 from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
@@ -37,13 +37,13 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
         batch: np.ndarray,  # (b,) indices
         F: np.ndarray,  # (b, m), values of sum_i coef_i k(x_i, .)
         coef: np.ndarray,  # (n, m), changed in place
-        targets: Targets,
+        targets: BinaryProblems,
         matrix: KernelMatrix,
         n: int,  # rows in the mean loss
     ) -> None:
         """Take the step of one batch."""
 
-    def _train(self, targets: Targets, deadline: Deadline, trace: Trace) -> None:
+    def _train(self, targets: BinaryProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             kernel = self._make_kernel(targets.X)
@@ -74,7 +74,7 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
         self.kernel_entries_ = matrix.n_entries
         self.support_vectors_, self.n_seen_ = targets.X[self.support_], n
 
-    def _learn(self, chunk: Chunk) -> None:
+    def _learn(self, chunk: LabelledChunk) -> None:
         b, m = chunk.Y.shape
         if hasattr(self, "dual_coef_"):
             kernel, t, before = self._kernel, self.n_iter_, self.n_seen_
@@ -89,7 +89,7 @@ class KernelPasses(KernelParameters, CountedPrediction, MeanLoss):
         coef = np.vstack([self._carried(held, before, n), np.zeros((b, m))])
         Y = np.vstack([np.where(held >= 0.0, 1.0, -1.0), chunk.Y])
         weight = np.concatenate([np.zeros(s), chunk.weight])
-        targets = Targets(X=X, Y=Y, C=weight / (self.nu * n))
+        targets = BinaryProblems(X=X, Y=Y, C=weight / (self.nu * n))
         for batch in np.array_split(s + np.arange(b), -(-b // self.batch_size)):
             centres = np.flatnonzero(coef.any(axis=1))
             F = matrix.product(centres, coef[centres], batch)

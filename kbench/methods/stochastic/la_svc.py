@@ -15,10 +15,10 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.methods.base.box_svc import BoxSVC, Problem
+from kbench.methods.base.box_svc import BoxSVC, KernelProblems
 from kbench.methods.base.dual_svc import DualSVC, Trained
 from kbench.methods.base.new_rows import appended
-from kbench.methods.base.one_vs_rest import Chunk, StreamClassifier
+from kbench.methods.base.one_vs_rest import LabelledChunk, StreamClassifier
 from kbench.methods.base.parts import Part
 from kbench.solvers import BoxDualResult
 from kbench.solvers.incremental.lasvm import solve_online, visit_chunk
@@ -37,7 +37,9 @@ class Held(NamedTuple):
     gradient: np.ndarray  # (s, m), nan where the row is not in the problem's expansion
 
     @staticmethod
-    def of(problem: Problem, positions: np.ndarray, results: Sequence[BoxDualResult]) -> "Held":
+    def of(
+        problem: KernelProblems, positions: np.ndarray, results: Sequence[BoxDualResult]
+    ) -> "Held":
         """Keep what the expansions hold of a problem whose rows have the places `positions`."""
         gradient = np.column_stack([result.gradient for result in results])
         alpha = np.column_stack([result.alpha for result in results])
@@ -132,7 +134,7 @@ max_iter, max_time, dtype
         "fit_intercept": ["boolean"],
     }
 
-    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
+    def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
         rng = check_random_state(self.random_state)
         with trace.phase("solve"):
             results = [
@@ -165,14 +167,14 @@ max_iter, max_time, dtype
         check_is_fitted(self, "_held")
         return self._held.X[self._held.alpha.any(axis=1)]
 
-    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Chunk:
+    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LabelledChunk:
         if self.kernel == "precomputed":
             raise ValueError("partial_fit needs rows, not kernel='precomputed'")
         if isinstance(self.C, str):
             raise ValueError(f"C={self.C!r} needs all rows, which a stream does not have")
         return super()._chunk(X, y, classes, sample_weight)
 
-    def _learn(self, chunk: Chunk) -> None:
+    def _learn(self, chunk: LabelledChunk) -> None:
         b, m = chunk.Y.shape
         assert not isinstance(self.C, str)
         C = self.C * chunk.weight
@@ -186,7 +188,7 @@ max_iter, max_time, dtype
             held = Held(kernel, chunk.X[:0], nothing, C[:0], np.empty(0, int), nothing, nothing)
             X, Y, before, n_iter, entries = chunk.X, chunk.Y, 0, 0, 0
         index = (Y[:, 0] > 0).astype(np.intp) if m == 1 else Y.argmax(axis=1)
-        problem = Problem(X, KernelMatrix(held.kernel, X, self.dtype), Y, C, index)
+        problem = KernelProblems(X, KernelMatrix(held.kernel, X, self.dtype), Y, C, index)
         new = len(held.C) + np.arange(b)
         results = [
             visit_chunk(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from kbench.methods.base.one_vs_rest import StreamClassifier, Targets
+from kbench.methods.base.one_vs_rest import BinaryProblems, StreamClassifier
 from kbench.methods.base.survey import Survey
 from kbench.methods.base.weights import relative_weights
 from kbench.validated import usual
@@ -34,7 +34,7 @@ class MeanLoss(StreamClassifier):
     probability: bool = False
     random_state: Any = None
 
-    def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
+    def _targets(self, X: Any, y: Any, sample_weight: Any) -> BinaryProblems:
         targets = super()._targets(X, y, sample_weight)
         # The mean is weighted: rows twice, or twice the weights, are the same problem.
         return targets._replace(C=relative_weights(targets.C) / (self.nu * len(targets.C)))

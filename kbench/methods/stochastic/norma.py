@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix
-from kbench.methods.base.one_vs_rest import Targets
+from kbench.methods.base.one_vs_rest import BinaryProblems
 from kbench.methods.stochastic.kernel_passes import KernelPasses
 from kbench.solvers.stochastic.losses import LOSSES
 
@@ -93,7 +93,7 @@ class NORMA(KernelPasses):
         batch: np.ndarray,
         F: np.ndarray,
         coef: np.ndarray,
-        targets: Targets,
+        targets: BinaryProblems,
         matrix: KernelMatrix,
         n: int,
     ) -> None:

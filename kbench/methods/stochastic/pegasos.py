@@ -21,7 +21,7 @@ from kbench.chunked import ChunkedRows
 from kbench.intrinsics.products import matmul
 from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.chunk_scores import rows_in_chunks
-from kbench.methods.base.one_vs_rest import Chunk
+from kbench.methods.base.one_vs_rest import LabelledChunk
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.methods.stochastic.sdca import SDCAClassifier
@@ -224,7 +224,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
             norms = np.sqrt(self.nu) * np.linalg.norm(coef, axis=0)
             coef /= np.maximum(norms, 1.0)
 
-    def _learn(self, chunk: Chunk) -> None:
+    def _learn(self, chunk: LabelledChunk) -> None:
         coef, t = self._begin_or_go_on(chunk), getattr(self, "n_iter_", 0)
         for batch in np.array_split(np.arange(len(chunk.Y)), -(-len(chunk.Y) // self.batch_size)):
             t += 1

@@ -16,7 +16,7 @@ from kbench.approximation import FeatureMap, Nystrom, RandomFourierFeatures
 from kbench.intrinsics.products import matmul
 from kbench.kernels.constraints import kernel_constraints
 from kbench.methods.approximate.feature_svc import FeatureSVC
-from kbench.methods.base.one_vs_rest import Chunk
+from kbench.methods.base.one_vs_rest import LabelledChunk
 from kbench.methods.stochastic.k_sdca import ascend
 from kbench.methods.stochastic.mean_loss import MeanLoss
 
@@ -98,12 +98,12 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
     gamma: float | str = "scale"
     memory_mb: float = 4096.0
 
-    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Chunk:
+    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> LabelledChunk:
         if self.loss != "hinge":
             raise ValueError(f"partial_fit needs loss='hinge', got {self.loss!r}")
         return super()._chunk(X, y, classes, sample_weight)
 
-    def _learn(self, chunk: Chunk) -> None:
+    def _learn(self, chunk: LabelledChunk) -> None:
         w, before = self._begin_or_go_on(chunk), getattr(self, "n_seen_", 0)
         n = before + len(chunk.Y)
         w *= before / n  # all dual variables shrink with their bound 1 / (nu n)

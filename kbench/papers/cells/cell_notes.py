@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from kbench.papers.cells.readings import of_wall_seconds
 from kbench.papers.cells.runs import Match
-from kbench.papers.printed.layout import Cell, Measure
+from kbench.papers.printed.layout import CellPlace, Measure
 from kbench.papers.printed.numbers import printed
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.tables import Line, Problem, contended
+from kbench.report.comparisons.tables import LearningTask, Line, contended
 from kbench.run.results.stopped import without_seconds
 
 # Beginnings of columns that are seconds, or multiples of seconds measured in the same process.
@@ -67,7 +67,7 @@ class Size(NamedTuple):
         return self.ours is not None and abs(self.ours - self.printed) >= max(self.step, 1.0)
 
 
-def _sizes(cell: Cell, problem: Problem) -> list[Size]:
+def _sizes(cell: CellPlace, problem: LearningTask) -> list[Size]:
     """The sizes that the paper prints for a data set; its rows may be training rows alone."""
     table = cell.table
     n, test = problem.n_train, problem.n_test
@@ -84,7 +84,7 @@ def _sizes(cell: Cell, problem: Problem) -> list[Size]:
     return sizes
 
 
-def differences(cell: Cell, match: Match) -> list[str]:
+def differences(cell: CellPlace, match: Match) -> list[str]:
     """Differences of the data and the runs from the paper's."""
     wanted, line, problem = cell.wanted, match.line, match.line.problem
     sizes = _sizes(cell, problem)
@@ -122,7 +122,7 @@ def differences(cell: Cell, match: Match) -> list[str]:
     return notes
 
 
-def share_of_rows(cell: Cell, match: Match) -> float | None:
+def share_of_rows(cell: CellPlace, match: Match) -> float | None:
     """Our training rows over the paper's, or all our rows over all of the paper's.
 
     None if the paper prints neither number, or the same number.

@@ -12,11 +12,11 @@ from kbench.papers.cells.cell_notes import clocks, differences, ended_as, limits
 from kbench.papers.cells.readings import least_seconds
 from kbench.papers.cells.runs import Match, Runs, identity, made_by
 from kbench.papers.printed.causes import Cause, cause_of, difference, is_score
-from kbench.papers.printed.layout import Cell, Measure, Table, experiments_of, paper
+from kbench.papers.printed.layout import CellPlace, Measure, TableLayout, experiments_of, paper
 from kbench.papers.printed.numbers import Printed
 from kbench.papers.printed.settings import departures, stated_settings
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.comparisons.tables import Problem, Row, TimingConditions, mean_sd
+from kbench.report.comparisons.tables import LearningTask, Row, TimingConditions, mean_sd
 from kbench.report.statistics.growth import MAX_RESIDUAL, MIN_SIZES, fitted_power
 
 # Texts of cells without a value.
@@ -106,7 +106,7 @@ class Group:
 class Filled:
     """A table on one machine, or without measurements if `machine` is None."""
 
-    table: Table
+    table: TableLayout
     machine: TimingConditions | None
     rows: list[str]
     groups: list[Group]
@@ -139,7 +139,7 @@ def plain_quantity(measure: Measure) -> Quantity:
     return Quantity(measure.label, measure.label, digits=3, decimals=0 if counts else None)
 
 
-def filled(table: Table, runs: Runs) -> list[Filled]:
+def filled(table: TableLayout, runs: Runs) -> list[Filled]:
     """The table once for each machine that has runs for its printed cells, most cells first.
 
     Tables after the first have only rows and columns with measured cells. Machines without runs of
@@ -160,12 +160,12 @@ def filled(table: Table, runs: Runs) -> list[Filled]:
     return [forms[n_measured.index(max(n_measured))]]
 
 
-def _on_machine(table: Table, runs: Runs, machine: TimingConditions | None) -> Filled:
+def _on_machine(table: TableLayout, runs: Runs, machine: TimingConditions | None) -> Filled:
     """The table on one machine, without rows and columns that are neither printed nor measured."""
     groups = []
     for column in table.columns:
         for measure in table.measures.values():
-            cells = [Cell(table, row, column, measure.label) for row in table.rows]
+            cells = [CellPlace(table, row, column, measure.label) for row in table.rows]
             entries = [entry(cell, runs, machine) for cell in cells]
             groups.append(Group(_header(column, measure, entries), column, measure, entries))
     whole = Filled(table, machine, list(table.rows), groups)
@@ -196,7 +196,7 @@ def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
     return f"{column} {measure.label}".strip() + unit
 
 
-def entry(cell: Cell, runs: Runs, machine: TimingConditions | None) -> Entry:
+def entry(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Entry:
     """The printed and the measured value of one cell; without a machine only the printed one."""
     measure = cell.measure
     if measure.ratio:
@@ -220,7 +220,7 @@ def entry(cell: Cell, runs: Runs, machine: TimingConditions | None) -> Entry:
     return replace(made, absent=NO_ROWS) if nobody_ran else made
 
 
-def _read(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
+def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
     """The entry of a cell whose value is the mean over the runs that its selector finds."""
     wanted, measure, in_paper = cell.wanted, cell.measure, cell.printed
     match = runs.find(machine, wanted, cell.choices)
@@ -264,7 +264,7 @@ def _read(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
     return replace(entry, compared=True, cause=cause, notes=notes)
 
 
-def _growth(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
+def _growth(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
     """The exponent of a measure over a column, fitted to the means of the data sets."""
     measure = cell.measure
     sought = (runs.find(machine, cell.wanted, (choice,)) for choice in cell.choices)
@@ -297,7 +297,7 @@ def _growth(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
     return replace(entry, value=power[0], notes=(note, *time_notes, *failed))
 
 
-def _ratio(cell: Cell, runs: Runs, machine: TimingConditions | None) -> Entry:
+def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Entry:
     """The ratio of two printed values, and of two measured ones of one problem and machine."""
     measure = cell.measure
     if cell.row == measure.to:
@@ -347,7 +347,7 @@ def _sum(addends: Sequence[Entry]) -> Entry:
     return replace(made, value=math.fsum(values))
 
 
-def _total(cell: Cell, runs: Runs, machine: TimingConditions) -> Entry:
+def _total(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
     """The sum over all rows of another table; if values are missing, how many there are.
 
     All addends belong to one data set, the one with the most values.
@@ -395,7 +395,7 @@ def _rows_of(entries: Iterable[Entry]) -> tuple[Row, ...]:
     return tuple(rows.values())
 
 
-def _same(problem: Problem, other: Problem) -> bool:
+def _same(problem: LearningTask, other: LearningTask) -> bool:
     """Whether two problems are the same; a run that failed before loading the data has no hash."""
     names = (problem.dataset, problem.variant) == (other.dataset, other.variant)
     hashes = {problem.data_sha256, other.data_sha256} - {None}

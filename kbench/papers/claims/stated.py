@@ -11,9 +11,9 @@ from typing import Any
 
 from kbench.papers.claims.outcomes import OPEN
 from kbench.papers.printed.layout import (
-    Cell,
+    CellPlace,
     Selector,
-    Table,
+    TableLayout,
     load,
     measure,
     paper,
@@ -26,7 +26,7 @@ from kbench.papers.printed.layout import (
 Interval = tuple[float, float]
 
 # The terms of a query: rivals, each as the cells whose values are added.
-Terms = Sequence[Sequence[Sequence[Cell]]]
+Terms = Sequence[Sequence[Sequence[CellPlace]]]
 
 _MEASURES = {"of", "per", "factor", "curve"}
 _KINDS = ("ratio", "difference", "range", "value")
@@ -93,7 +93,7 @@ class Claim:
         return bound
 
     @cached_property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[CellPlace]:
         """All cells whose runs the claim reads."""
         terms = itertools.chain.from_iterable(self.cases)
         return [cell for term in terms for rival in term for cell in rival]
@@ -174,7 +174,7 @@ def _addends(rival: Any) -> list[Any]:
     return rival["sum"] if isinstance(rival, Mapping) and "sum" in rival else [rival]
 
 
-def _cell(spelt: Any, claim: Mapping[str, Any]) -> Cell:
+def _cell(spelt: Any, claim: Mapping[str, Any]) -> CellPlace:
     """The cell of a table for an element of a term in the claims file.
 
     If the element selects runs itself, it is the only cell of a table without a name.
@@ -182,12 +182,12 @@ def _cell(spelt: Any, claim: Mapping[str, Any]) -> Cell:
     of_paper = paper(claim["paper"])
     if isinstance(spelt, str):
         name, row, column, label = (part.strip() for part in spelt.split("|"))
-        return Cell(of_paper.tables[name], row, column, label)
+        return CellPlace(of_paper.tables[name], row, column, label)
     keys = dict(spelt)
     asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
     run = claim.get("run", "")
     wanted = selector(run=run, **{"kernel": of_paper.kernel} | keys)
-    table = Table(
+    table = TableLayout(
         paper=of_paper.name,
         name="",
         run=run,
@@ -196,9 +196,9 @@ def _cell(spelt: Any, claim: Mapping[str, Any]) -> Cell:
         measures={"": asked},
         sizes=of_paper.sizes,
     )
-    return Cell(table, "", "", "")
+    return CellPlace(table, "", "", "")
 
 
-def tables_of(claim: Claim) -> list[Table]:
+def tables_of(claim: Claim) -> list[TableLayout]:
     """The tables whose cells a claim names, without repetitions."""
     return list({cell.table.id: cell.table for cell in claim.cells if cell.table.name}.values())

@@ -12,10 +12,10 @@ from kbench.papers.cells.entries import SECONDS_IN, entry, quantity_of
 from kbench.papers.cells.runs import Runs
 from kbench.papers.claims.stated import Interval, Terms, combined
 from kbench.papers.printed.causes import MAX_RELATIVE
-from kbench.papers.printed.layout import Cell, Choice, paper
+from kbench.papers.printed.layout import CellPlace, Choice, paper
 from kbench.papers.printed.settings import stated_settings, unnamed
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.tables import Problem, TimingConditions, of_seconds
+from kbench.report.comparisons.tables import LearningTask, TimingConditions, of_seconds
 
 # A run that failed might have had any seconds, accuracy or error; none of these is negative.
 UNKNOWN: Interval = (0.0, math.inf)
@@ -97,7 +97,7 @@ def _best(terms: Sequence[Term]) -> Term:
     return replace(known[best(list(known))], printed=printed, measured=measured)
 
 
-def _value(cell: Cell, runs: Runs, machine: TimingConditions | None, choice: Choice) -> Term:
+def _value(cell: CellPlace, runs: Runs, machine: TimingConditions | None, choice: Choice) -> Term:
     """The term of one cell, on one of the data sets that stand for the paper's."""
     filled = entry(replace(cell, only=choice), runs, machine)
     quantity = quantity_of(cell.measure)
@@ -133,7 +133,7 @@ def _value(cell: Cell, runs: Runs, machine: TimingConditions | None, choice: Cho
     )
 
 
-def _noise(cell: Cell, problem: Problem) -> tuple[float, float]:
+def _noise(cell: CellPlace, problem: LearningTask) -> tuple[float, float]:
     """By how much equal runs may differ in a measure: as a factor, and as a difference."""
     measure = cell.measure
     if measure.total:

@@ -12,7 +12,7 @@ from kbench.report.comparisons.tables import of_seconds
 
 
 @dataclass(frozen=True)
-class Axis:
+class AxisQuantity:
     """The quantity of an axis, by the keys of `figures.yaml`; one of its attributes is not empty.
 
     `column` may be `phases.x`, the seconds of a phase; `size` is a size of the data.
@@ -25,7 +25,7 @@ class Axis:
     count: str = ""
 
     @classmethod
-    def of(cls, spelt: Any) -> "Axis":
+    def of(cls, spelt: Any) -> "AxisQuantity":
         return cls(column=spelt) if isinstance(spelt, str) else cls(**spelt)
 
     @property
@@ -56,8 +56,8 @@ class PanelLine(NamedTuple):
     """A line of a panel: which runs it has, its axes, and the parameters `swept` by its points."""
 
     wanted: Selector
-    x: Axis
-    y: Axis
+    x: AxisQuantity
+    y: AxisQuantity
     swept: frozenset[str]
 
 
@@ -70,8 +70,8 @@ class Panel:
 
     title: str
     lines: Mapping[str, PanelLine]
-    x: Axis
-    y: Axis
+    x: AxisQuantity
+    y: AxisQuantity
     excess: bool = False
 
     @property
@@ -133,13 +133,19 @@ def _figure(
             label: _panel_line(wanted, {"x": panel_x, "y": panel_y, "sweep": sweep, **line})
             for label, line in lines.items()
         }
-        panels.append(Panel(heading, panel_lines, Axis.of(panel_x), Axis.of(panel_y), excess))
+        panels.append(
+            Panel(heading, panel_lines, AxisQuantity.of(panel_x), AxisQuantity.of(panel_y), excess)
+        )
     return Figure(name=name, panels=panels, **rest)
 
 
 def _panel_line(wanted: Selector, spelt: Mapping[str, Any]) -> PanelLine:
     spelt = dict(spelt)
-    x, y, sweep = Axis.of(spelt.pop("x")), Axis.of(spelt.pop("y")), spelt.pop("sweep")
+    x, y, sweep = (
+        AxisQuantity.of(spelt.pop("x")),
+        AxisQuantity.of(spelt.pop("y")),
+        spelt.pop("sweep"),
+    )
     swept = {sweep} if isinstance(sweep, str) else set(sweep)
     swept |= {axis.param for axis in (x, y) if axis.param}
     return PanelLine(wanted & selector(**spelt), x, y, frozenset(swept))

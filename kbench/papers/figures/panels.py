@@ -17,7 +17,7 @@ from typing import Any
 
 from kbench.papers.cells.readings import least_seconds, mean_of, of_wall_seconds
 from kbench.papers.cells.runs import Runs, made_by, preference, version_of
-from kbench.papers.figures.figure import Axis, Figure, Panel, PanelLine
+from kbench.papers.figures.figure import AxisQuantity, Figure, Panel, PanelLine
 from kbench.papers.printed.layout import Choice, paper
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import QUANTITIES
@@ -194,7 +194,7 @@ def _why_not_drawn(line: PanelLine, lines: Sequence[Line]) -> str:
 
 
 def _over_sizes(
-    y: Axis, lines: Iterable[Line], sizes: Mapping[Any, float]
+    y: AxisQuantity, lines: Iterable[Line], sizes: Mapping[Any, float]
 ) -> tuple[list[Point], list[Point]]:
     """Points (size, value) of the data sets: a list of means, and a list of lower bounds.
 
@@ -251,7 +251,7 @@ def _of_curves(panel_line: PanelLine, line: Line, runs: Runs) -> list[Point]:
     return [(float(i), value, 0.0) for i, (value,) in enumerate(points, start=1)]
 
 
-def _mean(axis: Axis, line: Line) -> tuple[float, float] | None:
+def _mean(axis: AxisQuantity, line: Line) -> tuple[float, float] | None:
     """Mean and standard deviation (0 for one run) of a line, in the unit of the axis."""
     if axis.param:
         value = line.params.get(axis.param)

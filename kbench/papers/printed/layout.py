@@ -114,7 +114,7 @@ def experiments_of(command: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class TableLayout:
     """The layout of one printed table.
 
     `printed` and `sizes` name tables of printed values. `kbench -m <run>` makes the rows; `why`
@@ -164,10 +164,10 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellPlace:
     """The place of a value: table, row, column and measure, and with `only` a single data set."""
 
-    table: Table
+    table: TableLayout
     row: str
     column: str
     label: str
@@ -223,7 +223,7 @@ class Paper:
     kernel: str
     sizes: str
     data: Mapping[str, tuple[Choice, ...]]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, TableLayout]
     absent: frozenset[str]
 
 
@@ -246,7 +246,7 @@ def paper(name: str) -> Paper:
     return Paper(name, **read | {"data": data, "tables": tables, "absent": absent})
 
 
-def all_tables() -> list[Table]:
+def all_tables() -> list[TableLayout]:
     """The tables of all papers, in the order of `PAPERS`."""
     return [table for name in PAPERS for table in paper(name).tables.values()]
 
@@ -299,7 +299,7 @@ def substituted(cell: Any, names: Mapping[str, Any]) -> Any:
     return cell.format(**names) if "{" in cell else cell
 
 
-def _table(paper: str, name: str, read: Mapping[str, Any], data: Mapping[str, Any]) -> Table:
+def _table(paper: str, name: str, read: Mapping[str, Any], data: Mapping[str, Any]) -> TableLayout:
     """A table of a paper's file, as it is `read`."""
     layout = {"sizes": read["sizes"], "printed": name, "columns": {"": {}}} | read["tables"][name]
     common = {"kernel": read["kernel"], **layout.pop("where", {})}
@@ -308,7 +308,7 @@ def _table(paper: str, name: str, read: Mapping[str, Any], data: Mapping[str, An
     rows = _rows(layout.pop("rows"), data, known).items()
     columns = layout.pop("columns").items()
     quantities = layout.pop("quantities").items()
-    return Table(
+    return TableLayout(
         paper=paper,
         name=name,
         rows={label: where & spec for label, spec in rows},

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from kbench.papers.printed.layout import Table, load
+from kbench.papers.printed.layout import TableLayout, load
 from kbench.report.comparisons.tables import Line
 
 
@@ -55,7 +55,7 @@ def all_stated() -> tuple[Stated, ...]:
     return listed
 
 
-def stated_settings(table: Table, column: str, method: str) -> Stated | None:
+def stated_settings(table: TableLayout, column: str, method: str) -> Stated | None:
     """What a paper says about a method in a column of a table; None if nothing is recorded."""
     for entry in all_stated():
         if (

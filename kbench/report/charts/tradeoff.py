@@ -15,7 +15,7 @@ from kbench.report.charts.style import Style
 from kbench.report.charts.svg import LETTER, LINE, Axis, Chart, Plot, marker, short
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison
-from kbench.report.statistics.fronts import Cost, Point, pareto, points
+from kbench.report.statistics.fronts import Cost, FrontPoint, pareto, points
 
 _MARK = 5.0  # half the width of a marker, in units of the view box
 
@@ -70,7 +70,7 @@ def tradeoff(
     return drawn.chart()
 
 
-def _stairs(drawn: Plot, front: Sequence[Point], quantity: Quantity) -> None:
+def _stairs(drawn: Plot, front: Sequence[FrontPoint], quantity: Quantity) -> None:
     if len(front) < 2:
         return
     corners = [(front[0].cost, front[0].score * quantity.factor)]
@@ -81,7 +81,7 @@ def _stairs(drawn: Plot, front: Sequence[Point], quantity: Quantity) -> None:
 
 
 def _mark(
-    drawn: Plot, point: Point, quantity: Quantity, cost: Cost, style: Style, *, faint: bool
+    drawn: Plot, point: FrontPoint, quantity: Quantity, cost: Cost, style: Style, *, faint: bool
 ) -> None:
     """A marker that links to its runs; beyond the axis an arrow and the value."""
     words = f"{point.line.label}: {quantity.title} {quantity.text(point.score)}"

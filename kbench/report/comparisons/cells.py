@@ -6,7 +6,13 @@ from typing import Any
 
 from kbench.errors import counted
 from kbench.report.comparisons.quantities import COSTS, Quantity
-from kbench.report.comparisons.tables import Comparison, Line, Problem, TimingConditions, contended
+from kbench.report.comparisons.tables import (
+    Comparison,
+    LearningTask,
+    Line,
+    TimingConditions,
+    contended,
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ def grid(comparison: Comparison, columns: Sequence[Quantity] = COSTS) -> Grid:
     )
 
 
-def describe_problem(problem: Problem) -> str:
+def describe_problem(problem: LearningTask) -> str:
     """`multiclass, 10 classes; 1,437 train and 360 test rows of 64 features`."""
     parts = [problem.task or "task unknown"]
     if problem.task == "multiclass" and problem.n_classes:
@@ -91,7 +97,7 @@ def describe_problem(problem: Problem) -> str:
     )
 
 
-def title(problem: Problem) -> str:
+def title(problem: LearningTask) -> str:
     """The data set's name and its variant."""
     return f"{problem.dataset} ({problem.variant})" if problem.variant else problem.dataset
 
@@ -102,7 +108,7 @@ def in_parallel(machine: TimingConditions) -> str:
     return f"{counted(machine.threads, 'thread')}{several}"
 
 
-def title_with_splits(problem: Problem) -> str:
+def title_with_splits(problem: LearningTask) -> str:
     """The title, and the number of splits that means are over if there are several."""
     return title(problem) + (f", {problem.n_splits} splits" if problem.n_splits > 1 else "")
 

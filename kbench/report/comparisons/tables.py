@@ -41,7 +41,7 @@ _CLOCKS = {"fit_s": ("fit_cpu_s", "fit_wall_s"), "predict_s": ("predict_cpu_s", 
 
 
 @dataclass(frozen=True)
-class Problem:
+class LearningTask:
     """A learning task on one data set; sizes are None where no run has loaded the data.
 
     Runs on several random splits are of one problem, which has the sizes of the largest training
@@ -74,7 +74,7 @@ class Line:
 
     method: str
     params: dict[str, Any]  # All its parameters
-    problem: Problem  # The one that it was measured on
+    problem: LearningTask  # The one that it was measured on
     # One row for each seed and split: the newest ok row; if none is ok, the one with the longest
     # time limit, the newest of several.
     rows: list[Row]
@@ -185,7 +185,7 @@ class Line:
 class Comparison:
     """Lines of one table, the best by `score` first, failures last."""
 
-    problem: Problem
+    problem: LearningTask
     machine: TimingConditions
     score: Quantity
     lines: list[Line] = field(default_factory=list)
@@ -307,7 +307,7 @@ def comparisons(
     if splits:
         over, rows = over_splits(rows, lambda row: (row["method"], _sorted_parameters(row)))
     made = _grouped(rows, _problems(rows), metric)
-    n_splits: defaultdict[Problem, set[str]] = defaultdict(set)
+    n_splits: defaultdict[LearningTask, set[str]] = defaultdict(set)
     problems = _problems(over)
     for row, problem in zip(over, problems, strict=True):
         n_splits[problem].add(row[SPLIT])
@@ -316,10 +316,10 @@ def comparisons(
 
 
 def _grouped(
-    rows: Sequence[Row], problems: Sequence[Problem], metric: Quantity | None
+    rows: Sequence[Row], problems: Sequence[LearningTask], metric: Quantity | None
 ) -> list[Comparison]:
     """A comparison for each problem and machine."""
-    groups: defaultdict[tuple[Problem, TimingConditions], list[Row]] = defaultdict(list)
+    groups: defaultdict[tuple[LearningTask, TimingConditions], list[Row]] = defaultdict(list)
     for row, problem in zip(rows, problems, strict=True):
         conditions = TimingConditions(row["environment"], row["threads"], row["jobs"])
         groups[problem, conditions].append(row)
@@ -348,19 +348,19 @@ def _order(comparison: Comparison) -> tuple[Any, ...]:
     )
 
 
-def _problems(rows: list[Row]) -> list[Problem]:
+def _problems(rows: list[Row]) -> list[LearningTask]:
     """The problem of each row.
 
     A run that failed before the data were loaded has no sizes. It belongs to the problem of the
     same data that other runs did load, if there is exactly one.
     """
-    unsized = [Problem(r["dataset"], r["variant"], r["task"], r["data_sha256"]) for r in rows]
+    unsized = [LearningTask(r["dataset"], r["variant"], r["task"], r["data_sha256"]) for r in rows]
     sizes = ("n_train", "n_test", "n_features", "n_classes")
     sized = [
         known if row["n_train"] is None else replace(known, **{size: row[size] for size in sizes})
         for known, row in zip(unsized, rows, strict=True)
     ]
-    loaded: defaultdict[Problem, set[Problem]] = defaultdict(set)
+    loaded: defaultdict[LearningTask, set[LearningTask]] = defaultdict(set)
     for known, problem in zip(unsized, sized, strict=True):
         if problem.n_train is not None:
             loaded[known].add(problem)
@@ -370,7 +370,7 @@ def _problems(rows: list[Row]) -> list[Problem]:
     ]
 
 
-def _lines(rows: list[Row], problem: Problem, score: Quantity) -> list[Line]:
+def _lines(rows: list[Row], problem: LearningTask, score: Quantity) -> list[Line]:
     by_setting: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         by_setting[row["method"], _sorted_parameters(row)].append(row)

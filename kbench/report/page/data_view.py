@@ -23,7 +23,7 @@ from kbench.report.comparisons.cells import (
     title_with_splits,
 )
 from kbench.report.comparisons.quantities import Quantity
-from kbench.report.comparisons.tables import Comparison, Line, Problem
+from kbench.report.comparisons.tables import Comparison, LearningTask, Line
 from kbench.report.page.site import Item, RowStore, View
 from kbench.report.page.tags import (
     about,
@@ -119,7 +119,7 @@ def own_results(comparisons: Sequence[Comparison]) -> str:
     return element("h3", "My results") + shown
 
 
-def anchor(problem: Problem) -> str:
+def anchor(problem: LearningTask) -> str:
     """HTML anchor of a problem's detail; it does not change when rows are added or removed."""
     parts = astuple(replace(problem, data_sha256=(problem.data_sha256 or "")[:6], n_splits=0))
     name = "-".join(str(part) for part in (*parts, "splits" * (problem.n_splits > 1)) if part)
@@ -271,7 +271,7 @@ def _whole(number: str) -> int:
 
 
 def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
-    groups: dict[Problem, list[Comparison]] = {}
+    groups: dict[LearningTask, list[Comparison]] = {}
     for comparison in comparisons:
         groups.setdefault(comparison.problem, []).append(comparison)
     return list(groups.values())

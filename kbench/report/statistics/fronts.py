@@ -25,7 +25,7 @@ COSTS = (FIT, PREDICTION)
 
 
 @dataclass(frozen=True)
-class Point:
+class FrontPoint:
     """A line's mean cost and score."""
 
     line: Line
@@ -34,18 +34,18 @@ class Point:
     sd: float  # Half the length of the score's error bar, `Line.deviation`
 
 
-def points(comparison: Comparison, cost: Cost = FIT) -> list[Point]:
+def points(comparison: Comparison, cost: Cost = FIT) -> list[FrontPoint]:
     """A point for each line with a cost above zero and a finite score."""
     made = []
     for line in comparison.lines:
         paid, score = line.mean_sd(cost.column), line.mean_sd(comparison.score.column)
         if paid and score and paid[0] > 0.0 and math.isfinite(score[0]):
             bar = line.deviation(comparison.score.column) or 0.0
-            made.append(Point(line, paid[0], score[0], bar))
+            made.append(FrontPoint(line, paid[0], score[0], bar))
     return made
 
 
-def pareto(candidates: Sequence[Point], sign: int) -> list[Point]:
+def pareto(candidates: Sequence[FrontPoint], sign: int) -> list[FrontPoint]:
     """The points that no other point beats in both cost and score, the cheapest first."""
     places = [(point.cost, point.score) for point in candidates]
     return [candidates[i] for i in unbeaten(places, sign)]

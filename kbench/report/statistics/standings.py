@@ -19,8 +19,8 @@ from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.comparisons.tables import (
     Comparison,
+    LearningTask,
     Line,
-    Problem,
     Row,
     comparisons,
     shortest_text,
@@ -181,7 +181,7 @@ def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
     return f", {' to '.join(ends)} {unit}" if known else ""
 
 
-def _with_size(problem: Problem) -> str:
+def _with_size(problem: LearningTask) -> str:
     n, d = (f"{size:,}" if size else "?" for size in (problem.n_train, problem.n_features))
     return f"{title(problem)} ({n} x {d})"
 

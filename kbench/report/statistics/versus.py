@@ -51,7 +51,7 @@ PAIR_COLUMNS += ["estimate", "low", "high", "outcome", "splits", "standard_error
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairedScores:
     """Two methods on one data set; `a` and `b` are their values over the seeds both finished.
 
     `splits` names the split of each value; a split has `n_test` test rows, and `test_per_train` of
@@ -132,7 +132,7 @@ class Versus:
     # Method -> number of its settings, for methods with several; the best one takes part.
     chosen: dict[str, int]
 
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[PairedScores]:
         """Every pair of methods on every data set where both have runs."""
         made = []
         for one, other in itertools.combinations(self.methods, 2):
@@ -228,7 +228,7 @@ def sheets(comparison: Versus) -> list[Sheet]:
     return sheets
 
 
-def pair_records(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
+def pair_records(pairs: Iterable[PairedScores]) -> list[dict[str, Any]]:
     """One record for each pair of methods on each data set, nothing rounded."""
     records = []
     for pair in pairs:
@@ -284,8 +284,8 @@ def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]
     return Sheet(f"Mean ranks over {sets} that all of them have", 1, header, rows, notes)
 
 
-def _overall(pairs: Sequence[Pair]) -> Sheet:
-    groups: dict[tuple[str, str, Quantity], list[Pair]] = {}
+def _overall(pairs: Sequence[PairedScores]) -> Sheet:
+    groups: dict[tuple[str, str, Quantity], list[PairedScores]] = {}
     for pair in pairs:
         key = (pair.first.method, pair.second.method, pair.quantity)
         groups.setdefault(key, []).append(pair)
@@ -316,7 +316,7 @@ def _overall(pairs: Sequence[Pair]) -> Sheet:
     return Sheet("Pairs over all data sets", 2, header, rows, notes)
 
 
-def _each(pairs: Sequence[Pair]) -> Sheet:
+def _each(pairs: Sequence[PairedScores]) -> Sheet:
     rows = []
     for pair in pairs:
         names = f"{pair.first.label} {_sign(pair.quantity)} {pair.second.label}"
@@ -347,7 +347,7 @@ def _of_few(n: int, what: str) -> list[str]:
     return [f"An interval of {n} {what} covers the true value in {100 * most:.0f} % at most."]
 
 
-def _over_splits(pairs: Sequence[Pair]) -> Sheet:
+def _over_splits(pairs: Sequence[PairedScores]) -> Sheet:
     rows = []
     for pair in pairs:
         test = pair.corrected
@@ -379,7 +379,7 @@ def _printed_error(error: float, quantity: Quantity) -> str:
     return f"{error * quantity.factor:.{decimals}f}"
 
 
-def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity) -> Pair:
+def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity) -> PairedScores:
     usable = [
         {
             pair_key(row): value
@@ -393,7 +393,9 @@ def _pair(comparison: Comparison, first: Line, second: Line, quantity: Quantity)
     a, b = ([values[unit] for unit in units] for values in usable)
     ratio = mean_test_per_train([*first.ok, *second.ok])
     where, n_test = _where(comparison), comparison.problem.n_test
-    return Pair(where, first, second, quantity, a, b, [unit[0] for unit in units], ratio, n_test)
+    return PairedScores(
+        where, first, second, quantity, a, b, [unit[0] for unit in units], ratio, n_test
+    )
 
 
 def _size(comparison: Comparison) -> tuple[int, int]:

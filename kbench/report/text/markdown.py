@@ -5,7 +5,7 @@ from typing import Any
 
 from kbench.report.comparisons.cells import Grid, describe_machine, describe_problem, grid, title
 from kbench.report.comparisons.quantities import Quantity
-from kbench.report.comparisons.tables import Comparison, Problem
+from kbench.report.comparisons.tables import Comparison, LearningTask
 from kbench.report.safe import markdown as escaped
 from kbench.report.sheet import Sheet
 from kbench.report.text.notes import legend, notes
@@ -22,7 +22,7 @@ def markdown(
 ) -> str:
     """One section for each problem, one table for each machine; the best of a column is bold."""
     blocks = ["# Results", f"{legend(comparisons, columns, '**best of its column**')}."]
-    previous: Problem | None = None
+    previous: LearningTask | None = None
     for comparison in comparisons:
         if comparison.problem != previous:
             blocks.append(f"## {escaped(title(comparison.problem))}")

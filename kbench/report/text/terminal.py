@@ -20,7 +20,7 @@ from kbench.report.comparisons.cells import (
     title,
 )
 from kbench.report.comparisons.quantities import Quantity
-from kbench.report.comparisons.tables import Comparison, Problem
+from kbench.report.comparisons.tables import Comparison, LearningTask
 from kbench.report.safe import printable
 from kbench.report.sheet import Sheet, narrowed
 from kbench.report.text.notes import legend, notes
@@ -70,7 +70,7 @@ def terminal(
     score stays.
     """
     blocks = []
-    previous: Problem | None = None
+    previous: LearningTask | None = None
     dropped: dict[str, None] = {}
     for comparison in comparisons:
         shown, cut = comparison.shortened(settings)

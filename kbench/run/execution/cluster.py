@@ -25,7 +25,7 @@ from kbench.errors import ConfigError, counted, one_line
 from kbench.run.execution.engines.daemons import Dask, Ray
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.slurm import Slurm
-from kbench.run.execution.engines.states import Engine, RemoteJob, Report, Say, Stage, serve
+from kbench.run.execution.engines.states import Engine, EngineReport, RemoteJob, Say, Stage, serve
 from kbench.run.execution.guard import Work
 from kbench.run.execution.temporary import runner_folder
 from kbench.run.planning.task import Task
@@ -179,7 +179,7 @@ class Cluster:
         elif kind == "lost":
             self._give_up(content)
 
-    def _take(self, number: int, report: Report) -> None:
+    def _take(self, number: int, report: EngineReport) -> None:
         """Move a run to its next state, and forget it when it has ended."""
         job = self._jobs.get(number)
         if job is None or (job.begun and report.stage is Stage.BEGUN):

@@ -55,7 +55,7 @@ Work = Callable[[Any, Send], None]
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """How a guarded run ended."""
 
     # ok, error or unavailable as the worker reported; timeout, memory, crashed or interrupted as
@@ -76,16 +76,16 @@ class Outcome:
     # Largest number of runs that the cluster had at the same time; None on this machine.
     at_once: int | None = None
     # If the worker does several runs (a regularisation path): those reported before this one.
-    earlier: list["Outcome"] = field(default_factory=list)
+    earlier: list["RunOutcome"] = field(default_factory=list)
 
     @property
-    def all(self) -> "list[Outcome]":
+    def all(self) -> "list[RunOutcome]":
         """The outcome of each run that was begun, in order."""
         return [*self.earlier, self]
 
 
 @dataclass(frozen=True)
-class State:
+class RunState:
     """What a run is doing now."""
 
     # load, warm up, fit, predict, score, or the method's own name for a part of its fit.
@@ -188,7 +188,7 @@ def guard(
     """Fork the worker, watch it, report its outcome, leave nothing behind.
 
     runner : anything received means "interrupt"; the end of the stream, that the runner is gone.
-    report : `State` objects, then one `Outcome`.
+    report : `RunState` objects, then one `RunOutcome`.
     n_runs : number of results that the worker reports; the limits hold for each.
     show : leave the worker's output where the runner's goes.
     """
@@ -243,14 +243,14 @@ class _Watch:
         self.log = _Printed()
         self.partial = b""
         self.results: list[dict[str, Any]] = []
-        self.ended: Outcome | None = None
+        self.ended: RunOutcome | None = None
         self.abandoned = False
-        self.state = self.sent = State()
+        self.state = self.sent = RunState()
         self.send_at = 0.0
         os.set_blocking(self.reported, False)
         os.set_blocking(self.printed, False)
 
-    def until_end(self) -> Outcome | None:
+    def until_end(self) -> RunOutcome | None:
         """Watch until the worker ends or must be ended; None if the runner has ended."""
         poll = select.poll()
         for fd in (self.runner.fileno(), self.reported, self.printed):
@@ -293,7 +293,7 @@ class _Watch:
         except (EOFError, OSError):
             self.abandoned = True
         else:
-            self.ended = Outcome("interrupted", "stopped by the user")
+            self.ended = RunOutcome("interrupted", "stopped by the user")
 
     def _read_pipe(self, fd: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -332,7 +332,7 @@ class _Watch:
                 self.fit_cpu_s = float(message["fit_cpu_s"])
         except (ValueError, TypeError, KeyError) as error:
             reason = with_type(error, 200)
-            self.ended = Outcome("error", f"the worker's report is malformed ({reason})")
+            self.ended = RunOutcome("error", f"the worker's report is malformed ({reason})")
 
     def _compiling(self, *, on: bool) -> None:
         """Stop the clocks of all limits while numba compiles."""
@@ -353,11 +353,13 @@ class _Watch:
         now = time.monotonic()
         limits = self.limits
         if limits.memory_mb is not None and self.peak > limits.memory_mb * 2**20:
-            self.ended = Outcome("memory", f"held more than limits.memory_mb={limits.memory_mb:g}")
+            self.ended = RunOutcome(
+                "memory", f"held more than limits.memory_mb={limits.memory_mb:g}"
+            )
         elif self.wall_from is None:
             if self.wall.read(now) - self.setup_from > limits.setup_s:
                 message = f"not set up within limits.setup_s={limits.setup_s:g}"
-                self.ended = Outcome("timeout", message)
+                self.ended = RunOutcome("timeout", message)
         elif limits.wall_s is not None and self.wall.read(now) - self.wall_from > limits.wall_s:
             self._stop(f"{stopped.TIMED_OUT}{limits.wall_s:g}", below)
         elif limits.cpu_s is not None and self._cpu_s(below) > limits.cpu_s:
@@ -374,7 +376,7 @@ class _Watch:
         seconds = self._cpu_s(pids) if fits and reported is None else reported
         at_least = fits and reported is not None
         place = "" if seconds is None else stopped.where(stage, seconds, at_least=at_least)
-        self.ended = Outcome("timeout", why + place)
+        self.ended = RunOutcome("timeout", why + place)
 
     def _cpu_s(self, pids: list[int]) -> float:
         """CPU seconds since the start; the time of a child that ended unreaped stays counted."""
@@ -382,7 +384,7 @@ class _Watch:
         self.max_cpu_s = max(self.max_cpu_s, seconds)
         return self.max_cpu_s
 
-    def _verdict(self, code: int | None) -> Outcome:
+    def _verdict(self, code: int | None) -> RunOutcome:
         """The outcome of the last run that was begun; the ones before it stay in `results`."""
         if len(self.results) == self.n_runs:
             result = self.results.pop()
@@ -399,9 +401,9 @@ class _Watch:
             death = f"exited with code {os.WEXITSTATUS(code)} before it reported"
         memory = self.limits.memory_mb
         if memory is not None and max(self.peak, self.data_peak) >= _NEAR_LIMIT * memory * 2**20:
-            return Outcome("memory", f"{death} near limits.memory_mb={memory:g}")
-        return Outcome("crashed", death)
+            return RunOutcome("memory", f"{death} near limits.memory_mb={memory:g}")
+        return RunOutcome("crashed", death)
 
 
-def _reported(result: dict[str, Any]) -> Outcome:
-    return Outcome(result["status"], str(result.get("message") or ""), result)
+def _reported(result: dict[str, Any]) -> RunOutcome:
+    return RunOutcome(result["status"], str(result.get("message") or ""), result)

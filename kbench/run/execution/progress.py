@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from kbench.compiling import MESSAGE
-from kbench.run.execution.guard import State
+from kbench.run.execution.guard import RunState
 
 # Up to this number of runs, each gets a line above the live one on a terminal. Set by hand.
 FEW = 50
@@ -25,7 +25,7 @@ class Running:
     """A run in progress: its label, its state, seconds since its start, its tolerance if any."""
 
     label: str
-    state: State
+    state: RunState
     seconds: float
     tol: Any = None
 

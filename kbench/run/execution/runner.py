@@ -27,7 +27,7 @@ from kbench.run.execution.claims import Claims
 from kbench.run.execution.cluster import Cluster
 from kbench.run.execution.engines.daemons import scheduler_of
 from kbench.run.execution.engines.states import REFUSED, RemoteJob
-from kbench.run.execution.guard import Outcome, Send
+from kbench.run.execution.guard import RunOutcome, Send
 from kbench.run.execution.progress import Progress, Running
 from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.worker import work
@@ -347,7 +347,7 @@ class Runner:
             ]
         )
 
-    def _finish(self, work: _InProgress, outcome: Outcome) -> tuple[int, list[Run]]:
+    def _finish(self, work: _InProgress, outcome: RunOutcome) -> tuple[int, list[Run]]:
         """Write the rows of what has ended; returns the free slot and runs that were not begun."""
         if outcome.status == REFUSED:
             if self.summary.stopped_by is None:
@@ -362,7 +362,7 @@ class Runner:
             self._claims.give_back(run.key)
         return work.slot, left
 
-    def _write(self, run: Run, outcome: Outcome, started: datetime) -> None:
+    def _write(self, run: Run, outcome: RunOutcome, started: datetime) -> None:
         if outcome.provenance is not None:
             self.folder.store_environment(outcome.provenance.environment)
         try:
@@ -385,7 +385,7 @@ class Runner:
         self._progress.finished(run.label, row)
         self._callbacks(row)
 
-    def row(self, run: Run, outcome: Outcome, started: datetime) -> dict[str, Any]:
+    def row(self, run: Run, outcome: RunOutcome, started: datetime) -> dict[str, Any]:
         """The row of one attempt: request, measurements, environment and start."""
         there = outcome.provenance or self.provenance
         measured = dict(outcome.result.get("row") or {})

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from kbench.errors import KbenchError
-from kbench.run.execution.guard import Outcome, State, Work, guard
+from kbench.run.execution.guard import RunOutcome, RunState, Work, guard
 from kbench.run.execution.temporary import runner_folder
 from kbench.settings import Limits
 from kbench.signals import deferred
@@ -90,7 +90,7 @@ class Sandbox:
         places = {job.connection: job for job in jobs}
         return [places[each] for each in wait(list(places), timeout)]  # type: ignore[index]
 
-    def call(self, work: Work, task: Any, limits: Limits, *, show: bool = False) -> Outcome:
+    def call(self, work: Work, task: Any, limits: Limits, *, show: bool = False) -> RunOutcome:
         """The outcome of `work(task, send)`, which is started once more if it was killed."""
         outcome = self.start(work, task, limits, show=show).outcome()
         if outcome.status == "crashed" and "kill" in outcome.message:
@@ -144,14 +144,14 @@ class Job:
         self._process = process
         self._control = control
         self.connection = connection
-        self.state = State()
+        self.state = RunState()
 
     def interrupt(self) -> None:
         """Ask the guard to end the run; its outcome will be `interrupted`."""
         with contextlib.suppress(OSError):
             self._control.send("interrupt")
 
-    def news(self) -> Outcome | None:
+    def news(self) -> RunOutcome | None:
         """Take one message: None if it changed `state`, else the outcome.
 
         Blocks until there is one. A guard that died before it reported is `crashed`.
@@ -159,18 +159,18 @@ class Job:
         try:
             message = self.connection.recv()
         except (EOFError, OSError):
-            message = Outcome("crashed", "the guard of the run was killed")
-        if isinstance(message, State):
+            message = RunOutcome("crashed", "the guard of the run was killed")
+        if isinstance(message, RunState):
             self.state = message
             return None
         self.connection.close()
         self._control.close()
         self._process.join()
         self._process.close()
-        outcome: Outcome = message
+        outcome: RunOutcome = message
         return outcome
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """Block until the run has ended."""
         while (outcome := self.news()) is None:
             pass

@@ -89,7 +89,7 @@ class Search:
 
 
 @dataclass
-class Candidate:
+class Setting:
     """One setting of the parameters."""
 
     place: int  # position in the grid, from 0
@@ -108,7 +108,7 @@ class Candidate:
         return statistics.stdev(self.scores) if len(self.scores) > 1 else None
 
 
-def ranked(candidates: Iterable[Candidate], metric: MetricSpec | AddedScore) -> list[Candidate]:
+def ranked(candidates: Iterable[Setting], metric: MetricSpec | AddedScore) -> list[Setting]:
     """Candidates with a score, best first: by rung, then mean score, then position in the grid."""
     sign = -1.0 if metric.direction == "max" else 1.0
     return sorted(

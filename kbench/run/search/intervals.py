@@ -30,7 +30,7 @@ Setting = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Interval:
+class SearchRange:
     """Numbers from `low` to `high`; `whole` numbers alone; by their logarithm."""
 
     low: float
@@ -55,7 +55,7 @@ class Interval:
 class Space:
     """Intervals and lists of values of a method's parameters, and the other words of a command."""
 
-    intervals: Mapping[str, Interval]
+    intervals: Mapping[str, SearchRange]
     lists: Mapping[str, Sequence[Any]]
     words: tuple[str, ...]
 
@@ -118,7 +118,7 @@ class Space:
         return ", ".join(texts)
 
 
-def _interval(text: str, sweep: Any, value: Any) -> Interval:
+def _interval(text: str, sweep: Any, value: Any) -> SearchRange:
     """The interval that Hydra read, of a parameter that is `value` in its method's file."""
     low, high = sweep.start, sweep.end
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
@@ -128,7 +128,11 @@ def _interval(text: str, sweep: Any, value: Any) -> Interval:
     log = "log" in sweep.tags or (low > 0 and high / low > _LINEAR)
     if log and not low > 0:
         raise ConfigError(f"{text}: a log scale begins above 0")
-    return Interval(int(low), int(high), whole, log) if whole else Interval(low, high, whole, log)
+    return (
+        SearchRange(int(low), int(high), whole, log)
+        if whole
+        else SearchRange(low, high, whole, log)
+    )
 
 
 class RandomProposals:

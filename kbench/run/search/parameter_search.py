@@ -48,7 +48,7 @@ from kbench.run.planning.tuned_files import NONE, set_of
 from kbench.run.results.added_scores import COLUMNS, QUANTILE, AddedScore, added_score
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.metrics import METRICS, RANKINGS, MetricSpec
-from kbench.run.search.halving import Candidate, Search, ranked
+from kbench.run.search.halving import Search, Setting, ranked
 from kbench.run.search.intervals import Space, proposals
 from kbench.run.search.result import SearchResult
 from kbench.run.search.trials import Trials
@@ -172,7 +172,7 @@ def tune(
         )
     form = [*pair.overrides, *(w for w in overrides if w.lstrip("+").startswith("dataset."))]
     bare = composer.compose([f"method={pair.method}", f"dataset={pair.dataset}", *form, NONE])
-    candidates = [Candidate(place, run.params) for place, run in enumerate(plan.runs)]
+    candidates = [Setting(place, run.params) for place, run in enumerate(plan.runs)]
     if metric in QUANTILE and len({canonical(c.params.get("quantile")) for c in candidates}) > 1:
         raise ConfigError(
             f"tune.metric is {metric.name!r} and method.quantile has several values, should have "
@@ -214,7 +214,7 @@ def _over_intervals(
     at_once = max(1, trials.plan.settings.parallel.at_once // n_folds)
     show_line(f"{propose.described}: {space.described()}; {search.division}, {rows} training rows")
     result.sampler = propose.name
-    tried: dict[str, Candidate] = {}
+    tried: dict[str, Setting] = {}
     repeated = 0
     while repeated < _REPEATED:
         left = sys.maxsize if search.runs is None else search.runs - result.counts.total()
@@ -228,7 +228,7 @@ def _over_intervals(
             plan = trials.of(_untuned(space.overrides([*fresh.values()])), search.rows)
             distinct = {canonical(run.params): run.params for run in plan.runs}
             for one, params in zip(fresh, distinct.values(), strict=True):
-                tried[one] = Candidate(len(tried), params)
+                tried[one] = Setting(len(tried), params)
             trials.climb(plan, [tried[candidate] for candidate in fresh], 0, rows)
             if result.budget_spent or result.stopped_by is not None:
                 break
@@ -267,7 +267,7 @@ def _by_tuner(
     rows = min(rows, search.rows or rows)
     result.rungs.append((rows, 1))
     show_line(f"{tuner} chooses the parameters: {search.division}, {rows} training rows")
-    candidate = Candidate(0, plan.runs[0].params)
+    candidate = Setting(0, plan.runs[0].params)
     trials.climb(plan, [candidate], 0, rows)
     if candidate.scores:
         candidate.params = _chosen(plan, trials.plan.runs[0].params)
@@ -311,7 +311,7 @@ def _one_pair(composer: Composer, overrides: Sequence[str]) -> Pair:
     return named[0]
 
 
-def _varied(method: str, candidates: Sequence[Candidate], bare: Mapping[str, Any]) -> list[str]:
+def _varied(method: str, candidates: Sequence[Setting], bare: Mapping[str, Any]) -> list[str]:
     """Parameters that differ between the candidates, or from the values of the method's config."""
     varied = []
     for name in candidates[0].params:

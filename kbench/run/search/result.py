@@ -8,7 +8,7 @@ from typing import Any
 from kbench.run.planning.task import Run
 from kbench.run.results.added_scores import AddedScore
 from kbench.run.results.metrics import MetricSpec
-from kbench.run.search.halving import Candidate, Search
+from kbench.run.search.halving import Search, Setting
 
 
 @dataclass
@@ -24,7 +24,7 @@ class SearchResult:
     dropped: list[str]  # Parts of the command that had no effect, with the reason
     # Parameters that the search chooses or the command line sets.
     varied: list[str] = field(default_factory=list)
-    ranked: list[Candidate] = field(default_factory=list)  # Candidates with a score, best first
+    ranked: list[Setting] = field(default_factory=list)  # Candidates with a score, best first
     # list of (Run, status, message): trials that are not ok.
     failed: list[tuple[Run, str, str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)  # Status -> trials

@@ -14,7 +14,7 @@ from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Plan, make_plan
 from kbench.run.planning.task import Run
 from kbench.run.results.folder import TRIALS
-from kbench.run.search.halving import Candidate, Search
+from kbench.run.search.halving import Search, Setting
 from kbench.run.search.result import SearchResult
 
 
@@ -56,7 +56,7 @@ class Trials:
         trials.settings = replace(self.plan.settings, results_dir=home)
         return trials
 
-    def climb(self, trials: Plan, candidates: list[Candidate], rung: int, rows: int) -> None:
+    def climb(self, trials: Plan, candidates: list[Setting], rung: int, rows: int) -> None:
         """Do the trials of a rung, and store the scores of candidates that finished every fold."""
         search, result = self.search, self.result
         folds: defaultdict[str, list[Run]] = defaultdict(list)  # of each candidate

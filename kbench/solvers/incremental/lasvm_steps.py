@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-SLOTS, CLOCK, STEPS, KNOWN = range(4)  # entries of `State.counts`
+SLOTS, CLOCK, STEPS, KNOWN = range(4)  # entries of `CachedExpansion.counts`
 NONE = -1
 
 
-class State(NamedTuple):
+class CachedExpansion(NamedTuple):
     """The expansion by slots, and the cached rows; compiled code changes it in place."""
 
     counts: np.ndarray  # slots in use, clock of the cache, steps, slots at the start of the chunk
@@ -31,7 +31,7 @@ class State(NamedTuple):
     last_use: np.ndarray  # (n_rows,)
 
 
-class Chunk(NamedTuple):
+class VisitedPoints(NamedTuple):
     """Points to visit and their kernel values with S and with each other."""
 
     points: np.ndarray  # (b,)
@@ -44,7 +44,13 @@ class Chunk(NamedTuple):
 
 @njit(cache=True)
 def visit(
-    state: State, chunk: Chunk, at: int, intercept: bool, seeding: bool, tol: float, max_steps: int
+    state: CachedExpansion,
+    chunk: VisitedPoints,
+    at: int,
+    intercept: bool,
+    seeding: bool,
+    tol: float,
+    max_steps: int,
 ) -> tuple[int, int]:
     """Visit the chunk from stage `at` on; a point has three stages: test, step, REPROCESS.
 
@@ -76,7 +82,7 @@ def visit(
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
-def _gradient(state: State, chunk: Chunk, b: int) -> float:
+def _gradient(state: CachedExpansion, chunk: VisitedPoints, b: int) -> float:
     """y - f(x) of a point of the chunk."""
     g = chunk.y[b]
     known = state.counts[KNOWN]
@@ -88,7 +94,7 @@ def _gradient(state: State, chunk: Chunk, b: int) -> float:
 
 
 @njit(cache=True)
-def _violates(state: State, y: float, g: float, intercept: bool) -> bool:
+def _violates(state: CachedExpansion, y: float, g: float, intercept: bool) -> bool:
     """Whether a point outside S with this gradient forms a violating pair."""
     if not intercept:
         return y * g > 0.0
@@ -97,7 +103,7 @@ def _violates(state: State, y: float, g: float, intercept: bool) -> bool:
 
 
 @njit(cache=True)
-def _insert(state: State, chunk: Chunk, b: int, g: float) -> None:
+def _insert(state: CachedExpansion, chunk: VisitedPoints, b: int, g: float) -> None:
     """Append a point of the chunk to the slots, and its row to the cache."""
     slot = state.counts[SLOTS]
     state.counts[SLOTS] = slot + 1
@@ -114,7 +120,7 @@ def _insert(state: State, chunk: Chunk, b: int, g: float) -> None:
 
 
 @njit(cache=True)
-def acquire(state: State, slot: int) -> int:
+def acquire(state: CachedExpansion, slot: int) -> int:
     """Assign the least recently used cached row to the slot."""
     row = int(np.argmin(state.last_use))
     if state.owner[row] >= 0:
@@ -127,13 +133,13 @@ def acquire(state: State, slot: int) -> int:
 
 
 @njit(cache=True)
-def _touch(state: State, row: int) -> None:
+def _touch(state: CachedExpansion, row: int) -> None:
     state.counts[CLOCK] += 1
     state.last_use[row] = state.counts[CLOCK]
 
 
 @njit(cache=True)
-def _ready(state: State, chunk: Chunk, slot: int) -> int:
+def _ready(state: CachedExpansion, chunk: VisitedPoints, slot: int) -> int:
     """Complete the cached row of a slot from the chunk; its index, or -1 if it must be supplied."""
     known = state.counts[KNOWN]
     row = state.row_of[slot]
@@ -157,7 +163,7 @@ def _ready(state: State, chunk: Chunk, slot: int) -> int:
 
 
 @njit(cache=True)
-def extremes(state: State) -> tuple[float, int, float, int]:
+def extremes(state: CachedExpansion) -> tuple[float, int, float, int]:
     """Smallest g of a coefficient above its lower bound, largest below its upper bound; slots."""
     n = state.counts[SLOTS]
     alpha, g = state.alpha[:n], state.g[:n]
@@ -187,7 +193,7 @@ def _bounds(
 
 
 @njit(cache=True)
-def _step_with_newest(state: State, chunk: Chunk, intercept: bool) -> int:
+def _step_with_newest(state: CachedExpansion, chunk: VisitedPoints, intercept: bool) -> int:
     """A step with the newest slot; -1, or the slot whose row must be supplied."""
     newest = state.counts[SLOTS] - 1
     if not intercept:
@@ -203,7 +209,7 @@ def _step_with_newest(state: State, chunk: Chunk, intercept: bool) -> int:
 
 
 @njit(cache=True)
-def _reprocess(state: State, chunk: Chunk, intercept: bool, tol: float) -> int:
+def _reprocess(state: CachedExpansion, chunk: VisitedPoints, intercept: bool, tol: float) -> int:
     """A step with the most violating pair; -1, or the slot whose row must be supplied."""
     low, falls, high, rises = extremes(state)
     violation = high - low if intercept else max(high, -low)
@@ -215,7 +221,7 @@ def _reprocess(state: State, chunk: Chunk, intercept: bool, tol: float) -> int:
 
 
 @njit(cache=True, fastmath={"contract", "nsz", "arcp"})
-def _step(state: State, chunk: Chunk, slot: int) -> int:
+def _step(state: CachedExpansion, chunk: VisitedPoints, slot: int) -> int:
     """Move one coordinate to its optimum."""
     row = _ready(state, chunk, slot)
     if row < 0:
@@ -232,7 +238,7 @@ def _step(state: State, chunk: Chunk, slot: int) -> int:
 
 
 @njit(cache=True, fastmath={"contract", "nsz", "arcp"})
-def _pair_step(state: State, chunk: Chunk, i: int, j: int) -> int:
+def _pair_step(state: CachedExpansion, chunk: VisitedPoints, i: int, j: int) -> int:
     """Increase a_i and decrease a_j by the same optimal amount within the bounds."""
     row_i = _ready(state, chunk, i)
     if row_i < 0:
@@ -254,7 +260,7 @@ def _pair_step(state: State, chunk: Chunk, i: int, j: int) -> int:
 
 
 @njit(cache=True)
-def _evict(state: State, intercept: bool) -> None:
+def _evict(state: CachedExpansion, intercept: bool) -> None:
     """Remove the points with a_s = 0 that form no violating pair."""
     n = state.counts[SLOTS]
     low, high = 0.0, 0.0

@@ -4,7 +4,7 @@
 
 x : (c n,) holds c copies of the n points with signs s: one copy for a classifier, whose
 coefficients have one sign each, and two for a regression, beta = x_1 - x_2, whose loss has a slope
-on both sides of zero. K is a factor V V' (`LowRank`) or a stored matrix (`Gram`).
+on both sides of zero. K is a factor V V' (`LowRank`) or a stored matrix (`StoredKernel`).
 """
 
 import math
@@ -284,7 +284,7 @@ class LowRank:
         return direction
 
 
-class Gram:
+class StoredKernel:
     """A stored kernel matrix K : (n, n) float64, whose weights are the coefficients.
 
     Newton's equations are solved through the Cholesky factor of B = I + S^1/2 K S^1/2, n^3 / 3
@@ -308,8 +308,8 @@ class Gram:
     def __len__(self) -> int:
         return len(self.K)
 
-    def take(self, points: np.ndarray) -> "Gram":
-        part = Gram(self.K[np.ix_(points, points)], centred=self._centred)
+    def take(self, points: np.ndarray) -> "StoredKernel":
+        part = StoredKernel(self.K[np.ix_(points, points)], centred=self._centred)
         part._mean += self._mean[points]
         part._largest = self._largest
         return part

@@ -7,7 +7,7 @@ import numpy as np
 from kbench.solvers.box_dual.iterate import Budget
 from kbench.solvers.interior_point.duals import solve_interior, solve_sides
 from kbench.solvers.interior_point.factors import is_semidefinite
-from kbench.solvers.interior_point.problem import Gram
+from kbench.solvers.interior_point.problem import StoredKernel
 
 # Guard: sums of coefficients may be off by this part of the 1-norm.
 OFF = 1e-9
@@ -30,7 +30,7 @@ def optimum(
     """
     if not is_semidefinite(K):
         return None
-    matrix = Gram(K, centred=True)
+    matrix = StoredKernel(K, centred=True)
     options: dict[str, Any] = {"tol": tol, "stopped": lambda: bool(budget.exhausted())}
     has_fixed_norm = not ((lower < 0.0) & (upper > 0.0)).any()
     result = None

@@ -20,7 +20,7 @@ from kbench.kernels.threads import cached_property
 from kbench.kernels.value_range import check_values, limit
 from kbench.solvers.interior_point.counted_work import factorisation
 from kbench.solvers.interior_point.factors import is_semidefinite
-from kbench.solvers.interior_point.problem import Gram, LowRank, Matrix
+from kbench.solvers.interior_point.problem import LowRank, Matrix, StoredKernel
 from kbench.solvers.small.steps import PADDING, POWER_ERROR, POWER_RELATIVE_ERROR
 
 # Up to this many features rows are computed when they are needed; above, by one matrix product of
@@ -218,7 +218,7 @@ class GaussianRows:
     def whole(self, points: np.ndarray, *, centred: bool = True) -> Matrix:
         K = self.exact(points, points)
         np.fill_diagonal(K, 1.0)
-        return Gram(K, centred=centred)
+        return StoredKernel(K, centred=centred)
 
     def block(self, rows: slice, columns: slice, out: np.ndarray | None = None) -> np.ndarray:
         values = self._values(self._Z32, self._h32, rows, columns)
@@ -323,7 +323,7 @@ class MatrixRows:
         K = self.exact(points, points)
         if not (kernel.is_definite or is_semidefinite(K)):
             return None
-        return Gram(K, centred=centred)
+        return StoredKernel(K, centred=centred)
 
     def block(self, rows: slice, columns: slice, out: np.ndarray | None = None) -> np.ndarray:
         order = self._order[rows]

@@ -23,7 +23,7 @@ from kbench.solvers.small.steps import descend
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
 from kbench.width_search.c_path import along_c, class_problem, regression_problem, stored
-from kbench.width_search.gram import Rows
+from kbench.width_search.gram import PreparedRows
 from kbench.width_search.leave_one_out import RidgeSearch, errors_by_ridge, errors_of_one_ridge
 from kbench.width_search.search import FirstRung, _plan
 from kbench.width_search.surface import Surface
@@ -37,7 +37,7 @@ def moons(n, seed=0):
 
 
 def gram(X, kernel="rbf"):
-    rows = Rows(X, kernel, np.random.default_rng(0))
+    rows = PreparedRows(X, kernel, np.random.default_rng(0))
     everything = np.arange(len(X))
     return rows, rows.gram(everything, everything)
 
@@ -152,7 +152,7 @@ def test_the_nearest_rows_are_in_order_for_dense_and_sparse_rows():
     expected = np.argsort(((X - X[7]) ** 2).sum(axis=1))[:9]
     for rows in (X, sp.csr_array(X)):
         for kernel in ("rbf", "laplacian"):
-            found = Rows(rows, kernel, np.random.default_rng(0)).nearest(7, 9)
+            found = PreparedRows(rows, kernel, np.random.default_rng(0)).nearest(7, 9)
             np.testing.assert_array_equal(found, expected)
 
 
@@ -320,7 +320,7 @@ def test_large_regressions_are_searched_on_few_rows():
     X = rng.uniform(-1.0, 1.0, size=(10_000, 2)).astype(np.float32)
     y = X[:, 0] + 0.1 * rng.normal(size=len(X))
     task = Regression(y, 0.05)
-    rows = Rows(X, "rbf", rng)
+    rows = PreparedRows(X, "rbf", rng)
     unlimited = Deadline(None, Trace())
     first = FirstRung(rows, task, task.order(rng), unlimited, Trace())
     plan = _plan(rows, first, rng, task)
@@ -554,7 +554,7 @@ def test_groups_of_classes_are_neighbours_and_hold_every_class_once(monkeypatch)
     monkeypatch.setattr(constants, "MIN_GROUP", 4)
     X, y = classes_on_a_line(12, 10)
     task = Classification(y, 12, balanced=False)
-    rows = Rows(X, "rbf", np.random.default_rng(0))
+    rows = PreparedRows(X, "rbf", np.random.default_rng(0))
     training, validation = np.split(task.order(np.random.default_rng(1)), [80])
     parts = task.divided(rows, training, validation)
     assert len(parts) == 3
@@ -577,7 +577,7 @@ def test_the_error_in_a_group_is_that_of_its_rows_alone(monkeypatch):
 
     monkeypatch.setattr(constants, "MAX_PAIRS", 10)
     monkeypatch.setattr(constants, "MIN_GROUP", 4)
-    rows = Rows(X, "rbf", np.random.default_rng(0))
+    rows = PreparedRows(X, "rbf", np.random.default_rng(0))
     task = Classification(y, 8, balanced=False)
     training, validation = np.split(task.order(np.random.default_rng(1)), [120])
     for part in task.divided(rows, training, validation):

@@ -9,9 +9,9 @@ import pytest
 from kbench.methods.automatic.larger_models import smoother_by_larger_models
 from kbench.trace import Deadline, Trace
 from kbench.width_search import constants
-from kbench.width_search.gram import Rows
-from kbench.width_search.rungs import Point, divided, run
-from kbench.width_search.search import SearchResult, search
+from kbench.width_search.gram import PreparedRows
+from kbench.width_search.rungs import SearchPoint, divided, run
+from kbench.width_search.search import WidthSearchResult, search
 from kbench.width_search.tasks import Classification, Losses
 
 N, N_LOCAL = 17_000, 1600
@@ -71,7 +71,7 @@ class AfterRungs:
 
 def found(flat_neighbourhoods, entries=np.inf, rungs=np.inf):
     rng = np.random.default_rng(0)
-    rows = Rows(rng.standard_normal((N, 2)), "rbf", rng)
+    rows = PreparedRows(rng.standard_normal((N, 2)), "rbf", rng)
     task = Formula(rows.unit, flat_neighbourhoods)
     result = search(rows, task, rng, AfterRungs(rungs), Trace(), None, entries)
     numbers = np.array(result.columns["rung"])
@@ -122,7 +122,7 @@ def test_a_rung_that_a_deadline_cuts_does_not_move_the_answer_to_the_point_it_ha
         measured = run(rows, task, rung, points, *limits)
         return [measured[0], None] if rung.is_local else measured
 
-    far = [Point(OPTIMUM[0], OPTIMUM[1] + 8.0), Point(*OPTIMUM)]
+    far = [SearchPoint(OPTIMUM[0], OPTIMUM[1] + 8.0), SearchPoint(*OPTIMUM)]
     monkeypatch.setattr("kbench.width_search.search._proposed", lambda *_: far)
     monkeypatch.setattr("kbench.width_search.search.run", cut)
     result, _, kinds, chosen = found(flat_neighbourhoods=False, rungs=2)
@@ -155,9 +155,9 @@ def test_larger_models_are_not_compared_after_last_neighbourhoods():
     X = np.random.default_rng(0).standard_normal((N, 2))
     index = (X[:, 0] > 0).astype(int)
     task = Classification(index, 2, balanced=False)
-    result = SearchResult(C=8.0, support_fraction=0.001, ends_with_neighbourhoods=True)
+    result = WidthSearchResult(C=8.0, support_fraction=0.001, ends_with_neighbourhoods=True)
     arguments = np.random.default_rng(0), Deadline(None, Trace()), Trace()
     smoother_by_larger_models(X, task, index, "rbf", result, *arguments)
-    expected = SearchResult(C=8.0, support_fraction=0.001, ends_with_neighbourhoods=True)
+    expected = WidthSearchResult(C=8.0, support_fraction=0.001, ends_with_neighbourhoods=True)
     # Fields are compared alone: `error` is nan, and Python 3.13 compares it by value.
     np.testing.assert_equal(dataclasses.asdict(result), dataclasses.asdict(expected))

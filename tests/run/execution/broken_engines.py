@@ -4,8 +4,8 @@ import os
 import time
 
 from kbench.errors import ConfigError
-from kbench.run.execution.engines.states import ClusterLostError, Report, Stage
-from kbench.run.execution.guard import Outcome
+from kbench.run.execution.engines.states import ClusterLostError, EngineReport, Stage
+from kbench.run.execution.guard import RunOutcome
 
 
 class _Engine:
@@ -19,7 +19,7 @@ class _Engine:
 
     def reports(self):
         """The first two runs begin, and then the library does what it does with runs."""
-        yield from [(number, Report(Stage.BEGUN)) for number in self.numbers[:2]]
+        yield from [(number, EngineReport(Stage.BEGUN)) for number in self.numbers[:2]]
         if len(self.numbers) == 3:
             self.misbehave()
 
@@ -53,7 +53,7 @@ class BeginsNone(Waits):
 class Works(_Engine):
     def reports(self):
         while self.numbers:
-            yield self.numbers.pop(), Report(Stage.FINISHED, outcome=Outcome("ok"))
+            yield self.numbers.pop(), EngineReport(Stage.FINISHED, outcome=RunOutcome("ok"))
 
 
 class Ends(_Engine):

@@ -6,28 +6,34 @@ from kbench.run.execution.engines.states import (
     ATTEMPTS,
     REFUSED,
     SUBMISSIONS,
+    EngineReport,
     RemoteJob,
-    Report,
     Stage,
 )
-from kbench.run.execution.guard import Outcome
+from kbench.run.execution.guard import RunOutcome
 
 # Reports of a run from its first submission on, and the row: None if the run goes on.
-BEGUN, LOST = Report(Stage.BEGUN), Report(Stage.LOST, "node died", again=True)
+BEGUN, LOST = EngineReport(Stage.BEGUN), EngineReport(Stage.LOST, "node died", again=True)
 TWICE = ("crashed", "its worker process was lost 2 times (node died)")
 NEVER = (REFUSED, f"its worker process was lost {SUBMISSIONS} times (node died)")
 ENDS = {
-    "finished": ([BEGUN, Report(Stage.FINISHED, outcome=Outcome("ok", "fine"))], ("ok", "fine")),
+    "finished": (
+        [BEGUN, EngineReport(Stage.FINISHED, outcome=RunOutcome("ok", "fine"))],
+        ("ok", "fine"),
+    ),
     "lost": ([BEGUN, LOST], None),
     "lost twice": ([BEGUN, LOST] * ATTEMPTS, TWICE),
     "lost in the queue": ([LOST] * (SUBMISSIONS - 1), None),
     "lost in the queue and twice": ([LOST, BEGUN, LOST, LOST, BEGUN, LOST], TWICE),
     "lost in the queue for ever": ([LOST] * SUBMISSIONS, NEVER),
-    "limit": ([BEGUN, Report(Stage.LOST, "too long", status="timeout")], ("timeout", "too long")),
-    "cancelled": ([BEGUN, Report(Stage.CANCELLED, "by job 7")], ("crashed", "by job 7")),
-    "refused": ([Report(Stage.REFUSED, "sbatch: no")], (REFUSED, "sbatch: no")),
+    "limit": (
+        [BEGUN, EngineReport(Stage.LOST, "too long", status="timeout")],
+        ("timeout", "too long"),
+    ),
+    "cancelled": ([BEGUN, EngineReport(Stage.CANCELLED, "by job 7")], ("crashed", "by job 7")),
+    "refused": ([EngineReport(Stage.REFUSED, "sbatch: no")], (REFUSED, "sbatch: no")),
     "refused again": (
-        [BEGUN, LOST, Report(Stage.REFUSED, "sbatch: no")],
+        [BEGUN, LOST, EngineReport(Stage.REFUSED, "sbatch: no")],
         ("crashed", "node died; a second start was refused: sbatch: no"),
     ),
 }

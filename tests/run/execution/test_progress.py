@@ -12,13 +12,13 @@ import termios
 import pytest
 from harness import environment, furnish
 
-from kbench.run.execution.guard import State
+from kbench.run.execution.guard import RunState
 from kbench.run.execution.progress import FEW, Progress, Running, describe
 
 OK = {"status": "ok", "accuracy": 0.98765, "fit_wall_s": 1.2345, "predict_wall_s": 0.01}
 BAD = {"status": "timeout", "message": "not done within limits.wall_s=2", "key": "0123456789ab"}
-FITTING = State("fit: solve", progress={"n_active": 7.0, "violation": 0.02})
-SECOND = Running("knn on digits seed 0", State(), 0.0)
+FITTING = RunState("fit: solve", progress={"n_active": 7.0, "violation": 0.02})
+SECOND = Running("knn on digits seed 0", RunState(), 0.0)
 
 
 class Terminal(io.StringIO):
@@ -78,7 +78,7 @@ def test_compiling_is_announced_once_without_a_terminal():
     progress = Progress(2, stream)
     for seed in (0, 1):
         label = f"meka on digits seed {seed}"
-        progress.running([Running(label, State("warm up", compiling=True), 2.0)])
+        progress.running([Running(label, RunState("warm up", compiling=True), 2.0)])
     assert stream.getvalue() == "meka on digits seed 0: compiling, once on this machine\n"
 
 

@@ -11,7 +11,7 @@ from harness import a_task
 from kbench.run.execution.engines import slurm, slurm_job
 from kbench.run.execution.engines.on_node import Call, Proof
 from kbench.run.execution.engines.states import REFUSED, ClusterLostError, RemoteJob
-from kbench.run.execution.guard import Outcome
+from kbench.run.execution.guard import RunOutcome
 from kbench.settings import Limits, Settings
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'kbench[slurm]'")
@@ -53,7 +53,7 @@ class Sweep:
 
     def job(self, job_id, monkeypatch, **terms):
         """Play a job; its runs end well."""
-        monkeypatch.setattr(slurm_job, "run_guarded", lambda call, stopped: Outcome("ok"))
+        monkeypatch.setattr(slurm_job, "run_guarded", lambda call, stopped: RunOutcome("ok"))
         monkeypatch.setattr(slurm_job, "_LINGER_S", 0.01)
         job = slurm_job._Job(self.engine._sweep, replace(self.engine._terms, **terms), job_id)
         job.do_runs(signals=False)
@@ -248,7 +248,7 @@ def test_what_slurm_says_of_a_job_that_it_has_ended(fake, results, monkeypatch, 
 
     def run(call, stopped):
         job._cancelled()
-        return Outcome("interrupted" if stopped() else "ok")
+        return RunOutcome("interrupted" if stopped() else "ok")
 
     monkeypatch.setattr(slurm_job, "run_guarded", run)
     job.do_runs(signals=False)

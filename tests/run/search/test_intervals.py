@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 
 from kbench.cli import main
 from kbench.config import composer, read_yaml
-from kbench.run.search.intervals import Interval, OptunaProposals, RandomProposals, Space, proposals
+from kbench.run.search.intervals import (
+    OptunaProposals,
+    RandomProposals,
+    SearchRange,
+    Space,
+    proposals,
+)
 
 BOTH = pytest.mark.parametrize("kind", [RandomProposals, OptunaProposals])
 # A command as in an environment without Optuna.
@@ -79,7 +85,7 @@ def test_every_number_of_an_interval_lies_in_it_and_order_is_kept(low, ratio, wh
     high = low * ratio
     if whole:
         low, high = math.ceil(low), math.ceil(high) + 1
-    interval = Interval(low, high, whole, log)
+    interval = SearchRange(low, high, whole, log)
     found = interval.at(place)
     assert low <= found <= high
     assert isinstance(found, int) is whole

@@ -15,7 +15,7 @@ from kbench.solvers.interior_point.factor_rows import (
     sums,
     values,
 )
-from kbench.solvers.interior_point.problem import Gram, LowRank
+from kbench.solvers.interior_point.problem import LowRank, StoredKernel
 
 SIZES = np.array([5, 0, 17, 1, 40])
 
@@ -86,7 +86,7 @@ def test_two_threads_share_a_pass_and_find_the_same_bits(monkeypatch, form):
             rows = ReadRows(np.full(7, 100), lambda number: pieces[number], y, 5)  # noqa: B023
             result = solve_signed(LowRank(rows), y, np.full(700, 3.0), coupled=True, tol=1e-8)
         else:
-            K = LowRank(X) if form == "stored" else Gram(X @ X.T)
+            K = LowRank(X) if form == "stored" else StoredKernel(X @ X.T)
             z = y.astype(np.float64)
             lower, upper = np.minimum(0.0, 3.0 * z), np.maximum(0.0, 3.0 * z)
             result = solve_interior(K, z, lower, upper, coupled=True, tol=1e-8)

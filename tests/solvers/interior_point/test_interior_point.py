@@ -14,7 +14,7 @@ from kbench.solvers.interior_point.counted_work import factorisation, is_low_ran
 from kbench.solvers.interior_point.duals import rounding, solve_interior
 from kbench.solvers.interior_point.factors import factorised_definite, is_semidefinite
 from kbench.solvers.interior_point.predictor_corrector import minimise
-from kbench.solvers.interior_point.problem import BoxQP, Gram, LowRank
+from kbench.solvers.interior_point.problem import BoxQP, LowRank, StoredKernel
 
 
 def rows(n=80, d=4, seed=0, scales=None):
@@ -40,7 +40,7 @@ def centred(X, coupled):
 
 
 @pytest.mark.parametrize("coupled", [True, False])
-@pytest.mark.parametrize("form", [LowRank, Gram])
+@pytest.mark.parametrize("form", [LowRank, StoredKernel])
 @pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("epsilon", [None, 0.0, 0.1])
 def test_both_objectives_meet(epsilon, C, form, coupled):
@@ -77,7 +77,7 @@ def test_a_classifier_is_that_of_libsvm(C):
     assert at_bound.sum() == np.sum(np.abs(other.dual_coef_) == C)
 
 
-@pytest.mark.parametrize("form", [LowRank, Gram])
+@pytest.mark.parametrize("form", [LowRank, StoredKernel])
 def test_a_regression_is_that_of_libsvm(form):
     X, _ = rows()
     y = X[:, 0] + np.sin(3 * X[:, 1])
@@ -106,7 +106,9 @@ def test_whitening_is_exact_for_nearly_dependent_columns():
     X, z = rows(d=3)
     X = np.column_stack([X, X[:, 0] + 1e-7 * X[:, 1], np.ones(80), np.zeros(80), X[:, 2]])
     first = solve_interior(LowRank(X, centred=True), z, *box(z, 1.0), coupled=True, tol=1e-8)
-    second = solve_interior(Gram(X @ X.T, centred=True), z, *box(z, 1.0), coupled=True, tol=1e-8)
+    second = solve_interior(
+        StoredKernel(X @ X.T, centred=True), z, *box(z, 1.0), coupled=True, tol=1e-8
+    )
     assert first.stop_reason == second.stop_reason == "tol"
     assert np.isclose(first.objective, second.objective, rtol=1e-10)
     assert np.isclose(first.intercept, second.intercept, atol=1e-6)
@@ -127,7 +129,9 @@ def test_equal_rows_have_coefficients_in_the_middle_of_all_optima():
 def test_a_kernel_without_values_leaves_a_linear_program():
     z = np.where(np.arange(12) < 5, 1.0, -1.0)
     lower, upper = box(z, 3.0)
-    result = solve_interior(Gram(np.zeros((12, 12))), z, lower, upper, coupled=True, tol=1e-6)
+    result = solve_interior(
+        StoredKernel(np.zeros((12, 12))), z, lower, upper, coupled=True, tol=1e-6
+    )
     other = linprog(-z, A_eq=np.ones((1, 12)), b_eq=[0.0], bounds=np.column_stack([lower, upper]))
     assert result.stop_reason == "tol"
     assert np.isclose(result.objective, other.fun)
@@ -137,7 +141,7 @@ def test_a_second_equality_is_that_of_nu_svc():
     X, z = rows()
     K, nu = rbf_kernel(X, gamma=0.5), 0.4
     problem = BoxQP(
-        Gram(K),
+        StoredKernel(K),
         np.zeros(80),
         *box(z, 1.0),
         np.vstack([np.ones(80), z]),
@@ -176,7 +180,7 @@ def test_what_is_said_to_be_solved_is_solved(data):
     V = centred(X, coupled)
     form = data.draw(st.sampled_from(["factor", "rbf"]), label="form")
     K = rbf_kernel(X, gamma=1.0 / d) if form == "rbf" else V @ V.T
-    matrix = Gram(K, centred=coupled) if form == "rbf" else LowRank(X, centred=coupled)
+    matrix = StoredKernel(K, centred=coupled) if form == "rbf" else LowRank(X, centred=coupled)
     result = solve_interior(
         matrix, z, lower, upper, coupled=coupled, tol=1e-3, epsilon=epsilon or 0.0
     )

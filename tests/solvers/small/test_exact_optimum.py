@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from kbench.methods import KernelSVC, KernelSVR
 from kbench.solvers.interior_point.duals import solve_interior
-from kbench.solvers.interior_point.problem import Gram
+from kbench.solvers.interior_point.problem import StoredKernel
 from kbench.solvers.small import GaussianRows, Limits, exact_optimum, solve_each
 from kbench.solvers.small.face import (
     HIGH,
@@ -103,7 +103,9 @@ def test_the_end_is_that_of_the_interior_point_method(epsilon):
     K, z, lower, upper, beta = random_problem(3, 60, 25, epsilon, 5.0, False)
     beta -= beta
     _, end, _ = run(K, z, lower, upper, beta, epsilon)
-    other = solve_interior(Gram(K), z, lower, upper, coupled=True, tol=1e-6, epsilon=epsilon)
+    other = solve_interior(
+        StoredKernel(K), z, lower, upper, coupled=True, tol=1e-6, epsilon=epsilon
+    )
     assert objective(K, z, end, epsilon) == pytest.approx(other.objective, rel=1e-10)
     # The rank exceeds the number of free points, so that there is one optimum.
     assert np.allclose(end, other.coef, atol=1e-7)

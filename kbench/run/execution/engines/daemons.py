@@ -11,8 +11,8 @@ from typing import Any
 
 from kbench.errors import ConfigError, with_type
 from kbench.run.execution.engines.on_node import Call, run_guarded
-from kbench.run.execution.engines.states import ClusterLostError, Report, Say, Stage
-from kbench.run.execution.guard import Outcome
+from kbench.run.execution.engines.states import ClusterLostError, EngineReport, Say, Stage
+from kbench.run.execution.guard import RunOutcome
 from kbench.settings import Settings
 
 # Seconds without any worker process after which the cluster is given up. Set by hand.
@@ -110,29 +110,29 @@ class Dask(_Daemons):
         order = self._sweep, number, call
         self._futures[number] = self._client.submit(_run_in_dask, *order, pure=False)
 
-    def reports(self) -> Iterator[tuple[int, Report]]:
+    def reports(self) -> Iterator[tuple[int, EngineReport]]:
         # Dask tells of the beginning of a run before it tells of its end.
         ended = [each for each in self._futures.items() if each[1].status != "pending"]
         while self._begun:
-            yield self._begun.popleft(), Report(Stage.BEGUN)
+            yield self._begun.popleft(), EngineReport(Stage.BEGUN)
         for number, future in ended:
             del self._futures[number]
             if future.status in ("cancelled", "lost"):
                 yield number, self._cancelled()
                 continue
             try:
-                report = Report(Stage.FINISHED, outcome=future.result(timeout=_ANSWER_S))
+                report = EngineReport(Stage.FINISHED, outcome=future.result(timeout=_ANSWER_S))
             except Exception as error:
-                report = Report(Stage.LOST, with_type(error, 200), again=True)
+                report = EngineReport(Stage.LOST, with_type(error, 200), again=True)
             yield number, report
         if self._client.status == "closed":
             self._cancelled()
         self._look()
 
-    def _cancelled(self) -> Report:
+    def _cancelled(self) -> EngineReport:
         """The report of a run that `stop` cancelled; else the scheduler that had it is gone."""
         if self._stopping:
-            return Report(Stage.CANCELLED)
+            return EngineReport(Stage.CANCELLED)
         raise ClusterLostError(
             "the cluster has had no worker since its scheduler was lost; start both again"
         )
@@ -152,7 +152,7 @@ class Dask(_Daemons):
         self._left.close()
 
 
-def _run_in_dask(sweep: str, number: int, call: Call) -> Outcome:
+def _run_in_dask(sweep: str, number: int, call: Call) -> RunOutcome:
     """Do a run in a worker of Dask; an event with the name of the sweep ends it."""
     from distributed import Event, get_worker
 
@@ -181,19 +181,21 @@ class Ray(_Daemons):
     def submit(self, number: int, call: Call) -> None:
         self._streams[number] = self._remote.remote(call)
 
-    def reports(self) -> Iterator[tuple[int, Report]]:
+    def reports(self) -> Iterator[tuple[int, EngineReport]]:
         for number, stream in list(self._streams.items()):
             if not self._ray.wait([stream], timeout=0)[0]:
                 continue
             try:
                 outcome = self._ray.get(next(stream), timeout=_ANSWER_S)
-                report = Report(Stage.BEGUN if outcome is None else Stage.FINISHED, outcome=outcome)
+                report = EngineReport(
+                    Stage.BEGUN if outcome is None else Stage.FINISHED, outcome=outcome
+                )
             except self._ray.exceptions.OutOfMemoryError as error:
-                report = Report(
+                report = EngineReport(
                     Stage.LOST, f"out of memory: {with_type(error, 200)}", status="memory"
                 )
             except Exception as error:
-                report = Report(Stage.LOST, with_type(error, 200), again=True)
+                report = EngineReport(Stage.LOST, with_type(error, 200), again=True)
             if report.stage is not Stage.BEGUN:
                 del self._streams[number]
             yield number, report
@@ -211,7 +213,7 @@ class Ray(_Daemons):
         self._ray.shutdown()
 
 
-def _run_in_ray(call: Call) -> Iterator[Outcome | None]:
+def _run_in_ray(call: Call) -> Iterator[RunOutcome | None]:
     """Do a run in a worker of Ray: None when it begins, then its outcome."""
     yield None
     yield run_guarded(call)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kbench import __version__
 from kbench.errors import DataError, KbenchError
-from kbench.run.execution.guard import Outcome, Work
+from kbench.run.execution.guard import RunOutcome, Work
 from kbench.run.execution.preload import preloading_sandbox
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.planning.task import Task
@@ -70,21 +70,21 @@ def _sandbox(preload: tuple[str, ...]) -> Sandbox:
     return preloading_sandbox(preload)
 
 
-def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> Outcome:
+def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> RunOutcome:
     """Do one run in a sandbox of this process, on the machine of this process.
 
     `stopped()` is called twice a second; True ends the run.
     """
     if call.version != __version__:
         message = f"kbench {__version__} is on {platform.node()}, should be {call.version} as here"
-        return Outcome("unavailable", message, provenance=provenance())
+        return RunOutcome("unavailable", message, provenance=provenance())
     task, sandbox = call.task, _sandbox(call.preload)
     if not (call.proof.holds(Path(task.prepared).parent) and Path(task.prepared).is_dir()):
         try:
             task = replace(task, prepared=str(prepared_here(task, sandbox)))
         except KbenchError as error:
             message = f"{error} (on {platform.node()})"
-            return Outcome("error", message, provenance=provenance())
+            return RunOutcome("error", message, provenance=provenance())
     if task.model is None or call.proof.holds(Path(task.model).parents[1]):
         return _run(replace(call, task=task), sandbox, stopped)
     with tempfile.TemporaryDirectory() as scratch:
@@ -95,7 +95,7 @@ def run_guarded(call: Call, stopped: Callable[[], bool] = bool) -> Outcome:
     return outcome
 
 
-def _run(call: Call, sandbox: Sandbox, stopped: Callable[[], bool]) -> Outcome:
+def _run(call: Call, sandbox: Sandbox, stopped: Callable[[], bool]) -> RunOutcome:
     began = datetime.now(UTC)
     job = sandbox.start(call.work, call.task, call.limits, call.n_runs)
     outcome = None
@@ -109,7 +109,7 @@ def _run(call: Call, sandbox: Sandbox, stopped: Callable[[], bool]) -> Outcome:
     return outcome
 
 
-def _send_along(outcome: Outcome, kept: Path, call: Call) -> None:
+def _send_along(outcome: RunOutcome, kept: Path, call: Call) -> None:
     """Add the model to the outcome if it is small enough, or else say why it is not kept."""
     megabytes = kept.stat().st_size / 2**20
     if megabytes <= call.model_mb:

@@ -27,7 +27,7 @@ from kbench.run.execution.engines import slurm_job
 from kbench.run.execution.engines.daemons import require_package
 from kbench.run.execution.engines.on_node import Call
 from kbench.run.execution.engines.slurm_job import Terms, names, put
-from kbench.run.execution.engines.states import ClusterLostError, Report, Say, Stage
+from kbench.run.execution.engines.states import ClusterLostError, EngineReport, Say, Stage
 from kbench.run.execution.temporary import take_lock
 from kbench.settings import Settings
 
@@ -123,11 +123,11 @@ class Slurm:
             put(self._sweep / "todo" / name, call)
         self._taken_over.discard(name)
 
-    def reports(self) -> Iterator[tuple[int, Report]]:
+    def reports(self) -> Iterator[tuple[int, EngineReport]]:
         if not (self._sweep / "lock").exists():
             raise ClusterLostError(f"the folder {self._sweep} was removed")
         while self._not_begun:
-            yield self._not_begun.pop(), Report(Stage.CANCELLED)
+            yield self._not_begun.pop(), EngineReport(Stage.CANCELLED)
         yield from self._done()
         if self._cluster == "debug":
             for job in list(self._jobs.values()):
@@ -183,11 +183,11 @@ class Slurm:
                     if name in self._numbers:
                         yield self._numbers[name]
 
-    def _done(self) -> Iterator[tuple[int, Report]]:
+    def _done(self) -> Iterator[tuple[int, EngineReport]]:
         for name in names(self._sweep / "done"):
             if name in self._numbers:
                 path, number = self._sweep / "done" / name, self._numbers[name]
-                yield number, Report(Stage.BEGUN)
+                yield number, EngineReport(Stage.BEGUN)
                 yield number, pickle.loads(path.read_bytes())
                 path.unlink()
 
@@ -216,12 +216,12 @@ class Slurm:
             elif controller:
                 job.state = "GONE"
 
-    def _look_at(self, job: _Job) -> Iterator[tuple[int, Report]]:
+    def _look_at(self, job: _Job) -> Iterator[tuple[int, EngineReport]]:
         """Find out whether a job has ended, and what has become of its run."""
         now = time.monotonic()
         for name in names(self._folder(job)):
             if name in self._numbers:
-                yield self._numbers[name], Report(Stage.BEGUN)
+                yield self._numbers[name], EngineReport(Stage.BEGUN)
         with contextlib.suppress(OSError):
             beat = (self._folder(job) / "alive").stat().st_mtime
             if beat != job.beat:
@@ -246,18 +246,18 @@ class Slurm:
             yield from self._refused(f"jobs end before they begin a run: {report.why}")
         self._clean(job, failed=bool(doing) or not began)
 
-    def _end_of(self, job: _Job) -> Report:
+    def _end_of(self, job: _Job) -> EngineReport:
         where = f"job {job.id} on {job.node}"
         log = "".join(path.read_text(errors="replace")[-20_000:] for path in self._logs(job))
         if job.state in ("TIMEOUT", "DEADLINE") or _TIME_OUT.search(log):
-            return Report(Stage.LOST, self._terms.timed_out(where), status="timeout")
+            return EngineReport(Stage.LOST, self._terms.timed_out(where), status="timeout")
         if job.state == "OUT_OF_MEMORY" or _OUT_OF_MEMORY.search(log):
-            return Report(Stage.LOST, self._terms.out_of_memory(where), status="memory")
+            return EngineReport(Stage.LOST, self._terms.out_of_memory(where), status="memory")
         if job.state == "CANCELLED" or (job.state == "GONE" and _CANCELLED.search(log)):
-            return Report(Stage.CANCELLED, f"cancelled by SLURM, {where}")
+            return EngineReport(Stage.CANCELLED, f"cancelled by SLURM, {where}")
         lines = log.strip().splitlines() or ["no output"]
         last = one_line(([line for line in lines if "rror" in line] or lines)[-1], 150)
-        return Report(Stage.LOST, f"{where} ended ({job.state}): {last}", again=True)
+        return EngineReport(Stage.LOST, f"{where} ended ({job.state}): {last}", again=True)
 
     def _logs(self, job: _Job) -> list[Path]:
         return sorted((self._sweep / "log").glob(f"{job.id}_*_log.*"), reverse=True)
@@ -273,7 +273,7 @@ class Slurm:
 
     # Jobs for the runs that wait
 
-    def _submit_jobs(self) -> Iterator[tuple[int, Report]]:
+    def _submit_jobs(self) -> Iterator[tuple[int, EngineReport]]:
         """Submit as many jobs as runs wait for, as `parallel.jobs` allows and as SLURM takes."""
         n_runs = len(names(self._sweep / "todo"))
         idle = sum(not self._folder(job).exists() for job in self._jobs.values())
@@ -310,9 +310,9 @@ class Slurm:
 
     def _refused(
         self, why: str, which: Container[str] | None = None
-    ) -> Iterator[tuple[int, Report]]:
+    ) -> Iterator[tuple[int, EngineReport]]:
         for number in self._take(self._sweep / "todo", which):
-            yield number, Report(Stage.REFUSED, why)
+            yield number, EngineReport(Stage.REFUSED, why)
 
     def _cancel(self, sweep: Path, *options: str) -> None:
         self._ask("scancel", "--name", _name(sweep), *options)

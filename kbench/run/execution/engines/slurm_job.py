@@ -25,7 +25,7 @@ from typing import Any
 
 from kbench.errors import with_type
 from kbench.run.execution.engines.on_node import Call, run_guarded
-from kbench.run.execution.engines.states import Report, Stage
+from kbench.run.execution.engines.states import EngineReport, Stage
 from kbench.settings import BEGIN_S
 
 # Seconds between two heartbeats of a job. Set by hand.
@@ -93,7 +93,7 @@ class _Job:
         self._sweep, self._terms, self._began = sweep, terms, time.monotonic()
         self._own = sweep / f"job-{job_id}"
         self._where = f"job {job_id} on {platform.node()}"
-        self._over: Report | None = None
+        self._over: EngineReport | None = None
         self._ended, self._warned = threading.Event(), threading.Event()
 
     def do_runs(self, *, signals: bool) -> None:
@@ -129,13 +129,13 @@ class _Job:
         left = 60 * terms.timeout_min - terms.signal_s - spent
         return spent < BEGIN_S and (terms.needed_s is None or left > terms.needed_s)
 
-    def _run(self, path: Path) -> Report | None:
+    def _run(self, path: Path) -> EngineReport | None:
         """What became of a run; None if SLURM says it, which cancels the job or queues it anew."""
         try:
             call: Call = pickle.loads(path.read_bytes())
             outcome = run_guarded(call, self._stopped)
         except Exception as error:
-            return Report(Stage.LOST, f"{self._where}: {with_type(error, 200)}", again=True)
+            return EngineReport(Stage.LOST, f"{self._where}: {with_type(error, 200)}", again=True)
         killed = outcome.status == "crashed" and "killed" in outcome.message
         if killed:
             # SLURM's signals reach every process of the job, this one perhaps as the last.
@@ -148,7 +148,7 @@ class _Job:
             outcome.status, outcome.message = self._over.status, self._over.why
         elif killed and (outcome.peak_bytes or 0) > _NEAR_LIMIT * self._terms.mem_gb * 2**30:
             outcome.status, outcome.message = "memory", self._terms.out_of_memory(self._where)
-        return Report(Stage.FINISHED, outcome=outcome)
+        return EngineReport(Stage.FINISHED, outcome=outcome)
 
     def _stopped(self) -> bool:
         over = (self._sweep / "stop").exists() or not (self._sweep / "lock").exists()
@@ -159,7 +159,9 @@ class _Job:
         terms, spent = self._terms, time.monotonic() - self._began
         early = spent < _EARLY * (60 * terms.timeout_min - terms.signal_s)
         why = f"preempted by SLURM: {self._where}" if early else terms.timed_out(self._where)
-        self._over = Report(Stage.LOST, why, status="crashed" if early else "timeout", again=early)
+        self._over = EngineReport(
+            Stage.LOST, why, status="crashed" if early else "timeout", again=early
+        )
         self._warned.set()
 
     def _cancelled(self, *_: Any) -> None:

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 from kbench.errors import KbenchError, one_line, with_type
 from kbench.run.execution.engines.on_node import Call
-from kbench.run.execution.guard import Outcome, State
+from kbench.run.execution.guard import RunOutcome, RunState
 from kbench.settings import Settings
 from kbench.signals import ignore_interrupts
 
@@ -51,12 +51,12 @@ Say = Callable[[str], None]  # shows the user a line
 
 
 @dataclass
-class Report:
+class EngineReport:
     """What an engine says of a run; `why` and `status` if it ended without an outcome."""
 
     stage: Stage
     why: str = ""
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
     status: str = "crashed"
     again: bool = False  # whether a second start may end otherwise: not at a limit of SLURM's
 
@@ -71,20 +71,20 @@ class RemoteJob:
     n_submitted: int = 0
     n_lost: int = 0  # how often it was lost after it had begun
     lost: str = ""  # why it was lost last
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
 
     @property
-    def state(self) -> State:
-        return State(f"{'running' if self.begun else 'queued'} on the cluster")
+    def state(self) -> RunState:
+        return RunState(f"{'running' if self.begun else 'queued'} on the cluster")
 
-    def news(self) -> Outcome | None:
+    def news(self) -> RunOutcome | None:
         """The outcome, if the run has ended."""
         return self.outcome
 
     def submitted(self) -> None:
         self.begun, self.n_submitted = False, self.n_submitted + 1
 
-    def take(self, report: Report, *, stopped: bool) -> bool:
+    def take(self, report: EngineReport, *, stopped: bool) -> bool:
         """Move to the next state; returns whether the run has to be submitted again.
 
         stopped : whether the user has stopped the command.
@@ -97,20 +97,20 @@ class RemoteJob:
         elif stopped:
             self.end("stopped by the user")
         elif report.stage is Stage.REFUSED and self.n_lost:
-            self.outcome = Outcome("crashed", f"{self.lost}; a second start was refused: {why}")
+            self.outcome = RunOutcome("crashed", f"{self.lost}; a second start was refused: {why}")
         elif not report.again:
-            self.outcome = Outcome(report.status if self.begun else REFUSED, why)
+            self.outcome = RunOutcome(report.status if self.begun else REFUSED, why)
         else:
             self.n_lost, self.lost = self.n_lost + self.begun, why
             if self.n_lost < ATTEMPTS and self.n_submitted < SUBMISSIONS:
                 return True
             why = f"its worker process was lost {self.n_lost or self.n_submitted} times ({why})"
-            self.outcome = Outcome("crashed" if self.n_lost else REFUSED, why)
+            self.outcome = RunOutcome("crashed" if self.n_lost else REFUSED, why)
         return False
 
     def end(self, why: str) -> None:
         """End a run of which nothing more is heard."""
-        self.outcome = Outcome("interrupted" if self.begun else REFUSED, why)
+        self.outcome = RunOutcome("interrupted" if self.begun else REFUSED, why)
 
 
 class Engine(Protocol):
@@ -126,7 +126,7 @@ class Engine(Protocol):
     def submit(self, number: int, call: Call) -> None:
         """Hand a run to the cluster."""
 
-    def reports(self) -> Iterator[tuple[int, Report]]:
+    def reports(self) -> Iterator[tuple[int, EngineReport]]:
         """News of runs since the last call."""
 
     def waits_for(self) -> str | None:
