@@ -15,9 +15,9 @@ from kbench.width_search.leave_one_out import RidgeSearch
 
 # Work in multiplications, by which `reason_` and the number of landmarks are decided: of a kernel
 # value beside its d features; of FALKON's 30 iterations of two products, for each row and landmark;
-# and of its preconditioner, as a multiple of the cube of the landmarks. The first and the last are
-# set by hand.
-_PER_VALUE, _PER_STEPS, _PER_CUBE = 20.0, 60.0, 5.0
+# and of its preconditioner, as a multiple of the cube of the landmarks, for its rows and two
+# factors. The first is set by hand.
+_PER_VALUE, _PER_STEPS, _PER_CUBE = 20.0, 60.0, 2.0 * constants.PRECONDITIONER + 1.0
 
 
 class TunedKernelRidge(RegressorMixin, SelfTuning):
@@ -54,8 +54,8 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
     The search takes 15 eigendecompositions of 600 rows, 10 of 1,000 and at most 5 inverse factors
     of matrices of 3,000 rows, whatever n is. The kernel matrix of at most 8,192 rows is factorised,
     O(n^3 / 3), in float64 if the ridge is below n times the rounding of float32; of at most 16,384
-    if the effective dimension of the model exceeds half of those 3,000 rows. Else FALKON has 3,000
-    landmarks.
+    if the effective dimension of the model exceeds half of those 3,000 rows. Else FALKON has three
+    landmarks for each effective dimension, 1,500 to 3,000 of them.
 
     Examples
     --------
@@ -121,7 +121,8 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         """The exact model if there are time and memory for it, or FALKON; sets `reason_`.
 
         FALKON is preferred for many rows where its landmarks span the model. It has as many
-        landmarks as the time that is left is expected to hold.
+        landmarks as the model's effective dimension needs, if the time that is left is expected to
+        hold them.
         """
         n, d = shape
         options: dict[str, Any] = {
@@ -138,7 +139,8 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
             # A float32 factor would correct a smaller ridge in hundreds of iterations.
             is_small = self.alpha_ < n * np.finfo(np.float32).eps
             return KernelRidge(**options, dtype="float64" if is_small else "float32")
-        m = min(n, constants.LANDMARKS)
+        needed = constants.PER_DIMENSION * constants.RIDGE_ROWS[-1] * result.effective_fraction
+        m = min(n, int(np.clip(needed, *constants.LANDMARKS)))
         while seconds_left is not None and m > 1:
             products = _PER_CUBE * m**3 + float(n) * m * (d + _PER_VALUE + _PER_STEPS)
             if 2 * result.seconds_per_product * products <= seconds_left:
