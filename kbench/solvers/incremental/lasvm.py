@@ -45,8 +45,8 @@ from kbench.solvers.incremental.lasvm_steps import (
     NONE,
     SLOTS,
     STEPS,
-    CachedExpansion,
-    VisitedPoints,
+    Chunk,
+    State,
     acquire,
     extremes,
     visit,
@@ -206,12 +206,12 @@ class _Learner:
             if wanted >= 0:
                 self.supply(wanted)
 
-    def chunk(self, points: np.ndarray) -> VisitedPoints:
+    def chunk(self, points: np.ndarray) -> Chunk:
         """Kernel values of the points; reserves a slot for each of them."""
         self.reserve(len(points))
         # The values at the slots of removed points are not used.
         self.known = self.kernel.points(self.members())
-        return VisitedPoints(
+        return Chunk(
             points=points,
             y=self.y[points],
             C=self.C[points],
@@ -302,10 +302,10 @@ class _Learner:
             self.state = self.moved(alive, 2 * len(alive) + extra)
         self.state.counts[KNOWN] = self.state.counts[SLOTS]
 
-    def empty_state(self, capacity: int) -> CachedExpansion:
+    def empty_state(self, capacity: int) -> State:
         cache_values = int(self.cache_mb * 2**20) // self.kernel.dtype.itemsize
         n_rows = min(capacity, max(_MIN_ROWS, cache_values // capacity))
-        return CachedExpansion(
+        return State(
             counts=np.zeros(4, np.int64),
             member=np.full(capacity, -1),
             alpha=np.zeros(capacity),
@@ -321,7 +321,7 @@ class _Learner:
             last_use=np.zeros(n_rows, np.int64),
         )
 
-    def moved(self, slots: np.ndarray, capacity: int) -> CachedExpansion:
+    def moved(self, slots: np.ndarray, capacity: int) -> State:
         """The state of some slots, in order, with the last used rows that fit the cache."""
         old, new = self.state, self.empty_state(max(1, capacity))
         new.counts[:] = old.counts

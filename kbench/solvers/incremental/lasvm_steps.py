@@ -9,11 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-SLOTS, CLOCK, STEPS, KNOWN = range(4)  # entries of `CachedExpansion.counts`
+SLOTS, CLOCK, STEPS, KNOWN = range(4)  # entries of `State.counts`
 NONE = -1
 
 
-class CachedExpansion(NamedTuple):
+# `State` and `Chunk` are in signatures of compiled functions that numba has kept: it cannot read
+# what it kept if they are renamed.
+class State(NamedTuple):
     """The expansion by slots, and the cached rows; compiled code changes it in place."""
 
     counts: np.ndarray  # slots in use, clock of the cache, steps, slots at the start of the chunk
@@ -31,7 +33,7 @@ class CachedExpansion(NamedTuple):
     last_use: np.ndarray  # (n_rows,)
 
 
-class VisitedPoints(NamedTuple):
+class Chunk(NamedTuple):
     """Points to visit and their kernel values with S and with each other."""
 
     points: np.ndarray  # (b,)
@@ -44,13 +46,7 @@ class VisitedPoints(NamedTuple):
 
 @njit(cache=True)
 def visit(
-    state: CachedExpansion,
-    chunk: VisitedPoints,
-    at: int,
-    intercept: bool,
-    seeding: bool,
-    tol: float,
-    max_steps: int,
+    state: State, chunk: Chunk, at: int, intercept: bool, seeding: bool, tol: float, max_steps: int
 ) -> tuple[int, int]:
     """Visit the chunk from stage `at` on; a point has three stages: test, step, REPROCESS.
 
@@ -82,7 +78,7 @@ def visit(
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
-def _gradient(state: CachedExpansion, chunk: VisitedPoints, b: int) -> float:
+def _gradient(state: State, chunk: Chunk, b: int) -> float:
     """y - f(x) of a point of the chunk."""
     g = chunk.y[b]
     known = state.counts[KNOWN]
@@ -94,7 +90,7 @@ def _gradient(state: CachedExpansion, chunk: VisitedPoints, b: int) -> float:
 
 
 @njit(cache=True)
-def _violates(state: CachedExpansion, y: float, g: float, intercept: bool) -> bool:
+def _violates(state: State, y: float, g: float, intercept: bool) -> bool:
     """Whether a point outside S with this gradient forms a violating pair."""
     if not intercept:
         return y * g > 0.0
@@ -103,7 +99,7 @@ def _violates(state: CachedExpansion, y: float, g: float, intercept: bool) -> bo
 
 
 @njit(cache=True)
-def _insert(state: CachedExpansion, chunk: VisitedPoints, b: int, g: float) -> None:
+def _insert(state: State, chunk: Chunk, b: int, g: float) -> None:
     """Append a point of the chunk to the slots, and its row to the cache."""
     slot = state.counts[SLOTS]
     state.counts[SLOTS] = slot + 1
@@ -120,7 +116,7 @@ def _insert(state: CachedExpansion, chunk: VisitedPoints, b: int, g: float) -> N
 
 
 @njit(cache=True)
-def acquire(state: CachedExpansion, slot: int) -> int:
+def acquire(state: State, slot: int) -> int:
     """Assign the least recently used cached row to the slot."""
     row = int(np.argmin(state.last_use))
     if state.owner[row] >= 0:
@@ -133,13 +129,13 @@ def acquire(state: CachedExpansion, slot: int) -> int:
 
 
 @njit(cache=True)
-def _touch(state: CachedExpansion, row: int) -> None:
+def _touch(state: State, row: int) -> None:
     state.counts[CLOCK] += 1
     state.last_use[row] = state.counts[CLOCK]
 
 
 @njit(cache=True)
-def _ready(state: CachedExpansion, chunk: VisitedPoints, slot: int) -> int:
+def _ready(state: State, chunk: Chunk, slot: int) -> int:
     """Complete the cached row of a slot from the chunk; its index, or -1 if it must be supplied."""
     known = state.counts[KNOWN]
     row = state.row_of[slot]
@@ -163,7 +159,7 @@ def _ready(state: CachedExpansion, chunk: VisitedPoints, slot: int) -> int:
 
 
 @njit(cache=True)
-def extremes(state: CachedExpansion) -> tuple[float, int, float, int]:
+def extremes(state: State) -> tuple[float, int, float, int]:
     """Smallest g of a coefficient above its lower bound, largest below its upper bound; slots."""
     n = state.counts[SLOTS]
     alpha, g = state.alpha[:n], state.g[:n]
@@ -193,7 +189,7 @@ def _bounds(
 
 
 @njit(cache=True)
-def _step_with_newest(state: CachedExpansion, chunk: VisitedPoints, intercept: bool) -> int:
+def _step_with_newest(state: State, chunk: Chunk, intercept: bool) -> int:
     """A step with the newest slot; -1, or the slot whose row must be supplied."""
     newest = state.counts[SLOTS] - 1
     if not intercept:
@@ -209,7 +205,7 @@ def _step_with_newest(state: CachedExpansion, chunk: VisitedPoints, intercept: b
 
 
 @njit(cache=True)
-def _reprocess(state: CachedExpansion, chunk: VisitedPoints, intercept: bool, tol: float) -> int:
+def _reprocess(state: State, chunk: Chunk, intercept: bool, tol: float) -> int:
     """A step with the most violating pair; -1, or the slot whose row must be supplied."""
     low, falls, high, rises = extremes(state)
     violation = high - low if intercept else max(high, -low)
@@ -221,7 +217,7 @@ def _reprocess(state: CachedExpansion, chunk: VisitedPoints, intercept: bool, to
 
 
 @njit(cache=True, fastmath={"contract", "nsz", "arcp"})
-def _step(state: CachedExpansion, chunk: VisitedPoints, slot: int) -> int:
+def _step(state: State, chunk: Chunk, slot: int) -> int:
     """Move one coordinate to its optimum."""
     row = _ready(state, chunk, slot)
     if row < 0:
@@ -238,7 +234,7 @@ def _step(state: CachedExpansion, chunk: VisitedPoints, slot: int) -> int:
 
 
 @njit(cache=True, fastmath={"contract", "nsz", "arcp"})
-def _pair_step(state: CachedExpansion, chunk: VisitedPoints, i: int, j: int) -> int:
+def _pair_step(state: State, chunk: Chunk, i: int, j: int) -> int:
     """Increase a_i and decrease a_j by the same optimal amount within the bounds."""
     row_i = _ready(state, chunk, i)
     if row_i < 0:
@@ -260,7 +256,7 @@ def _pair_step(state: CachedExpansion, chunk: VisitedPoints, i: int, j: int) -> 
 
 
 @njit(cache=True)
-def _evict(state: CachedExpansion, intercept: bool) -> None:
+def _evict(state: State, intercept: bool) -> None:
     """Remove the points with a_s = 0 that form no violating pair."""
     n = state.counts[SLOTS]
     low, high = 0.0, 0.0
