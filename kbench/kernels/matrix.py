@@ -5,6 +5,7 @@ are only multiplied by coefficients never leave the processor's cache.
 """
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ import scipy.sparse as sp
 
 from kbench.kernels.kernel import Kernel, check_points
 from kbench.stored import check_arrays, check_whole, require
+
+# Rows per block of a square of values at least, and blocks at most; and nanoseconds for copying a
+# value to its other triangle (`scripts/bench_everyday.py`, embeddings).
+_SQUARE, _N_BLOCKS, _COPYING_NS = 128, 8, 1.5
 
 
 class KernelMatrix:
@@ -137,6 +142,28 @@ class KernelMatrix:
             out = np.empty((len(rows), columns.shape[0]), self.dtype)
         self.kernel.evaluate(self.points(rows), columns, out)
         self.count(out.size)
+        return out
+
+    def square(self, rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Compute K[rows][:, rows] : (a, a), in `out` if given, for rows : (a,) indices.
+
+        Values that take longer to compute than to copy are computed once for both triangles.
+        """
+        points, m = self.points(rows), len(rows)
+        if out is None:
+            out = np.empty((m, m), self.dtype)
+        is_dear = _COPYING_NS < self.nanoseconds < math.inf
+        step = max(_SQUARE, -(-m // _N_BLOCKS)) if is_dear else max(1, m)
+        scratch = np.empty(min(step, m) * m, self.dtype) if step < m else out.reshape(-1)
+        for start in range(0, m, step):
+            columns = points[start:] if start else points
+            left = points if step >= m else points[start : start + step]
+            block = scratch[: left.shape[0] * columns.shape[0]].reshape(left.shape[0], -1)
+            self.kernel.evaluate(left, columns, block)
+            self.count(block.size)
+            if step < m:
+                out[start : start + step, start:] = block
+                out[start:, start : start + step] = block.T
         return out
 
     def product(self, columns: np.ndarray, coef: np.ndarray, rows: Any = None) -> np.ndarray:

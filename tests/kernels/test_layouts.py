@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.kernels import KernelMatrix, expand, make_kernel
+from kbench.kernels import KERNELS, KernelMatrix, expand, make_kernel
 from kbench.kernels.origin import origin_of
 
 POWERS = {"rbf": 2, "laplacian": 1}
@@ -71,6 +71,17 @@ def test_blocks_and_products_are_naive_within_the_documented_error(X, gamma, nam
         assert K.n_entries == 4 * expected.size
         assert block.min(initial=1.0) > 0.0
         assert block.max(initial=0.0) <= 1.0
+
+
+@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"precomputed"}))
+def test_a_square_has_the_digits_of_a_block(name):
+    X = np.abs(np.random.default_rng(0).normal(size=(300, 300))).astype(np.float32)
+    K, rows = matrix(name, X, 0.01), np.random.default_rng(1).permutation(300)[:200]
+    before = K.n_entries
+    square, counted = K.square(rows), K.n_entries - before
+    np.testing.assert_array_equal(square, K.block(rows, K.points(rows)))
+    once = 1.5 < K.nanoseconds < np.inf
+    assert counted == (200**2 - 72 * 128 if once else 200**2)
 
 
 def test_the_layout_follows_from_the_kind_of_columns():

@@ -240,7 +240,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         """R of equation (6), from `n_samples` rows or `_ROWS_PER_COLUMN` per column if more."""
         size = min(len(columns), max(self.n_samples, _ROWS_PER_COLUMN * columns.shape[1]))
         rows = np.sort(rng.choice(len(columns), size, replace=False))
-        gram = kernel.block(rows, kernel.points(rows))
+        gram = kernel.square(rows)
         return optimal_factor(columns[rows], gram.astype(np.float64))
 
     def _squares(

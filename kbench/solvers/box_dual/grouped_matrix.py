@@ -80,6 +80,14 @@ class GroupedMatrix(KernelMatrix):
             out[np.ix_(a, b)] = block.block(self._place[rows[a]], points)
         return out
 
+    def square(self, rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        if out is None:
+            out = np.empty((len(rows), len(rows)), self.dtype)
+        out[...] = 0.0
+        for block, a, _ in self._groups_of(rows, rows):
+            out[np.ix_(a, a)] = block.square(self._place[rows[a]])
+        return out
+
     def product(
         self, columns: np.ndarray, coef: np.ndarray, rows: np.ndarray | None = None
     ) -> np.ndarray:

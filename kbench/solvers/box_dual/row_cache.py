@@ -26,8 +26,6 @@ NEVER = 1 << 30
 _BATCH = 128
 # Columns per block of a product with stored rows: 8 KB of float64 sums stay in the L1 cache.
 _COLUMNS = 1024
-# Rows per block of a whole matrix, and nanoseconds for copying a value to its other triangle.
-_SQUARE, _COPYING_NS = 512, 1.5
 # Nanoseconds for reading a stored value, next to others and at an arbitrary position; they decide
 # the number of threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 0.2
@@ -129,29 +127,19 @@ class RowCache:
             run(_GATHER, *arguments, n=len(slots), nanoseconds=cost, multiple=1)
             if len(others):
                 out[np.ix_(others, stored)] = out[np.ix_(stored, others)].T
-                rows = points[others]
-                out[np.ix_(others, others)] = self._kernel.block(rows, self._kernel.points(rows))
+                out[np.ix_(others, others)] = self._kernel.square(points[others])
             return out
-        return self._kernel.block(points, self._kernel.points(points), out=out)
+        return self._kernel.square(points, out)
 
     def matrix(self) -> np.ndarray:
         """Return K between all columns, (m, m); the memory has to hold it.
 
         It takes the memory of the stored rows, which are dropped, until the next row is stored.
-        Values that take longer to compute than to copy are computed once for both triangles.
         """
         m = len(self.columns)
         self.lay_out(self.columns, self._capacity)
         out = self._buffer[: m * m].reshape(m, m)
-        if self._kernel.nanoseconds <= _COPYING_NS:
-            return self._kernel.block(self.columns, self._points_from(0), out=out)
-        scratch = np.empty(_SQUARE * m, out.dtype)
-        for start in range(0, m, _SQUARE):
-            rows = self.columns[start : start + _SQUARE]
-            block = scratch[: len(rows) * (m - start)].reshape(len(rows), m - start)
-            self._kernel.block(rows, self._points_from(start), out=block)
-            out[start : start + _SQUARE, start:] = block
-            out[start:, start : start + _SQUARE] = block.T
+        self._kernel.square(self.columns, out)
         self._gathered = None
         return out
 

@@ -217,7 +217,7 @@ class _Learner:
             C=self.C[points],
             diagonal=self.diagonal[points],
             against=self.kernel.block(points, self.known),
-            among=self.kernel.block(points, self.kernel.points(points)),
+            among=self.kernel.square(points),
         )
 
     def finish(self) -> BoxDualResult:

@@ -90,7 +90,7 @@ def _step_size(
     """beta n of the module's docstring."""
     n = len(kernel)
     rows = np.sort(rng.choice(n, min(n, _EIGENVALUE_ROWS), replace=False))
-    gram = kernel.block(rows, kernel.points(rows)).astype(np.float64)
+    gram = kernel.square(rows).astype(np.float64)
     last = len(rows) - 1
     largest = scipy.linalg.eigvalsh(gram, subset_by_index=[last, last])[0] / len(rows) + alpha / n
     alike = (1.0 + rho) / (n * largest)
