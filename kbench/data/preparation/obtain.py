@@ -1,6 +1,5 @@
 """Rows from raw files, bundled tables and generators; facts are checked, rows are split."""
 
-import filecmp
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -13,12 +12,13 @@ from kbench.data import formats
 from kbench.data.configs.dataset import require_effect
 from kbench.data.formats import FORMATS, guarded, printable
 from kbench.data.preparation.column_notes import column_notes
+from kbench.data.preparation.copied_rows import copied_rows
 from kbench.data.preparation.imputation import STRATEGIES, Imputation, rows_with_missing
 from kbench.data.preparation.imputation import learn as learn_imputation
 from kbench.data.preparation.split import is_stratified, split_rows
 from kbench.data.preparation.target import numbered, wanted_rows
 from kbench.data.sources import bundled, generators
-from kbench.data.sources.folders import FileStatus, expanded, is_mirror, part_of
+from kbench.data.sources.folders import FileStatus, is_mirror, part_of
 from kbench.data.sources.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
 from kbench.data.sources.spill import spill
 from kbench.errors import ConfigError, DataError, counted
@@ -99,6 +99,8 @@ def load(
         normal = np.flatnonzero(~np.isin(train.y, rule["outlier"]))
         of_rows.append(f"{train.n - normal.size} outliers are left out of the training rows")
         train = train.take(normal)
+    if config["source"]["kind"] == "file" and (copied := copied_rows(train, test)):
+        of_rows.append(copied)
     if config["source"]["kind"] == "file" and test.n < _FEW_ROWS:
         of_rows.append(
             f"scores are of {counted(test.n, 'test row')} alone, which says little; "
@@ -239,11 +241,6 @@ def _assumptions(config: Mapping[str, Any], raw: RawParts) -> list[str]:
         notes.append(
             f"the task is {config['task']}, as the target has {values}; "
             f"dataset.task={other} sets another"
-        )
-    tests = config.get("test_path")
-    if tests and filecmp.cmp(expanded(config["path"]), expanded(tests), shallow=False):
-        notes.append(
-            "dataset.test_path holds what dataset.path holds: the test rows are training rows"
         )
     if raw.layout is not None:
         notes += column_notes(raw.layout, raw.parts[0], config["task"])

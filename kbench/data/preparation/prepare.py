@@ -24,7 +24,7 @@ from kbench.data.sources.array_file import ArrayWriter
 from kbench.data.sources.content import content_sha256, remembered_sha256
 from kbench.data.sources.fetch import exclusive, fetch, missing_message, writable
 from kbench.data.sources.folders import FileStatus, Folders, absent, is_file, is_mirror, locate
-from kbench.errors import ConfigError, DataNotFoundError
+from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 # Keys of `source` by which later rows are read.
 _INTERPRETATION = ("format", "columns", "arrays", "zero_based")
@@ -106,6 +106,9 @@ def prepare(
             temporary.mkdir()
             try:
                 _build(temporary, config, files, sha256, memory_mb)
+                if _sha256(config, files, folders) != sha256:
+                    names = " or ".join(str(file.path) for file in files)
+                    raise DataError(f"{names} changed while it was read; run the command again")
                 _rename(temporary, target)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)

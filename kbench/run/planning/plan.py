@@ -418,7 +418,7 @@ def _form(dataset: dict[str, Any], asked: Mapping[str, Any], bare: dict[str, Any
 
 def _fingerprint(plan: Plan, dataset: dict[str, Any], *, obtain: Obtain | None) -> str | None:
     """The data set's checksum, computed once per plan; None if its files are absent."""
-    from kbench.data import Folders, fingerprint
+    from kbench.data import Folders, fingerprint, open_prepared
 
     known = canonical(dataset)
     if known in plan.fingerprints:
@@ -426,9 +426,11 @@ def _fingerprint(plan: Plan, dataset: dict[str, Any], *, obtain: Obtain | None) 
     folders = Folders.from_environment(plan.settings.datasets_dir)
     plan.fingerprints[known] = None
     try:
-        if obtain is not None:
+        if obtain is None:
+            plan.fingerprints[known] = fingerprint(dataset, folders)
+        else:  # of what was read: a file may have changed since
             plan.prepared[known] = obtain(dataset, plan.settings)
-        plan.fingerprints[known] = fingerprint(dataset, folders)
+            plan.fingerprints[known] = open_prepared(plan.prepared[known]).sha256
     except DataError as error:
         if obtain is not None and not isinstance(error, DataNotFoundError):
             raise

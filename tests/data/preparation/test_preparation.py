@@ -10,10 +10,11 @@ import os
 import subprocess
 import sys
 import zipfile
+from itertools import product
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, csr_matrix, issparse
 from support import left_over, libsvm_text, merge, named, one_file, opened, shipped, user_file
 
 from kbench.data import (
@@ -27,8 +28,10 @@ from kbench.data import (
     with_variant,
 )
 from kbench.data.preparation import prepared
+from kbench.data.preparation.copied_rows import copied_rows
 from kbench.data.preparation.imputation import _fitted
 from kbench.data.sources.fetch import writable
+from kbench.data.sources.rows import CsrArrays, DenseRows, SparseRows
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 RNG = np.random.default_rng(0)
@@ -526,6 +529,51 @@ def test_what_a_killed_process_left_is_swept(toy):
     (left / "X_train.npy").touch()
     prepare(named(scale="unit"), toy)
     assert left_over(toy.own) == []
+
+
+@pytest.mark.parametrize("name", ["toy", "toy.t"])
+def test_a_file_that_changes_while_it_is_read_is_refused(toy, monkeypatch, name):
+    from kbench.data.preparation import prepare as preparation
+
+    def build(*request):
+        built(*request)
+        with open(toy.read_only[0] / name, "a") as file:
+            file.write("1 1:2\n")
+
+    built = preparation._build
+    monkeypatch.setattr(preparation, "_build", build)
+    with pytest.raises(DataError, match=rf"{name}.* changed while it was read; run the command"):
+        prepare(named(), toy)
+    assert left_over(toy.own) == []
+    monkeypatch.undo()
+    data = opened(named(), toy)
+    assert (data.n_train, data.n_test) == ((31, 10) if name == "toy" else (30, 11))
+
+
+CONTINUOUS = np.random.default_rng(1).normal(size=(400, 2))
+DISCRETE = np.round(CONTINUOUS)
+COPIES = {  # training and test rows, the number of copies that is said
+    "drawn alike": (CONTINUOUS[:200], CONTINUOUS[200:], 0),
+    "a few drawn again": (CONTINUOUS[:200], CONTINUOUS[180:280], 20),
+    "by chance": (CONTINUOUS[:200], CONTINUOUS[199:299], 0),
+    "few values": (DISCRETE[:200], DISCRETE[200:], 0),
+    "most rows twice": (CONTINUOUS[[*range(200), *range(120)]], CONTINUOUS[120:230:2], 40),
+    "one file": (CONTINUOUS, CONTINUOUS, 400),
+}
+
+
+@pytest.mark.parametrize("case", COPIES)
+def test_test_rows_that_are_training_rows_are_said(case):
+    train, test, n = COPIES[case]
+
+    def rows(X, is_sparse, y=0.0):
+        y += X[:, 0] > 0
+        return SparseRows(CsrArrays.of(csr_matrix(X)), y) if is_sparse else DenseRows(X, y)
+
+    for kinds in product((False, True), repeat=2):
+        note = copied_rows(rows(train, kinds[0]), rows(test, kinds[1]))
+        assert (note or "0 of").startswith(f"{n} of")
+        assert copied_rows(rows(train, kinds[0]), rows(test, kinds[1], 1.0)) is None
 
 
 def test_a_folder_without_its_last_file_is_made_anew(toy):

@@ -1,0 +1,66 @@
+"""Test rows that are training rows, too: a test file that was drawn from the training file."""
+
+import numpy as np
+
+from kbench.data.sources.rows import Rows, SparseRows
+
+# Values beyond which rows are not compared: of 2^24 it takes about a tenth of the time of reading
+# them. Set by hand.
+_MAX_VALUES = 1 << 24
+# Share of copies among the test rows, from which on it is said: beyond what the training rows let
+# expect, and of rows of measurements, which are hardly ever equal. Set by hand.
+_MORE, _OF_MEASUREMENTS = 0.05, 0.1
+_FIRST = 4096  # training rows that show whether there are measurements
+
+
+def copied_rows(train: Rows, test: Rows) -> str | None:
+    """A sentence about test rows that equal a training row in features and target, if many do.
+
+    Columns of few values make many equal rows. Where rows are drawn alike, a further one is among
+    the training rows with a probability of about 1 - (rows that occur once) / n (Good and Turing).
+    """
+    n = sum(rows.n * rows.d * rows.density for rows in (train, test))
+    if n > _MAX_VALUES or train.d != test.d:
+        return None
+    of_train = _hashes(train)
+    known, counts = np.unique(of_train, return_counts=True)
+    n_copies = int(np.isin(_hashes(test), known).sum())
+    expected = 1.0 - np.count_nonzero(counts == 1) / train.n
+    most = expected + _MORE
+    if n_copies >= _OF_MEASUREMENTS * test.n and n_copies < most * test.n:
+        first = np.sort(next(iter(train.blocks()))[:_FIRST], axis=0)
+        n_values = 1 + np.count_nonzero(np.diff(first, axis=0), axis=0).max(initial=0)
+        if 2 * n_values > np.unique(of_train[: len(first)]).size:
+            most = 0.0
+    if not n_copies or n_copies < most * test.n:
+        return None
+    return (
+        f"{n_copies} of {test.n} test rows are equal to training rows, target included: scores of "
+        "them say little of new rows"
+    )
+
+
+def _hashes(rows: Rows) -> np.ndarray:
+    """(n,) uint64, equal for equal rows with equal targets, different for nearly all others."""
+    weights = np.random.default_rng(0).integers(1 << 62, size=rows.d + 1, dtype=np.uint64) * 2 + 1
+    hashes = _mixed(rows.y) * weights[-1]
+    at = 0
+    for block in rows.csr_blocks() if isinstance(rows, SparseRows) else rows.blocks():
+        if isinstance(block, np.ndarray):
+            of_block = _mixed(block) @ weights[:-1]
+        else:
+            mixed = type(block)((_mixed(block.data), block.indices, block.indptr), block.shape)
+            of_block = mixed @ weights[:-1]
+        hashes[at : at + of_block.size] += of_block
+        at += of_block.size
+    return hashes
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """The bits of numbers as uint64, each one dependent on all; 0 stays 0, so that a sparse row
+    has the hash of a dense one."""
+    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
+    bits ^= bits >> np.uint64(32)
+    bits *= np.uint64(0x9E3779B97F4A7C15)
+    bits ^= bits >> np.uint64(29)
+    return bits
