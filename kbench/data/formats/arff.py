@@ -39,7 +39,7 @@ def read(
     parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str, folder: Path
 ) -> dict[str, PartRows]:
     """Rows of each part; see `kbench.data.formats.read`. O(bytes) time, in Python."""
-    return read_tables(parts, source, folder, _tables)
+    return read_tables(parts, source, task, folder, _tables)
 
 
 def _tables(path: Path, options: Options) -> Iterator[Table]:
@@ -109,9 +109,7 @@ def _categories(name: str, kind: str, place: str, options: Options) -> dict[str,
     word = kind.split()[0].lower()
     columns = options.columns
     named = columns.get("categorical") or []
-    if name in (columns.get("group"), columns.get("target")) and (
-        word == "date" or (word == "string" and options.text_target)
-    ):
+    if name in (columns.get("group"), columns.get("target")) and word in ("date", "string"):
         options.texts.add(name)
         return None
     if word == "string" and (options.auto or name in named):

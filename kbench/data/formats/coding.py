@@ -35,6 +35,7 @@ from kbench.data.formats.number_text import (
     DOUBTFUL,
     PADDED,
     TRUTHS,
+    almost_a_number,
     first_confusable_pair,
     is_missing,
     labels_of,
@@ -65,12 +66,13 @@ _FEW_TEXTS = 0.05
 def read_tables(
     parts: Mapping[str, list[Path]],
     source: Mapping[str, Any],
+    task: str,
     folder: Path,
     tables: Callable[[Path, Options], Iterable[Table]],
-    *,
-    text_target: bool = True,
 ) -> dict[str, PartRows]:
     """The rows of each part, whose files `tables(path, options)` reads piece by piece.
+
+    parts, source, task, folder : As of `kbench.data.formats.read`.
 
     If all features are numbers they are written to `folder` and mapped, so that memory is needed
     for a piece and for about 24 bytes per row. Tables with categories are kept in memory until the
@@ -78,7 +80,7 @@ def read_tables(
     """
     known = source.get("known") or {}
     options = Options(
-        source.get("columns") or {}, known.get("layout"), source, text_target=text_target
+        source.get("columns") or {}, known.get("layout"), source, text_target=task != "regression"
     )
     paths = [path for files in parts.values() for path in files]
     options.several = len(paths) > 1 or bool(source.get("some_files"))
@@ -347,7 +349,8 @@ class Coding:
     def part(self, tables: list[Table], X: Any = None) -> PartRows:
         """The concatenated rows of recorded tables; X : (n, d), their features if computed before.
 
-        Raises DataError: a row has a category that the training rows lack, or no target.
+        Raises DataError: a row has a category that the training rows lack, or no target; or the
+        target is a text, and the task is regression.
         """
         layout, labels = self.layout, self.labels
         if X is None:
@@ -364,6 +367,15 @@ class Coding:
             require_present(y, where, self._options.source, str(tables[0].target))
         return PartRows(X, y, labels, where, layout, self._group_numbers(tables))
 
+            if labels is not None and not self._options.text_target:
+                texts = [k for k, text in enumerate(labels) if number(text) is None]
+                row = int(np.argmax(np.isin(y, texts)))
+                name, text = str(tables[0].target), labels[int(y[row])]
+                cause = almost_a_number(text, name)
+                raise DataError(
+                    f"{where(row)}: target {name!r} is {printable(text, 60)!r}, should be a "
+                    "number, as dataset.task is regression" + (f"; {cause}" if cause else "")
+                )
     def _group_numbers(self, tables: list[Table]) -> np.ndarray | None:
         """(n,) number of each row's group, the same in all tables; None without such a column."""
         if tables[0].group is None or self.known is not None:

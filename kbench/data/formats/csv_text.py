@@ -56,7 +56,7 @@ def read(
     O(bytes) time. Memory as of `read_tables`: a piece, or with categories 4 bytes per field and the
     result.
     """
-    return read_tables(parts, source, folder, tables, text_target=task != "regression")
+    return read_tables(parts, source, task, folder, tables)
 
 
 def tables(path: Path, options: Options) -> Iterator[Table]:

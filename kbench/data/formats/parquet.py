@@ -25,7 +25,7 @@ def read(
     parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str, folder: Path
 ) -> dict[str, PartRows]:
     """Rows of each part; see `kbench.data.formats.read`."""
-    return read_tables(parts, source, folder, tables)
+    return read_tables(parts, source, task, folder, tables)
 
 
 def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterator[Table]:

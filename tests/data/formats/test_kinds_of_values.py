@@ -296,6 +296,22 @@ def test_a_test_file_has_the_target_of_the_training_file(folders, form, wanted):
         prepare(written(frame[["a", "b", "c"]]), folders)
 
 
+@pytest.mark.parametrize("form", TABLES)
+def test_a_regression_is_of_numbers_alone(folders, form):
+    """A text has no place in the alphabet for its value; numbers may be stored as texts."""
+    over = {
+        "task": "regression",
+        "source": {"columns": {"target": "y"}},
+        "split": {"kind": "first"},
+    }
+    file = folders.read_only[0] / f"t.{form}"
+    data = opened(user_file(saved(_frame(X, [*map(str, X[:, 0])]), file), **over), folders)
+    np.testing.assert_array_equal([*data.y_train, *data.y_test], X[:, 0])
+    config = user_file(saved(_frame(X, [f"{k} kg" for k in range(N)]), file), **over)
+    with pytest.raises(DataError, match=r"'y' is '0 kg', should be a number.*'kg' is the unit"):
+        prepare(config, folders)
+
+
 @pytest.mark.parametrize("trained", TABLES)
 @pytest.mark.parametrize("later", TABLES)
 def test_later_rows_may_come_in_any_format_of_tables(folders, trained, later):
