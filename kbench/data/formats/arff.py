@@ -171,7 +171,7 @@ class _Reader:
         options: Options,
     ) -> None:
         names = list(attributes)
-        if len(names) < 2:
+        if len(names) < 2 and options.known is None:  # later rows need no target
             raise DataError(f"{path}:{place}: {len(names)} attributes, should be two at least")
         self._path, self._attributes, self._options = path, attributes, options
         self._roles = roles_of(names, options, path)

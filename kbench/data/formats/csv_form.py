@@ -137,7 +137,8 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     sample = [fields_of(raw.decode(errors="replace"), delimiter) for _, raw in rest]
     names = list(options.columns.get("names") or [])
     shown = f"{counted(len(fields), 'field')} between delimiters {delimiter!r}"
-    if len(fields) < 2 and not (sample and len(sample[0]) == 2):
+    one = options.known is not None and len(options.known["columns"]) == 1
+    if len(fields) < 2 and not one and not (sample and len(sample[0]) == 2):
         raise DataError(
             f"{path}:{place}: {shown}, should be two at least; set dataset.source.columns."
             f"delimiter to one of {', '.join(DELIMITERS)}"

@@ -69,6 +69,10 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
         raise DataError(f"{path}: no rows")
     named = options.columns.get("delimiter")
     delimiter = delimiter_of(head, named) if named or not separator else separator.decode("latin-1")
+    if options.known is not None and [*options.known["columns"]] == fields_of(
+        head.lstrip().split(b"\n", 1)[0].decode(errors="replace"), ","
+    ):
+        delimiter = ","  # the only feature, whose name may hold blanks
     pattern = quoted_pattern(delimiter)
     if options.auto and options.known is None:
         form = form_of(head, delimiter, options, path)

@@ -51,7 +51,8 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
         )
         with opened:
             names = opened.schema_arrow.names
-            if len(names) < 2 or len(set(names)) < len(names):
+            least = 2 if options.known is None else 1  # later rows need no target
+            if len(names) < least or len(set(names)) < len(names):
                 twice = [name for name, n in Counter(names).items() if n > 1]
                 fault = f"two columns {twice[0]!r}" if twice else f"{len(names)} columns"
                 raise DataError(f"{path}: {fault}, should be two at least, of different names")

@@ -113,7 +113,7 @@ def test_a_column_of_one_file_alone_is_dropped_if_the_command_says_so(folders, f
 def test_later_rows_may_have_what_training_left_out_and_nothing_else(folders, form):
     """Names that are all rare, and an index, in a file of any format of tables."""
     names = [f"n{k}" for k in range(N)]
-    frame = pd.DataFrame({"Unnamed: 0": np.arange(N), "a": X[:, 0], "id": names})
+    frame = pd.DataFrame({"Unnamed: 0": np.arange(N), "net income": X[:, 0], "id": names})
     columns = {"target": "y", "categorical": "auto"}
 
     def written(frame, form, name):
@@ -131,9 +131,11 @@ def test_later_rows_may_have_what_training_left_out_and_nothing_else(folders, fo
     for later in TABLES:
         expected = X[:, 0].astype(np.float32)
         np.testing.assert_array_equal(features(frame, later, 1), expected)
-        np.testing.assert_array_equal(features(frame[["a"]].assign(y=Y), later, 2), expected)
+        alone = frame[["net income"]]
+        np.testing.assert_array_equal(features(alone.assign(y=Y), later, 2), expected)
+        np.testing.assert_array_equal(features(alone, later, 3), expected)
         with pytest.raises(DataError, match=said):
-            features(frame.assign(z="text"), later, 3)
+            features(frame.assign(z="text"), later, 4)
 
 
 @pytest.mark.parametrize("form", TABLES)
