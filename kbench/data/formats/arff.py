@@ -23,7 +23,7 @@ from kbench.errors import DataError
 
 _ATTRIBUTE = re.compile(
     r"""@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s'"{][^\s{]*))"""
-    r"\s*(?P<type>\{.*\}|\S.*)",
+    r"\s*(?P<type>\{.*\}|[^\s{].*?)\s*(?:%.*)?",
     re.IGNORECASE,
 )
 _ENTRY = re.compile(
@@ -106,7 +106,7 @@ def _categories(name: str, kind: str, place: str, options: Options) -> dict[str,
     """The categories of an attribute; None for numbers and for texts of any kind."""
     if kind.startswith("{"):
         return dict.fromkeys(_fields(kind[1:-1], place))
-    word = kind.split()[0].lower()
+    word = kind.split()[0].partition("[")[0].lower()  # Weka allows a range after it: real[0,1]
     columns = options.columns
     named = columns.get("categorical") or []
     if name in (columns.get("group"), columns.get("target")) and word in ("date", "string"):
