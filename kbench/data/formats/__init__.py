@@ -114,6 +114,8 @@ class ColumnLayout(TypedDict):
         The column of the groups of rows, which is not a feature.
     marks : dict of str to list of str
         The signs beside the numbers of a column, such as "%"; none in columns that it lacks.
+    decimal : str
+        The character before the decimals, where a file of text shows it.
     left_out : list of str
         Columns that are no features although the config does not drop them: an index of the rows,
         texts that are all rare. Later rows may have them or not.
@@ -124,6 +126,7 @@ class ColumnLayout(TypedDict):
     rare: NotRequired[dict[str, list[str]]]
     group: NotRequired[str | None]
     marks: NotRequired[dict[str, list[str]]]
+    decimal: NotRequired[str]
     left_out: NotRequired[list[str]]
 
 

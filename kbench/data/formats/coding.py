@@ -236,7 +236,7 @@ class Coding:
                 del rare[name], columns[name]
         signs_of = {name: self._options.marks.get(name, set()) for name in columns}
         marks = {name: sorted(signs) for name, signs in signs_of.items() if signs - {""}}
-        return ColumnLayout(
+        layout = ColumnLayout(
             columns=columns,
             target=target,
             rare=rare,
@@ -244,6 +244,9 @@ class Coding:
             marks=marks,
             left_out=sorted({*self._options.index, *self._first.features} - {*columns}),
         )
+        if self._options.decimal is not None:
+            layout["decimal"] = self._options.decimal
+        return layout
 
     @property
     def notes(self) -> list[str]:
@@ -364,9 +367,6 @@ class Coding:
         y = np.concatenate([_target(t, labels) for t in tables])
         where = place_of_row(tables)
         if self.known is None:
-            require_present(y, where, self._options.source, str(tables[0].target))
-        return PartRows(X, y, labels, where, layout, self._group_numbers(tables))
-
             if labels is not None and not self._options.text_target:
                 texts = [k for k, text in enumerate(labels) if number(text) is None]
                 row = int(np.argmax(np.isin(y, texts)))
@@ -376,6 +376,9 @@ class Coding:
                     f"{where(row)}: target {name!r} is {printable(text, 60)!r}, should be a "
                     "number, as dataset.task is regression" + (f"; {cause}" if cause else "")
                 )
+            require_present(y, where, self._options.source, str(tables[0].target))
+        return PartRows(X, y, labels, where, layout, self._group_numbers(tables))
+
     def _group_numbers(self, tables: list[Table]) -> np.ndarray | None:
         """(n,) number of each row's group, the same in all tables; None without such a column."""
         if tables[0].group is None or self.known is not None:

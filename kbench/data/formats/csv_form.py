@@ -57,10 +57,23 @@ class Form:
     # Columns among them that hold True and False alone, in any case.
     truths: set[str] = field(default_factory=set)
     empty: tuple[str, ...] = ()  # The last columns, which have neither names nor values
-    # Whether `decimal` is what the config or a decorated number says; else numbers are plain.
+    # Whether `decimal` is what the config, a decorated number or another file of the data set says;
+    # else numbers are plain.
     decimal_shown: bool = False
+    # Columns among the decorated ones whose first records are plain whole numbers.
+    whole: set[str] = field(default_factory=set)
     # Whether a plain number among the first records has decimals after a point.
     pointed: bool = False
+
+    @property
+    def has_commas(self) -> bool:
+        """Whether a comma precedes the decimals, so that a point separates thousands."""
+        return self.decimal_shown and self.decimal == ","
+
+    def tell_decimal(self, options: Options) -> None:
+        """Record what the first file that shows a decimal separator shows."""
+        if self.decimal_shown and options.decimal is None:
+            options.decimal = self.decimal
 
     def value(self, name: str, text: str) -> float | None:
         """The number that a field of a decorated column holds; None for other texts."""
@@ -203,6 +216,7 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
             f"{'names nor values and are' if several else 'a name nor values and is'} left out"
         )
     _find_truths(form, columns, options)
+    _find_whole(form, columns)
     _find_codes(form, columns, options)
     return form
 
@@ -225,17 +239,19 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
         if all(map(like_a_number, texts))
     }
     if not form.decimal_shown:
-        form.decimal_shown = any(odd.values())
-        form.pointed = any(
-            has_decimals(f) for name in odd for f in filled[name] if number(f) is not None
-        )
+        plain = (f for name in odd for f in filled[name] if number(f) is not None)
+        form.pointed = any(map(has_decimals, plain))
+        # What another file of the data set shows holds here, too, unless this one has `0.5`.
+        known = None if form.pointed else options.decimal
+        form.decimal_shown = any(odd.values()) or known is not None
         shown = (f for texts in odd.values() for f in texts)
         if form.decimal_shown:
-            form.decimal = decimal_of(shown, form.delimiter, pointed=form.pointed)
+            form.decimal = decimal_of(shown, form.delimiter, pointed=form.pointed, known=known)
+    form.tell_decimal(options)
     for name, texts in filled.items():
         if name in options.texts:
             continue  # the file is read again, and a later field is a text
-        pointed = form.decimal == "," and any("." in f for f in texts) and any(odd.values())
+        pointed = form.has_commas and any("." in f for f in texts)
         numbers = [plain_or_decorated(f, form.decimal) for f in texts]
         if name in odd and (odd[name] or pointed) and None not in numbers:
             example = next(iter(odd[name])) if odd[name] else next(f for f in texts if "." in f)
@@ -247,6 +263,15 @@ def _find_numbers(form: Form, columns: dict[str, tuple[str, ...]], options: Opti
             )
         elif options.auto and any(number(f) is None for f in texts) and not _truths(texts):
             options.texts.add(name)
+
+
+def _find_whole(form: Form, columns: dict[str, tuple[str, ...]]) -> None:
+    """Record columns of numbers without points in which points of later rows separate thousands."""
+    for name, texts in columns.items() if form.has_commas else ():
+        filled = (text for text in texts if not is_missing(text, numeric=True))
+        if all(number(f) is not None and "." not in f for f in filled) and not form.is_text(name):
+            form.decorated.add(name)
+            form.whole.add(name)
 
 
 def _thousands(texts: Sequence[str], delimiter: str) -> str | None:

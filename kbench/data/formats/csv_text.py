@@ -182,6 +182,9 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
             texts = arrays[name].categories or ()
             signs = (unit_sign(text, form.decimal) for text in texts if form.value(name, text))
             options.note_marks(name, signs)
+            if name in form.whole and (pointed := [text for text in texts if "." in text]):
+                form.whole.discard(name)
+                note_decorated(form, name, pointed[0], options)
             if not form.is_text(name):
                 options.note_dashes(name, texts)
         options.note_plain(arrays)
@@ -319,8 +322,10 @@ def _adapt_column(
         return
     else:
         if not form.decimal_shown:
-            form.decimal = decimal_of([text], form.delimiter, pointed=form.pointed)
+            known = None if form.pointed else options.decimal
+            form.decimal = decimal_of([text], form.delimiter, pointed=form.pointed, known=known)
             form.decimal_shown = decorated_number(text, form.decimal) is not None
+            form.tell_decimal(options)
         if decorated_number(text, form.decimal) is not None:
             note_decorated(form, name, text, options)
             return

@@ -242,14 +242,17 @@ def has_decimals(text: str) -> bool:
     return _POINT.fullmatch(text) is not None
 
 
-def decimal_of(texts: Iterable[str], delimiter: str, *, pointed: bool) -> str:
+def decimal_of(
+    texts: Iterable[str], delimiter: str, *, pointed: bool, known: str | None = None
+) -> str:
     """Return the decimal separator of a file, judged by its fields that are not plain numbers.
 
     pointed : Whether a plain number of the file has decimals after a point.
+    known : The decimal separator that the other files of its data set show.
 
     `1,5` and `1.234,5` show a comma, `1,234.5` and `1,234,567` a point. If all fields are like
-    `1,234`, it is a point in a file with commas between the fields or with `pointed` numbers, and
-    else a comma.
+    `1,234`, it is a point with `pointed` numbers, else what is known, else a point in a file with
+    commas between the fields, and a comma in others.
     """
     comma = point = False
     for text in texts:
@@ -258,7 +261,7 @@ def decimal_of(texts: Iterable[str], delimiter: str, *, pointed: bool) -> str:
         point |= _POINT.fullmatch(whole) is not None
     if comma != point:
         return "," if comma else "."
-    return "," if delimiter != "," and not (point or pointed) else "."
+    return "." if point or pointed else known or ("." if delimiter == "," else ",")
 
 
 def plain_or_decorated(text: str, decimal: str) -> float | None:

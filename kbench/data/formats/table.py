@@ -91,6 +91,8 @@ class Options:
     # The currency and percent signs beside the numbers of each column, "" for none; for later rows
     # also the signs in the training files.
     marks: dict[str, set[str]] = field(default_factory=dict)
+    # The character before the decimals that a file of text shows, and so of all files.
+    decimal: str | None = None
     # What `columns.drop` names and a file has had.
     dropped: set[str | float] = field(default_factory=set)
     # Columns that number or name the rows and are left out.
@@ -101,6 +103,8 @@ class Options:
     typed_texts: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        if self.known is not None:
+            self.decimal = self.known.get("decimal")
         if self.known is not None and "marks" in self.known:
             known = self.known["marks"]
             self.marks = {name: {*known.get(name, [""])} for name in self.known["columns"]}

@@ -93,7 +93,7 @@ class Preparation:
         rare, marks = self.layout.get("rare") or {}, self.layout.get("marks") or {}
         for listed in (self.layout["columns"], rare, marks):
             texts += [text for column in listed.values() for text in column]
-        texts += self.layout.get("left_out") or []
+        texts += [*(self.layout.get("left_out") or []), self.layout.get("decimal", ".")]
         if self.layout.get("group") is not None:
             texts.append(str(self.layout["group"]))
         if not all(isinstance(text, str) for text in texts):

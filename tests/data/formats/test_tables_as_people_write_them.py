@@ -319,6 +319,38 @@ def test_points_that_may_separate_thousands_are_said(folders, case, delimiter):
                      ["dataset.source.columns.decimal=comma reads thousands"] * likely]  # fmt: skip
 
 
+@pytest.mark.parametrize("place", ["test file", "later rows", "late row", "config"])
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_decimals_that_one_place_shows_hold_in_all(folders, place, delimiter):
+    """`1.234` is 1234 where another row, column or file has `1.234,5`."""
+    raw = folders.read_only[0]
+
+    def made(name, rows):
+        text = "\n".join(["a;b;y", *rows]).replace(";", delimiter)
+        (raw / name).write_text(text)
+        return raw / name
+
+    shown = [f"1.234,5;{k};{k % 2}" for k in range(300)]
+    whole = ["1.234;1.234;0", "5;1;1"]
+    later = made("later.csv", whole)
+    split = {"split": {"kind": "first", "test_fraction": 2 / 302}}
+    if place == "test file":
+        data = opened(made("t.csv", shown), folders, test_path=str(later))
+    elif place == "late row":
+        data = opened(made("t.csv", shown + whole), folders, **split)
+    elif place == "config":
+        columns = {"source": {"columns": {"decimal": "comma"}}}
+        data = opened(made("t.csv", 150 * whole + whole), folders, **columns, **split)
+    else:
+        data = opened(made("t.csv", shown), folders)
+    found, notes = data.X_test, data.notes
+    if place == "later rows":
+        rows = read_rows(user_file(later), folders, data.preparation, raw / "s")
+        found, notes = next(data.preparation.features(rows)), rows.notes
+    np.testing.assert_array_equal(found, [[1234, 1234], [5, 1]])
+    assert any("'b' '1.234' is read as 1234; " in note for note in notes)
+
+
 @pytest.mark.parametrize("at", [1, 20, 300])  # 300 : after the records that show the form
 @pytest.mark.parametrize("categorical", [None, "auto"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
