@@ -15,26 +15,50 @@ from kbench.prediction.flops import expansion_flops, require_width
 from kbench.stored import check_arrays, require
 
 _BATCH = 8192  # rows per batch: memory against the overhead of a call; set by hand
-# Float32 kernel values may change f by up to eps sum |coef|. If that exceeds 0.01 (the margin is
-# 1), values are computed in float64, which takes more time. Set by hand.
+# Float32 kernel values may change f by up to eps sum |coef|. If that exceeds 0.01 of the deviation
+# of f, or of the margin 1, values are computed in float64, which takes more time. Set by hand.
 _FLOAT32_ERROR = 0.01
+# Centres at which the deviation of f is measured. Set by hand.
+_MEASURED = 64
 # Up to this number of centres float64 costs little, because other work per row dominates
 # (`scripts/bench_prediction.py`).
 _FEW_CENTRES = 512
 
 
-def prediction_dtype(kernel: KernelMatrix, coef: np.ndarray) -> np.dtype:
+def prediction_dtype(
+    kernel: KernelMatrix, coef: np.ndarray, indices: np.ndarray | None = None
+) -> np.dtype:
     """Precision in which to evaluate expansions with coefficients coef : (s, m).
 
     The precision of the matrix; but float64 for few centres, or if the coefficients are so large
     that rounding kernel values to float32 would change f visibly.
+
+    indices : (s,) ints, the points that are centres; None if all are. If neither holds, the
+        deviation of f counts as 1.
     """
     # |k(x, z)|^2 <= k(x, x) k(z, z) bounds the values at points like the centres.
     scale = kernel.diagonal().max(initial=0.0)
     error = np.finfo(np.float32).eps * scale * np.abs(coef).sum(axis=0).max(initial=0.0)
     if len(coef) <= _FEW_CENTRES or error > _FLOAT32_ERROR:
         return np.dtype(np.float64)
+    indices = np.arange(len(kernel)) if indices is None else indices
+    if len(coef) == len(indices):
+        points = kernel.points(spread(indices)), kernel.points(indices)
+        values = expand(kernel.kernel, *points, np.asarray(coef), kernel.dtype)
+        if error > _FLOAT32_ERROR * unit(values):
+            return np.dtype(np.float64)
     return kernel.dtype
+
+
+def spread(indices: np.ndarray) -> np.ndarray:
+    """Some of the centres, at which functions are evaluated to see their deviation."""
+    return indices[np.linspace(0, len(indices) - 1, _MEASURED).astype(np.intp)]
+
+
+def unit(values: np.ndarray) -> float:
+    """What errors of functions with these values (k, m) are compared with: the least deviation,
+    which is that of targets in any unit, but at most the margin 1."""
+    return min(1.0, float(values.std(axis=0).min()))
 
 
 class KernelExpansion:

@@ -26,7 +26,7 @@ from kbench.prediction.flops import expansion_flops, require_width
 # Set by hand.
 _ENTRIES = 2**20
 # Up to this many centres float64 takes at most 50 microseconds more for 100 rows. Set by hand.
-_FEW_CENTRES = 200
+FEW_CENTRES = 200
 
 
 class Centres(Protocol):
@@ -64,7 +64,7 @@ class GaussianCentres:
         Z = (Z - self._mean) * self._scale
         h = 0.5 * squared_norms(Z)
         rounding = float(np.finfo(np.float32).eps) * (1.0 + float(h.max(initial=0.0))) * norm
-        exact = len(Z) <= _FEW_CENTRES or rounding > error
+        exact = len(Z) <= FEW_CENTRES or rounding > error
         self._Z = np.ascontiguousarray(Z, np.float64 if exact else np.float32)
         self._h = h.astype(self._Z.dtype)
 

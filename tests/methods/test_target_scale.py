@@ -56,6 +56,28 @@ def test_estimators_that_choose_for_themselves_follow_shift_and_scale(
     np.testing.assert_allclose((moved - shift) / scale, plain, atol=rounding)
 
 
+# Their search takes seconds, and their last model is one of the others.
+@pytest.mark.parametrize(
+    "machine",
+    [m for m in machines() if is_regressor(build(m)) and not m.cls.__name__.startswith("Tuned")],
+    ids=str,
+)
+def test_digits_of_more_centres_than_float64_costs_nothing_for_do_not_depend_on_the_unit(machine):
+    """Coefficients that cancel: float32 kernel values were taken for what is small beside 1."""
+    rng = np.random.default_rng(0)
+    X, new = np.split(np.round(128.0 * rng.normal(size=(680, 2))) / 128.0, [640])
+    y = np.round(1024.0 * np.sin(2.0 * X[:, 0]) + 10.0 * rng.normal(size=640)) / 1024.0
+    predicted = []
+    for unit in (1.0, 2.0**-20):
+        values = {"gamma": 0.3, "alpha": 1e-5, "n_components": 600}
+        if "C" in machine.names:
+            values |= {"C": 1e3 * unit, "epsilon": 0.01 * unit, "tol": 1e-3 * unit}
+        model = build(machine)
+        model.set_params(**{k: v for k, v in values.items() if k in machine.names})
+        predicted.append(model.fit(X, unit * y).predict(new) / unit)
+    np.testing.assert_allclose(*predicted, atol=1e-6)
+
+
 @pytest.mark.parametrize("machine", [m for m in RIDGES if is_regressor(build(m))], ids=str)
 def test_ridge_regressions_with_an_intercept_follow_a_shift(machine, problem):
     X, y, new = problem

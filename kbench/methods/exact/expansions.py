@@ -10,20 +10,28 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.exact.callable_kernel import ValueCentres, WholeRowsKernel
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
+from kbench.prediction.expansion import spread, unit
+from kbench.prediction.pairs import (
+    FEW_CENTRES,
+    GaussianCentres,
+    MatrixCentres,
+    PairExpansion,
+    SharedExpansion,
+)
 from kbench.solvers.small import GaussianRows, MatrixRows
 
 # CSR rows with at most this many entries, zeros included, are made dense: 64 MiB of float64. Dense
 # rows have the faster code; the limit bounds their memory. Set by hand.
 _DENSE_ENTRIES = 2**23
-# Largest rounding error of a decision value, in units of the margin: if float32 may have a larger
-# one, prediction computes in float64, which takes twice the time. For pairs of classes only the
-# sign of the value counts, and at 1e-3 few data sets need float64. Other values are returned to the
-# user, and 1e-5 keeps them equal for batches of any size; set by hand.
+# Largest rounding error of a value, in units of the margin of pairs of classes, else of `unit`: if
+# float32 may have a larger one, prediction computes in float64, which takes twice the time. For
+# pairs only the sign of the value counts, and at 1e-3 few data sets need float64. Other values are
+# returned to the user, and 1e-5 keeps them equal for batches of any size; set by hand.
 _PAIR_ERROR, _VALUE_ERROR = 1e-3, 1e-5
 
 
@@ -54,10 +62,14 @@ def shared_expansion(
     matrix : the kernel matrix of the large-problem solver; None after the small-problem one.
     """
     if matrix is None:
-        return SharedExpansion(gaussian_centres(kernel, X, support, coef, _VALUE_ERROR), coef.T)
+        error = _VALUE_ERROR
+        if len(support) > FEW_CENTRES:
+            exact = gaussian_centres(kernel, X, support, coef, 0.0)
+            error *= unit(matmul(exact.values(X[spread(support)]), coef.T))
+        return SharedExpansion(gaussian_centres(kernel, X, support, coef, error), coef.T)
     if isinstance(kernel, WholeRowsKernel):
         return SharedExpansion(ValueCentres(support), coef.T)
-    return KernelExpansion(matrix, support, coef.T, prediction_dtype(matrix, coef.T))
+    return KernelExpansion(matrix, support, coef.T, prediction_dtype(matrix, coef.T, support))
 
 
 def pair_expansion(

@@ -88,7 +88,8 @@ class RidgeDescent(KernelRidgeEstimator):
             centres = self._centres(len(kernel), rng)
 
             def machine(coef: np.ndarray) -> KernelExpansion:
-                return KernelExpansion(kernel, centres, coef, prediction_dtype(kernel, coef))
+                dtype = prediction_dtype(kernel, coef, centres)
+                return KernelExpansion(kernel, centres, coef, dtype)
 
             def predictor(coef: np.ndarray) -> Callable[[Any], np.ndarray]:
                 def predict(rows: Any) -> np.ndarray:
