@@ -80,12 +80,14 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         *,
         coupled: bool,
         start: np.ndarray | None = None,
+        unit: float = 1.0,
     ) -> set[str]:
         """Solve the duals, of equal epsilon, and set what describes and predicts the functions.
 
         X : (n, d) checked rows
         coupled : whether the functions have intercepts
         start : (n,) coefficients within the bounds that have the sum s; None: 0
+        unit : What `tol` is a multiple of
 
         Returns the reasons of the stops other than "tol".
         """
@@ -94,7 +96,9 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             X, kernel = self._training_kernel(X)
         with trace.phase("solve"):
             self.kernel_entries_ = 0
-            solutions, matrix = self._solve(X, kernel, duals, trace, coupled, start)
+            solutions, matrix = self._solve(
+                X, kernel, duals, trace, coupled, start, unit * self.tol
+            )
             self._set_solutions(solutions, coupled)
         with trace.phase("prepare"):
             self._set_machine(given, X, kernel, matrix)
@@ -116,6 +120,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         trace: Trace,
         coupled: bool,
         start: np.ndarray | None,
+        tol: float,
     ) -> tuple[list[DualSolution], KernelMatrix | None]:
         """Solutions of the duals, and the matrix of the large-problem solver if it was used."""
         n, deadline = len(duals[0].rows), Deadline(self.max_time, trace)
@@ -124,7 +129,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             kernel,
             X,
             coupled=coupled,
-            tol=self.tol,
+            tol=tol,
             cache_mb=self.cache_size,
             max_iter=self.max_iter,
             deadline=deadline,
@@ -134,7 +139,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         rows = None if isinstance(kernel, Precomputed | WholeRowsKernel) else X
         solutions: list[DualSolution | None] = [None] * len(duals)
         if coupled and is_small(n, rows, self.cache_size, MAX_POINTS_OF_REGRESSION):
-            limits = Limits(self.tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
+            limits = Limits(tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
             try:
                 solutions = self._solve_small(X, kernel, duals, limits, start, total)
             except KernelRangeError:
@@ -157,7 +162,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
                 epsilon=dual.epsilon,
                 coef0=start,
                 intercept=coupled,
-                tol=self.tol,
+                tol=tol,
                 cache_mb=self.cache_size,
                 max_iter=max_iter,
                 max_time=deadline.seconds_left(),

@@ -102,6 +102,7 @@ class KernelNuSVR(HasPeer, DualRegression):
         trace: Trace,
         coupled: bool,
         start: np.ndarray | None,
+        tol: float,
     ) -> tuple[list[DualSolution], KernelMatrix | None]:
         (dual,), matrix = duals, KernelMatrix(kernel, X, self.dtype)
         result = solve_nu_dual(
@@ -110,7 +111,7 @@ class KernelNuSVR(HasPeer, DualRegression):
             dual.lower,
             dual.upper,
             self.nu * float(dual.upper.sum()),
-            tol=self.tol,
+            tol=tol,
             cache_mb=self.cache_size,
             max_iter=self.max_iter,
             max_time=Deadline(self.max_time, trace).seconds_left(),

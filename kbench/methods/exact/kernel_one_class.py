@@ -36,7 +36,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     kernel, gamma, degree, coef0
         As in `KernelSVC`.
     tol : float, default=1e-3
-        Violation at which to stop, in units of f.
+        Violation at which to stop, in units of f, for weights of mean 1.
     nu : float, default=0.5
         In (0, 1].
     shrinking : bool, default=True
@@ -131,7 +131,8 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
             before = np.cumsum(weight) - weight
             start = np.clip(self.nu * weight.sum() - before, 0.0, weight)
             dual = Dual(np.arange(n), np.zeros(n), np.zeros(n), weight)
-        self._warn(self._fit_duals(X, [dual], trace, coupled=True, start=start))
+        unit = float(np.mean(weight / weight.max()) * weight.max())
+        self._warn(self._fit_duals(X, [dual], trace, coupled=True, start=start, unit=unit))
         self.offset_ = -self.intercept_
         return self
 
