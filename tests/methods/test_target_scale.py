@@ -10,6 +10,7 @@ import pytest
 from all_machines import build, machines
 from chunk_rows import chunked
 from sklearn.base import is_classifier, is_regressor
+from sklearn.utils import get_tags
 
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.width_search.tasks import centre_and_scale
@@ -54,6 +55,18 @@ def test_estimators_that_choose_for_themselves_follow_shift_and_scale(
     # The rounding of the shift itself, and of float32 values.
     rounding = 1e-6 + 2.0 * np.spacing(abs(shift)) / scale
     np.testing.assert_allclose((moved - shift) / scale, plain, atol=rounding)
+
+
+@pytest.mark.parametrize(
+    "machine", [m for m in machines() if get_tags(build(m)).target_tags.multi_output], ids=str
+)
+def test_units_of_several_targets_do_not_matter(machine, problem):
+    """One ridge for all targets was chosen by the one of the largest numbers."""
+    X, y, new = problem
+    noise = np.random.default_rng(1).integers(-1000, 1000, len(y))
+    plain = build(machine).fit(X, np.column_stack([y, noise / 1024.0])).predict(new)
+    moved = build(machine).fit(X, np.column_stack([y, 1024.0 * noise])).predict(new)
+    np.testing.assert_allclose(moved / [1.0, 2.0**20], plain, atol=1e-6)
 
 
 # Their search takes seconds, and their last model is one of the others.

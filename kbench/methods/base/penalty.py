@@ -43,7 +43,8 @@ def chosen_alpha(
     """The ridge, or with "loo" the one with the lowest leave-one-out error on at most 500 rows.
 
     The best ridge is about the noise variance / the variance of the function (Gaussian processes),
-    which does not depend on the number of rows.
+    which does not depend on the number of rows. Errors count relative to the range of their target,
+    so that the units of several targets do not matter; that of a class is 2.
 
     X : (n, d). Y : (n, m) targets. weight : (n,); rows of weight 0 are left out.
     """
@@ -52,6 +53,8 @@ def chosen_alpha(
     rows = _distinct_rows(X, np.arange(len(Y)) if weight is None else np.flatnonzero(weight > 0.0))
     few = KernelMatrix(kernel(), X[rows], np.float64)
     errors = errors_by_ridge(few.block(np.arange(len(rows))), Y[rows], _ALPHAS)
+    ranges = np.ptp(Y, axis=0)
+    errors /= np.where(ranges > 0.0, ranges, 1.0)[:, None]
     return float(_ALPHAS[np.mean(errors**2, axis=(0, 1)).argmin()])
 
 
