@@ -88,6 +88,8 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
                 raise needs_memory(estimator)
             attributes = vars(estimator)
             before = attributes.copy()
+            # Sigmoids of the former model, which its `probability` would find, do not suit this.
+            attributes.pop("_sigmoids", None)
             try:
                 return fit(estimator, *arguments, **options)
             except BaseException:

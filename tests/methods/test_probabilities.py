@@ -8,6 +8,7 @@ import pytest
 from all_machines import Machine, build
 from sklearn.base import is_outlier_detector
 from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
@@ -50,6 +51,19 @@ def test_every_classifier_has_calibrated_probabilities(name):
     assert model.timings_["calibrate"] > 0.0
     plain = type(model)(**({"loss": "hinge"} if name == "DoublySGDClassifier" else {}))
     assert not hasattr(plain, "predict_proba")
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.filterwarnings("ignore")
+def test_probabilities_of_a_former_model_are_not_those_of_a_changed_one(name):
+    rows, y = X[Y < 2], Y[Y < 2]
+    model = small_model(name).fit(rows, y)
+    if hasattr(model, "partial_fit"):
+        model.partial_fit(rows[::-1], 1 - y[::-1], classes=[0, 1])
+    else:
+        model.set_params(probability=False).fit(rows, 1 - y).set_params(probability=True)
+    with pytest.raises(NotFittedError, match="fitted with probability=False"):
+        model.predict_proba(rows)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -163,6 +163,7 @@ class _ApproximateRidge(RidgeEstimator):
                     "partial_fit begins a stream and forgets what fit has learned, because fit "
                     "does not keep the sums of its rows",
                 )
+            self.__dict__.pop("intercept_", None)  # of an earlier fit
             part = fresh_part(self.approximation, MEKA(), self.random_state)
             part.fit(X, trace=trace)
             basis = part.row_basis()

@@ -210,7 +210,4 @@ class StreamClassifier(OneVsRest):
         index = class_labels.index_in_stream(self, y, classes, first=first)
         if self.class_weight is not None:
             weight *= class_weights(self.class_weight, self.classes_, y)[index]
-        # Sigmoids of a model that `fit` trained do not suit the changed model.
-        if hasattr(self, "_sigmoids"):
-            del self._sigmoids
         return LabelledChunk(X, self._signs(index), weight)
