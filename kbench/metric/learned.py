@@ -37,9 +37,15 @@ from kbench.metric.ridge_problem import (
     RidgeProblem,
     ScaledTargets,
     Standardised,
-    exceeds,
 )
-from kbench.metric.rounds import MAX_L1, MAX_RISE_AT_FULL_SIZE, MetricCandidate, Rounds
+from kbench.metric.rounds import (
+    MAX_L1,
+    MAX_RISE_AT_FULL_SIZE,
+    WIDTH_GAIN,
+    MetricCandidate,
+    Rounds,
+    preferred,
+)
 from kbench.trace import Trace
 from kbench.validated import fit_context, require_target_range, usual, validate_data
 
@@ -52,9 +58,6 @@ _CLOSE = 1.15
 # error of the search's metric: the latter was chosen by the same held-out rows, which makes its
 # error too low. Set by hand.
 _SAME = 1.05
-# Fraction of the error that another ridge must gain at full size: smaller gains are noise, and
-# a model of more rows wants another ridge anyway. Set by hand.
-_RIDGE_GAIN = 0.02
 # Rows on which the maps of columns are compared, in the order of `columns`; and the fraction of the
 # held-out error that a map must gain over the best one before it. Set by hand.
 _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
@@ -253,12 +256,7 @@ class LearnedMetric(MapsRows):
         def compare(
             data: RidgeProblem, scaling: str, options: Mapping[str, Sequence[Any]], **how: Any
         ) -> list[MetricCandidate]:
-            """The best candidate of each kernel, the lowest error first.
-
-            Metrics that differ along the columns must have lower squares than any other, too, by a
-            standard error (the rule of L. Breiman et al., "Classification and Regression Trees",
-            1984). Squares tell models of classes apart that differ in few wrong rows.
-            """
+            """The best candidate of each kernel, the preferred one first."""
             best: dict[tuple[bool, str], MetricCandidate] = {}
             for kernel, structures in options.items():
                 for candidate in search.metrics(data, kernel, structures, **how):
@@ -266,16 +264,9 @@ class LearnedMetric(MapsRows):
                     group = candidate.structure == "warped", kernel
                     if group not in best or candidate.error < best[group].error:
                         best[group] = candidate
-            ranked = sorted(best.values(), key=lambda candidate: candidate.error)
-            plain = [candidate for candidate in ranked if candidate.structure != "warped"]
-            if plain and plain[0] is not ranked[0]:
-                of_plain, of_warped = (
-                    ((each.held_values(data) - data.held_targets) ** 2).mean(axis=1)
-                    for each in (plain[0], ranked[0])
-                )
-                ranked = ranked if exceeds(of_plain, of_warped, 1.0) else plain
             of_kernel: dict[str, MetricCandidate] = {}
-            for candidate in ranked:
+            ranked = sorted(best.values(), key=lambda candidate: candidate.error)
+            for candidate in preferred(ranked, data):
                 of_kernel.setdefault(candidate.kernel, candidate)
             return list(of_kernel.values())
 
@@ -293,16 +284,17 @@ class LearnedMetric(MapsRows):
         finalists = [best] + [other for other in others if other.error <= _CLOSE * best.error]
         for candidate in search.widths(data, best, ridges):
             self._note(candidate, self.scaling_, trace)
-            if candidate.error < finalists[0].error:
+            if candidate.error < min(finalists[0].error, (1.0 - WIDTH_GAIN) * best.error):
                 finalists[0] = candidate
         has_more = n_all > n_search
         if has_more:
             data = problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.steep)
-        chosen, *_ = self._further(finalists, data, search, trace, _SAME if has_more else 1.0)
-        if len(ridges) > 1:
-            other = search.neighbouring_ridge(data, chosen, ridges)
+        chosen, *_ = self._further(finalists, data, search, trace, ridges)
+        if has_more and chosen.width > 1.0:
+            # Few rows made the kernel wide.
+            other = search.narrower(data, chosen, ridges)
             self._note(other, self.scaling_, trace)
-            if other.error < (1.0 - _RIDGE_GAIN) * chosen.error:
+            if other.error < chosen.error:
                 chosen = other
         few = len(ridges) > 1 and MIN_HELD_OUT <= len(data.held_targets) < FEW_HELD_OUT
         if few and not data.beyond_luck(chosen.held_values(data)):
@@ -317,7 +309,7 @@ class LearnedMetric(MapsRows):
         data: RidgeProblem,
         search: Rounds,
         trace: Trace,
-        allowance: float,
+        ridges: Sequence[float],
     ) -> list[MetricCandidate]:
         """The metrics of the rounds that go on from the search's, the best one first.
 
@@ -325,12 +317,13 @@ class LearnedMetric(MapsRows):
         The metric of the search is left out if the error of a later one is below `allowance` times
         its own.
         """
+        allowance = _SAME if len(data.X) > finalists[0].n_rows else 1.0
         rounds = [
             search.metrics(
                 data,
                 finalist.kernel,
                 [self._structure_named(finalist.structure)],
-                ridges=(finalist.ridge,),
+                ridges=ridges,
                 width=finalist.width,
                 max_rise=MAX_RISE_AT_FULL_SIZE,
                 start=finalist,
@@ -354,7 +347,7 @@ class LearnedMetric(MapsRows):
         later.sort(key=lambda candidate: candidate.error)
         allowance = allowance if first[0].n_round else 1.0
         is_better = bool(later) and later[0].error < allowance * first[0].error
-        return later if is_better else first
+        return preferred(later + first if is_better else first + later, data)
 
     def _note(self, candidate: MetricCandidate, scaling: str, trace: Trace) -> None:
         trace(validation_error=candidate.error)

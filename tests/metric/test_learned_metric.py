@@ -2,6 +2,7 @@
 bad columns."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -334,12 +335,24 @@ def test_structures_share_the_model_before_a_metric_is_learned(monkeypatch):
 
 def test_a_round_that_gains_little_at_full_size_is_the_last(monkeypatch):
     scores, _ = scores_and_factorised(monkeypatch, kernel="rbf", structure="diagonal", n_rounds=12)
-    errors = [s["error"] for s in scores if s["n_rows"] == 400]
-    ridges = {s["ridge"] for s in scores if s["n_rows"] == 400}
-    rounds = errors[:-1]
-    assert len(ridges) == 2  # the last model has another ridge
-    assert len(rounds) < 13
-    assert all(after < 0.99 * before for before, after in itertools.pairwise(rounds[:-1]))
+    of_full_size = [s for s in scores if s["n_rows"] == 400]
+    of_full_size = [s for s in of_full_size if s["width"] == of_full_size[0]["width"]]
+    errors = [s["error"] for s in of_full_size]
+    assert 1 < len(errors) < 13
+    assert all(after < 0.99 * before for before, after in itertools.pairwise(errors[:-1]))
+    ridges = [s["ridge"] for s in of_full_size]
+    assert ridges == sorted(ridges, reverse=True)
+
+
+def test_a_kernel_that_few_rows_made_wide_may_become_narrower_at_full_size(monkeypatch):
+    def widened(_, data, best, ridges):
+        yield replace(best, width=2.0, error=0.0)
+
+    monkeypatch.setattr("kbench.metric.rounds.Rounds.widths", widened)
+    scores, _ = scores_and_factorised(monkeypatch, kernel="rbf", structure="diagonal")
+    widths = [s["width"] for s in scores if s["n_rows"] == 400]
+    assert len(widths) > 2
+    assert widths == [2.0] * (len(widths) - 1) + [1.0]
 
 
 def test_few_ridges_and_many_give_the_error_of_each():
