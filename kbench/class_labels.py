@@ -2,7 +2,7 @@
 
 With two classes there is one decision function, which is positive for `classes[1]`. With q > 2
 classes there are q of them, one against the rest or one score each, and the largest value decides.
-Machines for pairs of classes have q (q - 1) / 2, each positive for the first class of its pair.
+Models for pairs of classes have q (q - 1) / 2, each positive for the first class of its pair.
 """
 
 from typing import Any
@@ -118,7 +118,7 @@ def probabilities(values: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
 
 # Probabilities of pairs are kept this far from 0 and 1, as in LIBSVM.
 _MIN_OF_PAIR = 1e-7
-# Rows whose systems of equations are solved together: 24 MiB at 26 classes.
+# Rows whose systems of equations are solved together: 24 MiB at 26 classes. Set by hand.
 _COUPLED_ROWS = 4096
 
 

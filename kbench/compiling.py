@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 # Seconds of compiling in a process before the line is logged: shorter waits need no explanation.
+# Set by hand.
 PATIENCE_S = 1.0
 MESSAGE = "compiling, once on this machine"
 

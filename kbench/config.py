@@ -285,10 +285,9 @@ class Composer:
         self._composed: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def parse(self, overrides: Sequence[str], *, intervals: bool = False) -> list[Any]:
-        """Hydra `Override` objects; a ConfigError if a word is no override or not supported, or if
-        a key is given twice.
+        """Hydra `Override` objects; a ConfigError for an unsupported word or a key given twice.
 
-        `intervals` : whether `key=interval(low,high)` is.
+        `intervals` : whether `key=interval(low,high)` is supported.
         """
         from hydra.errors import HydraException
 
@@ -439,7 +438,7 @@ class _ParsedFiles:
 
 
 def _shorten(loaded: Any) -> None:
-    """Leave of Hydra's own settings what a composition reads or writes.
+    """Keep only those of Hydra's own settings that a composition reads or writes.
 
     The others, for its launchers, sweepers, logs and help, take half of the time of a composition.
     """

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 # Rows of the unit, and limit on its memory in bytes (256 MiB). The time of the matrix product per
-# row is constant from about 5,000 rows on.
+# row is constant from about 5,000 rows on. Set by hand.
 UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
 # Least number of timed calls; their median counts. Set by hand.
 REPEATS = 3
-# Largest part of the timed call that its fixed cost, the time to predict one row, may be. That is
-# 0.1 ms for most methods and 6 ms for a random forest, whose call is cut at 0.05 s. Set by hand.
+# The fixed cost of a call, which is the time to predict one row, may be at most this fraction of
+# the timed call. It is 0.1 ms for most methods and 6 ms for a random forest, whose call is limited
+# to 0.05 s. Set by hand.
 _FIXED_PART = 0.02
 _LONGEST_S = 0.05
 # Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.

@@ -13,7 +13,7 @@ BACKENDS = ("loky", "dask", "ray", "slurm")
 RERUN = ("none", "failed", "changed", "all")
 ON_ERROR = ("continue", "stop")
 
-# Characters of a tag: it is a label for people, and a report shows it.
+# Characters of a tag: it is a label for people, and a report shows it. Set by hand.
 _MAX_TAG = 100
 
 # What reports take as the name of an added score, `kbench.run.results.added_scores`.
@@ -25,10 +25,11 @@ _UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
 # Runs that wait for jobs of SLURM at a time. Each costs a file and a reservation; a job ends if it
 # finds none. Set by hand.
 _HANDED_TO_SLURM = 1000
-# Seconds in which a job of SLURM begins runs (`parallel.runs_per_job=auto`): its own start costs
-# seconds; and before its limit at which SLURM warns a job of submitit. Seconds and GB of a job
-# whose runs have no limits: set by hand.
+# With `parallel.runs_per_job=auto` a job of SLURM begins runs for this many seconds, because its
+# own start costs seconds. Set by hand. SLURM warns a job of submitit this many seconds before its
+# time limit (submitit's default).
 BEGIN_S, _WARNED_S = 300, 90
+# Seconds and GB of a job whose runs have no limits. Set by hand.
 _UNLIMITED_S, _UNLIMITED_GB = 7200.0, 8
 # Seconds of waiting after which a command says what it waits for, and says so again. Set by hand.
 SAY_S = 30.0
@@ -214,7 +215,7 @@ def _check_tag(tag: str | None) -> None:
 
 
 def _check_slurm(typed: Settings, overrides: Collection[str]) -> None:
-    """Refuse limits of runs that the limits of SLURM's jobs do not leave them."""
+    """Refuse limits of runs that are above what the limits of SLURM's jobs leave for a run."""
     parallel, limits = typed.parallel, typed.limits
     most = parallel.runs_per_job
     if most != "auto" and not (isinstance(most, int) and most >= 1):

@@ -24,10 +24,12 @@ from types import FrameType
 from kbench.streams import drop_output
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Seconds after the first signal in which others are ignored: more than removing files takes.
+# Seconds after the first signal in which others are ignored: more than removing files takes. Set by
+# hand.
 _PATIENCE_S = 2.0
 # Seconds after which a signal is sent again whose exception was dropped: the destructor or callback
 # that it interrupted, and the hook that Python calls then, have returned even on a busy machine.
+# Set by hand.
 _AGAIN_S = 0.05
 
 

@@ -16,11 +16,11 @@ from kbench.errors import ConfigError
 # Files that a command, its fork server and a worker open at a time: 20, and as many again for what
 # a method opens. Set by hand.
 _MIN_FILES = 40
-_FEW_SECONDS = 10  # CPU seconds that importing packages and compiling may take
+_FEW_SECONDS = 10  # CPU seconds that importing packages and compiling may take; set by hand
 # MiB of addresses below which packages may fail to load: libraries of linear algebra and Arrow take
-# 700 with two processors, and more with each further one.
+# 700 with two processors, and more with each further one. Set by hand.
 _LITTLE_MEMORY_MIB = 1024
-_MIN_COLUMNS = 40  # below it tables and lists would have columns of no width
+_MIN_COLUMNS = 40  # below it tables and lists would have columns of no width; set by hand
 
 
 class _Tolerant(io.FileIO):
@@ -83,7 +83,7 @@ def require_files() -> None:
 
 
 def say_few_seconds() -> None:
-    """Say that the kernel will kill the command soon, which it does without a word."""
+    """Say that the kernel will kill the command soon, which it does without a message."""
     soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
     if soft != resource.RLIM_INFINITY and soft < _FEW_SECONDS:
         print(
@@ -94,7 +94,7 @@ def say_few_seconds() -> None:
 
 
 def say_no_compiling() -> None:
-    """Say that methods of ours fail in ways that numba words, as the shell forbids to compile."""
+    """Say that methods of kbench will fail with numba's messages: the shell forbids compiling."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         print(
             "kbench: this shell has NUMBA_DISABLE_JIT set, but methods of kbench need compiled "
@@ -121,7 +121,7 @@ def may_lack_memory(error: Exception) -> bool:
 
 
 def say_little_memory() -> None:
-    """Say that any step may fail or hang for want of memory, in ways that libraries choose."""
+    """Say that any step may fail or hang for want of memory, with a library's message or none."""
     if (line := little_memory()) is not None:
         print(f"kbench: {line}", file=sys.stderr)
 

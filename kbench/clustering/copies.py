@@ -21,7 +21,7 @@ _CONTINUOUS, _MIN_VALUES = 0.5, 20
 
 
 def without_copies(X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The rows that are no copies of earlier ones, and for every row the one that it equals.
+    """The rows that are not copies of earlier ones, and for every row the one that it equals.
 
     X : (n, d) array or canonical CSR
     y : (n,) or (n, m) targets or labels

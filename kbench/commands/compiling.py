@@ -28,10 +28,10 @@ _DATASETS = {
     "regression": "diabetes",
     "outlier": "breast_cancer",
 }
-# Seconds between two updates of the line that shows what is being compiled.
+# Seconds between two updates of the line that shows what is being compiled. Set by hand.
 _TICK_S = 1.0
 # Rows of a fit: enough for a few clusters and leaves, few enough for a fit of milliseconds. The
-# number of features is a square, as methods for images need it.
+# number of features is a square, as methods for images need it. Set by hand.
 _ROWS, _FEATURES = 256, 64
 
 
@@ -44,7 +44,7 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
 
     Returns whether numba can keep what it compiles; otherwise nothing is compiled.
 
-    Raises ConfigError: a name is no method's.
+    Raises ConfigError: a name does not belong to a method.
     """
     from kbench.run.execution.preload import preloading_sandbox
 

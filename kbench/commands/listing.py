@@ -29,7 +29,7 @@ _ROLES = (
     "mission: a method of the papers, or kbench's own; baseline: another that they are compared "
     "with; diagnostic: it measures something and stands in no ranking; plugin: of another package"
 )
-# Characters that a description needs beside the other columns.
+# Characters that a description needs beside the other columns. Set by hand.
 _MIN_WIDTH = 30
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kbench.run.planning.task import Run
 
 # Messages of failed runs that the summary shows, and runs that it names for each, because a sweep
-# may have thousands.
+# may have thousands. Set by hand.
 _MESSAGES = 20
 _NAMED = 3
 

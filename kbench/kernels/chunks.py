@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from kbench.kernels.threads import run_tasks
 
 # Limits of a chunk: rows, and values of dense rows (256 KB in float64, which fits the L2 cache).
+# Set by hand.
 _ROWS = 4096
 _VALUES = 1 << 15
 # From this many columns on, dense copies of CSR rows have the used columns alone. Set by hand.

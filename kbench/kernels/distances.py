@@ -56,6 +56,7 @@ _LARGEST_FEATURE = 1e15
 _FARTHEST = 1e16
 
 # Rows and columns of a temporary block of kernel values between sparse points, 8 MiB in float32.
+# Set by hand.
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
 # Bound on the error of float32 values between sparse rows; beyond it float64 is used. Set by hand.

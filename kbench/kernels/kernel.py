@@ -24,9 +24,11 @@ from kbench.stored import MAX_FEATURES, check_number, check_whole, require
 from kbench.validated import canonical
 
 # A tile of 128 x 2048 float32 is 1 MiB, so the passes after the product find it in the L2 cache.
+# Set by hand.
 _TILE_ROWS = 128
 _TILE_COLUMNS = 2048
-# Columns of a tile for points whose slices are copies: wider tiles make copying negligible.
+# Columns of a tile for points whose slices are copies: wider tiles make copying negligible. Set by
+# hand.
 _TILE_COLUMNS_COPIED = 16384
 
 # Guard: largest whole parameter in a model file, such as a degree. Larger ones overflow all values.

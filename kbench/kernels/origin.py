@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# Rows from which the middle of the others is estimated: a sort of this many values a column.
+# Rows from which the middle of the others is estimated: a sort of this many values a column. Set by
+# hand.
 _SAMPLE = 33
 # The mean is left for the middle if it is further from it than this multiple of the width of the
 # densest half of a column, the largest of all columns. Rounded to float32 about the mean, rows lose

@@ -14,7 +14,8 @@ from kbench.kernels.threads import run
 from kbench.kernels.tiles import power_of_two
 from kbench.kernels.work_sharing import Loop, divided, share
 
-# Rows of A per pass: the inner products of one row of B with them, 8 KB, stay in the L1 cache.
+# Rows of A per pass: the inner products of one row of B with them, 8 KB, stay in the L1 cache. Set
+# by hand.
 _ROWS = 1024
 # Columns of the output written together: a cache line of float32.
 _COLUMNS = 16

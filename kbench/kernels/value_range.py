@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 # Kernel values may be as large as this fraction of the largest float: sums of a few of them, as in
-# K_ii + K_jj - 2 K_ij, are then finite.
+# K_ii + K_jj - 2 K_ij, are then finite. Guard.
 _FRACTION = 2.0**-6
 
 

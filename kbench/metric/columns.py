@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtri
 
-# Knots of a quantile map: 500 resolve the bulk to 1 / 500 of the rows.
+# Knots of a quantile map: 500 resolve the bulk to 1 / 500 of the rows. Set by hand.
 _KNOTS = 500
 # Clipped values tend to plus and minus this many deviations; 3 as in the source.
 _BOUND = 3.0

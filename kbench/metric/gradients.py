@@ -30,8 +30,8 @@ from kbench.kernels.functions.rbf import RBF
 # Number of kernel rows evaluated per block: 512 rows against 10,000 points are 20 MiB of float32,
 # which bounds the memory; fewer rows make the matrix products slower (`scripts/bench_metric.py`).
 _BLOCK_ROWS = 512
-# Smallest exponent gamma * r that float32 distinguishes from zero. Closer pairs are left out:
-# their direction is rounding.
+# Smallest exponent gamma * r that float32 distinguishes from zero. Closer pairs are left out: their
+# direction is rounding. Guard.
 _CLOSEST = 1e-5
 
 

@@ -22,7 +22,7 @@ from kbench.metric.rounds import square_root
 from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 
 # Held-out fraction of a cluster, and the fraction by which its mean squared error must fall: 2 % is
-# about the sampling error of the difference on 1,000 rows.
+# about the sampling error of the difference on 1,000 rows. Set by hand.
 _HELD_OUT, _GAIN = 0.2, 0.02
 # Rows at which gradients are taken. Set by hand.
 _GRADIENT_ROWS = 1500

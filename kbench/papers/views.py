@@ -42,7 +42,7 @@ from kbench.report.sheet import Sheet, pieces
 _MEANINGS = "".join(f"<dt>{words(kind)}</dt><dd>{words(kind.means)}</dd>" for kind in OUTCOMES)
 
 # Characters of the value columns that fit beside the row names in a window of 1,280 pixels, and the
-# characters of a column's padding.
+# characters of a column's padding. Set by hand.
 _CHARACTERS, _PADDING = 150, 2
 
 

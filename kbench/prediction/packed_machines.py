@@ -13,8 +13,8 @@ The file is a sequence of records, one for each cluster, in the order in which t
 
 Records begin at multiples of 64 bytes. A process that is killed while it writes leaves an
 incomplete last record, which the next writer recognises by its length and digest and cuts off, so
-the file is the checkpoint of an interrupted fit. No more is believed of a file than of a model
-file: a model is built by the encoding of models, and checked before compiled code reads it.
+the file is the checkpoint of an interrupted fit. The file is not trusted, just as a model file is
+not: a model is built by the encoding of models, and checked before compiled code reads it.
 """
 
 import hashlib
@@ -39,8 +39,8 @@ _HEADER = struct.Struct("<8sqqq32s")  # 64 bytes
 _MAGIC = b"kbenchM1"
 # Blocks and texts are padded to a multiple of this number of bytes, a cache line.
 _ALIGNED = 64
-# Bytes of models that stay decoded. Blocks of rows visit the models in order, so the one that
-# was used last is needed last: the first ones that fit are kept and none is replaced.
+# Bytes of models that stay decoded. Blocks of rows visit the models in order, so the one that was
+# used last is needed last: the first ones that fit are kept and none is replaced. Set by hand.
 DECODED_BYTES = 256 << 20
 
 
@@ -148,7 +148,7 @@ class PackedRecords:
     def __getitem__(self, cluster: int) -> Any:
         """The record of a cluster, built anew; its arrays are copies. O(bytes).
 
-        Raises ModelError: the bytes are no record.
+        Raises ModelError: the bytes are not a record.
         """
         return _record(self.data, int(self.offsets[cluster]), cluster)
 

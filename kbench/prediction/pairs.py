@@ -218,9 +218,11 @@ class PairExpansion(_Expansion):
 
 @lru_cache(maxsize=16)
 def _pairs(k: int) -> tuple[np.ndarray, ...]:
-    """First and second class a < b of each pair of k classes, and what turns wins into votes.
+    """First and second class a < b of each pair of k classes, signs and n_second.
 
-    With w the pairs that their first class wins, votes : (k,) are signs @ w + n_second.
+    w has a 1 for each pair that its first class wins; the votes for the k classes are
+    signs @ w + n_second. n_second is the number of pairs in which a class is the second one, which
+    for class c is c.
     """
     first, second = np.triu_indices(k, 1)
     classes = np.arange(k)[:, None]

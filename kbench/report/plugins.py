@@ -43,7 +43,7 @@ class Plugin:
 def installed_plugins() -> dict[str, Plugin]:
     """Word of `kbench report` -> the plug-in of that name, in alphabetical order.
 
-    Raises ConfigError: an entry point cannot be imported, or is no `Plugin`.
+    Raises ConfigError: an entry point cannot be imported, or is not a `Plugin`.
     """
     from importlib.metadata import entry_points
 

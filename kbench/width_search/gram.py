@@ -22,22 +22,25 @@ from kbench.kernels.origin import origin_of
 from kbench.solvers.small.rows import by_feature
 from kbench.width_search.c_path import KernelRows, on_demand, stored
 
-# Rows of a block of kernel values at validation rows: 512 x 4,000 float32 values are 8 MiB.
+# Rows of a block of kernel values at validation rows: 512 x 4,000 float32 values are 8 MiB. Set by
+# hand.
 _BLOCK_ROWS = 512
 # Rows of the matrix that are exponentiated together, so that they stay in the processor's cache.
+# Set by hand.
 _CACHED_ROWS = 32
 # Least exponent of a kernel value: values below 2^-126 would be denormal numbers, with which
 # processors compute many times more slowly.
 _MIN_EXPONENT = -100.0 * math.log(2.0)
-# Features up to which models of two classes compute rows when they first need them. They need
-# half of the rows or fewer, but each width computes the differences again: of 1,600 rows a value
-# takes 0.9 ns with 8 features, 2.2 with 22 and 3.9 with 54; a value of `matrix`, for three widths,
-# 1.7 with 54.
+# Features up to which models of two classes compute rows when they first need them. They need half
+# of the rows or fewer, but each width computes the differences again: of 1,600 rows a value takes
+# 0.9 ns with 8 features, 2.2 with 22 and 3.9 with 54; a value of `matrix`, for three widths, 1.7
+# with 54. Set by hand.
 _FEW_FEATURES = 32
 # Squared distances between validation and training rows are kept for all widths if there are at
 # most this many: 16 MiB of float32. Writing more to new memory costs as much as computing it again.
+# Set by hand.
 _KEPT_DISTANCES = 2**22
-# CSR rows are made dense if they take at most this many entries: 256 MiB of float32.
+# CSR rows are made dense if they take at most this many entries: 256 MiB of float32. Set by hand.
 _DENSE_ENTRIES = 2**26
 _DENSE_COLUMNS = 2**14
 # Rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs. Set by hand.

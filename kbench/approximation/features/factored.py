@@ -29,7 +29,7 @@ from kbench.kernels.threads import cached_property
 # float64. Larger blocks lose digits of float32, smaller ones make GEMM slow. Set by hand.
 _BATCH = 4096
 # Eigenvalues of W'W below this multiple of the largest are rounding errors; their directions are
-# dropped. The keys are the bytes of a number of W: 4 for float32, 8 for float64.
+# dropped. The keys are the bytes of a number of W: 4 for float32, 8 for float64. Guard.
 _DEPENDENT = {4: 1e-10, 8: 1e-14}
 
 

@@ -55,9 +55,10 @@ _AXES_ROWS = 10_000
 # features stay in float32's range. Others go with rows in another unit.
 _MODERATE = (1e-10, 1e10)
 # Entries up to this size, times moderate frequencies of a million features, stay in that range.
+# Guard.
 _LARGE = 1e18
 # Largest angle, in radians, of the mean row along an axis. Beyond it float32 angles of rows lose
-# more than ten of their 24 bits, and the mean is subtracted first.
+# more than ten of their 24 bits, and the mean is subtracted first. Set by hand.
 _FAR = 1024.0
 
 

@@ -32,7 +32,8 @@ from kbench.kernels import KERNELS
 from kbench.kernels.spectrum import IsotropicSpectrum
 from kbench.prediction.flops import TRANSCENDENTAL
 
-# Features (float32 numbers) per tile of rows: 2 MiB stay in the L2 cache until they are used.
+# Features (float32 numbers) per tile of rows: 2 MiB stay in the L2 cache until they are used. Set
+# by hand.
 _TILE_VALUES = 1 << 19
 # Rows of a tile at least: fewer make matrix products inefficient. Set by hand.
 _MIN_TILE = 64

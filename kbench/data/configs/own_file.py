@@ -27,14 +27,14 @@ DEFAULT_NAME = "file"
 """Name in `configs/dataset/file.yaml`, which stands for no name."""
 
 OWN_SPLIT = {"test_fraction": 0.2, "seed": 0}
-"""The division in `configs/dataset/file.yaml`, which a file with test rows of its own needs not."""
+"""The division in `configs/dataset/file.yaml`; a file with test rows of its own does not use it."""
 
-_SNIFFED_BYTES = 1 << 14  # bytes of whole lines that show the format of a text
+_SNIFFED_BYTES = 1 << 14  # bytes of whole lines that show the format of a text; set by hand
 
 _PAIRS = re.compile(
     rb"\s*([^\s,;|]+|[-+.0-9,]+)([ \t]+(qid:[0-9]+|\+?[0-9]+:[ \t]*[^\s:,;|]+))+\s*(#.*)?"
 )
-"""A row of LIBSVM text: all its fields are pairs, not only one as a time of day is."""
+"""A row of LIBSVM text: all fields after the label are pairs; a single one may be a time of day."""
 
 # Suffixes of tables and arrays that are not read. Any other unknown suffix means text.
 _NOT_READ = {

@@ -117,8 +117,8 @@ class ColumnLayout(TypedDict):
     decimal : str
         The character before the decimals, where a file of text shows it.
     left_out : list of str
-        Columns that are no features although the config does not drop them: an index of the rows,
-        texts that are all rare. Later rows may have them or not.
+        Columns that do not become features although the config does not drop them: an index of the
+        rows, texts that are all rare. Later rows may have them or not.
     """
 
     columns: dict[str, list[str]]
@@ -143,11 +143,11 @@ def read(
     name : A key of FORMATS that has a module
     parts : mapping of str to list of Path
         Files of train and test, or all, in the order of the config.
-    source : `source` of the config: `columns` and `arrays` say how to interpret the files. Beside
-        it `missing` and `missing_target`, "error" or anything else, say whether a missing number is
-        refused or becomes NaN, and whether a missing target is refused or its row left out (of
-        arrays and LIBSVM text by the caller, to whom it is NaN). `some_files` is true if these are
-        not all files of the data set.
+    source : `source` of the config: `columns` and `arrays` say how to interpret the files. Three
+        keys are added to it. `missing`: with "error" a missing number is refused, otherwise it
+        becomes NaN. `missing_target`: with "error" a missing target is refused, otherwise its row
+        is left out, by the reader of a table, and for arrays and LIBSVM text by the caller, who
+        gets NaN. `some_files`: whether these are not all files of the data set.
     task : Targets of a regression must be numbers; targets of other tasks may be texts
     target_range : Least and largest target allowed (`facts.target`)
     folder : Where readers of tables keep features; it is made if it is needed. The arrays map files

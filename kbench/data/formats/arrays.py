@@ -30,7 +30,8 @@ from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
 _NPY = b"\x93NUMPY"
-_CHECKED_ROWS = 4096  # rows whose values are checked at a time; bounds the temporary arrays
+# Number of rows whose values are checked at a time, which bounds the temporary arrays. Set by hand.
+_CHECKED_ROWS = 4096
 
 
 def read(
@@ -133,13 +134,13 @@ def _groups(arrays: Mapping[str, Any], name: str, n: int, path: Path) -> np.ndar
         )
     numbers = np.unique(groups, return_inverse=True)[1].astype(np.int64)
     missing = np.isnan(groups) if groups.dtype.kind == "f" else np.zeros(n, dtype=bool)
-    # A row without a group is one of its own, as in tables.
+    # A row without a group forms a group of its own, as in tables.
     return np.where(missing, -1 - np.arange(n), numbers)
 
 
 def _unused(arrays: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
     """A note about arrays that are not read."""
-    # Of a file that is split the arrays of both parts are read.
+    # If a file holds training and test rows, the arrays of both are read.
     base = names[0].removesuffix("_train").removesuffix("_test")
     split = base != names[0] and f"{base}_test" in arrays
     bases = {name.removesuffix("_train").removesuffix("_test") for name in names}

@@ -25,10 +25,12 @@ from kbench.errors import DataError, counted
 
 _SAMPLE = 200
 """Records that decide about the header and the numbers: few enough to be parsed in Python in 10 ms,
-enough for decimals to occur. A later field that differs is met when its piece is read."""
+enough for decimals to occur. A later field that differs is met when its piece is read. Set by
+hand."""
 
 _MAX_COLUMNS = 1_000_000
-"""Columns from which on a first line is taken for damage: each costs about 1 KiB of memory."""
+"""Columns from which on a first line is taken for damage: each costs about 1 KiB of memory.
+Guard."""
 
 _GROUPED = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{3}")
 """A number whose point may separate thousands, in a file as German spreadsheets write it."""

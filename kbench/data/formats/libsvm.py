@@ -29,7 +29,8 @@ from kbench.data.sources.content import text_pieces
 from kbench.errors import DataError
 
 MAX_INDEX = 100_000_000
-"""Largest index allowed if the number of features is unknown; a larger one is taken for damage."""
+"""Largest index allowed if the number of features is unknown; a larger one is taken for damage.
+Guard."""
 
 _LF = ord("\n")
 _AFTER_A_NUMBER = b"\n\r\t #"

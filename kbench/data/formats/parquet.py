@@ -17,8 +17,8 @@ from kbench.data.sources.content import read as read_bytes
 from kbench.errors import DataError
 
 _MAGIC = b"PAR1"
-_BATCH_VALUES = 1 << 18  # values decoded at a time: 2 MiB in float64
-_BUFFER_BYTES = 1 << 16  # bytes of a column that are read at a time
+_BATCH_VALUES = 1 << 18  # values decoded at a time: 2 MiB in float64; set by hand
+_BUFFER_BYTES = 1 << 16  # bytes of a column that are read at a time; set by hand
 
 
 def read(

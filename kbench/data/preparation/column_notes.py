@@ -16,7 +16,8 @@ _FEW_ROWS, _MAX_FEATURES = 10, 10_000
 _MAX_CLASSES = 50
 
 # Share of the target's variance that a line through a column leaves, below which the column is
-# taken for the target in another unit: values rounded to three digits leave about 1e-6.
+# taken for the target in another unit: values rounded to three digits leave about 1e-6. Set by
+# hand.
 _LEFT = 1e-6
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from kbench.errors import ConfigError
 from kbench.mistyped import nearest
 
-BLOCK = 4096  # rows per random stream; another value would change all generated data
+BLOCK = 4096  # rows per random stream; another value would change all generated data; set by hand
 _PURPOSES = {"function": 0, "train": 1, "test": 2, "middle": 3}
 
 
@@ -89,7 +89,7 @@ class CovtypeLike(Generator):
     place, as elevation, slope and hillshade are; the others are two one-hot groups in the ratio
     4 : 40 ("area" and "soil"), which depend on the place as well. The label is the sign of a sum of
     random cosines of the place, with an offset by soil, and is flipped with probability `noise`. An
-    RBF kernel can learn it, a linear model hardly.
+    RBF kernel can learn it; a linear model can hardly do so.
     """
 
     name = "covtype_like"

@@ -7,7 +7,7 @@
                           rows that can be solved, or a constant (under a time budget these are
                           fitted beforehand)
 
-so that a stopped fit is never kept without a look at what it predicts.
+so that a stopped fit is kept only after its predictions have been compared with others.
 """
 
 import math
@@ -28,7 +28,7 @@ from kbench.width_search.tasks import SearchTargets
 # measure any: as many as in the search's grid.
 _FALLBACK_ROWS = math.isqrt(constants.GRID_VALUES // 2)
 # Rows that a constant is fitted to. The standard error of the median of 128 normal targets is
-# sqrt(pi / 2 / 128), a ninth of their deviation.
+# sqrt(pi / 2 / 128), a ninth of their deviation. Set by hand.
 _CONSTANT_ROWS = 128
 # C at which only the intercept is left: `_CONSTANT_ROWS` kernel values of up to 1 times this C add
 # up to less than the rounding of a float32 prediction.

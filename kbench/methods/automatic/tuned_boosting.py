@@ -45,13 +45,14 @@ from kbench.validated import fit_context, usual, validate_data
 _SETTINGS, _MIN_ROWS = 9, 1000
 # Fits to all rows that a search with one bracket takes: the defaults, three for the bracket, and
 # two at the end. The trees of each are limited so that they fit into the budget, to 50 at least.
+# Set by hand.
 _FITS, _FIRST_TREES = 6, 50
 # Held-out fraction of the rows, and the maximal number of them: 10,000 estimate an error rate of
-# 10 % to 0.3 points.
+# 10 % to 0.3 points. Set by hand.
 _HELD_OUT, _MAX_HELD_OUT = 0.2, 10_000
-# Expected rows of the rarest class in the smallest sample from which on a fit stops adding trees
-# by itself, on a tenth of its rows, which needs two of each class. With fewer, the number of trees
-# is drawn like the other parameters, from these; the defaults have scikit-learn's 100.
+# Expected rows of the rarest class in the smallest sample from which on a fit stops adding trees by
+# itself, on a tenth of its rows, which needs two of each class. With fewer, the number of trees is
+# drawn like the other parameters, from these; the defaults have scikit-learn's 100. Set by hand.
 _RAREST, _TREES, _DEFAULT_TREES = 20, (25, 50, 100, 200, 400, 800), 100
 # The space that settings are drawn from.
 _SPACE = {

@@ -29,7 +29,7 @@ def require_finite(estimator: Any, X: Any = None, **numbers: Any) -> None:
     """ValueError if a number of the fitted model is NaN or infinite. O(model).
 
     X : checked training rows; the first ones are predicted if the model has no such attributes
-    numbers : arrays to check in place of the estimator's attributes, by the names of these
+    numbers : arrays to check in place of the estimator's attributes; a name is used in the message
     """
     named = numbers or {name: vars(estimator).get(name) for name in _NUMBERS}
     decide = getattr(estimator, "_decide", None) or getattr(estimator, "_machine", None)
@@ -55,8 +55,9 @@ def keep_the_better(
     is right on fewer of its training rows than the most frequent class would be; a
     ConvergenceWarning says so.
 
-    Before a solver has seen enough, its functions may all be 0, or those of the last few rows. Of
-    several classes one against the rest, each may be near -1 everywhere, so that rounding decides.
+    A solver that was stopped early may leave functions that are 0 everywhere, or that know the last
+    few rows only. With several classes, one against the rest, each function may be near -1
+    everywhere, and then rounding decides.
 
     estimator : fitted classifier
     X : (n, d) array or CSR, checked
@@ -86,7 +87,7 @@ def keep_the_better(
         intercept = getattr(estimator, "intercept_", 0.0)
         estimator._machine = Constant(values - intercept, X.shape[1])
         estimator.model_bytes_ = estimator._machine.nbytes
-    # Without a limit on steps it was rounding that ended them.
+    # A solver without a limit on steps was ended by rounding.
     has_limit = hasattr(estimator, "converged_") and getattr(estimator, "max_iter", -1) > 0
     end = "stopped by max_time" if stopped else "stopped by max_iter" if has_limit else "ended"
     warn(

@@ -69,8 +69,8 @@ shrinking
     -1 and 1; with several classes, the fraction of the votes for each class. There is no
     `dual_coef_`, because each model has coefficients of its own.
 
-    Each model sees n / n_estimators rows. Of few rows in all, 500 for each model can give less
-    accuracy than a linear model of all rows (covtype: 4,000 rows, 72 % against 74 %).
+    Each model sees n / n_estimators rows. If there are few rows, models of 500 rows each can be
+    less accurate than a linear model of all rows (covtype: 4,000 rows, 72 % against 74 %).
 
     References
     ----------

@@ -53,8 +53,8 @@ shrinking
 
     Notes
     -----
-    The cost of the exact model of `fraction` n rows. Of few rows in all, these can give less
-    accuracy than a linear model of all rows (covtype: 4,000 rows, 72 % against 74 %).
+    The cost of the exact model of `fraction` n rows. If there are few rows, it can be less accurate
+    than a linear model of all rows (covtype: 4,000 rows, 72 % against 74 %).
 
     References
     ----------

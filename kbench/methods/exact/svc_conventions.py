@@ -18,7 +18,7 @@ NOT_FITTED = (
 # Constraints of C.
 BOUND: list[Any] = [Interval(Real, 0, None, closed="right")]
 # Upper bound of dual variables in the place of infinity. With kernel values of about 1, larger ones
-# would leave no digits of the decision values beside their rounding.
+# would leave no digits of the decision values beside their rounding. Guard.
 _LARGEST_C = 1e10
 
 

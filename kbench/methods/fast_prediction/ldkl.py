@@ -22,7 +22,7 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import usual
 
 # The vectors of the tree are multiplied by the scale of the rows and stored in float32, whose range
-# is 1e-38 to 3e38: this bound leaves eight digits for the vectors themselves.
+# is 1e-38 to 3e38: this bound leaves eight digits for the vectors themselves. Guard.
 _MIN_SCALE = 1e-30
 # Largest number of passes over the rows, whatever `max_iter` is: on 30 rows its default would make
 # 2,700, which take seconds and fit the noise. More than 2,500 rows are not affected. Set by hand.

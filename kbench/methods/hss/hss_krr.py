@@ -32,7 +32,8 @@ from kbench.validated import fit_context, usual, validate_data
 # a n + b n R + c R^3. An exact fit takes d n^3. Set by hand, from 4,000 and 8,000 rows of five
 # sets; only the ratio matters. `scripts/bench_hss.py exact` times both fits and the choice.
 _ROW_S, _RANK_S, _CUBE_S, _EXACT_S = 5e-5, 2e-7, 1.5e-10, 3.3e-12
-# Rows up to which the kernel matrix and its factor are stored: 4 GiB of float32 for both.
+# Rows up to which the kernel matrix and its factor are stored: 4 GiB of float32 for both. Set by
+# hand.
 _MAX_EXACT_ROWS = 23_170
 # Tolerance of the exact solution, as in `KernelRidge`, and a limit on its iterations.
 _TOL, _MAX_ITER = 1e-8, 200

@@ -49,6 +49,7 @@ _LEAF_SAMPLE = 50
 # cache. Set by hand.
 _FOR_CLUSTER = 1 / 2
 # Bytes for each row of a cluster beside its features: about a dozen float64 vectors of the solver.
+# Set by hand.
 _BYTES_PER_ROW = 100
 
 # Maximum number of clusters that a task trains: to send a task and its models costs the collecting

@@ -21,7 +21,7 @@ from kbench.solvers.ridge.limited_steps import DescentResult
 
 # Least number of sampled centres for each direction. The paper's code has 10 (5,000 for 500). More
 # leave fewer directions, which take more passes; of 2 eigenvectors are noise, and steps diverge
-# (1,000 centres of cpusmall and kin40k).
+# (1,000 centres of cpusmall and kin40k). Set by hand.
 _SAMPLE_PER_DIRECTION = 5
 # Largest number of centres whose kernel matrix is decomposed for the exact projection: O(p^3) time
 # and 8 p^2 bytes, 0.8 GB and about 10 s for 10,000. Set by hand.

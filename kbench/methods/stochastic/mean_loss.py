@@ -36,22 +36,24 @@ class MeanLoss(StreamClassifier):
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> BinaryProblems:
         targets = super()._targets(X, y, sample_weight)
-        # The mean is weighted: rows twice, or twice the weights, are the same problem.
+        # The mean is weighted, so that a row that occurs twice counts as one of twice the weight.
         return targets._replace(C=relative_weights(targets.C) / (self.nu * len(targets.C)))
 
     def _penalty_of_chunks(self, survey: Survey) -> float:
         return 1.0 / (self.nu * survey.n)
 
 
-# Batches at least where `n_epochs` is not set. At nu = 1e-4 the steps 1 / (nu t) of the 315 batches
-# in five passes over 4,000 rows are too long: errors of Pegasos on 2,000 other training rows with
-# 315, 1,260 and 3,150 steps are 17.1, 15.9, 15.6 % (a9a; LinearSVC 15.4), 32.3, 25.0, 25.0
-# (covtype; 25.7), 25.7, 19.5, 18.5 (letter; 32.1), 7.6, 5.6, 5.1 (cod-rna; 6.2). Set by hand.
+# Minimum number of batches if `n_epochs` is not set. At nu = 1e-4 the steps 1 / (nu t) of the 315
+# batches in five passes over 4,000 rows are too long: errors of Pegasos on 2,000 other training
+# rows with 315, 1,260 and 3,150 steps are 17.1, 15.9, 15.6 % (a9a; LinearSVC 15.4), 32.3, 25.0,
+# 25.0 (covtype; 25.7), 25.7, 19.5, 18.5 (letter; 32.1), 7.6, 5.6, 5.1 (cod-rna; 6.2). Set by hand.
 _MIN_STEPS = 2000
 
 
 def passes(n: int, batch_size: int, n_epochs: int | None, min_passes: int) -> int:
-    """Passes over n rows: `n_epochs`, or `min_passes` and as many as have 2,000 batches."""
+    """Number of passes over n rows: `n_epochs`, or if that is None, `min_passes` or more, until
+    2,000 batches are done.
+    """
     if n_epochs is not None:
         return n_epochs
     return max(min_passes, -(-_MIN_STEPS // -(-n // batch_size)))

@@ -17,8 +17,10 @@ _DENSE_COLUMNS = 4096  # CSR batches up to this width become dense; set by hand
 _SAMPLE = 100_000  # rows from which the axes are computed; set by hand
 _BATCH = 8192  # rows mapped at a time: memory against the overhead of a call; set by hand
 # Largest magnitude of a feature: sums of its products with frequencies stay in float32's range.
+# Guard.
 _LARGEST_FEATURE = 1e15
 # Rows of smaller magnitude are scaled up, because squares of their float32 values would underflow.
+# Guard.
 _SMALLEST_FEATURE = 1e-10
 
 

@@ -29,7 +29,7 @@ from kbench.approximation.seeded.convolution_blocks import image_shape
 _STREAM = np.uint64(1 << 19)
 # Distance between the counters of two copies of a row: more than a training set has rows.
 _COPIES = 1 << 40
-_GRID = 5  # points along a side of the grid of displacements
+_GRID = 5  # points along a side of the grid of displacements; set by hand
 
 
 class VirtualExamples:

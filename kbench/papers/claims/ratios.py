@@ -15,8 +15,8 @@ from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot, marker
 from kbench.report.page.tags import element, figure, words
 
-_MARK = 10.0  # units of the view box between the centres of marks that touch
-_ROW = 38  # units of the view box that a line of marks is high
+_MARK = 10.0  # units of the view box between the centres of marks that touch; set by hand
+_ROW = 38  # units of the view box that a line of marks is high; set by hand
 
 
 class Dot(NamedTuple):

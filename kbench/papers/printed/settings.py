@@ -71,7 +71,7 @@ def stated_settings(table: TableLayout, column: str, method: str) -> Stated | No
 def departures(stated: Stated | None, line: Line) -> list[str]:
     """Settings of the rows that are not the paper's or that it does not state, with the reason.
 
-    A parameter that the rows lack is no difference: an older version did not have it yet.
+    A parameter that the rows lack does not count: an older version did not have it yet.
     """
     if stated is None:
         return []

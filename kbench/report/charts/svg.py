@@ -18,18 +18,19 @@ from html import escape
 from kbench.report.charts.style import COLOURS, MARKERS, Style
 from kbench.report.safe import printable
 
-# Width of a letter of 12 px, and the height of a line, in units of the view box.
+# Width of a letter of 12 px, and the height of a line, in units of the view box. Set by hand.
 LETTER, LINE = 6.4, 14.0
 
-# Least number of ticks of an axis of numbers, and largest number on a logarithmic axis.
+# Least number of ticks of an axis of numbers, and largest number on a logarithmic axis. Set by
+# hand.
 _MIN_TICKS, _MAX_TICKS = 3, 7
 # Intervals that a linear axis is divided into: about the first number, or a later one if there are
-# too few ticks.
+# too few ticks. Set by hand.
 _INTERVALS = (4, 6, 9, 14)
 # Margins around the axes in units of the view box: at the top and on the right; at the bottom and
-# on the left with a title, and without one; between tick labels and the left axis.
+# on the left with a title, and without one; between tick labels and the left axis. Set by hand.
 _TOP, _RIGHT, _BOTTOM, _BARE_BOTTOM, _LEFT, _BARE_LEFT, _GAP = 14, 16, 44, 26, 26, 8, 6
-_SHADES = 64  # grey levels of an image
+_SHADES = 64  # grey levels of an image; set by hand
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 # Style of charts in files of their own: the rules of the pages' style sheet, in light colours.
@@ -84,7 +85,7 @@ class Axis:
         return (inside - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Values and texts of the ticks: of names one each, of numbers three or more in range."""
+        """Values and texts of the ticks: one for each name; for numbers, three or more in range."""
         if self.names:
             return list(enumerate(self.names))
         if self.log:

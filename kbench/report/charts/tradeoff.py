@@ -17,7 +17,7 @@ from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison
 from kbench.report.statistics.fronts import Cost, FrontPoint, pareto, points
 
-_MARK = 5.0  # half the width of a marker, in units of the view box
+_MARK = 5.0  # half the width of a marker, in units of the view box; set by hand
 
 
 def fence(scores: Sequence[float], sign: int) -> float | None:

@@ -30,12 +30,13 @@ _DISTURBED = {
 def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One row for each run, in the order of the first attempts.
 
-    Attempts are compared with the newest one that has an outcome: those with the same source of the
-    method and the same origin (own or reference) count, if most of them are ok the ok ones,
-    otherwise the newest alone. If several count, a measured number is the median of the attempts
-    that have it (seconds: that other processes did not disturb), and everything else is the newest
-    attempt's. `repeats` lists these attempts; it is empty if only one counts. Runs of a setting
-    with a newer version of the method, even if only with other seeds, are left out. O(n log n).
+    Only attempts with the source of the method and the origin (own or reference) of the newest one
+    that has an outcome are considered. If most of these are ok, the ok ones count; otherwise only
+    the newest counts. If several count, a measured number is the median of the attempts that have
+    it (seconds: of those that other processes did not disturb), and everything else is taken from
+    the newest attempt. `repeats` lists these attempts; it is empty if only one counts. If a setting
+    was run with a newer version of the method, even with other seeds, the runs of older versions
+    are left out. O(n log n).
     """
     runs: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in _current(list(rows)):

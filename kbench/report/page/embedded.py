@@ -18,10 +18,11 @@ _TAIL = 2000
 _PHASES = ("phases", "phases_cpu")
 
 # Significant digits of numbers that are not whole: an accuracy to a thousandth of a point. A
-# further digit makes the page a fiftieth larger.
+# further digit makes the page a fiftieth larger. Set by hand.
 _DIGITS = 5
 
 # Significant digits of seconds, bytes and costs, which differ by more than that from run to run.
+# Set by hand.
 _COST_DIGITS = 3
 _COSTS = ("_s", "_bytes", "prediction_cost", "prediction_cost_loop")
 

@@ -11,7 +11,7 @@ from kbench.report.charts.svg import Chart, inline
 from kbench.report.safe import printable
 from kbench.report.sheet import Sheet
 
-# Columns that fit on a landscape page of A4; wider tables are printed on A3.
+# Columns that fit on a landscape page of A4; wider tables are printed on A3. Set by hand.
 _PRINTED = 20
 
 
@@ -79,7 +79,7 @@ def table(
     lines = "".join(f"<tr>{''.join(line)}</tr>" for line in head)
     inner = f"{spans}<thead>{lines}</thead><tbody>{''.join(body)}</tbody>"
     content = element("table", inner)
-    # A group and no region: landmarks of one page have names of their own, tables may share one.
+    # A group, not a region: regions of a page must have different names, and tables may share one.
     return element("div", content, class_="scroll", tabindex=0, role="group", aria_label=label)
 
 

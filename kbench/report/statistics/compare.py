@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kbench.report.comparisons.splits import corrected_error
 
-LEVEL = 0.95  # nominal coverage of intervals
+LEVEL = 0.95  # nominal coverage of intervals; set by hand
 
 # Number of bootstrap samples of an interval. The Monte Carlo error of its limits falls with the
 # square root of this number, and the time grows with it. Set by hand.

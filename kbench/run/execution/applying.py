@@ -29,7 +29,8 @@ def apply_model(
     estimator : fitted. rows : raw, as `kbench.data.read_rows` gives them.
     out : .csv, .parquet or .npy; it appears whole or not at all.
     proba : whether probabilities, or else decision values, are written beside the predictions;
-        ranking metrics are among the scores only then. Those of outlier detectors always are.
+        only then are ranking metrics among the scores, except of outlier detectors, which always
+        have them.
 
     Memory for a block of features, and for the predictions of all rows if some have targets.
 

@@ -11,7 +11,7 @@ from kbench.errors import ConfigError
 from kbench.run.planning.task import Task
 
 # Fraction of `limits.memory_mb` above which rows are read in chunks, because a fit in memory holds
-# a second, prepared copy of them.
+# a second, prepared copy of them. Set by hand.
 _TOO_LARGE = 1 / 2
 # Fraction of `limits.memory_mb` that rows and clusters may use; the rest is for the solver's cache,
 # for the model and for vectors with an entry for each row. Set by hand.

@@ -8,7 +8,7 @@ that a run has the same guard and limits as on this machine:
 `engines/states.py` says what becomes of a run whose worker is lost. If the whole cluster is lost,
 or its library ends or stops answering, the runs that had begun are `interrupted`, and the others
 have no row: the same command starts all of them. Only the runner writes rows, so the machines need
-no common results folder. By a file (`Proof`) a machine sees whether it shares the runner's folders;
+no common results folder. A file (`Proof`) shows a machine whether it shares the runner's folders;
 without it, the machine prepares the data itself and sends small models back.
 """
 

@@ -42,7 +42,8 @@ def joblib_on(
     ):
         if folder is not None:
             _require_shared(client, folder)
-        # No tasks: Dask never does one for a certain worker if all are lost, even if others come.
+        # These are not tasks: if all workers are lost, Dask waits for ever with a task that is
+        # meant for one of them, even if others come.
         client.run(_in_a_thread, warm_up, on_error="ignore")
         ended = threading.Event()
         threading.Thread(target=_close_without_workers, args=(client, ended), daemon=True).start()

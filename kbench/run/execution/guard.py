@@ -38,7 +38,8 @@ from kbench.streams import standard_error
 # Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
 # costs about 0.1 ms of CPU time per process. Set by hand.
 POLL_S = 0.05
-# Seconds between two messages about a run in progress, which the live line shows once a second.
+# Seconds between two messages about a run in progress, which the live line shows once a second. Set
+# by hand.
 SEND_EVERY_S = 0.5
 # Bytes of printed output that are kept from its beginning and from its end: what a reader of the
 # log needs, against the memory of a guard and of its message. Set by hand.

@@ -1,8 +1,8 @@
-"""Test scores of a machine while it learns: curves against seconds and against rows seen.
+"""Test scores of a model while it learns: curves against seconds and against rows seen.
 
-A method that learns step by step reports `samples` to its trace, the rows seen so far, and
-`predict`, its present machine. Only this module has the test rows, and the clock of the fit is
-stopped while it evaluates.
+A method that learns step by step reports to its trace `samples`, the number of rows seen so far,
+and `predict`, the function of its present model. Only this module has the test rows, and the clock
+of the fit is stopped while it evaluates.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,8 @@ import numpy as np
 
 from kbench.run.results.metrics import METRICS
 
-# Evaluations are this factor apart in rows seen: together they cost a few final predictions.
+# Evaluations are this factor apart in rows seen: together they cost a few final predictions. Set by
+# hand.
 _RATIO = 2.0**0.5
 
 
@@ -49,7 +50,7 @@ class LearningCurves:
             self._add(seconds, predict(self._X))
 
     def close(self, seconds: float, predicted: np.ndarray) -> None:
-        """Add the predictions of the fitted machine, where it was seen to learn."""
+        """Add the predictions of the fitted model, if `observe` has seen states of it."""
         if self._seen:
             self._add(seconds, predicted)
 

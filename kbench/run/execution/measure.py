@@ -14,13 +14,14 @@ from kbench.compiling import CompileClock
 from kbench.run.execution import processes
 
 # A call is repeated until it was made this often or took this many wall seconds in all, and the
-# median counts: a single reading of a call of a millisecond varies by tens of per cent.
+# median counts: a single reading of a call of a millisecond varies by tens of per cent. Set by
+# hand.
 REPEATS = 5
 REPEAT_FOR_S = 0.025
 
 
 def _children_cpu_s() -> float:
-    """CPU seconds of the processes below this one so far, those including those that have ended."""
+    """CPU seconds so far of the processes below this one, also of those that have ended."""
     times = os.times()
     below = processes.descendants(os.getpid())
     waited = times.children_user + times.children_system
@@ -92,7 +93,7 @@ class Contention:
     all processes.
     """
 
-    # Shorter fits have no `other_cpus`: the system counts in hundredths of a second.
+    # Shorter fits have no `other_cpus`: the system counts in hundredths of a second. Set by hand.
     SHORTEST_S = 0.2
 
     # How often the scheduler took a processor from this process or one of its ended children.

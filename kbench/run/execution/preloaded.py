@@ -45,9 +45,9 @@ def _import_common() -> None:
 def _without_pandas_and_statistics() -> Iterator[None]:
     """Let `import pandas` fail and `import scipy.stats` do nothing, in this block.
 
-    `sklearn.utils.fixes` imports both: half of the seconds that a fork server takes to start, for
-    the reader of ARFF files and one function that call them as `pandas` and `scipy.stats`, which
-    works as ever after the block.
+    `sklearn.utils.fixes` imports both, which is half of the time that a fork server takes to start.
+    scikit-learn needs them in two functions only, and these import them when they are called, after
+    the block.
     """
     replaced = {
         name: value

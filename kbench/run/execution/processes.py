@@ -146,7 +146,7 @@ class PeakMemory:
     """
 
     def __enter__(self) -> "PeakMemory":
-        with contextlib.suppress(AttributeError):  # glibc alone has it
+        with contextlib.suppress(AttributeError):  # only glibc has it
             ctypes.CDLL(None).malloc_trim(0)
         self.exact = False
         with contextlib.suppress(OSError):

@@ -14,7 +14,7 @@ from kbench.run.execution.guard import RunState
 FEW = 50
 # Seconds between two updates of the live line. Set by hand.
 TICK_S = 1.0
-# Numbers of a fit in progress that fit on the live line.
+# Numbers of a fit in progress that fit on the live line. Set by hand.
 _NUMBERS = 3
 # Progress values that best predict when a fit will end; shown before all others.
 _TELLING = ("violation", "objective", "residual", "loss", "samples", "passes", "blocks", "trees")

@@ -13,6 +13,7 @@ from numba import njit
 from kbench.cost import median_s
 
 # Rows of a measured call: with numba's call overhead below 1 us, 500 rows of a few entries suffice.
+# Set by hand.
 _ROWS = 500
 
 

@@ -56,8 +56,8 @@ def remove_abandoned(home: Path) -> None:
 def take_lock(folder: Path, *, create: bool = True) -> int | None:
     """Lock a folder until this process ends, by a file in it; None if another process has it.
 
-    Without `create` an OSError is raised where the file is not there: the folder is no runner's, or
-    another process is removing it.
+    Without `create` an OSError is raised if the file does not exist: the folder does not belong to
+    a runner, or another process is removing it.
     """
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     lock = os.open(folder / "lock", flags, 0o600)

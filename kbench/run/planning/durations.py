@@ -1,4 +1,4 @@
-"""How long the runs of a plan will take by the rows of similar runs, and which rows these are.
+"""How long the runs of a plan will take, estimated from rows of similar runs, and from which rows.
 
     for each run, the first of these that has rows:
         the same method, data set and parameters, with other seeds or splits
@@ -26,8 +26,8 @@ COLUMNS = ("method", "dataset", "params", "n_train", "environment", *_BEFORE, *_
 _SAME = "the same settings"
 _DATA = "the same method and data set"
 _SIZE = "the same method on data of similar size"
-# Seconds of a run that no column has, such as the start of its worker and its scores; the limit
-# that `scripts/bench_overhead.py` checks, which long runs do not notice.
+# Seconds of a run that no column has, such as the start of its worker and its scores. It is the
+# limit that `scripts/bench_overhead.py` checks, and negligible in long runs.
 _OVERHEAD_S = 0.1
 # Training rows of data of similar size: at most this factor more or fewer. Set by hand.
 _SIMILAR = 2.0

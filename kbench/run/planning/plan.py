@@ -52,7 +52,7 @@ class Plan:
     # (`module:Class`, parameters, task) of every run, also of those whose data are absent.
     estimators: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
     tuned: list[str] = field(default_factory=list)  # lines about the tuned files that apply
-    hidden: list[str] = field(default_factory=list)  # and about files in the place of ours
+    hidden: list[str] = field(default_factory=list)  # and about the user's files that replace ours
     # Reason -> methods, or keys of the grid, that are left out.
     left_out: dict[str, list[str]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # data set -> message
@@ -60,7 +60,8 @@ class Plan:
     # By the canonical config of a data set: the folder of its prepared arrays, and its checksum.
     prepared: dict[str, Path] = field(default_factory=dict)
     fingerprints: dict[str, str | None] = field(default_factory=dict)
-    # By that config without its split: what a user's file says of itself, read for all splits.
+    # By that config without its split: the config completed from a user's file, read once for all
+    # splits.
     completed: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def drop(self, what: str, reason: str) -> None:

@@ -321,8 +321,8 @@ def _calibrated(estimator: Any, calibration: Any) -> Any:
 
 
 def check(runs: list[tuple[str, Mapping[str, Any], str]]) -> str | None:
-    """What is wrong with the first (target, params, task) that cannot be built or is of another
-    task: a regressor's predictions are no classes, and all of them would count as wrong.
+    """What is wrong with the first (target, params, task) that cannot be built or is for another
+    task. A regressor's predictions are not classes, so all of them would count as wrong.
 
     A package that is not installed is not a mistake: its runs become rows of status `unavailable`.
     """
@@ -352,7 +352,7 @@ def _check_kind(estimator: Any, task: str) -> None:
 
 
 def _hint_at_sweep(line: str, params: Mapping[str, Any]) -> str:
-    """How to write a sweep, if `line` refuses a list that may have been meant as one."""
+    """How to write a sweep, if `line` refuses a list that may have been meant as a sweep."""
     for name, value in params.items():
         if isinstance(value, list) and value and f"Got {value!r}" in line:
             values = ",".join(map(str, value))

@@ -16,8 +16,8 @@ from kbench.mistyped import GROUPS, KEYS, nearest
 from kbench.settings import Settings
 
 _MAX_VALUES = 10_000
-"""Values of a key in one command: their plan takes 3 s, and a slip such as seed=range(0,10**9)
-would take hours before a word."""
+"""Guard: maximum number of values of a key in one command. Their plan takes 3 s, and a slip such as
+seed=range(0,10**9) would take hours without a message."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@
        delete it if its bytes are unchanged. If they have changed, a run has written its row again
        in the meantime, and the file gets its name back.
 
-A crash after any step leaves every row in at least one file. Every reader counts a row once that is
-in two files, and the next merge continues with the files that are left, including renamed ones. The
+A crash after any step leaves every row in at least one file. If a row is in two files, every reader
+counts it once. The next merge continues with the files that are left, including renamed ones. The
 lock only keeps two merges from doing the same work; without file locks the steps are still safe.
 
 Files that are damaged, hold other data, or come from a newer version of kbench are not changed.

@@ -146,7 +146,7 @@ def class_scores(estimator: Any, X: Any) -> Array | None:
     """
     names = ["decision_function", "predict_proba"]
     if getattr(estimator, "decision_function_shape", None) == "ovo":
-        names = names[1:]  # decision values of pairs of classes are of no single class
+        names = names[1:]  # these decision values belong to pairs of classes, not to classes
     for name in names:
         if hasattr(estimator, name):
             return np.asarray(getattr(estimator, name)(X))

@@ -5,7 +5,7 @@
                               a results folder without logs, models and trials, which may hold what
                               only the author should see
 
-A server lists no folders, so that the manifest says what there is. What a server sends is data of a
+A server does not list folders, so the manifest names the files. What a server sends is data of a
 stranger: names are checked before anything is written, no file is longer than its entry says, and
 its rows come into a results folder by `gather`.
 """

@@ -2,7 +2,7 @@
 
 A row is a flat mapping from column to value. Every attempt gets a row, also a failed one. A value
 that was not measured is null, never 0. Files of older schema versions stay readable: the columns
-that they lack are null. Of files of newer versions, the columns that this version knows are read.
+that they lack are null. From files of newer versions, the columns that this version knows are read.
 
 pyarrow is imported inside the functions, so that the command line starts without it.
 """
@@ -30,7 +30,7 @@ STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unava
 
 # Two rows with equal values in these columns are attempts of one run.
 RUN = ("key", "environment", "threads")
-# Of two rows with equal values in these columns the newer replaces the older.
+# If two rows have equal values in these columns, the newer one replaces the older one.
 IDENTITY = (*RUN, "attempt")
 
 # Columns that every file of rows has, in every schema version.

@@ -1,4 +1,4 @@
-"""Settings out of intervals, as in `method.C=interval(1e-3,1e3)`: the space, and what proposes.
+"""Settings drawn from intervals, as in `method.C=interval(1e-3,1e3)`: the space, and the samplers.
 
 Proposals are those of Optuna's tree-structured Parzen estimator (Bergstra et al., NeurIPS 2011)
 where Optuna is installed, and random ones elsewhere; the first ten are random in both. They follow
@@ -23,7 +23,7 @@ from kbench.run.planning.request import read_request
 _RANDOM = 10
 # Positive intervals of a larger ratio are searched in logarithms. Set by hand.
 _LINEAR = 100.0
-# Significant digits of a proposed number: a score does not tell nearer ones apart.
+# Significant digits of a proposed number: a score does not tell nearer ones apart. Set by hand.
 _DIGITS = 6
 
 Setting = dict[str, Any]

@@ -37,8 +37,9 @@ from kbench.solvers.box_dual.pair_descent import pair_steps
 from kbench.solvers.box_dual.row_cache import RowCache
 from kbench.solvers.box_dual.stored_descent import StoredDescent
 
-# Points in a working set. Larger: fewer updates of e, but O(q) for each step inside. K_WW of 512
-# points in float32 is 1 MiB and stays in the L2 cache. Twice as many if that many are free.
+# Number q of points in a working set; doubled if that many points are free. A larger set needs
+# fewer updates of e, but each step inside costs O(q). K_WW of 512 points in float32 is 1 MiB and
+# stays in the L2 cache.
 WORKING_SET = 512
 # A working set is left when its violation has fallen to this fraction of the violation on S:
 # the steps beyond are mostly undone by the next working set.

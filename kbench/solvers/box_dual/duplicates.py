@@ -23,7 +23,8 @@ from kbench.solvers.box_dual.iterate import Iterate, show
 # what it saves falls with this fraction (`scripts/ablate_svm.py`, `duplicates`).
 _MIN_FRACTION = 0.02
 # Guard: a copy's coefficient that differs from its bound or from 0 by this fraction of the sum of
-# the coefficients of its kind counts as there, because differences of such numbers are rounded.
+# the coefficients of its kind counts as equal to it, because differences of such numbers are
+# rounded.
 _ROUNDING = 1e-14
 
 

@@ -30,7 +30,7 @@ from kbench.kernels.work_sharing import Loop, divided, share
 from kbench.solvers.stopped import Settled, settle
 from kbench.trace import Deadline, Trace
 
-# Stands for minus infinity in compiled code whose flags exclude infinities.
+# Stands for minus infinity in compiled code whose flags exclude infinities. Guard.
 MINUS_INFINITY = -1e300
 # Rounds of a descent without a new minimum of the violation after which it stops: rounding can keep
 # points moving back and forth for ever. Guard.

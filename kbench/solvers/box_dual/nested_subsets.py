@@ -30,9 +30,9 @@ from kbench.solvers.box_dual.iterate import Iterate
 # Growth of the subsets from `SolverOptions.first_subset` on. Slower growth repeats the search for
 # violators more often, faster growth starts each level farther from its solution.
 _GROWTH = 4
-# Fewest points of the first subset, and its fraction of few points: there are then two levels
-# before the last. Without this, 4,000 rows of ijcnn1 take 5 % longer and 8,000 rows 24 %
-# (`scripts/bench_small.py`).
+# In problems of few points the first subset is a sixteenth of them, but has at least 256 points, so
+# that two levels precede the last one. Without this, 4,000 rows of ijcnn1 take 5 % longer and 8,000
+# rows 24 % (`scripts/bench_small.py`).
 _FIRST_OF_FEW, _FIRST_FRACTION = 256, 16
 # The thresholds below are in units of the mean |z|, which is 1 for classification. They trade the
 # size of S against updates of the residual outside it. Set by hand on cod-rna and a9a; the counts

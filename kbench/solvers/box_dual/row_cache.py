@@ -24,7 +24,8 @@ NEVER = 1 << 30
 # Rows per temporary block in which missing rows are computed: more take more memory, fewer cost
 # more calls. Set by hand.
 _BATCH = 128
-# Columns per block of a product with stored rows: 8 KB of float64 sums stay in the L1 cache.
+# Columns per block of a product with stored rows: 8 KB of float64 sums stay in the L1 cache. Set by
+# hand.
 _COLUMNS = 1024
 # Nanoseconds for reading a stored value, next to others and at an arbitrary position; they decide
 # the number of threads (`scripts/ablate_svm.py --threads 2`).

@@ -24,19 +24,20 @@ from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.predictor_corrector import PrimalDualPoint
 from kbench.solvers.interior_point.problem import BoxQP
 
-# Proximal steps of a round. The first solves a face whose curvatures are all above D.
+# Proximal steps of a round. The first solves a face whose curvatures are all above D. Guard.
 _MAX_PROXIMAL = 8
 # D relative to the mean of the diagonal of K. With the larger one, coefficients move less along
-# directions without curvature; the smaller one follows if the result is not exact.
+# directions without curvature; the smaller one follows if the result is not exact. Set by hand.
 _PROXIMAL = (1e-5, 1e-9)
-# Relative gap of an exact optimum.
+# Relative gap of an exact optimum. Set by hand.
 _EXACT = 1e-11
 # Smaller curvatures are raised to this multiple of the gradients' scale over the bounds' distance.
+# Guard.
 _FLAT = 1e-4
 # Multipliers of the wrong sign count from this multiple of the gradients' scale on, distances to a
-# bound from this multiple of the bounds' distance on; smaller ones are rounding errors.
+# bound from this multiple of the bounds' distance on; smaller ones are rounding errors. Guard.
 _WRONG = 1e-9
-# Largest error of the equalities, relative to sum |x|.
+# Largest error of the equalities, relative to sum |x|. Guard.
 MAX_OFF = 1e-9
 
 

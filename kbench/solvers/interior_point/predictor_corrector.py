@@ -31,13 +31,14 @@ _MAX_IDLE = 8
 # Guard against endless loops: the slowest problem needs 40 iterations.
 _MAX_ITERATIONS = 100
 # Stop at these residuals: of the gradient relative to `problem.scale`, of the equalities relative
-# to sum |x|. Smaller ones cost iterations that the exact finish (`active_set`) saves.
+# to sum |x|. Smaller ones cost iterations that the exact finish (`active_set`) saves. Set by hand.
 _RESIDUAL = 1e-9
 _SUM = 1e-12
 # An objective below this multiple of the first complementarity counts as zero in the relative gap.
+# Guard.
 _ZERO_OBJECTIVE = 1e-20
 # Fraction of the step to the nearest bound that is taken: longer steps converge in fewer
-# iterations, but leave points so close to a bound that the next steps are short.
+# iterations, but leave points so close to a bound that the next steps are short. Set by hand.
 _TO_BOUND = 0.995
 
 
@@ -95,7 +96,7 @@ def minimise(
         merit = max(point.gap, 1e-3 * off, off_sum)
         if not np.isfinite(merit):
             return best
-        # A fall of quantities that are small enough already is no progress.
+        # If a quantity is small enough already, its fall does not count as progress.
         remaining = products if point.gap > gap else 0.0
         sizes = np.array([remaining, max(off, _RESIDUAL), max(off_sum, _SUM)])
         n_idle = 0 if (sizes < 0.9 * lowest).any() else n_idle + 1

@@ -23,9 +23,10 @@ DIVERGED = 3.0
 # residual. Set by hand.
 ROUNDING = 0.1
 # Rows at which a solution that did not converge is measured: more rows take more kernel values,
-# fewer measure less precisely. 2,000 rows give the residual to about 2 %.
+# fewer measure less precisely. 2,000 rows give the residual to about 2 %. Set by hand.
 MEASURED_ROWS = 2000
-# Rows of a block of the residual at all rows, between which the time limit is looked at.
+# Rows of a block of the residual at all rows, between which the time limit is looked at. Set by
+# hand.
 RESIDUAL_ROWS = 4096
 # States that the trace gets during a pass over the rows. Set by hand.
 _SHOWN = 10

@@ -1,9 +1,9 @@
 """SLURM as an engine: a folder of runs, and arrays of jobs that take runs from it.
 
-The runs wait in a folder, not in SLURM's queue, so that the depth of the queue is found: if
-`sbatch` refuses a job, smaller arrays are tried, and the runs wait for the jobs that there are.
-Reports come back as files. What SLURM says of a job (`squeue`, or `sacct` of one that ended long
-ago, or else the job's heartbeat) matters only for jobs that end without a report.
+The runs wait in a folder, not in SLURM's queue, so nobody has to know how many jobs the queue
+takes: if `sbatch` refuses an array of jobs, smaller ones are tried, and the runs wait for the jobs
+that exist. Reports come back as files. The state of a job matters only if it ends without a report;
+`squeue` tells it, `sacct` for jobs that ended long ago, or else the job's heartbeat.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from kbench.settings import Settings
 _POLL_S = 3.0
 # Seconds that the files of an ended job may be late on a file system of the network. Set by hand.
 _LATE_S = 2.0
-# Seconds without a heartbeat after which a job of which SLURM knows nothing is lost.
+# Seconds without a heartbeat after which a job of which SLURM knows nothing is lost. Set by hand.
 _SILENT_S = 6 * slurm_job.BEAT_S
 # Seconds until `sbatch` is asked again after a refusal, if no job has ended before. Set by hand.
 _ASK_AGAIN_S = 15.0
@@ -113,7 +113,8 @@ class Slurm:
     def submit(self, number: int, call: Call) -> None:
         task = replace(call.task, cpus=None)  # the CPUs of a node are SLURM's to give
         call = replace(call, task=task)
-        # What commands call a run differs, so that equal runs have equal names in every command.
+        # Its label is left out, because it depends on the command: equal runs of different commands
+        # have equal names.
         same = (task.run.key, task.path, task.prepared, task.model, task.metrics, call.limits)
         name = hashlib.sha256(repr(same).encode()).hexdigest()[:24]
         if name in self._numbers:
@@ -196,8 +197,9 @@ class Slurm:
     def _ask_states(self) -> None:
         """Ask for the states of all jobs: `squeue`, then `sacct` for those that it lacks.
 
-        A job that the controller does not have is GONE, unless the accounting knows its end; what
-        that says of other jobs may be late. Processes of this machine are asked through submitit.
+        A job that the controller does not know is GONE, unless the accounting (`sacct`) knows its
+        end. The accounting may be late, so it cannot say that a job is still running. Processes of
+        this machine are asked through submitit.
         """
         if self._cluster != "slurm":
             for job in self._jobs.values():

@@ -1,4 +1,4 @@
-"""The states of a run on a cluster: one machine for every engine.
+"""The states of a run on a cluster: one state machine for every engine.
 
     submitted -> begun -> finished     the row is what the run reported
         |          +----> lost         started once more, or the row says why
@@ -35,9 +35,8 @@ from kbench.signals import ignore_interrupts
 
 # How often a run is begun before its row says that it was lost. Set by hand.
 ATTEMPTS = 2
-# How often a run is submitted that no machine begins, before it is refused: a worker that dies
-# takes the runs along that waited for it, and one that cannot start would take them for ever.
-# Guard.
+# Guard: a run that no machine has begun is refused after this many submissions. A worker that dies
+# loses the runs that waited for it, and one that cannot start would lose them again and again.
 SUBMISSIONS = 10
 # Status of an outcome without a row: no machine has begun the run.
 REFUSED = "refused"
