@@ -18,7 +18,7 @@ from kbench.errors import DataError
 # Fraction of `memory_mb` that the rows of one block take. A fit holds a block, a second one that it
 # sorts, and as much again for the solver and the index. Set by hand.
 _BLOCK = 1 / 8
-# Memory in MiB of rows whose user names none.
+# Memory in MiB for rows if the user does not name any. Set by hand.
 MEMORY_MB = 1024.0
 # Types of values that estimators take as they are; other numbers are converted to float64.
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -229,6 +229,16 @@ class ChunkedRows:
         X = X if X.dtype == self.dtype else X.astype(self.dtype)
         _require_finite(X, place)
         return Block(X, y, place)
+
+
+def batches(rows: ChunkedRows, size: int) -> Iterator[Block]:
+    """All rows in order in batches of `size`, the same however they are chunked; the last one may
+    be smaller.
+    """
+    for block in rows.blocks(size * max(1, rows.block_rows // size)):
+        for start in range(0, block.X.shape[0], size):
+            batch = slice(start, start + size)
+            yield Block(block.X[batch], None if block.y is None else block.y[batch], block.place)
 
 
 def is_dask(X: Any) -> bool:

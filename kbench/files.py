@@ -1,4 +1,4 @@
-"""Atomic writes: a file is complete and on disk before it gets its name.
+"""Atomic writes: a file is complete and on disk before it gets its name. Files of numbers as maps.
 
 While a temporary file is written, its writer holds a lock on it. A file whose lock is free was left
 by a process that was killed. Its age is not evidence, because the clock may jump.
@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kbench.errors import KbenchError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @contextmanager
@@ -99,3 +102,22 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def mapped(path: Path) -> "np.ndarray":
+    """An .npy file as a read-only memory map.
+
+    It is a plain ndarray over the map, because np.memmap costs time in every operation.
+    """
+    import numpy as np
+
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def mapped_numbers(path: Path, dtype: Any) -> "np.ndarray":
+    """A file of nothing but numbers as a plain array on a read-only memory map."""
+    import numpy as np
+
+    if not path.stat().st_size:  # an empty file cannot be mapped
+        return np.empty(0, dtype)
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

@@ -162,11 +162,20 @@ def two_step_kernel_kmeans(
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
     start = rng.randint(min(n_clusters, len(sample)), size=len(sample))
     sample_labels = kernel_kmeans(gram, start, max_iter=max_iter)
+    return occupied_centres(kernel, sample, sample_labels)
+
+
+def occupied_centres(
+    kernel: KernelMatrix, sample: np.ndarray, sample_labels: np.ndarray
+) -> tuple[KernelCentres, np.ndarray]:
+    """The means of clusters of a sample that are nearest to some point; labels of all n points.
+
+    A cluster may have no point of the kernel matrix nearest to its mean. It is dropped.
+    """
     centres = KernelCentres(kernel, sample, mean_weights(sample_labels))
     labels = centres.assign_training(kernel)
     occupied = np.unique(labels)
     if len(occupied) < centres.n_clusters:
-        # After Lloyd's iteration a cluster may have no point of the matrix nearest to its mean.
         kept = np.isin(sample_labels, occupied)
         weights = mean_weights(_without_gaps(sample_labels[kept]))
         centres = KernelCentres(kernel, sample[kept], weights)

@@ -18,11 +18,12 @@ import scipy.sparse as sp
 
 from kbench.chunked import Block, ChunkedRows
 from kbench.errors import KbenchError
+from kbench.files import mapped, mapped_numbers
 from kbench.kernels.threads import cached_property
 
 _STARTS = "starts.npy"  # (k + 1,) int64, written last: a run that has it is complete
 # Rows that are gathered and written at a time: 14 MiB of 54 float32 numbers. More take more memory,
-# fewer cost more calls.
+# fewer cost more calls. Set by hand.
 _WRITTEN = 65536
 
 
@@ -30,15 +31,18 @@ class _Run:
     """A block of rows in the order of their clusters, as memory maps."""
 
     def __init__(self, folder: Path, n_features: int, dtype: np.dtype) -> None:
-        self.starts = _loaded(folder / _STARTS)
-        self.y = _loaded(folder / "y.npy")
+        self.starts = mapped(folder / _STARTS)
+        self.y = mapped(folder / "y.npy")
         self._d = n_features
         if (folder / "X").exists():
-            self._X = _mapped(folder / "X", dtype).reshape(-1, n_features)
+            self._X = mapped_numbers(folder / "X", dtype).reshape(-1, n_features)
             self._csr = None
         else:
-            data, indices = _mapped(folder / "data", dtype), _mapped(folder / "indices", np.int32)
-            self._csr = data, indices, _loaded(folder / "indptr.npy")
+            data, indices = (
+                mapped_numbers(folder / "data", dtype),
+                mapped_numbers(folder / "indices", np.int32),
+            )
+            self._csr = data, indices, mapped(folder / "indptr.npy")
 
     def rows(self, cluster: int) -> tuple[Any, np.ndarray]:
         """X : (s, d) array or CSR and y : (s,) of the rows of a cluster."""
@@ -221,14 +225,3 @@ def _write_run(folder: Path, X: Any, y: np.ndarray, labels: np.ndarray, n_cluste
             files[0].write(part.data)
     np.save(folder / "y.npy", y[order])
     np.save(folder / _STARTS, starts)
-
-
-def _loaded(path: Path) -> np.ndarray:
-    return np.asarray(np.load(path, mmap_mode="r"))
-
-
-def _mapped(path: Path, dtype: Any) -> np.ndarray:
-    """A file of numbers as a plain array on a read-only memory map."""
-    if not path.stat().st_size:  # an empty file cannot be mapped
-        return np.empty(0, dtype)
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

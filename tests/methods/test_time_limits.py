@@ -5,10 +5,9 @@ import warnings
 import numpy as np
 import pytest
 from all_machines import SKIPPED, build, machines
+from counted_clock import CountedClock
 from sklearn.base import clone, is_classifier, is_outlier_detector
 from sklearn.exceptions import ConvergenceWarning
-
-from kbench.trace import Trace
 
 # Parameters of an estimator that iterates.
 ITERATES = {"tol", "max_iter", "n_epochs", "epochs", "n_rounds"}
@@ -95,16 +94,6 @@ def test_a_limit_that_is_not_met_changes_nothing(machine):
     assert np.array_equal(without.predict(X), within.predict(X))
 
 
-class Counted(Trace):
-    """A clock that moves on by a second whenever it is read."""
-
-    reads = 0
-
-    def wall_s(self):
-        self.reads += 1
-        return float(self.reads)
-
-
 def heavy_tailed(df, n=200):
     """Rows and noise of Student's t distribution; targets, and two and three classes."""
     rng = np.random.RandomState(0)
@@ -144,7 +133,7 @@ def test_a_stopped_fit_is_no_worse_than_the_mean_or_the_most_frequent_class(mach
         model.set_params(C=50.0)
     for y in (two, three) if is_classifier(model) else (targets,):
         with warnings.catch_warnings(record=True, action="always") as caught:
-            model.fit(X, y, trace=Counted())
+            model.fit(X, y, trace=CountedClock())
         if not any("max_time" in str(warning.message) for warning in caught):
             continue  # the limit was not met
         require_no_worse_than_a_constant(model, X, y, {"max_time": None})

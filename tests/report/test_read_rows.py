@@ -7,8 +7,8 @@ from report_rows import failed, make_row
 
 import kbench
 from kbench.errors import ConfigError
-from kbench.run.results.folder import ResultsFolder, schema
-from kbench.run.results.rows import to_table
+from kbench.run.results.folder import ResultsFolder
+from kbench.run.results.rows import schema, to_table
 
 
 @pytest.fixture

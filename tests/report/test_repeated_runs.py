@@ -15,7 +15,7 @@ from report_rows import START, make_row
 from kbench.report import make_report, write_report
 from kbench.report.comparisons.attempts import combined
 from kbench.report.comparisons.tables import REPEATS
-from kbench.run.results.folder import schema
+from kbench.run.results.rows import schema
 
 CODE = {"source_sha256": "aa", "origin": "own"}
 

@@ -20,7 +20,8 @@ from kbench.report.comparisons.cells import grid
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.comparisons.tables import comparisons, measured
 from kbench.report.text.terminal import takes_colour
-from kbench.run.results.folder import ResultsFolder, schema
+from kbench.run.results.folder import ResultsFolder
+from kbench.run.results.rows import schema
 
 
 def compare(*rows):

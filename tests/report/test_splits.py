@@ -17,7 +17,7 @@ from kbench.report.comparisons.splits import corrected_error, split_of
 from kbench.report.comparisons.tables import comparisons
 from kbench.report.statistics.compare import corrected_t
 from kbench.report.statistics.fronts import points
-from kbench.run.results.folder import schema
+from kbench.run.results.rows import schema
 
 # Columns that a row of a folder has and that are read here.
 NULLS = dict.fromkeys(schema().names)

@@ -25,9 +25,9 @@ from kbench.clustering import (
     Centroids,
     KernelCentres,
     kmeans_centroids,
-    mean_weights,
     sampled_kmeans,
 )
+from kbench.clustering.kernel_kmeans import occupied_centres
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
@@ -255,14 +255,4 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
         gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
         _, vectors = leading_eigenpairs(gram, c, "lanczos", rng)
         _, sample_labels = sampled_kmeans(vectors, c, rng.permutation(len(sample)))
-        centres = KernelCentres(kernel, sample, mean_weights(sample_labels))
-        labels = centres.assign_training(kernel)
-        # A cluster of the sample to which no row is assigned has no block and is removed.
-        occupied = np.unique(labels)
-        if len(occupied) < centres.n_clusters:
-            kept = np.isin(sample_labels, occupied)
-            centres = KernelCentres(
-                kernel, sample[kept], mean_weights(np.searchsorted(occupied, sample_labels[kept]))
-            )
-            labels = np.searchsorted(occupied, labels)
-        return centres, labels
+        return occupied_centres(kernel, sample, sample_labels)

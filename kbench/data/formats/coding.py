@@ -7,9 +7,9 @@ Features are in the order of the file's columns.
 
 With `source.columns.categorical: auto` columns of texts are found by their content, categories of
 fewer than RARE_ROWS rows share one feature, and an unknown category has only zeros. scikit-learn's
-OneHotEncoder(min_frequency=RARE_ROWS, handle_unknown="ignore") gives the same features, but for
-columns whose texts are all rare, which are left out; counts suffice for them, so that no column has
-to be in memory twice.
+OneHotEncoder(min_frequency=RARE_ROWS, handle_unknown="ignore") gives the same features, except that
+here columns whose texts are all rare are left out. Counts are enough to find rare categories, so
+that no column has to be in memory twice.
 """
 
 from collections import Counter
@@ -51,15 +51,16 @@ from kbench.data.formats.table import (
     require_layout,
     require_same_columns,
 )
-from kbench.data.sources.array_file import ArrayWriter, mapped
+from kbench.data.sources.array_file import ArrayWriter
 from kbench.errors import DataError, counted
+from kbench.files import mapped
 
 RARE_ROWS = 5
 """Fewer training rows of a category than this share one feature with others (`categorical: auto`).
 More joins categories that differ, fewer makes features that single rows decide. Set by hand."""
 
-# Texts for each number of a column, up to which it is rather one of numbers with a few slips than
-# one of categories such as the grades K, 1, ..., 12. Set by hand.
+# If a column has at most this many texts for each number, it is taken for a column of numbers with
+# a few slips, not for one of categories such as the grades K, 1, ..., 12. Set by hand.
 _FEW_TEXTS = 0.05
 
 
@@ -224,14 +225,14 @@ class Coding:
         assert self._first is not None
         target = self._first.target
         assert target is not None
-        least = RARE_ROWS if self._options.auto else 0
+        min_rows = RARE_ROWS if self._options.auto else 0
         columns: dict[str, list[str]] = {}
         rare: dict[str, list[str]] = {}
         for name in self._first.features:
             counts = self._seen.get(name)
-            columns[name] = sorted(text for text, n in (counts or {}).items() if n >= least)
+            columns[name] = sorted(text for text, n in (counts or {}).items() if n >= min_rows)
             if counts is not None and len(columns[name]) < len(counts):
-                rare[name] = sorted(text for text, n in counts.items() if n < least)
+                rare[name] = sorted(text for text, n in counts.items() if n < min_rows)
             if rare.get(name) and not columns[name]:  # no category is frequent
                 del rare[name], columns[name]
         signs_of = {name: self._options.marks.get(name, set()) for name in columns}
@@ -322,7 +323,7 @@ class Coding:
                 "Namibia, should have another name"
             )
         n_numbers = sum(number(label) is not None for label in labels)
-        # Doubtful ones, and those of a repeated header, have a sentence of their own.
+        # Doubtful labels, and a repeated header, have a sentence of their own.
         explained = {*DOUBTFUL, layout["target"].lower()}
         odd = [one for one in labels if number(one) is None and one.lower() not in explained]
         if 0 < 2 * len(odd) <= n_numbers:
@@ -332,7 +333,7 @@ class Coding:
             )
         if layout["target"] in labels:
             name = printable(layout["target"])
-            yield f"the class {name!r} has the name of its column: a repeated header is no row"
+            yield f"the class {name!r} has the name of its column: a repeated header is not a row"
         columns: list[tuple[str, str, Iterable[str]]] = [(layout["target"], "classes", labels)]
         columns += [(name, "categories", counts) for name, counts in texts.items()]
         columns += [(str(layout.get("group")), "groups", self._groups)]

@@ -24,6 +24,7 @@ import numpy as np
 from kbench.data import formats
 from kbench.data.formats import PartRows
 from kbench.errors import ConfigError, DataError
+from kbench.files import mapped
 from kbench.process_memory import limit_memory, machine_bytes
 
 _REQUEST, _ANSWER = "request.json", "answer.json"
@@ -149,25 +150,25 @@ def _write(folder: Path, part: str, rows: PartRows) -> dict[str, Any]:
 
 
 def _opened(folder: Path, part: str, described: Mapping[str, Any]) -> PartRows:
-    def mapped(name: str) -> np.ndarray:
-        return np.asarray(np.load(folder / f"{part}.{name}.npy", mmap_mode="r", allow_pickle=False))
+    def array(name: str) -> np.ndarray:
+        return mapped(folder / f"{part}.{name}.npy")
 
     X: Any
     if described["dense"]:
-        X = mapped("X")
+        X = array("X")
     else:
         from scipy.sparse import csr_matrix
 
         shape = tuple(described["shape"])
-        X = csr_matrix(tuple(mapped(name) for name in _CSR), shape=shape, copy=False)
+        X = csr_matrix(tuple(array(name) for name in _CSR), shape=shape, copy=False)
     labels = described["labels"]
     return PartRows(
         X,
-        mapped("y"),
+        array("y"),
         None if labels is None else tuple(labels),
         None,
         described["layout"],
-        mapped("groups") if described["grouped"] else None,
+        array("groups") if described["grouped"] else None,
         tuple(described["notes"]),
         described["n_without_target"],
     )

@@ -16,8 +16,9 @@ import numpy as np
 
 from kbench.data.preparation.application import Preparation
 from kbench.data.preparation.split import holdout_rows
-from kbench.data.sources.array_file import ArrayWriter, mapped
+from kbench.data.sources.array_file import ArrayWriter
 from kbench.errors import DataError
+from kbench.files import mapped
 
 FORMAT = 3  # raised when the files of a prepared folder change their meaning
 META = "meta.json"

@@ -1,4 +1,4 @@
-"""The .npy files of prepared data: written block by block, read as memory maps."""
+"""The .npy files of prepared data, written block by block."""
 
 from math import prod
 from pathlib import Path
@@ -58,11 +58,3 @@ class ArrayWriter:
             left = self._rows * self._row_size - self._size
             if left:
                 raise ValueError(f"{self._file.name}: {left} entries were not written")
-
-
-def mapped(path: Path) -> np.ndarray:
-    """An array as a read-only memory map.
-
-    It is a plain ndarray over the map, because np.memmap costs time in every operation.
-    """
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

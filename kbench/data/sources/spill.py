@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data.sources.rows import CsrArrays, SparseRows
+from kbench.files import mapped_numbers
 
 _TYPES = {
     "data": np.float64,
@@ -67,7 +68,7 @@ def spill(
                     files[key].write(np.ascontiguousarray(array, dtype=_TYPES[key]).data)
                 n, nnz = n + y.size, nnz + X.nnz
             ends[name] = (begin, n)
-    mapped = {n: _map(folder / n, dtype) for n, dtype in _TYPES.items()}
+    mapped = {n: mapped_numbers(folder / n, dtype) for n, dtype in _TYPES.items()}
     first, d = columns(width)
     arrays = CsrArrays(mapped["data"], mapped["indices"], mapped["indptr"], d, first)
     groups_of_rows = mapped["groups"] if grouped else None
@@ -75,9 +76,3 @@ def spill(
         name: SparseRows(arrays, mapped["y"], np.arange(begin, end), groups_of_rows)
         for name, (begin, end) in ends.items()
     }
-
-
-def _map(path: Path, dtype: Any) -> np.ndarray:
-    if not path.stat().st_size:  # an empty file cannot be mapped
-        return np.empty(0, dtype=dtype)
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

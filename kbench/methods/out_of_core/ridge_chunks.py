@@ -10,7 +10,6 @@ The rows are read once before, for the sample on which features, landmarks and c
 """
 
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from kbench.approximation import BKA, BlockDiagonalKernel, Machine
 from kbench.approximation.features.factored import FactoredEquations
-from kbench.chunked import ChunkedRows
+from kbench.chunked import ChunkedRows, batches
 from kbench.clustering import Centroids
 from kbench.clustering.rows_by_cluster import spill
 from kbench.kernels import Kernel, KernelMatrix
@@ -38,7 +37,7 @@ from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Trace
 
 # Rows whose products W'W are added at a time, whatever the size of the chunks, so that the sums do
-# not depend on it; 16,384 rows of 1,000 features are 64 MiB.
+# not depend on it; 16,384 rows of 1,000 features are 64 MiB. Set by hand.
 _BATCH = 16384
 # Fraction of the memory that the kernel matrix of a cluster and its factor may take. The rest is
 # for the rows and for a block that is read. A larger one trains larger clusters. Set by hand.
@@ -52,21 +51,12 @@ def fit_normal_equations(
     equations = FactoredEquations(basis, targets.n_outputs)
     n_seen = 0
     with trace.phase("features"):
-        for X, y in _batches(rows, targets):
-            equations.add(X, targets.matrix(y))
-            n_seen += X.shape[0]
+        for batch in batches(rows, _BATCH):
+            equations.add(batch.X, targets.matrix(targets.encode(batch)))
+            n_seen += batch.X.shape[0]
             trace(samples=n_seen)
     with trace.phase("solve"):
         return basis.machine(equations.weights(alpha))
-
-
-def _batches(rows: ChunkedRows, targets: ChunkedTargets) -> Iterator[tuple[Any, np.ndarray]]:
-    """Consecutive batches of rows and their encoded targets, the same for any chunks."""
-    for block in rows.blocks(_BATCH * max(1, rows.block_rows // _BATCH)):
-        y = targets.encode(block)
-        for start in range(0, len(y), _BATCH):
-            batch = slice(start, start + _BATCH)
-            yield block.X[batch], y[batch]
 
 
 class RidgeRecord(NamedTuple):

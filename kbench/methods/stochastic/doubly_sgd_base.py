@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation.seeded.named_blocks import median_gamma, seeded_features, seeded_kernels
-from kbench.chunked import ChunkedRows
+from kbench.chunked import ChunkedRows, batches
 from kbench.kernels import KERNELS, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.chunk_scores import rows_in_chunks
@@ -277,15 +277,10 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
 
     def _batches(self, rows: ChunkedRows) -> Iterator[tuple[int, int, Any, np.ndarray]]:
         """Copy, number of the first row, X and y of batches of consecutive rows, for all passes."""
-        size = self.batch_size
         for k in range(self.n_epochs * self.n_copies):
-            first = 0
-            for block in rows.blocks(size * max(1, rows.block_rows // size)):
+            for i, block in enumerate(batches(rows, self.batch_size)):
                 assert block.y is not None  # the survey has refused rows without targets
-                for start in range(0, len(block.y), size):
-                    batch = slice(start, start + size)
-                    yield k % self.n_copies, first + start, block.X[batch], block.y[batch]
-                first += len(block.y)
+                yield k % self.n_copies, i * self.batch_size, block.X, block.y
 
     def _configured_descent(self, sizes: list[int]) -> DoublyStochastic:
         """The descent, with what it keeps for `n_epochs` passes over batches of these sizes."""

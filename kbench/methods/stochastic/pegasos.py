@@ -7,8 +7,8 @@ Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: Primal Estimated sub-GrAdie
     w <- min(1, 1 / (sqrt(nu) ||w||)) w        (projection, optional)
 """
 
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench import class_labels
-from kbench.chunked import ChunkedRows
+from kbench.chunked import ChunkedRows, batches
 from kbench.intrinsics.products import matmul
 from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.chunk_scores import rows_in_chunks
@@ -180,11 +180,15 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         coef = np.zeros((self.feature_map_.n_features_out_, targets.n_outputs))
         t = 0
         with trace.phase("step"):
-            for X, y in self._batches(rows, self._passes(survey.n)):
+            n_passes = self._passes(survey.n)
+            for block in chain.from_iterable(
+                batches(rows, self.batch_size) for _ in range(n_passes)
+            ):
                 t += 1
-                index = class_labels.index_of(self.classes_, y)
-                self._step(t, X, self._signs(index), weights[index], coef)
-                trace(samples=min(t * self.batch_size, self._passes(survey.n) * survey.n))
+                assert block.y is not None  # the survey has refused rows without labels
+                index = class_labels.index_of(self.classes_, block.y)
+                self._step(t, block.X, self._signs(index), weights[index], coef)
+                trace(samples=min(t * self.batch_size, n_passes * survey.n))
                 if deadline.passed:
                     break
         self._set_machine(coef)
@@ -195,16 +199,6 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     def _passes(self, n: int) -> int:
         """The number of passes over n rows."""
         return passes(n, self.batch_size, self.n_epochs, _EPOCHS)
-
-    def _batches(self, rows: ChunkedRows, n_passes: int) -> Iterator[tuple[Any, np.ndarray]]:
-        """Batches of consecutive rows, the same however the rows are chunked."""
-        size = self.batch_size
-        for _ in range(n_passes):
-            for block in rows.blocks(size * max(1, rows.block_rows // size)):
-                assert block.y is not None  # the survey has refused rows without labels
-                for start in range(0, len(block.y), size):
-                    batch = slice(start, start + size)
-                    yield block.X[batch], block.y[batch]
 
     def _step(
         self,

@@ -35,16 +35,13 @@ from kbench.files import atomic_file
 from kbench.run.results import rows
 from kbench.run.results.environment import environment_id
 from kbench.run.results.files import CLAIMED, MERGED, read_parquet_files, write_parquet
-from kbench.run.results.rows import SCHEMA_VERSION, STATUSES, schema
+from kbench.run.results.rows import schema
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
     from kbench.run.results.merge import MergeReport
-
-__all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "schema"]
-
 
 MODELS = "_models"
 TRIALS = "_tune"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from result_rows import make_row
 
 from kbench.errors import ConfigError, KbenchError
-from kbench.run.results.folder import SCHEMA_VERSION, STATUSES, Curve, ResultsFolder, schema
-from kbench.run.results.rows import newest, to_table
+from kbench.run.results.folder import Curve, ResultsFolder
+from kbench.run.results.rows import SCHEMA_VERSION, STATUSES, newest, schema, to_table
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 FLOAT = st.floats(allow_nan=False)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from counted_clock import CountedClock
 from ridge_problem import KERNELS, iterates, problem
 
 from kbench.solvers.ridge.askotch import block_inverse, solve_askotch
-from kbench.trace import Trace
 
 
 def reference(K, Y, lam, b, r, steps, seed, accelerated=True, damped=True):
@@ -103,16 +103,6 @@ def test_parameters_of_the_acceleration_that_contradict_each_other_are_refused()
             )
 
 
-class Counted(Trace):
-    """A clock that moves on by a second whenever it is read."""
-
-    reads = 0
-
-    def wall_s(self):
-        self.reads += 1
-        return float(self.reads)
-
-
 @pytest.mark.parametrize("max_time", [0.0, 2.0, 30.0])
 def test_a_solve_that_runs_out_of_time_is_not_worse_than_zero(max_time):
     matrix, Y = problem(m=1)
@@ -124,7 +114,7 @@ def test_a_solve_that_runs_out_of_time_is_not_worse_than_zero(max_time):
         rank=5,
         max_time=max_time,
         rng=np.random.RandomState(0),
-        trace=Counted(),
+        trace=CountedClock(),
     )
     assert (result.stop_reason, result.converged) == ("max_time", False)
     K = matrix.block(np.arange(len(Y)))
