@@ -2,7 +2,7 @@
 kbench tune method=M dataset=D: the same without a grid, for kernel machines, in seconds
 kbench tune experiment=E ...: for each method and data set of an experiment, with one budget.
 
-Without a grid or values, a machine that chooses kernel width and penalty itself (tuned_svc, or for
+Without a grid or values, a method that chooses kernel width and penalty itself (tuned_svc, or for
 regression tuned_svr or tuned_ridge; the columns are taken as they are) runs once on the training
 rows that are not held out, and its choice is written. Otherwise every setting of the grid (or of
 method.C=1,10,100) is scored on held-out training rows. Test rows are never read. The best setting
@@ -10,13 +10,13 @@ is written to configs/tuned/M-D.yaml in the working directory, and `kbench metho
 uses it. If two means are equal, the setting that is earlier in the grid wins. Trials are rows in
 results/_tune; the same command continues a search that was stopped.
 
-Of intervals, as in 'method.C=interval(1e-3,1e3)' 'method.gamma=interval(1e-4,10)' tune.runs=40,
-settings are proposed one after the other by Optuna's TPE, or at random where Optuna is not
-installed (kbench[optuna]). An interval of positive numbers that spans more than two decades has a
-log scale; lists (method.kernel=rbf,poly) may stand beside intervals.
+If parameters are intervals, as in 'method.C=interval(1e-3,1e3)' 'method.gamma=interval(1e-4,10)'
+tune.runs=40, settings are proposed one after the other by Optuna's TPE, or at random where Optuna
+is not installed (kbench[optuna]). An interval of positive numbers that spans more than two decades
+has a log scale; other parameters may have lists (method.kernel=rbf,poly).
 
-An experiment to tune has a budget (`plan.tune`, keys as below) and a name (`plan.tuned`). Its files
-are configs/tuned/M-D-NAME.yaml, and all experiments with the same name use them.
+An experiment that can be tuned has a budget (`plan.tune`, keys as below) and a name (`plan.tuned`).
+Its files are configs/tuned/M-D-NAME.yaml, and all experiments with the same name use them.
 
   tune.cv=5             folds of cross-validation, stratified, drawn by seed
   tune.validation=0.2   one split instead of folds: the fraction of training rows for validation
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _KEYS = ("cv", "validation", "halving", "factor", "min_rows", "rows", "runs", "seconds", "metric")
 # Keys that only a search among several settings obeys.
 _OF_SEVERAL = ("cv", "halving", "factor", "min_rows")
-_SHOWN = 5  # settings, and failed trials, that are printed
+_SHOWN = 5  # settings, and failed trials, that are printed; set by hand
 
 
 def main(argv: Sequence[str]) -> int:
@@ -142,7 +142,7 @@ def _search(words: Sequence[str]) -> Search:
     if "cv" in given and "validation" in given:
         raise ConfigError("tune.cv and tune.validation are both given; use one of them")
     fields: dict[str, Any] = {}
-    for key, name, least in (
+    for key, name, minimum in (
         ("cv", "folds", 2),
         ("factor", "factor", 2),
         ("min_rows", "min_rows", 1),
@@ -150,7 +150,7 @@ def _search(words: Sequence[str]) -> Search:
         ("runs", "runs", 1),
     ):
         if key in given:
-            fields[name] = whole(f"tune.{key}", given[key], least)
+            fields[name] = whole(f"tune.{key}", given[key], minimum)
     if "validation" in given:
         fields["validation"] = _number("tune.validation", given["validation"], below=1.0)
     if "seconds" in given:

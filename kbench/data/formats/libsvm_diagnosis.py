@@ -121,7 +121,7 @@ def _describe(line: bytes, *, n_features: int | None, first: int, limit: int, la
                 return f"index {i}, the data set has {n_features} features"
             return (
                 f"index {i}, should be at most {limit}; if the file really is that wide, "
-                "say so by n_features"
+                "set n_features"
             )
         if not value:
             return f"no value after {_show(index)}:{cut or ', should be index:value'}"

@@ -188,7 +188,7 @@ def almost_a_number(text: str, name: str) -> str | None:
         alone += f": in pandas, `{column}.str.extract('{pattern}')[0].astype(float)`"
     if _HIDDEN.search(text) and number(_HIDDEN.sub("", text).strip()) is not None:
         return (
-            f"hidden characters are no part of it: in pandas, `{column}.str.replace("
+            f"hidden characters do not belong to it: in pandas, `{column}.str.replace("
             f"r'{_HIDDEN.pattern}', '', regex=True).astype(float)`"
         )
     if not text.isascii() and _OTHER_DIGITS.fullmatch(text):
@@ -212,7 +212,7 @@ def almost_a_number(text: str, name: str) -> str | None:
     if text.lower() in TRUTHS:
         return f"in pandas, `{column}.astype(float)` makes 1 and 0 of truth values"
     if TOTALS.fullmatch(text):
-        return "a line of sums is no row: `sed '$d' FILE` leaves the last line out"
+        return "a line of sums is not a row: `sed '$d' FILE` leaves the last line out"
     unit = _WITH_UNIT.fullmatch(text)
     if unit:
         return f"if {unit[1] + (unit[2] or '')!r} is the unit of all rows, {alone}"

@@ -21,7 +21,7 @@ from kbench.data.configs.dataset import check_config, influence, target_scale, w
 from kbench.data.configs.own_file import complete, task_of
 from kbench.data.preparation import prepared
 from kbench.data.sources.array_file import ArrayWriter
-from kbench.data.sources.content import content_sha256, remembered_sha256
+from kbench.data.sources.content import cached_sha256, content_sha256
 from kbench.data.sources.fetch import exclusive, fetch, missing_message, writable
 from kbench.data.sources.folders import FileStatus, Folders, absent, is_file, is_mirror, locate
 from kbench.errors import ConfigError, DataError, DataNotFoundError
@@ -120,7 +120,7 @@ def remove_abandoned(config: Mapping[str, Any], folders: Folders) -> None:
 
     `prepare` does so before it begins; this is for the parent of a child that was killed.
     """
-    # The task is of no consequence here; without one, `complete` would read the file.
+    # The task does not matter here; without one, `complete` would read the file.
     name = complete(with_variant(config) | {"task": "regression"})["name"]
     home = folders.prepared / name
     with suppress(OSError), exclusive(home, wait=False) as held:
@@ -196,7 +196,8 @@ def status(config: Mapping[str, Any], folders: Folders) -> DatasetStatus:
     present = all(f.path is not None for f in files)
     folder = None
     if present:
-        sums = [remembered_sha256(f.path, _memory(folders)) for f in files if f.path is not None]
+        cache = _checksum_cache(folders)
+        sums = [cached_sha256(f.path, cache) for f in files if f.path is not None]
         if None not in sums:
             sha256 = _sha256(config, files, folders)
             target = folders.prepared / config["name"] / _key(config, sha256, files)
@@ -237,7 +238,7 @@ def _present(
     return files
 
 
-def _memory(folders: Folders) -> Path:
+def _checksum_cache(folders: Folders) -> Path:
     return folders.prepared / "checksums.json"
 
 
@@ -246,7 +247,7 @@ def _sha256(config: Mapping[str, Any], files: list[FileStatus], folders: Folders
         from kbench.data.preparation.obtain import generator
 
         return generator(config).fingerprint(config["n"], config["n_test"])
-    sums = [content_sha256(f.path, _memory(folders)) for f in files if f.path is not None]
+    sums = [content_sha256(f.path, _checksum_cache(folders)) for f in files if f.path is not None]
     return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
 
 

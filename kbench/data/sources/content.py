@@ -34,7 +34,7 @@ _NO_TEXT = {
     b"\x04\x22\x4d\x18": "compressed by lz4; `lz4 -d` unpacks it",
     b"\x1f\x8b": "compressed twice; `gzip -d` unpacks it once",
     b"PK\x03\x04": "a zip archive in another file; unpack it there",
-    b"PK\x05\x06": "a zip archive of no file",
+    b"PK\x05\x06": "an empty zip archive",
     b"\x1f\x9d": "compressed by compress; `gzip -d` unpacks it",
     b"\x5d\0\0": "compressed by LZMA; `xz -d` unpacks it",
     b"version https://git-lfs": "a pointer of Git LFS; `git lfs pull` fetches the file",
@@ -55,7 +55,7 @@ _PAGE = (
 )
 _LINES = "`pandas.read_json(FILE, lines=True).to_csv(NEW, index=False)` makes a table"
 _MARKED_UP = {
-    # Not a header such as <TICKER>,<DATE>, or a first column of values below a bound.
+    # A header such as <TICKER>,<DATE> does not match, nor does a first column of values like <0.5.
     re.compile(rb"\s*<[A-Za-z!?/](?![^<>\n]*>[,;\t|])"): _PAGE,
     re.compile(rb"\s*\{.*\}\s*?\n\s*\{"): f"lines of JSON; {_LINES}",
     re.compile(rb"\s*(\{\s*\"|\[\s*[\[{])"): f"JSON; {_LINES.replace(', lines=True', '')}",
@@ -64,7 +64,8 @@ _MARKED_UP = {
 
 MAX_LINE_BYTES = 32 << 20
 """Longest line of a text file, in bytes (32 MiB, about two million values). It bounds the memory
-that a damaged file costs before it is refused: 5 MB of gzip can hold 1 GB without a line end."""
+that a damaged file costs before it is refused: 5 MB of gzip can hold 1 GB without a line end.
+Guard."""
 
 
 def chunks(path: Path) -> Iterator[bytes]:
@@ -100,8 +101,10 @@ def _open(path: Path) -> IO[bytes]:
     if head.startswith(b"PK\x03\x04") and path.suffix != ".npz":  # an .npz is itself an archive
         archive = zipfile.ZipFile(path)
         # Members that macOS adds to an archive hold icons and the like.
-        own = ("__MACOSX/", ".DS_Store")
-        members = [m for m in archive.infolist() if not (m.is_dir() or m.filename.startswith(own))]
+        added = ("__MACOSX/", ".DS_Store")
+        members = [
+            m for m in archive.infolist() if not (m.is_dir() or m.filename.startswith(added))
+        ]
         named = [m for m in members if Path(m.filename).name in (path.stem, path.name)]
         chosen = members if len(members) == 1 else named
         if len(chosen) != 1:
@@ -175,9 +178,9 @@ def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
         yield number, bytes(rest), True
 
 
-def content_sha256(path: Path, memory: Path) -> str:
-    """sha256 of the decompressed bytes, cached in the JSON file `memory`."""
-    known = remembered_sha256(path, memory)
+def content_sha256(path: Path, cache: Path) -> str:
+    """sha256 of the decompressed bytes, kept in the JSON file `cache`."""
+    known = cached_sha256(path, cache)
     if known is not None:
         return known
     key, stamp = _stamp(path)
@@ -185,14 +188,14 @@ def content_sha256(path: Path, memory: Path) -> str:
     for piece in chunks(path):
         digest.update(piece)
     with suppress(KbenchError):  # without the cache the file is hashed again
-        remember(memory, key, [*stamp, digest.hexdigest()])
+        add_to_cache(cache, key, [*stamp, digest.hexdigest()])
     return digest.hexdigest()
 
 
-def remembered_sha256(path: Path, memory: Path) -> str | None:
+def cached_sha256(path: Path, cache: Path) -> str | None:
     """The cached sha256 of a file whose size and times are unchanged, or None."""
     key, stamp = _stamp(path)
-    known = read_json(memory).get(key)
+    known = read_json(cache).get(key)
     return str(known[-1]) if isinstance(known, list) and known[:-1] == stamp else None
 
 
@@ -210,7 +213,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return loaded if isinstance(loaded, dict) else {}
 
 
-def remember(path: Path, key: str, value: Any) -> None:
+def add_to_cache(path: Path, key: str, value: Any) -> None:
     """Add one entry to a JSON file, by replacing the file.
 
     If two processes write at the same time, one entry may be lost; it is computed again.

@@ -21,14 +21,14 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from kbench.data.sources.content import read_json, remember
+from kbench.data.sources.content import add_to_cache, read_json
 from kbench.data.sources.folders import FileStatus, Folders, is_file_name, is_mirror, name_in_url
 from kbench.data.sources.mirrors import write as write_mirror
 from kbench.data.sources.piece_sizes import piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError, one_line
 
-ATTEMPTS = 3  # requests for one file before a broken connection is an error
-TIMEOUT_S = 30.0  # seconds without a byte after which a connection counts as broken
+ATTEMPTS = 3  # requests for one file before a broken connection is an error; set by hand
+TIMEOUT_S = 30.0  # seconds without a byte after which a connection counts as broken; set by hand
 
 
 class _Broken(Exception):
@@ -183,18 +183,18 @@ def _verify(part: Path, file: FileStatus, folders: Folders) -> None:
     if not head:
         raise DataError(f"{file.url}: sent an empty file, should be {file.name}")
     actual = digest.hexdigest()
-    memory = folders.own / "_fetched.json"
+    checksums = folders.own / "_fetched.json"
     if file.sha256 is not None:
         if actual != file.sha256:
             raise DataError(f"{file.url}: sha256 is {actual}, should be {file.sha256}")
         return
-    first = read_json(memory).get(str(file.url))
+    first = read_json(checksums).get(str(file.url))
     if first is None:
-        remember(memory, str(file.url), actual)
+        add_to_cache(checksums, str(file.url), actual)
     elif first != actual:
         raise DataError(
             f"{file.url}: sha256 is {actual}, the first download had {first}; if the new file is "
-            f"right, remove its line from {memory}"
+            f"right, remove its line from {checksums}"
         )
 
 

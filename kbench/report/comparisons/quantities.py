@@ -27,8 +27,8 @@ class Quantity:
     digits: int = 3  # Significant digits
     # Digits after the point, the same for all values; replaces `digits`.
     decimals: int | None = None
-    # Whether two values are compared by their ratio: positive, with a unit or a scale that depends
-    # on the data. Others are compared by their difference.
+    # Whether two values are compared by their ratio, not by their difference: true of positive
+    # numbers with a unit, or with a scale that depends on the data.
     ratio: bool = False
 
     @property
@@ -98,8 +98,10 @@ QUANTITIES = {quantity.column: quantity for quantity in (*SCORES, *FURTHER, *COS
 def quantity(column: str, what: str = "columns", added: Collection[str] = ()) -> Quantity:
     """The quantity of a row's column, or of one of the `added` scores that rows have.
 
-    Raises ConfigError: no quantity has the name; or the option `what` that names it is not
-    `columns`, and methods cannot be ranked by it.
+    what : the option of the report that names the column, for messages
+
+    Raises ConfigError: no quantity has the name; or the option is not `columns`, and methods cannot
+    be ranked by the quantity.
     """
     if column in added and column not in QUANTITIES:
         return Quantity(column, column, added_score(column).direction, digits=4)
@@ -112,7 +114,7 @@ def quantity(column: str, what: str = "columns", added: Collection[str] = ()) ->
         known = (*QUANTITIES, *added)
         hint = nearest(column, known) or f", should be of {', '.join(known)}"
         if column in schema().names:
-            hint = ": it is no measured value; kbench.read_rows in Python has it"
+            hint = ": it is not a measured value; kbench.read_rows in Python has it"
         elif what == "columns":
             hint += "; parameters stand beside the name of their method"
         elif not nearest(column, known):

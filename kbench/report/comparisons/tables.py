@@ -131,7 +131,7 @@ class Line:
         """
         if self.cut_short(column):
             return None
-        return mean_sd(self._of_splits(column))
+        return mean_sd(self._values_by_split(column))
 
     @property
     def n_splits(self) -> int:
@@ -146,7 +146,7 @@ class Line:
         """
         if self.cut_short(column):
             return None
-        means = self._of_splits(column) if self.n_splits > 1 else []
+        means = self._values_by_split(column) if self.n_splits > 1 else []
         return corrected_error(means, mean_test_per_train(self.ok))
 
     def deviation(self, column: str) -> float | None:
@@ -156,7 +156,7 @@ class Line:
         mean = self.mean_sd(column)
         return None if mean is None else mean[1]
 
-    def _of_splits(self, column: str) -> list[float]:
+    def _values_by_split(self, column: str) -> list[float]:
         """The values of a column: of several splits, each one's mean over seeds."""
         by_split: defaultdict[Any, list[float]] = defaultdict(list)
         for row in self.ok:
@@ -267,7 +267,8 @@ def unequal(lines: Iterable[Line]) -> list[str]:
     if len(quantiles) > 1:
         notes.append(
             f"Of different quantiles ({_listed(quantiles)}): pinball losses and coverages of two "
-            "quantiles do not compare; metrics=[pinball_loss_0.5] adds the loss at one to a run."
+            "quantiles do not compare; metrics=[pinball_loss_0.5] adds the loss at one quantile to "
+            "all runs."
         )
     return notes
 
@@ -341,7 +342,7 @@ def _order(comparison: Comparison) -> tuple[Any, ...]:
         *sizes,
         problem.n_splits,
         problem.data_sha256 or "",
-        -len(comparison.lines),  # of several machines first the one that says most
+        -len(comparison.lines),  # of several machines, the one with the most lines comes first
         machine.environment,
         machine.threads,
         machine.jobs or 0,

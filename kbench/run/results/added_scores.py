@@ -187,7 +187,7 @@ COLUMNS = frozenset(
 def added_score(name: str) -> AddedScore:
     """The score of a name; nothing is imported until its function is called.
 
-    Larger values of a scorer of scikit-learn are better. Of a function of the user's own they are,
+    Larger values of scikit-learn's scorers are better, and so are those of a user's own function,
     unless its name ends as scikit-learn's names of losses do: _loss, _error or _deviance.
 
     Raises ConfigError: the name has none of the forms.
@@ -241,9 +241,9 @@ def of_quantile(p: Predicted) -> dict[str, float]:
     return {}
 
 
-def _not_of(task: str) -> str:
+def _wrong_task(task: str) -> str:
     kind = {"regression": "regressors", "outlier": "outlier detectors"}
-    return f"it is not of {kind.get(task, 'classifiers')}"
+    return f"it is not a score of {kind.get(task, 'classifiers')}"
 
 
 def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None], list[str]]:
@@ -252,14 +252,14 @@ def measured(names: Iterable[str], p: Predicted) -> tuple[dict[str, float | None
     reasons: dict[str, list[str]] = {}
     own = {spec.name for spec in (*METRICS[p.task], *(QUANTILE if p.task == "regression" else ()))}
     if others := [name for name in dict.fromkeys(names) if name in COLUMNS - own]:
-        reasons[_not_of(p.task)] = others
+        reasons[_wrong_task(p.task)] = others
     for score in new_scores(names):
         values[score.name] = None
         classifies = p.task in ("binary", "multiclass")
         known = p.task != "outlier" and score.of_classes == classifies
         try:
             if score.of_classes is not None and not known:
-                raise AbsentError(_not_of(p.task))
+                raise AbsentError(_wrong_task(p.task))
             value = score.function(p)
             if not math.isfinite(value):
                 raise AbsentError(f"it is {value}")

@@ -10,12 +10,11 @@ If two means are equal, the candidate that is earlier in the grid is better.
 A search covers one method and one data set. An experiment makes one search for each of its pairs,
 and its `plan.tune` is the budget of each search.
 
-Out of intervals (`intervals.py`) settings are proposed one after the other, in place of a list of
-candidates, until the budget is spent.
+If the command gives intervals (`intervals.py`), there is no list of candidates: settings are
+proposed one after the other until the budget is spent.
 
-A kernel machine that is given no candidates gets its parameters from a machine that chooses them
-itself (`meta.tuner` of the method's file), in one trial. Its score on the rows that are held out is
-the score of the search.
+If a kernel machine has no candidates, a self-tuning method (`meta.tuner` of its file) chooses its
+parameters, in one trial. The score of that method on the held-out rows is the score of the search.
 
 A trial is a run on the data set with `dataset.holdout` set. It has a key, limits and a row like any
 other run, in `_tune` of the results folder, and is not repeated. It never opens the test rows.
@@ -81,7 +80,7 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     Raises DataError: a data set is malformed.
     """
     space = Space.of(composer, overrides)
-    asked = overrides
+    typed = overrides
     if space is not None:
         overrides = space.overrides(space.ends)
     experiment = _experiment(composer, overrides)
@@ -91,7 +90,7 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     budget = recipe.get("tune")
     if experiment is not None and not (budget and isinstance(budget, Mapping)):
         raise ConfigError(
-            f"experiment {experiment} is not one to tune: its plan states no budget, as in "
+            f"experiment {experiment} cannot be tuned: its plan states no budget, as in "
             "`tune: {runs: 20}`; name a method and a data set"
         )
     words = _untuned(overrides)
@@ -99,14 +98,14 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
     sandbox = worker_sandbox(overrides)
     check_methods(sandbox, plan)
     if experiment is None:
-        return Searches([list(asked)], sandbox)
+        return Searches([list(typed)], sandbox)
     plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
     forms: dict[tuple[str, str], str | None] = {}
     for run in plan.runs:
         if forms.setdefault((run.method, run.dataset), run.variant) != run.variant:
             raise ConfigError(
-                f"{run.method} has two forms of {run.dataset} in experiment {experiment}; a search "
-                "is of one"
+                f"{run.method} has two variants of {run.dataset} in experiment {experiment}; a "
+                "search takes one"
             )
     others = [w for w in overrides if w.partition("=")[0] not in ("method", "dataset")]
     each = [[*others, f"method={method}", f"dataset={dataset}"] for method, dataset in forms]
@@ -160,7 +159,7 @@ def tune(
             )
         search = replace(search, validation=search.validation or _HELD_OUT)
     result = SearchResult(
-        first.method, first.dataset, of, metric, _about(first, of), plan.dropped, tuner=tuner
+        first.method, first.dataset, of, metric, _search_facts(first, of), plan.dropped, tuner=tuner
     )
     trials = Trials(composer, sandbox, plan, search, result, began)
     if tuner is not None:
@@ -227,9 +226,9 @@ def _over_intervals(
         if fresh:
             plan = trials.of(_untuned(space.overrides([*fresh.values()])), search.rows)
             distinct = {canonical(run.params): run.params for run in plan.runs}
-            for one, params in zip(fresh, distinct.values(), strict=True):
-                tried[one] = Setting(len(tried), params)
-            trials.climb(plan, [tried[candidate] for candidate in fresh], 0, rows)
+            for key, params in zip(fresh, distinct.values(), strict=True):
+                tried[key] = Setting(len(tried), params)
+            trials.climb(plan, [tried[key] for key in fresh], 0, rows)
             if result.budget_spent or result.stopped_by is not None:
                 break
         for setting in settings:
@@ -342,7 +341,7 @@ def _metric(task: str, name: str | None) -> MetricSpec | AddedScore:
 
 
 def _train_rows(plan: Plan, search: Search) -> int:
-    """Fewest training rows of any validation split; a ConfigError if it is impossible."""
+    """Fewest training rows of any validation split; a ConfigError if rows cannot be split so."""
     from kbench.data import open_prepared
     from kbench.data.preparation.split import holdout_rows
 
@@ -352,7 +351,7 @@ def _train_rows(plan: Plan, search: Search) -> int:
     return int(train.size)
 
 
-def _about(run: Run, of: str | None) -> dict[str, Any]:
+def _search_facts(run: Run, of: str | None) -> dict[str, Any]:
     """Facts that later runs with the tuned file are compared with.
 
     The files of a set belong to experiments and stay valid if the method's source changes.

@@ -47,7 +47,7 @@ def test_rows_have_the_ranking_scores_of_outliers_alone(cancer):
     assert set(rows.index) == set(METHODS)
     assert (rows["status"] == "ok").all()
     assert rows[["accuracy", "error", "f1", "rmse", "pinball"]].isna().all(axis=None)
-    assert rows["message"].str.contains("no mape: it is not of outlier detectors").all()
+    assert rows["message"].str.contains("no mape: it is not a score of outlier detectors").all()
     scores = dict(rows.loc["kernel_one_class", "scores"])
     assert scores["mape"] is None
     assert 0.0 < scores["matthews_corrcoef"] < 1.0

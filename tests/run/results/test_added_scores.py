@@ -214,7 +214,7 @@ def test_what_cannot_be_had_is_none_and_has_one_reason(fits):
     assert values == dict.fromkeys(["log_loss", "mape", "brier_score"])
     assert reasons == [
         "no log_loss, brier_score: SVC has no probabilities; method.calibration=sigmoid adds them",
-        "no mape: it is not of classifiers",
+        "no mape: it is not a score of classifiers",
     ]
 
 
@@ -224,7 +224,7 @@ def test_a_column_of_another_task_is_said(fits, name):
         own = {spec.name for spec in METRICS[p.task]}
         own |= {score.name for score in QUANTILE} if p.task == "regression" else set()
         kind = "regressors" if p.task == "regression" else "classifiers"
-        said = [] if name in own else [f"no {name}: it is not of {kind}"]
+        said = [] if name in own else [f"no {name}: it is not a score of {kind}"]
         assert measured([name], p) == ({}, said)
 
 
