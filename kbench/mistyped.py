@@ -22,7 +22,7 @@ _SIMILAR, _FURTHER = 0.6, 0.2
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """' (nearest: a, b)' for a message; '' if no known word is similar."""
-    # Of dotted keys the last words are compared: the others are alike in most of them.
+    # Dotted keys are compared by their last words, because the others are alike in most of them.
     dotted = word.count(".") > 0
     typed = word.casefold().rpartition(".")[2]
     matcher = difflib.SequenceMatcher(b=typed)
@@ -32,15 +32,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
         within = len(typed) > 2 and typed in name.casefold()
         if (matcher.quick_ratio() > _SIMILAR and matcher.ratio() > _SIMILAR) or within:
             ratios[name] = matcher.ratio()
-    least = max(ratios.values(), default=0.0) - _FURTHER
+    min_ratio = max(ratios.values(), default=0.0) - _FURTHER
     similar = {n: difflib.SequenceMatcher(None, n, word).ratio() for n in ratios}
-    close = [name for name in ratios if ratios[name] >= least]
+    close = [name for name in ratios if ratios[name] >= min_ratio]
     close.sort(key=lambda name: (-ratios[name], -similar[name]))
     return f" (nearest: {', '.join(close[:3])})" if close else ""
 
 
 def instead_of(group: str, name: str, known: Iterable[str]) -> str:
-    """What a message adds on a name that is none of the `known` ones of a group of configs."""
+    """What a message adds on a name that is not among the `known` ones of a group of configs."""
     known = list(known)
     names = f", there are {', '.join(sorted(known)) or 'none'}"
     if len(known) > 8:
@@ -135,7 +135,7 @@ def _is_key(name: str) -> bool:
     return name.partition(".")[0] in KEYS
 
 
-def _slip(key: str, value: str) -> str:
+def _syntax_hint(key: str, value: str) -> str:
     """What is wrong with a value that Hydra does not read and quotes would not mend, or ''."""
     straight = value.translate(dict.fromkeys(map(ord, "“”„‘’‚«»"), "'"))
     if straight != value:
@@ -179,7 +179,7 @@ def unread(typed: str, reason: str, *, intervals: bool) -> ConfigError:
     reason = one_line(reason.split("\n")[0])
     if "NoViableAlt" in reason:
         reason = "a character that Hydra does not read outside quotes"
-    if instead := _slip(key, value):
+    if instead := _syntax_hint(key, value):
         return ConfigError(f"{text}: {instead}")
     shown = plain and text == typed and not set(value) & set("'\"\\$`!")
     example = f""", as in "{key}='{value}'\"""" * shown

@@ -56,5 +56,5 @@ def synonym(key: str, known: Collection[str] | None = None) -> str:
         return f"{called}, which is a key of `kbench report`{more}"
     if known is None and key == "show":
         return ", which is a key of `kbench plan`"
-    there = meant != key and (known is None or meant in known)
-    return f" (nearest: {meant})" if there else ""
+    is_known = meant != key and (known is None or meant in known)
+    return f" (nearest: {meant})" if is_known else ""

@@ -65,7 +65,9 @@ class AxisTree(Router):
         inner = left[order] >= 0
         self.nodes = np.zeros((3, len(order)), np.uint32)
         self.nodes[0] = np.where(inner, feature[order], 0)
-        self.nodes[1] = np.where(inner, _below(threshold[order]), np.inf).astype("f").view("u4")
+        self.nodes[1] = (
+            np.where(inner, _rounded_down(threshold[order]), np.inf).astype("f").view("u4")
+        )
         # Breadth first, the children of the j-th inner node are nodes 2 j + 1 and 2 j + 2.
         self.nodes[2] = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(len(order)))
         self.leaf = np.where(inner, -1, np.cumsum(~inner) - 1).astype(np.int64)
@@ -189,7 +191,7 @@ def single_leaf() -> AxisTree:
     return AxisTree(none, np.zeros(1), none, none)
 
 
-def _below(threshold: np.ndarray) -> np.ndarray:
+def _rounded_down(threshold: np.ndarray) -> np.ndarray:
     """The largest float32 that is not above `threshold`: it splits float32 rows in the same way."""
     rounded = threshold.astype(np.float32)
     above = rounded > threshold

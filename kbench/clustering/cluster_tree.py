@@ -158,8 +158,8 @@ def cluster_tree(
             middle = size // 2
             if not balanced and threshold is not None:
                 n_left = int(np.count_nonzero(values < threshold))
-                least = size // _MAX_IMBALANCE
-                middle = min(max(n_left, least, 1), size - least - 1)
+                min_size = size // _MAX_IMBALANCE
+                middle = min(max(n_left, min_size, 1), size - min_size - 1)
             order = values if split is None else np.argpartition(values, middle)
             permutation[start:stop] = members[order]
             if split is not None:

@@ -69,15 +69,15 @@ def candidates(words: Sequence[str]) -> list[str]:
     """Completions of the last of `words`, which follow `kbench`; it may be empty."""
     *before, last = words or [""]
     if before and before[0] in COMMANDS and before[0] != "plan":
-        words_after = _of_command(COMMANDS[before[0]][1], before[1:], last)
+        words_after = _words_of_command(COMMANDS[before[0]][1], before[1:], last)
     else:
-        words_after = _of_run(before, last)
+        words_after = _words_of_run(before, last)
         if not before:
             words_after += [*COMMANDS, "--help", "--version"]
     return sorted({word for word in words_after if word.startswith(last)})
 
 
-def _of_command(module: str, before: Sequence[str], last: str) -> list[str]:
+def _words_of_command(module: str, before: Sequence[str], last: str) -> list[str]:
     """Bare words, keys and names that a command takes."""
     command = import_module(f"kbench.commands.{module}")
     keys = getattr(command, "KEYS", ())
@@ -88,7 +88,7 @@ def _of_command(module: str, before: Sequence[str], last: str) -> list[str]:
     return [*getattr(command, "WORDS", ()), *(f"{key}=" for key in keys), *names]
 
 
-def _of_run(before: Sequence[str], last: str) -> list[str]:
+def _words_of_run(before: Sequence[str], last: str) -> list[str]:
     """Groups, their options, and the keys of the chosen method and data set."""
     key, equals, _ = last.partition("=")
     if equals:

@@ -92,8 +92,8 @@ class Lattice:
         # So is that of each other column, whose values are rounded by their own size: else columns
         # beside one of 1e9 would be rounded to nothing.
         multiples = np.maximum(np.rint((high - low) / steps[:, None]), 1.0)
-        own = np.abs(high - low - multiples * steps[:, None])
-        steps = steps[(own <= eps * np.maximum(np.abs(low), np.abs(high))).all(axis=1)]
+        off_lattice = np.abs(high - low - multiples * steps[:, None])
+        steps = steps[(off_lattice <= eps * np.maximum(np.abs(low), np.abs(high))).all(axis=1)]
         # Most data have no lattice, which a few values show.
         for sample in (values[sampled[:: len(sampled) // 64 + 1]], values[sampled]):
             multiples = sample / steps[:, None]

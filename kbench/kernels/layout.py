@@ -192,25 +192,25 @@ def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 def _widen(rows, low, high, others):
     """Extend low, high : (d,) to include the values of rows : (m, d)."""
-    least, most = low.astype(rows.dtype), high.astype(rows.dtype)
+    smallest, largest = low.astype(rows.dtype), high.astype(rows.dtype)
     for i in range(rows.shape[0]):
         row = rows[i]
         for j in range(row.shape[0]):
-            least[j] = min(least[j], row[j])
+            smallest[j] = min(smallest[j], row[j])
         for j in range(row.shape[0]):
-            most[j] = max(most[j], row[j])
+            largest[j] = max(largest[j], row[j])
     for j in range(low.shape[0]):
-        low[j], high[j] = least[j], most[j]
+        low[j], high[j] = smallest[j], largest[j]
 
 
 @njit(cache=True, nogil=True)
 def _find_others(rows, low, high, others):
     """Set others[j] = 1 where column j of rows : (m, d) has a value other than low and high."""
-    least, most = low.astype(rows.dtype), high.astype(rows.dtype)
+    smallest, largest = low.astype(rows.dtype), high.astype(rows.dtype)
     for i in range(rows.shape[0]):
         row = rows[i]
         for j in range(row.shape[0]):
-            others[j] |= (row[j] != least[j]) & (row[j] != most[j])
+            others[j] |= (row[j] != smallest[j]) & (row[j] != largest[j])
 
 
 @njit(cache=True, nogil=True)

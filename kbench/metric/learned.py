@@ -62,15 +62,16 @@ _SAME = 1.05
 # held-out error that a map must gain over the best one before it. Set by hand.
 _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
 # Maximal number of features for which "auto" tries a full metric: its eigendecomposition takes
-# O(d^3), a second for 1,000 features.
+# O(d^3), a second for 1,000 features. Set by hand.
 _MAX_FULL = 1000
 # Features up to which all of `max_rows` and of `search_rows` are used. For more features,
-# sqrt(_WIDE / d) of the rows: the kernel values of a round then take no longer.
+# sqrt(_WIDE / d) of the rows: the kernel values of a round then take no longer. Set by hand.
 _WIDE, _WIDE_SEARCH = 256, 1024
 # Maximal number of rows that determine means, deviations and quantiles of the columns: 50,000
-# estimate a mean to half a per cent of the deviation.
+# estimate a mean to half a per cent of the deviation. Set by hand.
 _MAPPED_ROWS = 50_000
-# Maximal number of held-out rows: 4,000 estimate an error rate of 10 % to half a point.
+# Maximal number of held-out rows: 4,000 estimate an error rate of 10 % to half a point. Set by
+# hand.
 _MAX_HELD_OUT = 4000
 # Maximal number of held-out rows of the search, for their kernel values take longest. Set by hand.
 _SEARCH_HELD_OUT = 2000
@@ -289,7 +290,7 @@ class LearnedMetric(MapsRows):
         has_more = n_all > n_search
         if has_more:
             data = problem(scaling, indicators, n_all, _MAX_HELD_OUT, data.steep)
-        chosen, *_ = self._further(finalists, data, search, trace, ridges)
+        chosen, *_ = self._continue_rounds(finalists, data, search, trace, ridges)
         if has_more and chosen.width > 1.0:
             # Few rows made the kernel wide.
             other = search.narrower(data, chosen, ridges)
@@ -303,7 +304,7 @@ class LearnedMetric(MapsRows):
         self._set(chosen, data)
         return self
 
-    def _further(
+    def _continue_rounds(
         self,
         finalists: Sequence[MetricCandidate],
         data: RidgeProblem,

@@ -35,10 +35,10 @@ def steeper(X: np.ndarray, before: np.ndarray | ColumnMap, squares: np.ndarray) 
     """
     squares = squares * _slopes(before, X) ** 2
     maps = [_integral(x, square) for x, square in zip(X.T, squares.T, strict=True)]
-    most = max(len(places) for places, _ in maps)
+    max_knots = max(len(places) for places, _ in maps)
     knots, values = (
-        np.stack([np.pad(each[part], (0, most - len(each[part])), "edge") for each in maps], axis=1)
-        for part in (0, 1)
+        np.stack([np.pad(each[k], (0, max_knots - len(each[k])), "edge") for each in maps], axis=1)
+        for k in (0, 1)
     )
     total = float(ColumnMap(knots, values)(X).var(axis=0).sum())
     if not np.isfinite(total) or total <= 0.0:

@@ -107,8 +107,8 @@ class KernelExpansion:
 
         Rows so far from all centres that their float32 kernel values vanish are evaluated again in
         float64, whose values of a Gaussian kernel end at 2^-900 = exp(-624) instead of exp(-69).
-        Beyond that all values are equal and f is as small: an intercept decides, or without one
-        the sign of the sum of the coefficients.
+        Farther away all kernel values are equal, and f is about 0: an intercept decides, or without
+        one the sign of the sum of the coefficients.
 
         Raises ValueError: the rows have a different number of features.
         """
@@ -116,11 +116,11 @@ class KernelExpansion:
         values = np.empty((X.shape[0], self.coef.shape[1]))
         # |f| below which float32 cannot tell a row; float64 and other kernels always can.
         vanishes = self.dtype == np.float32 and self.kernel.unit_diagonal
-        least = self.kernel.vanished * np.abs(self.coef).sum(axis=0) if vanishes else 0.0
+        threshold = self.kernel.vanished * np.abs(self.coef).sum(axis=0) if vanishes else 0.0
         for start in range(0, len(values), _BATCH):
             rows = slice(start, start + _BATCH)
             values[rows] = self._evaluate(X[rows], self.dtype)
-            vanished = np.flatnonzero((np.abs(values[rows]) < least).any(axis=1))
+            vanished = np.flatnonzero((np.abs(values[rows]) < threshold).any(axis=1))
             if len(vanished):
                 values[start + vanished] = self._evaluate(X[start + vanished], np.dtype(np.float64))
         return values

@@ -176,7 +176,7 @@ def make_report(
         ).one_file()
     else:
         whole = bool(methods or datasets or tags) or len(tables) <= _WHOLE
-        tables, others = (tables, "") if whole else _listed_apart(tables)
+        tables, others = (tables, "") if whole else _split_off_reference(tables)
         text = others
         if tables:
             drawn = terminal.terminal(
@@ -194,7 +194,7 @@ def make_report(
     return delivered(text, out, skipped if format in ("csv", "latex") else ())
 
 
-def _listed_apart(tables: Sequence[Comparison]) -> tuple[list[Comparison], str]:
+def _split_off_reference(tables: Sequence[Comparison]) -> tuple[list[Comparison], str]:
     """The tables of data sets with the user's own rows, and a list of the other data sets."""
     own = {
         table.problem.dataset

@@ -122,17 +122,17 @@ class RidgeSearch:
 
     def _first_rows(self) -> int:
         """Rows of the first rung: as many as the deadline is expected to leave time for."""
-        most = min(len(self._rows), constants.RIDGE_ROWS[0])
+        max_rows = min(len(self._rows), constants.RIDGE_ROWS[0])
         left = self._deadline.seconds_left()
-        few = constants.PILOT_ROWS
-        if left is None or most <= few:
-            return most
-        start, sample = self._trace.running_s(), self._order[:few]
+        pilot_rows = constants.PILOT_ROWS
+        if left is None or max_rows <= pilot_rows:
+            return max_rows
+        start, sample = self._trace.running_s(), self._order[:pilot_rows]
         K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit)
         errors_by_ridge(K, self._z[sample], 2.0**constants.RIDGES)
-        rate = (self._trace.running_s() - start) / few**3
+        rate = (self._trace.running_s() - start) / pilot_rows**3
         affordable = np.cbrt(left / max(len(constants.WIDTHS) * rate, 1e-300))
-        return int(np.clip(affordable, few, most))
+        return int(np.clip(affordable, pilot_rows, max_rows))
 
     def _rung(self, number: int, m: int, widths: np.ndarray) -> Surface:
         """Measure all ridges of some widths on samples of m rows."""

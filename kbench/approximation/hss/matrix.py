@@ -44,7 +44,7 @@ _ORDERING = ("tree", "balanced", "leaf_size", "n_neighbours", "n_trees", "random
 # Learnt attributes that two fits with equal parameters to the same rows have in common.
 _LEARNT = ("tree_", "_near", "kernel_", "ordered_kernel_", "nodes_", "kernel_entries_", "shape")
 # The shift that an error message suggests, relative to the size of the least eigenvalue, which is
-# known to about 1 %.
+# known to about 1 %. Set by hand.
 _SUGGESTED_SHIFT = 1.1
 # Rows of the larger one of the two samples from which the rank of all rows is extrapolated: 0.01 s.
 # On cadata, kin40k and protein it is within 20 % of the rank after compression. Set by hand.
@@ -90,7 +90,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         Bound on the relative Frobenius norm of the residual of each basis; 0 disables it.
     max_rank : int or None, default=None
     max_near : int, "none" or None, default=None
-        Maximal number of near columns of a node; "none" is no limit.
+        Maximum number of near columns of a node; "none" sets no limit.
     n_far : int or None, default=None
         Number of far columns of a node.
     sketch : int, "none" or None, default=None
@@ -399,10 +399,10 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
         converge. O(n (r + leaf_size)) an iteration.
         """
         try:
-            least = eigsh(self, k=1, which="SA", tol=1e-2, return_eigenvectors=False)[0]
+            smallest = eigsh(self, k=1, which="SA", tol=1e-2, return_eigenvectors=False)[0]
         except (ArpackNoConvergence, TypeError):
             return np.nan
-        return max(0.0, -float(least))
+        return max(0.0, -float(smallest))
 
     def _advice(self) -> str:
         shift = self.needed_shift()

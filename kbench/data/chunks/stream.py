@@ -136,12 +136,12 @@ def surveyed(paths: list[Path], options: Mapping[str, Any]) -> dict[str, Any]:
     from kbench.data.formats import libsvm
 
     known = None if options["zero_based"] == "auto" else bool(options["zero_based"])
-    least, width = 1, 0
+    lowest_index, width = 1, 0
     for path in paths:
         for rows in libsvm.pieces(path, zero_based=known):
-            least = min(least, int(rows.indices.min(initial=1)))
+            lowest_index = min(lowest_index, int(rows.indices.min(initial=1)))
             width = max(width, rows.largest_index)
-    zero_based = least == 0 if known is None else known
+    zero_based = lowest_index == 0 if known is None else known
     # With an unknown base, indices were read with a column for 0.
     width = max(1, width - (known is None and not zero_based))
     return {**options, "n_features": width, "zero_based": zero_based}

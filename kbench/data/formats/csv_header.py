@@ -90,18 +90,29 @@ def _names_of_places(fields: list[str], sample: Sequence[list[str]]) -> bool:
     """
     if len(sample) < 3:
         return False
-    there = [k for k, text in enumerate(fields) if number(text) is not None]
-    texts = [(text, [row[k] for row in sample]) for k, text in enumerate(fields) if k not in there]
-    values = np.array([[number(row[k]) for k in there] for row in [fields, *sample]], dtype=float)
+    number_fields = [k for k, text in enumerate(fields) if number(text) is not None]
+    texts = [
+        (text, [row[k] for row in sample])
+        for k, text in enumerate(fields)
+        if k not in number_fields
+    ]
+    values = np.array(
+        [[number(row[k]) for k in number_fields] for row in [fields, *sample]], dtype=float
+    )
     steps = np.diff(values, axis=1)
-    if len(there) >= 5 and steps[0, 0]:
+    if len(number_fields) >= 5 and steps[0, 0]:
         equal: np.ndarray = np.abs(steps / steps[0, 0] - 1.0).max(axis=1) < 1e-6
         return bool(equal[0] and not equal[1:].any())
     fresh = [
         text not in below and min(Counter(below).values()) > 1 for text, below in texts if text
     ]
     ordered: np.ndarray = np.abs(np.sign(steps).sum(axis=1)) == steps.shape[1]
-    return len(there) >= 3 and any(fresh) and all(fresh) and ordered[0] > 2 * ordered[1:].mean()
+    return (
+        len(number_fields) >= 3
+        and any(fresh)
+        and all(fresh)
+        and ordered[0] > 2 * ordered[1:].mean()
+    )
 
 
 def _named(options: Options) -> Iterator[Any]:

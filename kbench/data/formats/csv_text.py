@@ -42,8 +42,8 @@ from kbench.data.formats.table import Column, Options, Table, checked_table
 from kbench.data.sources.content import MAX_LINE_BYTES, text_pieces
 from kbench.errors import DataError, counted
 
-_BLOCK_BYTES = 4 << 20  # least block that pyarrow parses at a time
-_HEAD_BYTES = 1 << 16  # bytes of whole lines in which the form of a file is found
+_BLOCK_BYTES = 4 << 20  # least block that pyarrow parses at a time; set by hand
+_HEAD_BYTES = 1 << 16  # bytes of whole lines in which the form of a file is found; set by hand
 _BOM = b"\xef\xbb\xbf"
 _BLANK_LINE = re.compile(rb"\n[ \t]+\r?(?:\n|\Z)")
 
@@ -157,7 +157,7 @@ def _read_piece(text: bytes, line: int, form: Form, path: Path, options: Options
         line = form.begin
     if not text.strip():
         return None
-    content = _squeezed(text) if form.delimiter == " " else text
+    content = _collapse_spaces(text) if form.delimiter == " " else text
     pattern = quoted_pattern(form.delimiter)
     if b' "' in content:  # after a blank pyarrow does not see a quote
         content = pattern.sub(lambda match: match[0].lstrip(b" "), content)
@@ -229,9 +229,9 @@ def _parsed(content: bytes, form: Form) -> Any:
 def _require_empty(empty: list[Column], where: Callable[[int], str]) -> None:
     """Refuse a value in a last column that has neither a name nor values in the first records."""
     for column in empty:
-        there = [text != "" for text in column.categories or ()]
-        if any(there):
-            row = int(np.argmax(np.array(there)[column.values]))
+        has_text = [text != "" for text in column.categories or ()]
+        if any(has_text):
+            row = int(np.argmax(np.array(has_text)[column.values]))
             text = (column.categories or ())[column.values[row]]
             raise DataError(
                 f"{where(row)}: {printable(text, 60)!r} stands in a column without a name, should "
@@ -397,7 +397,7 @@ def _without_blanks(content: bytes, pattern: re.Pattern[bytes]) -> bytes:
     return bytes(made)
 
 
-def _squeezed(content: bytes) -> bytes:
+def _collapse_spaces(content: bytes) -> bytes:
     """Replace each run of white space within a line by one space; remove it at the ends."""
     content = re.sub(rb"[ \t]+", b" ", content)
     content = content.replace(b"\n ", b"\n").replace(b" \r\n", b"\n").replace(b" \n", b"\n")

@@ -164,8 +164,8 @@ class Roles(NamedTuple):
 def matching(names: Sequence[str], wanted: str | float) -> str | None:
     """The column of this name, which a config may hold as a number or truth value: `2020`, `yes`.
 
-    Blanks around a name are none of it, and an accent may be a character of its own, as macOS
-    writes it. None if there is none, or several.
+    Blanks around a name do not count, and an accent may be a separate character, as macOS writes
+    it. None if no column has the name, or several have it.
     """
     if str(wanted) in names:
         return str(wanted)
@@ -328,16 +328,16 @@ def checked_table(
     left_out, target = 0, arrays.get(str(roles.target))
     if target is not None and options.known is None and options.leaves_out_rows:
         missing = _missing(target)
-        there = np.flatnonzero(~missing)
-        if there.size < n:
+        with_target = np.flatnonzero(~missing)
+        if with_target.size < n:
             texts = target.categories or ()
             options.absent |= {texts[k] for k in np.unique(target.values[missing]) if texts}
             arrays = {
-                name: column._replace(values=column.values[there])
+                name: column._replace(values=column.values[with_target])
                 for name, column in arrays.items()
             }
-            where = partial(_kept_row, where, there)
-        n, left_out = there.size, n - there.size
+            where = partial(_kept_row, where, with_target)
+        n, left_out = with_target.size, n - with_target.size
     _require_numbers(arrays, roles.target, options, where)
     return Table(path, arrays, roles.target, roles.group, n, where, left_out)
 
@@ -346,7 +346,7 @@ def _missing(column: Column) -> np.ndarray:
     """(n,) bool: which values are missing."""
     if column.categories is None:
         return np.isnan(column.values)
-    # With an entry more, as a column of no row has no category.
+    # One entry more than categories, because a column without rows has no category.
     gaps = np.array([*map(is_missing, column.categories), False])
     missing: np.ndarray = gaps[column.values]
     return missing

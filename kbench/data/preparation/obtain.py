@@ -23,8 +23,9 @@ from kbench.data.sources.rows import CsrArrays, DenseRows, GeneratedRows, Rows, 
 from kbench.data.sources.spill import spill
 from kbench.errors import ConfigError, DataError, counted
 
-# Test rows below which the line of a run says how few they are: one row of ten changes an accuracy
-# by ten points. More would warn of tables whose score is rough, but no accident. Set by hand.
+# With fewer test rows than this, the line of a run says how few they are: one row of ten changes an
+# accuracy by ten points. A larger number would warn of scores that are rough but not accidental.
+# Set by hand.
 _FEW_ROWS = 10
 
 
@@ -38,7 +39,7 @@ def generator(config: Mapping[str, Any]) -> generators.Generator:
 class Loaded(NamedTuple):
     """Rows of a data set, unscaled, with raw targets."""
 
-    # No number of theirs is missing.
+    # Rows without missing numbers.
     train: Rows
     test: Rows
     rule: dict[str, Any]  # `target` of the config, labels that are texts replaced by numbers
@@ -135,13 +136,13 @@ def _without_missing(config: Mapping[str, Any], raw: RawParts) -> tuple[list[Any
     """The parts without rows that lack the target or, with `missing: drop`, a number; notes."""
     kept, n_targets, n_numbers = [], raw.n_without_target, 0
     for part in raw.parts:
-        there = np.isfinite(part.y)
-        n_targets += int(np.count_nonzero(~there))
+        usable = np.isfinite(part.y)
+        n_targets += int(np.count_nonzero(~usable))
         if config.get("missing") == "drop":
             whole = ~rows_with_missing(part)
-            n_numbers += int(np.count_nonzero(there & ~whole))
-            there &= whole
-        kept.append(part if there.all() else part.take(np.flatnonzero(there)))
+            n_numbers += int(np.count_nonzero(usable & ~whole))
+            usable &= whole
+        kept.append(part if usable.all() else part.take(np.flatnonzero(usable)))
     notes = []
     if n_targets:
         notes.append(
@@ -320,24 +321,24 @@ def _libsvm(
     allowed = {key: source[key] != "error" for key in ("missing", "missing_target")}
     auto, n_features = wanted in (None, "auto"), config.get("n_features")
     known = None if auto else bool(wanted)
-    largest, least = 0, 1
+    largest, lowest_index = 0, 1
 
     def pieces(path: Path) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
-        nonlocal largest, least
+        nonlocal largest, lowest_index
         for rows in libsvm.pieces(path, n_features=n_features, zero_based=known, **allowed):
             largest = max(largest, rows.largest_index)
             if auto and rows.indices.size:
-                least = min(least, int(rows.indices.min()))
+                lowest_index = min(lowest_index, int(rows.indices.min()))
             yield rows.to_csr(), rows.labels, rows.groups
 
     def columns(width: int) -> tuple[int, int]:
         """The first column in the arrays, and the number of columns."""
-        first = int(auto and least == 1)
+        first = int(auto and lowest_index == 1)
         return first, n_features or max(1, width - first)
 
     paths = {file.role: file.path for file in files if file.path is not None}
     parts = spill(((role, pieces(path)) for role, path in paths.items()), scratch, columns)
-    zero_based = least == 0 if auto else bool(wanted)
+    zero_based = lowest_index == 0 if auto else bool(wanted)
     largest -= auto and not zero_based
     if n_features is not None and largest > n_features:
         for path in paths.values():  # names the line

@@ -16,13 +16,13 @@ from kbench.data.sources.rows import Rows, SparseRows
 
 _ENTRIES = 1 << 18
 """Entries that are compared, 2 MiB. More would find values that lie further apart in the file, and
-take more of the memory that a preparation is limited to."""
-_ROWS = 1 << 16  # rows that are compared at most
+take more of the memory that a preparation is limited to. Set by hand."""
+_ROWS = 1 << 16  # rows that are compared at most; set by hand
 _LOST = 0.01
 """Fraction of the distinct fractional values of a column that may become equal without a word. Of
 65,536 measurements between 1 and 2 with all digits of float64 0.4 % do. Whole numbers are counts or
-names: not one may."""
-_NAMED = 3  # columns that a message names
+names: not one may. Set by hand."""
+_NAMED = 3  # columns that a message names; set by hand
 
 
 def merged_columns(
@@ -34,7 +34,7 @@ def merged_columns(
     name_of : The name of a column by its number from 0
     """
     sparse = isinstance(rows, SparseRows)
-    lost, huge = _lost_sparse(rows, scaling) if sparse else _lost(rows, scaling)
+    lost, huge = _lossy_sparse_columns(rows, scaling) if sparse else _lossy_columns(rows, scaling)
     notes = []
     if lost:
         shown = [f"{name_of(j)} ({before} become {after})" for j, before, after in lost]
@@ -61,7 +61,7 @@ Lost = tuple[list[tuple[int, int, int]], list[int]]
 the columns of whole numbers that float64 does not tell apart."""
 
 
-def _lost(rows: Rows, scaling: ColumnScaling | None) -> Lost:
+def _lossy_columns(rows: Rows, scaling: ColumnScaling | None) -> Lost:
     wanted = max(2, min(_ROWS, _ENTRIES // max(1, rows.d)))
     X = _first(rows.blocks(), wanted, np.vstack)
     if X.dtype.itemsize < np.dtype(np.float64).itemsize:
@@ -70,7 +70,7 @@ def _lost(rows: Rows, scaling: ColumnScaling | None) -> Lost:
     largest = np.abs(X).max(axis=0)
     huge = [int(j) for j in np.flatnonzero(largest >= 2.0**53) if whole_and_huge(X[:, j])]
     inexact = np.flatnonzero((X.astype(np.float32) != X).any(axis=0))
-    lossy = [_judged(int(j), np.unique(X[:, j]), scaling) for j in inexact]
+    lossy = [_count_merged(int(j), np.unique(X[:, j]), scaling) for j in inexact]
     return [column for column in lossy if column is not None], huge
 
 
@@ -81,8 +81,8 @@ def whole_and_huge(values: np.ndarray) -> bool:
     return 2.0**53 <= magnitude <= 2.0**64 and bool(np.all(values == np.round(values)))
 
 
-def _lost_sparse(rows: Any, scaling: ColumnScaling | None) -> Lost:
-    """As `_lost`; only stored entries are compared."""
+def _lossy_sparse_columns(rows: Any, scaling: ColumnScaling | None) -> Lost:
+    """As `_lossy_columns`; only stored entries are compared."""
     from scipy.sparse import vstack
 
     wanted = max(2, min(_ROWS, _ENTRIES * rows.n // max(1, rows.nnz)))
@@ -95,7 +95,7 @@ def _lost_sparse(rows: Any, scaling: ColumnScaling | None) -> Lost:
     for begin, end in zip(begins, [*begins[1:], columns.size], strict=False):
         j, of_column = int(columns[begin]), values[begin:end]
         if inexact[begin:end].any():
-            lossy.append(_judged(j, np.unique(of_column), scaling))
+            lossy.append(_count_merged(j, np.unique(of_column), scaling))
         if whole_and_huge(of_column):
             huge.append(j)
     return [column for column in lossy if column is not None], huge
@@ -112,13 +112,13 @@ def _first(blocks: Iterator[Any], n: int, stack: Callable[[list[Any]], Any]) -> 
     return stack(pieces) if len(pieces) > 1 else pieces[0]
 
 
-def _judged(
+def _count_merged(
     j: int, values: np.ndarray, scaling: ColumnScaling | None
 ) -> tuple[int, int, int] | None:
     """values : the distinct ones of column j, in order, float64."""
     stored = values if scaling is None else scaling.of_column(values, j)
     before, after = values.size, np.unique(stored.astype(np.float32)).size
-    # 2^53 is where float64 itself ends to tell whole numbers apart.
+    # From 2^53 on float64 itself does not distinguish all whole numbers.
     whole = bool(np.all(values == np.round(values)) and np.abs(values).max() < 2.0**53)
-    least = before if whole else before * (1.0 - _LOST)
-    return (j, before, int(after)) if after < least else None
+    min_distinct = before if whole else before * (1.0 - _LOST)
+    return (j, before, int(after)) if after < min_distinct else None

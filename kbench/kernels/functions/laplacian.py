@@ -49,8 +49,8 @@ class Laplacian(Exponential):
 
         values = manhattan_distances(A, B)
         values *= -self.gamma
-        least = tiles.min_exponent(out.dtype) / tiles.LOG2_E
-        np.clip(values, least, 0.0, out=values)
+        min_exponent = tiles.min_exponent(out.dtype) / tiles.LOG2_E
+        np.clip(values, min_exponent, 0.0, out=values)
         np.exp(values, out=out, casting="same_kind")
 
     def _sparse_error(self, A: Any) -> float:

@@ -25,7 +25,7 @@ from kbench.width_search.gram import PreparedRows
 from kbench.width_search.search import FirstRung, WidthSearchResult, search
 from kbench.width_search.tasks import Classification, Regression
 
-# Coverage of the interval of the estimated error.
+# Coverage of the interval of the estimated error. Set by hand.
 _CONFIDENCE = 0.95
 
 
@@ -154,7 +154,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             task, limit = self._task(targets, factor), deadline.fraction(parts)
             return FirstRung(rows, task, order, limit, trace)
 
-        # The rest of the search takes as long as one of these.
+        # Time is divided equally: a part for each of these, and one for the rest of the search.
         first = measured(rows, 2 + compares_scales + compares_kernels)
         if compares_scales:
             scaler = StandardScaler().fit(X)
@@ -254,8 +254,10 @@ def improves(before: np.ndarray, after: np.ndarray) -> bool:
     """
     differences = before - after
     standard_error = differences.std(ddof=1) / np.sqrt(len(differences))
-    least = max(constants.METRIC_GAIN * before.mean(), constants.STANDARD_ERRORS * standard_error)
-    return bool(differences.mean() > least)
+    min_gain = max(
+        constants.METRIC_GAIN * before.mean(), constants.STANDARD_ERRORS * standard_error
+    )
+    return bool(differences.mean() > min_gain)
 
 
 def _has_different_scales(X: np.ndarray) -> bool:

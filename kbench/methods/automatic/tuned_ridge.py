@@ -133,8 +133,8 @@ class TunedKernelRidge(RegressorMixin, SelfTuning):
         }
         seconds = result.seconds_per_product * (n**3 / 3 + n * n * (d + _PER_VALUE))
         is_smooth = result.effective_fraction <= constants.SMOOTH_FRACTION
-        most = constants.MAX_SMOOTH if is_smooth else constants.MAX_FACTORISED
-        if n <= most and (seconds_left is None or 2 * seconds <= seconds_left):
+        max_rows = constants.MAX_SMOOTH if is_smooth else constants.MAX_FACTORISED
+        if n <= max_rows and (seconds_left is None or 2 * seconds <= seconds_left):
             self.reason_ = f"exact model: factorising {n} rows takes about {seconds:.2g} s"
             # A float32 factor would correct a smaller ridge in hundreds of iterations.
             is_small = self.alpha_ < n * np.finfo(np.float32).eps

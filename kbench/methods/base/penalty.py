@@ -78,9 +78,9 @@ def _row_keys(X: Any) -> np.ndarray:
     values = X.data if is_sparse else X
     exponent = math.frexp(max(values.max(initial=0.0), -values.min(initial=0.0)))[1]
 
-    def hashed(part: np.ndarray, of_columns: np.ndarray) -> np.ndarray:
+    def hashed(block: np.ndarray, of_columns: np.ndarray) -> np.ndarray:
         # 0.0 is added to make -0.0 positive.
-        bits = (np.ldexp(part.astype(np.float64), -exponent) + 0.0).view(np.uint64)
+        bits = (np.ldexp(block.astype(np.float64), -exponent) + 0.0).view(np.uint64)
         return (bits ^ (bits >> np.uint64(32))) * of_columns
 
     if is_sparse:
@@ -90,8 +90,8 @@ def _row_keys(X: Any) -> np.ndarray:
     rows = max(1, _BATCH // max(d, 1))
     keys = np.empty(n, np.uint64)
     for start in range(0, n, rows):
-        part = slice(start, start + rows)
-        hashed(X[part], factors).sum(axis=1, out=keys[part])
+        block = slice(start, start + rows)
+        hashed(X[block], factors).sum(axis=1, out=keys[block])
     return keys
 
 

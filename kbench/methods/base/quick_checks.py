@@ -1,7 +1,7 @@
 """Checks of parameters and training rows that cost microseconds where scikit-learn's cost hundreds.
 
-On 100 rows a support vector machine is solved in less time than scikit-learn takes to look at its
-input. Plain NumPy arrays of finite floats are recognised here; whatever else comes, and every
+On 100 rows a support vector machine is solved in less time than scikit-learn takes to check its
+input. This module recognises plain NumPy arrays of finite floats. Any other input, and every
 mistake, goes to scikit-learn's own checks, so that messages and conversions are theirs.
 """
 
@@ -24,9 +24,9 @@ class QuickChecks(BaseEstimator):
 
     def _validate_params(self) -> None:
         """scikit-learn's check of parameters, once for equal parameters."""
-        learnt = vars(self)
+        attributes = vars(self)
         try:
-            values = [learnt[name] for name in type(self).__init__.__code__.co_varnames[1:]]
+            values = [attributes[name] for name in type(self).__init__.__code__.co_varnames[1:]]
             key = (type(self), *((type(value), value) for value in values))
             if key in _passed:
                 return
@@ -52,7 +52,7 @@ class QuickChecks(BaseEstimator):
             and y.shape == X.shape[:1]
             and y.dtype.kind in "biufU"
             and "feature_names_in_" not in vars(self)
-            # Finite, and within the range of `validated.validate_data`.
+            # All entries are finite, and not so small that `validated.validate_data` scales them.
             and 1e-300 < np.einsum("ij,ij->", X, X) < np.inf
             and (y.dtype.kind != "f" or np.isfinite(y.sum()))
         ):

@@ -152,7 +152,7 @@ shrinking
         )
         kept = [part.support for part in solved] or parts
         if trace.active:
-            alpha = _everywhere(problem, kept)
+            alpha = _dual_of_all_rows(problem, kept)
             n_support = int(np.count_nonzero(alpha.any(axis=1)))
             trace(alpha=alpha, n_parts=len(kept), n_support=n_support)
         return kept, n_steps(solved)
@@ -160,7 +160,7 @@ shrinking
 
 def _violates(problem: KernelProblems, part: Part, tol: float) -> np.ndarray:
     """Which rows violate the KKT conditions of the part's model by more than tol; (n,) bool."""
-    alpha = _everywhere(problem, [part])
+    alpha = _dual_of_all_rows(problem, [part])
     kernel = problem.kernel.astype(np.float64)
     values = kernel.product(part.rows, (alpha * problem.Y)[part.rows])
     if kernel is not problem.kernel:
@@ -182,7 +182,7 @@ def _merge(left: Part, right: Part) -> Part:
     return Part(rows, alpha, (*left.results, *right.results))
 
 
-def _everywhere(problem: KernelProblems, parts: list[Part]) -> np.ndarray:
+def _dual_of_all_rows(problem: KernelProblems, parts: list[Part]) -> np.ndarray:
     """Dual variables of all rows, 0 for rows outside the parts; (n, m)."""
     alpha = np.zeros_like(problem.Y)
     for part in parts:

@@ -228,9 +228,9 @@ max_iter, max_time, dtype, shrinking
         n = len(problem.Y)
         with trace.phase("prepare"):
             settings = self._checked_settings()
-            most = max(1, n // FEW_ROWS)
+            max_clusters = max(1, n // FEW_ROWS)
             n_clusters = number_of_groups(settings["n_clusters"], n)
-            k = fitting_number("n_clusters", n_clusters, n, most)
+            k = fitting_number("n_clusters", n_clusters, n, max_clusters)
             n_samples = settings["n_samples"]
             if settings["n_clusters"] is None and self.n_samples is None and k > MAX_GROUPS:
                 n_samples = sample_size(n_samples, k)

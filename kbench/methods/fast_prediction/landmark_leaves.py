@@ -41,8 +41,9 @@ from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
 from kbench.validated import usual
 
-# Minimum number of rows per column (landmark or product of landmarks), of the sample on which R is
-# fitted and of a leaf with the default number of products: with fewer rows the products overfit.
+# Minimum number of rows for each column, which is a landmark or a product of landmarks: rows of the
+# sample on which R is fitted, and of a leaf that chooses its number of products itself. With fewer
+# rows the products overfit.
 # Held-out accuracy with 16 leaves of 32 landmarks on letter: 82.4 % with all products, 89.0 with 4
 # rows a column, 86.7 with 8. On usps, a9a, ijcnn1 and letter 4 rows lose at most .4 point to all
 # products, 16 rows up to 7.6 (`scripts/bench_fast_prediction.py --products`).
@@ -50,8 +51,8 @@ _ROWS_PER_COLUMN = 4
 # Rows per leaf if more leaves than rows are asked for, because models of one row ignore C. Set by
 # hand.
 _ROWS_OF_SMALL_LEAF = 10
-# Numbers of landmarks per leaf that a `target_cost` tries: more models that are trained, against
-# steps of at most a factor of two. Set by hand.
+# Numbers of landmarks per leaf among which `target_cost` chooses, at most a factor of two apart:
+# a finer list would meet the cost more closely, and train more models. Set by hand.
 _LANDMARKS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
 
 
@@ -72,7 +73,8 @@ class LeafResult(NamedTuple):
 class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     """Base of the estimators: their parameters as fields of a dataclass, and the model."""
 
-    # CSR rows of a leaf, and batches of the tree, are dense (`kbench.validated`).
+    # The CSR rows of a leaf, and those that the tree assigns, are made dense: copies and rows as
+    # `kbench.validated` explains them.
     dense_rows: ClassVar[tuple[float, int]] = (5.5, 8192)
 
     _parameter_constraints: ClassVar[dict] = {
@@ -115,7 +117,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         max_time : seconds for what can be interrupted.
         """
 
-    def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
+    def _candidates_by_kind(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
         for n_leaves in leaf_counts(n):
             rows = max(1, n // n_leaves)
             for pseudo in dict.fromkeys(("none", self.pseudo)):

@@ -1,9 +1,9 @@
 """Choice of the sizes of local landmark models for a given cost of prediction, by measurement.
 
-The cost of a prediction depends on the sizes alone. So models with arbitrary landmarks behind a
-real router are timed against a linear model; the largest models of each kind within the budget
-are trained on four fifths of the rows; and the one with the best score on the last fifth is trained
-on all rows.
+The cost of a prediction depends on the sizes alone, so models with arbitrary landmarks behind a
+real router are timed against a linear model. The largest models of each kind within the budget are
+trained on four fifths of the rows, and the one with the best score on the last fifth is trained on
+all rows.
 """
 
 from abc import abstractmethod
@@ -49,7 +49,7 @@ class TargetCost(BaseEstimator):
     random_state: Any
 
     @abstractmethod
-    def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
+    def _candidates_by_kind(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
         """Lists of candidate parameters, one for each kind of model, from small to large."""
 
     @abstractmethod
@@ -76,15 +76,17 @@ class TargetCost(BaseEstimator):
         with trace.phase("choose"):
             affordable = self._affordable(target_cost, checked, n_outputs, rng)
             order = rng.permutation(checked.shape[0])
-            held, rest = np.split(order, [max(1, len(order) // _HELD_OUT)])
-            rest_weights = {name: value[rest] for name, value in weights.items()}
+            held_out, training = np.split(order, [max(1, len(order) // _HELD_OUT)])
+            training_weights = {name: value[training] for name, value in weights.items()}
             choices = []
             for sizes, cost in affordable:
                 twin = self._with(sizes, deadline)
                 if is_classifier(self):
                     twin.set_params(probability=False)
-                twin.fit(checked[rest], targets[rest], **rest_weights)
-                choices.append((sizes, cost, float(twin.score(checked[held], targets[held]))))
+                twin.fit(checked[training], targets[training], **training_weights)
+                choices.append(
+                    (sizes, cost, float(twin.score(checked[held_out], targets[held_out])))
+                )
             best = max(choices, key=lambda choice: (choice[2], -choice[1]))
         twin = self._with(best[0], deadline).fit(X, y, **weights, trace=trace)
         parameters = self.get_params()
@@ -112,8 +114,8 @@ class TargetCost(BaseEstimator):
         offset = float32_offset(sample)
         rows = float32_rows(sample, offset)
         routers: dict[int, Router] = {}
-        affordable, least = [], np.inf
-        for kind in self._kinds(*X.shape):
+        affordable, lowest_cost = [], np.inf
+        for kind in self._candidates_by_kind(*X.shape):
             n_leaves = kind[0]["n_leaves"]
             if n_leaves not in routers:
                 routers[n_leaves] = self._stand_in_router(rows, n_leaves)
@@ -123,7 +125,7 @@ class TargetCost(BaseEstimator):
                 leaves = [leaf] * routers[n_leaves].n_leaves
                 machine = LocalLandmarks(routers[n_leaves], leaves, X.shape[1], pseudo, offset)
                 cost = self._relative_cost(machine, X, n_outputs)
-                least = min(least, cost)
+                lowest_cost = min(lowest_cost, cost)
                 if cost > target_cost:
                     break
                 fitting = sizes, cost
@@ -132,7 +134,7 @@ class TargetCost(BaseEstimator):
         if not affordable:
             raise ValueError(
                 f"target_cost={target_cost:g} cannot be met: here the cheapest router and "
-                f"leaf cost {least:.1f} times a linear model, which is the minimum"
+                f"leaf cost {lowest_cost:.1f} times a linear model, which is the minimum"
             )
         return affordable
 

@@ -60,8 +60,8 @@ _FEATURES = 16
 # For a fit to chunks: rows of the sample on which the tree is grown, and the fraction of the memory
 # that the training of a leaf may take.
 _SAMPLE, _LEAF = 20_000, 1 / 2
-# Bytes for each row of a leaf and each landmark: kernel values in float64, thrice in the ridge
-# regression that gives the initial coefficients; and bytes for each row beside its features and
+# Bytes for each row of a leaf and each landmark: kernel values in float64, three times in the ridge
+# regression that gives the initial coefficients; and bytes for each row besides its features and
 # kernel values, which are vectors of the solver.
 _VALUES, _VECTORS = 24, 100
 # Standard deviations by which a leaf may have more rows than its fraction of the sample says.
@@ -101,7 +101,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
     random_state: Any = None
     n_jobs: int | None = None
 
-    def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
+    def _candidates_by_kind(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
         # A single leaf needs all features; within small leaves most features hardly vary.
         for n_leaves in leaf_counts(n):
             for width in dict.fromkeys((d if n_leaves == 1 else min(d, _FEATURES), d)):
@@ -206,20 +206,20 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         """
         n, s = survey.n, len(X)
         row = 3 * rows.n_features * 4 + _VALUES * (self.n_landmarks + 1) + _VECTORS
-        most = max(1, int(_LEAF * rows.memory_mb * 2**20 / row))
+        max_leaf_rows = max(1, int(_LEAF * rows.memory_mb * 2**20 / row))
         asked = n_leaves = number_of_groups(self.n_leaves, n, max_rows=LEAF_ROWS)
         min_rows = max(1, self.min_rows * s // n)
         while True:
             tree = self._tree(X, Y, weight, n_leaves, min_rows, rng)
             largest = np.bincount(tree.assign(X)).max()
             expected = n * (largest + (_DEVIATIONS * np.sqrt(largest) if s < n else 0.0)) / s
-            if expected <= most:
+            if expected <= max_leaf_rows:
                 break
             if tree.n_leaves < n_leaves:
                 raise KbenchError(
                     f"about {expected:.0f} rows of a leaf do not fit into "
-                    f"memory_mb={rows.memory_mb:g}, at most {most} are trained together, and the "
-                    f"tree divides no further with min_rows={self.min_rows}"
+                    f"memory_mb={rows.memory_mb:g}, at most {max_leaf_rows} are trained together, "
+                    f"and the tree divides no further with min_rows={self.min_rows}"
                 )
             n_leaves *= 2
         if n_leaves == asked:

@@ -148,7 +148,7 @@ def filled(table: TableLayout, runs: Runs) -> list[Filled]:
     runs the table has no measurements. Sizes of data count as no measurement here.
     """
     forms = [_on_machine(table, runs, machine) for machine in runs.machines]
-    printed = [(form, of_printed) for form in forms if (of_printed := _of_printed_cells(form))]
+    printed = [(form, of_printed) for form in forms if (of_printed := _printed_cells(form))]
     if printed:
         printed.sort(key=lambda pair: -len(pair[1]))
         own = [form for form, entries in printed if any(map(form.of_own_experiments, entries))]
@@ -180,7 +180,7 @@ def _with(form: Filled, shows: Callable[[Entry], bool]) -> Filled:
     return replace(form, rows=[form.rows[i] for i in kept], groups=groups)
 
 
-def _of_printed_cells(form: Filled) -> list[Entry]:
+def _printed_cells(form: Filled) -> list[Entry]:
     """The measured entries of printed cells, without sizes of data."""
     return [
         entry

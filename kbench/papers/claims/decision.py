@@ -8,10 +8,12 @@ stopped or failed might have reached more.
 A claim holds if every case keeps the bound, and does not hold if one misses it. For a claim about a
 fraction of its cases, the interval of that fraction decides, from the cases that surely keep the
 bound and the cases that may. Only rows of the paper's own data decide, and only if the answer stays
-the same after the spread of repeated runs is added to times and scores; figures within one run have
-none, because all its seconds are slow or fast together. Everything else is open, with a reason.
+the same after the spread of repeated runs is added to times and scores. It is not added to figures
+within one run, because all seconds of a run are slow or fast together. Everything else is open,
+with a reason.
 
-The machine with the most answered cases counts, of equal ones the machine with the most runs.
+The machine with the most answered cases counts; of several such machines, the one with the most
+runs.
 """
 
 import math
@@ -137,7 +139,9 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     answered = [case for case in cases if case.figures is not None]
     missing = [term for case in cases for term in case.terms if term.measured is None]
     if not answered:
-        return _unrun(bool(missing) and all(term.absent for term in missing), missing)
+        return _outcome_without_runs(
+            bool(missing) and all(term.absent for term in missing), missing
+        )
     of_rows = dict.fromkeys(t.unknown for case in answered for t in case.terms if t.unknown)
     if unknown := claim.unknown or ("" if claim.ours else "; ".join(of_rows)):
         return outcomes.UNKNOWN_SETTINGS, unknown
@@ -153,7 +157,7 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
         names = dict.fromkeys(one.data for case in answered for one in case.terms if one.stand_in)
         return outcomes.OTHER_DATA, f"{', '.join(names)} in place of the paper's data"
     if missing:
-        return _unrun(any(term.absent for term in missing), missing)
+        return _outcome_without_runs(any(term.absent for term in missing), missing)
     for case in own:
         if case.figures and claim.of_cases.kept_by(case.figures) is None:
             words = in_words(case.figures, _unit(claim, cases))
@@ -165,7 +169,7 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     return outcomes.TOO_NOISY, f"{words}{where} with what equal runs differ by"
 
 
-def _unrun(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:
+def _outcome_without_runs(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:
     """The outcome, and a reason: of a term whose runs ended without a value, if there is one."""
     if no_data:
         names = dict.fromkeys(term.why for term in missing if term.absent)

@@ -15,7 +15,7 @@ from kbench.report.sheet import Sheet
 _MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcome in OUTCOMES)
 
 # Lines and columns of a paper's screen; characters of the column of verdicts there and in a
-# narrower window (where sentences are not cut); characters between two columns.
+# narrower window (where sentences are not cut); characters between two columns. Set by hand.
 _LINES, _SCREEN, _OUTCOME, _NARROW, _GAP = 44, 100, 22, 13, 2
 
 # Titles of what `tally` counts.
@@ -160,7 +160,7 @@ def _in_full(verdict: Verdict) -> list[str]:
 def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[list[str]]:
     """The lines of claims, with their details below them; figures are shortened."""
     cells = [line(verdict) for verdict in verdicts]
-    figures = [[_short(f) for f in (cell.printed, cell.figure, cell.idea)] for cell in cells]
+    figures = [[_shortened(f) for f in (cell.printed, cell.figure, cell.idea)] for cell in cells]
     names = ("printed", "measured", "idea alone")
     taken = [max(map(len, column)) for column in zip(*figures, names, strict=True)]
     side = _OUTCOME if width >= _SCREEN else _NARROW
@@ -179,7 +179,7 @@ def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[
     return rows
 
 
-def _short(figure: str) -> str:
+def _shortened(figure: str) -> str:
     """A figure, shortened to the width of its column: a range becomes ~ and its lower end."""
     for words, sign in (("at least ", "≥ "), ("at most ", "≤ "), ("from ", "~ ")):
         if figure.startswith(words):

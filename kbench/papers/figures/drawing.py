@@ -22,10 +22,12 @@ from kbench.report.comparisons.cells import describe_machine
 from kbench.report.comparisons.quantities import QUANTITIES
 from kbench.report.statistics.growth import fitted_power
 
-# Width and height of a chart in units of the view box; three charts stand beside each other.
+# Width and height of a chart in units of the view box; three charts stand beside each other. Set by
+# hand.
 _WIDTH, _HEIGHT = 340, 270
 
-# Largest number of marks of a line; a curve of more points has a mark at every k-th point only.
+# Largest number of marks of a line; a curve of more points has a mark at every k-th point only. Set
+# by hand.
 _MAX_MARKS = 20
 
 _REGRESSOR = "_regressor"
@@ -72,7 +74,7 @@ def _drawing(figure: Figure, panels: Sequence[Drawn], environments: Mapping[str,
                     entries.setdefault(label, style)
     charts = tuple(_chart(figure, panel) for panel in shown)
     timed = [panel for panel in shown if panel.depends_on_machine]
-    measured = _of_panels(
+    measured = _remarks_of_panels(
         timed, lambda panel: [f"measured on {describe_machine(panel.machine, environments)}"]
     )
     remarks = (*measured, *_remarks(figure, panels))
@@ -80,7 +82,9 @@ def _drawing(figure: Figure, panels: Sequence[Drawn], environments: Mapping[str,
     return Drawing(figure, charts, tuple(entries.items()), remarks, tuple(named))
 
 
-def _of_panels(panels: Sequence[Drawn], remarks: Callable[[Drawn], Iterable[str]]) -> list[str]:
+def _remarks_of_panels(
+    panels: Sequence[Drawn], remarks: Callable[[Drawn], Iterable[str]]
+) -> list[str]:
     """Each remark once; a remark that is not about all panels begins with their titles."""
     titles: defaultdict[str, list[str]] = defaultdict(list)
     for panel in panels:
@@ -104,7 +108,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     if few:
         which = f" of {'; '.join(few)}" if panels or absent else ""
         remarks.append(f'too few rows{which}: run "kbench -m {figure.run}"')
-    remarks += _of_panels(panels, _lacking)
+    remarks += _remarks_of_panels(panels, _lacking)
     if n_contended := sum(panel.n_contended for panel in panels):
         runs = "one run" if n_contended == 1 else f"{n_contended} runs"
         remarks.append(f"other processes disturbed {runs}, whose seconds may be too many")

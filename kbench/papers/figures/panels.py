@@ -57,7 +57,7 @@ class Drawn:
     @property
     def n_runs(self) -> int:
         """Number of ok runs of the lines that have points."""
-        return sum(len(_ok(self.chosen[label])) for label in self.shown)
+        return sum(len(_ok_rows(self.chosen[label])) for label in self.shown)
 
     @property
     def depends_on_machine(self) -> bool:
@@ -83,7 +83,7 @@ class Drawn:
         timed = [
             name for name, each in self.panel.lines.items() if each.x.seconds or each.y.seconds
         ]
-        return sum(contended(row) for label in timed for row in _ok(self.chosen[label]))
+        return sum(contended(row) for label in timed for row in _ok_rows(self.chosen[label]))
 
 
 def drawn(figure: Figure, runs: Runs, machine: TimingConditions) -> list[Drawn]:
@@ -96,12 +96,12 @@ def drawn(figure: Figure, runs: Runs, machine: TimingConditions) -> list[Drawn]:
     for panel in figure.panels:
         choices = paper(figure.paper).data[panel.data]
         sets = [choices] if panel.x.size else [(choice,) for choice in choices]
-        made = (_of_sets(figure, panel, runs, machine, several) for several in sets)
+        made = (_drawn_over_sets(figure, panel, runs, machine, several) for several in sets)
         panels.append(max(made, key=lambda panel: (len(panel.shown), len(panel.chosen))))
     return [panel for panel in panels if panel.shown or DISTURBED in panel.lacking.values()]
 
 
-def _of_sets(
+def _drawn_over_sets(
     figure: Figure, panel: Panel, runs: Runs, machine: TimingConditions, choices: Sequence[Choice]
 ) -> Drawn:
     """A panel with the runs on these data sets: one, or all of them with sizes as abscissae."""
@@ -147,10 +147,10 @@ def _choose(
     lines = itertools.chain.from_iterable(of_choices)
     if figure.front:
         return [candidate for candidate in lines if made_by(line.wanted.experiments, candidate)]
-    return _of_one_setting(lines, line)
+    return _lines_of_one_setting(lines, line)
 
 
-def _of_one_setting(lines: Iterable[Line], panel_line: PanelLine) -> list[Line]:
+def _lines_of_one_setting(lines: Iterable[Line], panel_line: PanelLine) -> list[Line]:
     """The runs of one setting and one version of the method, one that its experiments made.
 
     The runs differ only in the swept parameters and in the data set. Other commands may have made
@@ -177,7 +177,7 @@ def _of_one_setting(lines: Iterable[Line], panel_line: PanelLine) -> list[Line]:
     return list(places.values())
 
 
-def _ok(lines: Iterable[Line]) -> list[Row]:
+def _ok_rows(lines: Iterable[Line]) -> list[Row]:
     return [row for line in lines for row in line.ok]
 
 
@@ -185,7 +185,7 @@ def _why_not_drawn(line: PanelLine, lines: Sequence[Line]) -> str:
     """Why a line is not drawn that has these runs."""
     if not lines:
         return "no rows"
-    rows = _ok(lines)
+    rows = _ok_rows(lines)
     if not rows:
         return ", ".join(sorted({status for line in lines for status in line.failures}))
     curves = (*line.wanted.at, line.x.curve, line.y.curve)
@@ -223,7 +223,7 @@ def _points(figure: Figure, panel_line: PanelLine, line: Line, runs: Runs) -> li
         is_square = side * side == len(values)
         return [(i % side, i // side, v) for i, v in enumerate(values)] if is_square else []
     if y.curve:
-        return _of_curves(panel_line, line, runs)
+        return _points_of_curves(panel_line, line, runs)
     ordinate = _mean(y, line)
     if ordinate is None:
         return []
@@ -237,7 +237,7 @@ def _points(figure: Figure, panel_line: PanelLine, line: Line, runs: Runs) -> li
     return [] if abscissa is None else [(abscissa[0], *ordinate)]
 
 
-def _of_curves(panel_line: PanelLine, line: Line, runs: Runs) -> list[Point]:
+def _points_of_curves(panel_line: PanelLine, line: Line, runs: Runs) -> list[Point]:
     """Points at which the curves `at` have the selected values, numbered if x is not a curve."""
     x, y, at = panel_line.x, panel_line.y, panel_line.wanted.at
     names = [*at, *([x.curve] if x.curve else []), y.curve]

@@ -31,12 +31,12 @@ class Printed:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The least and the largest value that the text allows: the number twice; the number and
-        infinity for a bound such as `>300000`; None for a dash or words."""
-        least = _number(self.text.removeprefix(">"))
-        if least is None:
+        """The smallest and the largest value that the text allows: both are the number itself; for
+        a bound such as `>300000`, the number and infinity; None for a dash or words."""
+        lower = _number(self.text.removeprefix(">"))
+        if lower is None:
             return None
-        return least, math.inf if self.text.startswith(">") else least
+        return lower, math.inf if self.text.startswith(">") else lower
 
     @property
     def size(self) -> tuple[float, float] | None:

@@ -10,7 +10,8 @@ from kbench.report.charts.svg import Axis, Chart, Plot, document
 
 # Maximum numbers of features and directions that are shown. Set by hand.
 _FEATURES, _DIRECTIONS = 15, 4
-_ROW, _FRAME = 20, 90  # units of the view box: a feature, and title with axis
+# Heights in units of the view box: of a feature's row, and of the title with the axis. Set by hand.
+_ROW, _FRAME = 20, 90
 
 
 def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
@@ -25,12 +26,12 @@ def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
     ----------
     metric : LearnedMetric, fitted
     names : sequence of d str, optional
-        Names of the features; `feature_names_in_` or x0, x1, ... without.
+        Names of the features. The default is `feature_names_in_`, or x0, x1, ...
 
     Raises
     ------
     ValueError
-        It is not a fitted metric, or the number of names is not that of the features.
+        `metric` is not fitted, or there are more or fewer names than features.
     """
     importances = getattr(metric, "feature_importances_", None)
     if importances is None:
@@ -71,9 +72,9 @@ def _directions(metric: Any, shown: np.ndarray, labels: Sequence[str]) -> Chart:
     by_feature = np.zeros((len(metric.feature_importances_), len(leading)))
     np.add.at(by_feature, metric.column_map_.sources, squares[:, leading])
     percent = 100.0 * by_feature / lengths[leading]
-    heads = [f"{share:.0f} %" for share in 100.0 * lengths[leading] / lengths.sum()]
+    headers = [f"{value:.0f} %" for value in 100.0 * lengths[leading] / lengths.sum()]
     plot = Plot(
-        Axis.named("eigenvalue, per cent of the trace", heads),
+        Axis.named("eigenvalue, per cent of the trace", headers),
         Axis.named("", labels),
         label="Leading directions of the learned metric",
         title="Leading directions, squared coefficients in %",

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _MARKERS = "osD^vP*X<>"
-_COLUMNS, _WIDTH, _HEIGHT = 3, 4.2, 3.3  # panels side by side; inches of one
-# Inches of an entry of the legend, beside its letters, of a letter and of a line.
+# Panels side by side, and width and height of a panel in inches. Set by hand.
+_COLUMNS, _WIDTH, _HEIGHT = 3, 4.2, 3.3
+# Inches of an entry of the legend, beside its letters, of a letter and of a line. Set by hand.
 _SYMBOL, _LETTER, _LINE = 0.6, 0.08, 0.22
 # Values that span more than this factor get a logarithmic axis. Set by hand.
 _WIDE = 20.0
@@ -70,7 +71,7 @@ def figure(
         () if curves is None else zip(curves["curve"], curves["x_name"], curves["key"], strict=True)
     )
     known = {(name, abscissa) for name, abscissa, key in drawn_by if key in of_runs}
-    # Two curves over the same abscissa are one over the other.
+    # Two curves with the same abscissa are drawn one against the other.
     known |= {(b, a) for (a, s), (b, t) in itertools.permutations(known, 2) if s == t and a != b}
     params = {name for row in rows for name in json.loads(row["params"] or "{}")}
     of_curves = (y, x) in known and x not in params
@@ -245,7 +246,7 @@ def _where_they_differ(setting: _Others, settings: Sequence[_Others]) -> str:
     )
 
 
-def _of_problems(comparison: Comparison, y: str | None) -> bool:
+def _joins_problems(comparison: Comparison, y: str | None) -> bool:
     """Whether a curve strings together the binary problems of several classes."""
     of_scores = {score.column for score in OF_SCORES}
     return (comparison.problem.n_classes or 0) > 2 and str(y).removeprefix("test_") not in of_scores
@@ -255,7 +256,7 @@ def _meaning(drawn: Sequence[tuple[Comparison, list[_Series]]], x: str, y: str |
     """A sentence that explains marks, bars and dashes of a figure."""
     series = [one for _, several in drawn for one in several]
     if all(spread is None for *_, spread in series):
-        several = {_of_problems(comparison, y) for comparison, _ in drawn}
+        several = {_joins_problems(comparison, y) for comparison, _ in drawn}
         dots = "dots: steps of one binary problem of several classes after another"
         return "; ".join(["a line for each run"] * (False in several) + [dots] * (True in several))
     words = ["means of a setting" if x in QUANTITIES else f"means of settings that differ in {x}"]
@@ -292,7 +293,7 @@ def _panel(
         style = {**styles[method], "label": label, "markersize": 5, "linewidth": 1.2}
         if spread is None:
             # A line from one binary problem to the next would be a zigzag.
-            kind = "." if _of_problems(comparison, y) else "-"
+            kind = "." if _joins_problems(comparison, y) else "-"
             axes.plot(xs, ys, kind, color=style["color"], label=label, linewidth=1.2, alpha=0.8)
         else:
             bars = spread if any(spread) else None

@@ -46,10 +46,16 @@ def reliability_chart(
                 shown[line.method] = line, of_run
     if not shown:
         return None
-    least = min(confidence for _, of_run in shown.values() for confidence, _, _ in of_run)
+    lowest_confidence = min(
+        confidence for _, of_run in shown.values() for confidence, _, _ in of_run
+    )
     lowest = min(right for _, of_run in shown.values() for _, right, _ in of_run)
-    across = Axis.around("probability of the predicted class", [least, 1.0], margin=0.03)
-    up = Axis.around("fraction of right predictions", [min(least, lowest), 1.0], margin=0.03)
+    across = Axis.around(
+        "probability of the predicted class", [lowest_confidence, 1.0], margin=0.03
+    )
+    up = Axis.around(
+        "fraction of right predictions", [min(lowest_confidence, lowest), 1.0], margin=0.03
+    )
     label = "fraction of right predictions against the probability of the predicted class"
     drawn = Plot(across, up, label=label, width=450)
     start = max(across.low, up.low)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 Run = tuple[Any, ...]
 
 # Radii of points measured on the fewest and on the most rows, and of the ring around the choice.
+# Set by hand.
 _RADII, _RING = (3.0, 6.5), 10.0
-# Opacities of the point with the highest and with the lowest error.
+# Opacities of the point with the highest and with the lowest error. Set by hand.
 _OPACITIES = (0.08, 1.0)
 
 
@@ -90,8 +91,8 @@ def _chart(label: str, search: Searched) -> Chart:
         larger = sizes.index(point.n_rows) / max(1, len(sizes) - 1)
         words = f"gamma {point.gamma:.4g}, {search.penalty} {point.penalty:.4g}: "
         words += f"error {point.error:.4g} with {point.n_rows:.0f} training rows"
-        opacity = f'fill-opacity="{_between(_OPACITIES, better**2):.2f}"'
-        where = _circle(drawn, point.gamma, point.penalty, _between(_RADII, larger))
+        opacity = f'fill-opacity="{_interpolate(_OPACITIES, better**2):.2f}"'
+        where = _circle(drawn, point.gamma, point.penalty, _interpolate(_RADII, larger))
         drawn.add(f'<circle class="cell" {where} {opacity}><title>{words}</title></circle>')
     drawn.add(f'<circle class="sd c1" {_circle(drawn, *search.chosen, _RING)}/>')
     return drawn.chart()
@@ -102,5 +103,5 @@ def _circle(plot: Plot, x: float, y: float, radius: float) -> str:
     return f'cx="{short(across)}" cy="{short(up)}" r="{short(radius)}"'
 
 
-def _between(ends: tuple[float, float], fraction: float) -> float:
+def _interpolate(ends: tuple[float, float], fraction: float) -> float:
     return ends[0] + fraction * (ends[1] - ends[0])

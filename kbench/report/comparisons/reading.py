@@ -58,7 +58,7 @@ def chosen(
 ) -> "pd.DataFrame":
     """The rows with these names; `more` is added to the message if no row has a name."""
     for column, names in (("method", methods), ("dataset", datasets), ("tag", tags)):
-        rows = _only(rows, column, names, "" if column == "tag" else more)
+        rows = _select(rows, column, names, "" if column == "tag" else more)
     return rows
 
 
@@ -192,18 +192,18 @@ def require_count(what: str, value: Any) -> None:
         raise ConfigError(f"{what} is {value!r}, should be a whole number from 1")
 
 
-def _only(
+def _select(
     frame: "pd.DataFrame", column: str, names: Sequence[str] | None, more: str
 ) -> "pd.DataFrame":
     if not names:
         return frame
     require_names(f"{column}s", names)
-    there = set(frame[column].dropna())
+    present = set(frame[column].dropna())
     for name in names:
-        if name not in there:
-            hint = nearest(name, there)
-            if not hint or len(there) <= _LISTED:
-                hint += f"; rows have: {', '.join(sorted(there)) or 'none'}"
+        if name not in present:
+            hint = nearest(name, present)
+            if not hint or len(present) <= _LISTED:
+                hint += f"; rows have: {', '.join(sorted(present)) or 'none'}"
             raise ConfigError(f"no row has {column} {name!r}{hint}{more}")
     return frame[frame[column].isin(names)]
 

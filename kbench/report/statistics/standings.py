@@ -36,7 +36,7 @@ EXPERIMENTS = ("tables", "tuned")
 _FACTOR = 10.0
 # Minimum number of data sets of a competitor: fewer say little about it. Set by hand.
 _MIN_SETS = 3
-# Number of rows for which seconds are given.
+# Number of rows for which seconds are given. Set by hand.
 _ROWS = 10_000
 # Training rows at which the data sets of a table are divided, because the best method depends on
 # them. Set by hand.
@@ -58,16 +58,16 @@ def standings(
     ended = [row for row in rows if row["status"] not in WITHOUT_OUTCOME]
     used = [row for row in ended if {*EXPERIMENTS} & {*str(row["experiment"]).split(",")}]
     files = options("dataset")
-    tables = [table for table in comparisons(_of_one_machine(used)) if table.problem.task]
-    tables = [table for table in tables if not _leaks(files.get(table.problem.dataset))]
+    tables = [table for table in comparisons(_from_one_machine(used)) if table.problem.task]
+    tables = [table for table in tables if not _has_leak(files.get(table.problem.dataset))]
     for like in dict.fromkeys([(n, d), (n, None), (None, d), (None, None)]):
         by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
         for table in tables:
-            if task in (None, table.problem.task) and _like(table, *like):
+            if task in (None, table.problem.task) and _is_like(table, *like):
                 by_task[str(table.problem.task)].append(table)
         ranked = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
         if ranked:
-            notes = [] if like == (n, d) else [_less_alike((n, d), like)]
+            notes = [] if like == (n, d) else [_note_on_sizes((n, d), like)]
             # Without a number of rows, or data sets like it, columns show what it changes.
             return [_sheet(name, sets, notes, divides=like[0] is None) for name, sets in ranked]
     asked = "" if task is None else f" of task={task}"
@@ -77,7 +77,7 @@ def standings(
     )
 
 
-def _of_one_machine(rows: Sequence[Row]) -> list[Row]:
+def _from_one_machine(rows: Sequence[Row]) -> list[Row]:
     """Rows of the machine with the most rows: seconds of several machines are not compared."""
     of_machine: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:
@@ -85,7 +85,7 @@ def _of_one_machine(rows: Sequence[Row]) -> list[Row]:
     return max(of_machine.values(), key=len, default=[])
 
 
-def _like(comparison: Comparison, n: int | None, d: int | None) -> bool:
+def _is_like(comparison: Comparison, n: int | None, d: int | None) -> bool:
     sizes = (comparison.problem.n_train, n), (comparison.problem.n_features, d)
     return all(
         wanted is None or (size is not None and max(size, wanted) <= _FACTOR * min(size, wanted))
@@ -93,7 +93,9 @@ def _like(comparison: Comparison, n: int | None, d: int | None) -> bool:
     )
 
 
-def _less_alike(asked: tuple[int | None, int | None], like: tuple[int | None, int | None]) -> str:
+def _note_on_sizes(
+    asked: tuple[int | None, int | None], like: tuple[int | None, int | None]
+) -> str:
     """A note on the user's sizes that the data sets of a ranking do not have."""
     sizes_of = [
         ", ".join(f"{name}={size:,}" for name, size in zip("nd", sizes, strict=True) if size)
@@ -111,8 +113,8 @@ def _sheet(
     with_metric = {name for name in methods if "metric" in read_yaml(files[name])}
     lines = [{_name(line, with_metric): line for line in table.lines} for table in sets]
     every = sorted({name for known in lines for name in known})
-    least = min(_MIN_SETS, len(sets))
-    names = [name for name in every if sum(name in known for known in lines) >= least]
+    min_sets = min(_MIN_SETS, len(sets))
+    names = [name for name in every if sum(name in known for known in lines) >= min_sets]
     gaps: defaultdict[str, dict[int, float]] = defaultdict(dict)  # by the number of the data set
     places: defaultdict[str, list[float]] = defaultdict(list)
     for number, (comparison, known) in enumerate(zip(sets, lines, strict=True)):
@@ -158,7 +160,7 @@ def _sheet(
     return Sheet(name, 1, header, rows, [*notes, seconds], groups)
 
 
-def _leaks(config: Path | None) -> bool:
+def _has_leak(config: Path | None) -> bool:
     """Whether the features of a data set hold its target, so that it cannot rank methods."""
     return config is not None and bool((read_yaml(config).get("facts") or {}).get("leak"))
 
@@ -209,9 +211,10 @@ def _row(
     places: Sequence[float],
     lines: Sequence[Line],
 ) -> list[str]:
-    behind = [_behind(gaps, gaps)]
+    behind = [_median_gap(gaps, gaps)]
     behind += [
-        "" if set(numbers) - set(gaps) else _behind(gaps, numbers) for numbers in divided.values()
+        "" if set(numbers) - set(gaps) else _median_gap(gaps, numbers)
+        for numbers in divided.values()
     ]
     mean = statistics.fmean(places)
     error = statistics.stdev(places) / math.sqrt(len(places)) if len(places) > 1 else math.nan
@@ -221,7 +224,7 @@ def _row(
     return [name, *behind, f"{mean:.1f}{spread}", str(len(places)), str(failed or ""), *seconds]
 
 
-def _behind(gaps: Mapping[int, float], numbers: Iterable[int]) -> str:
+def _median_gap(gaps: Mapping[int, float], numbers: Iterable[int]) -> str:
     """The median distance over some of the data sets, in per cent."""
     middle = statistics.median(gaps[number] for number in numbers)
     return f"{100 * middle:.2f}" if math.isfinite(middle) else "fails"

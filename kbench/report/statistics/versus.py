@@ -40,8 +40,8 @@ from kbench.report.statistics.compare import (
 )
 
 FEW_TEST_ROWS = 10
-"""Number of test rows below which a score is no win of either method: one row of ten changes an
-accuracy by ten points. Set by hand."""
+"""With fewer test rows than this neither method wins by a score: one row of ten changes an accuracy
+by ten points. Set by hand."""
 
 _PERCENT = f"{100 * LEVEL:g} %"
 
@@ -206,7 +206,7 @@ def sheets(comparison: Versus) -> list[Sheet]:
     pairs = comparison.pairs()
     over = [pair for pair in pairs if pair.n_splits > 1]
     single = [pair for pair in pairs if pair.n_splits < 2]
-    sheets = [_overall(pairs), *([_each(single)] if single else [])]
+    sheets = [_overall(pairs), *([_by_data_set(single)] if single else [])]
     sheets += [_over_splits(over)] if over else []
     shared = comparison.shared()
     if shared:
@@ -269,7 +269,7 @@ def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]
         for j in order
     ]
     notes = [f"{_PERCENT} intervals by the bootstrap over data sets; a failure ranks last."]
-    notes += _of_few(len(shared), "data sets") if len(shared) > 1 else []
+    notes += _note_on_few(len(shared), "data sets") if len(shared) > 1 else []
     if len(shared) > 1:
         test = friedman(table)
         difference = critical_difference(len(methods), len(shared))
@@ -307,7 +307,7 @@ def _overall(pairs: Sequence[PairedScores]) -> Sheet:
     )
     notes = [note]
     fewest = min(len([pair for pair in members if pair.a]) for members in groups.values())
-    notes += _of_few(fewest, "data sets") if fewest > 1 else []
+    notes += _note_on_few(fewest, "data sets") if fewest > 1 else []
     if any(pair.n_splits > 1 for pair in pairs):
         notes.append(
             "These intervals take splits of a data set as independent, which they are not; those on"
@@ -316,7 +316,7 @@ def _overall(pairs: Sequence[PairedScores]) -> Sheet:
     return Sheet("Pairs over all data sets", 2, header, rows, notes)
 
 
-def _each(pairs: Sequence[PairedScores]) -> Sheet:
+def _by_data_set(pairs: Sequence[PairedScores]) -> Sheet:
     rows = []
     for pair in pairs:
         names = f"{pair.first.label} {_sign(pair.quantity)} {pair.second.label}"
@@ -332,19 +332,21 @@ def _each(pairs: Sequence[PairedScores]) -> Sheet:
     header = ["data set", "pair", "metric", "seeds", "first", "second", "mean", _PERCENT]
     header.append("outcome")
     varied = [len(pair.a) for pair in pairs if len(set(pair.differences)) > 1]
-    notes = _of_few(min(varied), "seeds") if varied else []
+    notes = _note_on_few(min(varied), "seeds") if varied else []
     return Sheet("Pairs on each data set, paired over seeds", 3, header, rows, notes)
 
 
-def _of_few(n: int, what: str) -> list[str]:
+def _note_on_few(n: int, what: str) -> list[str]:
     """A remark on bootstrap intervals of n values if n is small.
 
     The least and the largest value enclose the median with the probability 1 - 2^(1 - n).
     """
-    most = 1.0 - 2.0 ** (1 - n)
-    if most >= LEVEL:
+    max_coverage = 1.0 - 2.0 ** (1 - n)
+    if max_coverage >= LEVEL:
         return []
-    return [f"An interval of {n} {what} covers the true value in {100 * most:.0f} % at most."]
+    return [
+        f"An interval of {n} {what} covers the true value in {100 * max_coverage:.0f} % at most."
+    ]
 
 
 def _over_splits(pairs: Sequence[PairedScores]) -> Sheet:

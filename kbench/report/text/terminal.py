@@ -104,7 +104,7 @@ def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
     go; then the longest words go on below; numbers are cut at the edge at last.
     """
     blocks = []
-    spared = (_spared(table, width) for table in tables)
+    spared = (_without_idle_columns(table, width) for table in tables)
     for sheet in (piece for table in spared for piece in narrowed(table, width)):
         table = [list(map(printable, row)) for row in (sheet.header, *sheet.rows)]
         widths = _widths(table, sheet.words, width)
@@ -127,7 +127,7 @@ def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _spared(sheet: Sheet, width: int) -> Sheet:
+def _without_idle_columns(sheet: Sheet, width: int) -> Sheet:
     """The sheet; if too wide, without empty columns and columns of one word, which its name has."""
     columns = list(zip(sheet.header, *sheet.rows, strict=True))
     taken = sum(max(map(len, column)) + len(_GAP) for column in columns) - len(_GAP)
@@ -189,19 +189,19 @@ def _fitted(
             empty = [
                 sum(not cell.mean for cell in column) for column in zip(*table.cells, strict=True)
             ]
-            least = max(range(1, len(empty)), key=lambda j: (empty[j], j))
-            dropped.append(table.quantities[least].title)
-            table = table.without(least)
+            last_kept = max(range(1, len(empty)), key=lambda j: (empty[j], j))
+            dropped.append(table.quantities[last_kept].title)
+            table = table.without(last_kept)
         else:
             return replace(table, names=_cut(table.names, excess, 1)), below, dropped
     return table, below, dropped
 
 
-def _cut(names: list[str], excess: int, least: int) -> list[str]:
-    """The names, the longest shortened by `excess` characters, or to `least` if that is more."""
-    width = max(max(map(len, names)) - excess, least)
+def _cut(names: list[str], excess: int, min_width: int) -> list[str]:
+    """The names, the longest shortened by `excess` characters, but not below `min_width`."""
+    width = max(max(map(len, names)) - excess, min_width)
     cut = [name if len(name) <= width else name[: width - 1] + "…" for name in names]
-    return cut if least == 1 or len({*cut}) == len({*names}) else names
+    return cut if min_width == 1 or len({*cut}) == len({*names}) else names
 
 
 def _aligned(table: Grid, paint: Paint) -> list[str]:

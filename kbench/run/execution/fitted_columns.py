@@ -14,8 +14,9 @@ from kbench.run.planning.task import Task
 from kbench.run.results import metrics
 from kbench.run.results.rows import NOT_KEPT
 
-# Test rows of reliability curves: 20,000 give a fraction in a group of 1,000 rows to 1.5 points,
-# and bound what k-nearest neighbours take for probabilities. Set by hand.
+# Maximum number of test rows of reliability curves. More rows are more precise (in a group of 1,000
+# rows a fraction is known to 1.5 points), and their probabilities take longer, for example those of
+# k-nearest neighbours. Set by hand.
 _RELIABILITY_ROWS = 20_000
 
 
@@ -34,8 +35,8 @@ def costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, 
         from kbench.run.execution.row_loop import row_loop_s
 
         units["prediction_cost_loop"] = row_loop_s(data.X_test, n_outputs)
-    # Under a limit of CPU seconds (ulimit -t) the clock of Linux may stand still for milliseconds:
-    # a unit of no length measures nothing.
+    # Under a limit of CPU seconds (ulimit -t) the clock of Linux may stand still for milliseconds,
+    # and a unit of 0 seconds measures nothing.
     return {name: row_s / unit_s for name, unit_s in units.items() if unit_s > 0}
 
 
@@ -64,13 +65,13 @@ def density(X: Any) -> float:
 
 
 def ranked(estimator: Any, data: Any) -> dict[str, float | None]:
-    """Ranking metrics of a classifier, none if it has no scores or fails to compute them; or those
-    of outliers, which have no other scores."""
+    """Ranking metrics of a classifier or an outlier detector; none if it has no scores or fails to
+    compute them."""
     if data.task == "outlier":
         return metrics.rank_outliers(estimator, data.X_test, data.y_test)
     if data.n_classes is None or not hasattr(estimator, "classes_"):
         return {}
-    scores = _unless_it_fails(lambda: metrics.class_scores(estimator, data.X_test))
+    scores = _none_if_it_fails(lambda: metrics.class_scores(estimator, data.X_test))
     return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
 
 
@@ -79,13 +80,13 @@ def reliability_curves(estimator: Any, data: Any) -> list[dict[str, Any]]:
     if data.n_classes is None or not hasattr(estimator, "predict_proba"):
         return []
     rows = slice(_RELIABILITY_ROWS)
-    P = _unless_it_fails(lambda: estimator.predict_proba(data.X_test[rows]))
+    P = _none_if_it_fails(lambda: estimator.predict_proba(data.X_test[rows]))
     if P is None:
         return []
     return metrics.reliability(data.y_test[rows], P, np.asarray(estimator.classes_))
 
 
-def _unless_it_fails(compute: Callable[[], Any]) -> Any:
+def _none_if_it_fails(compute: Callable[[], Any]) -> Any:
     """What `compute` returns; None after an exception, which the log has."""
     try:
         return compute()

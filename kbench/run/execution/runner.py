@@ -253,9 +253,9 @@ class Runner:
         paths: dict[str, list[Run]] = {}
         for run in todo:
             paths.setdefault(run.path_id or run.key, []).append(run)
-        most = math.ceil(len(todo) / self.settings.parallel.at_once)
+        max_runs = math.ceil(len(todo) / self.settings.parallel.at_once)
         return deque(
-            runs[i : i + most] for runs in paths.values() for i in range(0, len(runs), most)
+            runs[i : i + max_runs] for runs in paths.values() for i in range(0, len(runs), max_runs)
         )
 
     def _loop(self, todo: deque[list[Run]]) -> None:
@@ -387,7 +387,7 @@ class Runner:
 
     def row(self, run: Run, outcome: RunOutcome, started: datetime) -> dict[str, Any]:
         """The row of one attempt: request, measurements, environment and start."""
-        there = outcome.provenance or self.provenance
+        origin = outcome.provenance or self.provenance
         measured = dict(outcome.result.get("row") or {})
         messages = [outcome.message, measured.pop("message", None)]
         if outcome.children_peak_bytes and measured.get("peak_bytes") is not None:
@@ -397,7 +397,7 @@ class Runner:
                 if measured.get(name) is None:
                     raise ValueError(f"no {name} in the report of a run that is ok")
         return {
-            "attempt": self.folder.next_attempt(run.key, there.environment_id, run.threads),
+            "attempt": self.folder.next_attempt(run.key, origin.environment_id, run.threads),
             "status": outcome.status,
             "message": "; ".join(filter(None, messages)) or None,
             "tag": self.settings.tag,
@@ -407,10 +407,10 @@ class Runner:
             **measured,
             **{name: getattr(run, name) for name in _OF_RUN},
             "jobs": outcome.at_once or self.settings.parallel.jobs,
-            "environment": there.environment_id,
-            "kbench_version": there.version,
-            "commit": there.commit,
-            "dirty": there.dirty,
+            "environment": origin.environment_id,
+            "kbench_version": origin.version,
+            "commit": origin.commit,
+            "dirty": origin.dirty,
             "source_sha256": source_sha256(run.estimator),
             "started_at": outcome.began or started,
             "log": outcome.log[-2000:] or None,
@@ -418,7 +418,9 @@ class Runner:
 
 
 def _cpus(slot: int, threads: int) -> tuple[int, ...] | None:
-    """CPUs for the workers of a slot; runners at work together begin at different CPUs."""
+    """CPUs for the workers of a slot; the CPU that a runner begins at follows from its process id,
+    so that runners at the same time rarely share CPUs.
+    """
     if not hasattr(os, "sched_getaffinity"):
         return None
     allowed = sorted(os.sched_getaffinity(0))

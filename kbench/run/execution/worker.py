@@ -34,6 +34,7 @@ from kbench.run.results import added_scores, metrics
 from kbench.trace import Trace
 
 # Rows of the warm-up: enough for every class and block size to occur, few enough for milliseconds.
+# Set by hand.
 WARMUP_ROWS = 256
 # Points of a curve that are kept. Guard: 10,000 points of two numbers make 160 kB of a row.
 MAX_CURVE_POINTS = 10_000
@@ -207,7 +208,7 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
     if data is None:
         data = open_prepared(Path(task.prepared), task.holdout)
         for X in (data.X_train, data.X_test):
-            _touch(X)
+            _load_pages(X)
     load_s = time.perf_counter() - begin
 
     live.phase("warm up")
@@ -312,7 +313,7 @@ def run(task: Task, live: Live, shared: SharedState) -> tuple[dict[str, Any], li
     ]
 
 
-def _touch(X: Any) -> None:
+def _load_pages(X: Any) -> None:
     """Bring every page of a memory-mapped array into RAM, outside the clock of the fit."""
     for array in chunked.arrays_of(X):
         if array.size:

@@ -18,7 +18,7 @@ _META = [
 _ROLES = ("mission", "baseline", "diagnostic", "plugin")
 
 
-def _wrong(method: str, key: str, value: Any, right: str) -> ConfigError:
+def _wrong_value(method: str, key: str, value: Any, right: str) -> ConfigError:
     return ConfigError(f"method {method}: {key} is {value!r}, should be {right}")
 
 
@@ -44,16 +44,16 @@ class MethodFile:
                 f"method/{name}.yaml: name is {config['name']!r}, should be the file's name, {name}"
             )
         if not isinstance(meta, Mapping):
-            raise _wrong(name, "meta", meta, "a mapping of about, tasks ...")
+            raise _wrong_value(name, "meta", meta, "a mapping of about, tasks ...")
         for key in meta:
             if key not in _META:
                 hint = nearest(str(key), _META)
                 raise ConfigError(f"method {name}: meta has no key {key!r}{hint}")
         tasks = meta.get("tasks") or []
         if not isinstance(tasks, list) or not set(map(str, tasks)) <= set(METRICS):
-            raise _wrong(name, "meta.tasks", tasks, f"a list of {', '.join(METRICS)}")
+            raise _wrong_value(name, "meta.tasks", tasks, f"a list of {', '.join(METRICS)}")
         if meta.get("role", _ROLES[0]) not in _ROLES:
-            raise _wrong(name, "meta.role", meta["role"], f"one of {', '.join(_ROLES)}")
+            raise _wrong_value(name, "meta.role", meta["role"], f"one of {', '.join(_ROLES)}")
         params = {key: value for key, value in config.items() if key not in registry.RESERVED}
         return cls(name, config["estimator"], meta, params, config.get("parts"))
 
@@ -69,7 +69,7 @@ class MethodFile:
         """`meta.version`: raised when the same parameters give other results; 1 if it is absent."""
         version = self.meta.get("version", 1)
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-            raise _wrong(self.name, "meta.version", version, "a whole number from 1")
+            raise _wrong_value(self.name, "meta.version", version, "a whole number from 1")
         return version
 
     def path(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class MethodFile:
             return ()
         if not isinstance(path, list) or not {"warm_start", *path} <= set(self.params):
             right = "a list of parameters of the method, which needs warm_start as well"
-            raise _wrong(self.name, "meta.path", path, right)
+            raise _wrong_value(self.name, "meta.path", path, right)
         return tuple(path)
 
     def optional(self) -> list[str]:
@@ -90,7 +90,7 @@ class MethodFile:
         names = self.meta.get("optional", [])
         if not isinstance(names, list) or not set(names) <= set(self.params):
             right = "a list of parameters of the method"
-            raise _wrong(self.name, "meta.optional", names, right)
+            raise _wrong_value(self.name, "meta.optional", names, right)
         return names
 
     def effective(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class MethodFile:
             return params
         if table not in presets.TABLES:
             right = f"one of {', '.join(presets.TABLES)}{nearest(str(table), presets.TABLES)}"
-            raise _wrong(self.name, "meta.presets", table, right)
+            raise _wrong_value(self.name, "meta.presets", table, right)
         try:
             return params | presets.resolve(params.get("preset"), presets.TABLES[table], params)
         except ValueError as error:

@@ -51,7 +51,7 @@ class Tuned:
         """
         search = self.search
         words = " ".join(f"{name}={self.params[name]}" for name in used)
-        lines = [f"{self.path}: {words}{_how(search)}"]
+        lines = [f"{self.path}: {words}{_score_text(search)}"]
         now = source_sha256(estimator)
         if search.get("source_sha256", now) != now:
             lines.append(
@@ -69,7 +69,7 @@ class Tuned:
         return lines
 
 
-def _how(search: Mapping[str, Any]) -> str:
+def _score_text(search: Mapping[str, Any]) -> str:
     if search.get("mean") is None:
         return ""
     spread = "" if search.get("sd") is None else f" ± {search['sd']:.2g}"
@@ -112,7 +112,7 @@ def tuned_by(suffix: str | None, method: str, dataset: str, chosen: Sequence[str
 
 
 def tuned_of_own_file(method: str, path: Any, chosen: Sequence[str]) -> list[str]:
-    """The override that applies the tuned file of a user's own file, or none of another's.
+    """The override that applies the tuned file of a user's own file; `tuned=none` if there is none.
 
     `path` : of the data set. Empty if the overrides `chosen` name a tuned file.
     """

@@ -69,5 +69,5 @@ def ordered(number, like):
     """
     integer = like.dtype.type
     sign = integer(8 * like.itemsize - 1)
-    most = integer(~(integer(1) << sign))
-    return integer(number ^ integer(integer(number >> sign) & most))
+    magnitude_bits = integer(~(integer(1) << sign))
+    return integer(number ^ integer(integer(number >> sign) & magnitude_bits))

@@ -27,7 +27,7 @@ from kbench.solvers.box_dual.float_order import (
 )
 
 # Least curvature in units of K_ii + K_jj, for points that coincide: 16 eps of float32, and 4,000
-# eps of float64, whose values of inner products lose digits by cancellation.
+# eps of float64, whose values of inner products lose digits by cancellation. Guard.
 FLAT, FLAT_IN_FLOAT64 = 1e-6, 1e-12
 # Guard: a distance to a bound below this fraction of the coefficient (before the step or at the
 # bound) is a rounding error of float64 and counts as 0: a point that it kept from its bound would
@@ -79,11 +79,11 @@ def _steps(
     flat = real(flattest)
     d = diagonal.astype(K.dtype)
     grow, fall, lift, drop = ends[0], ends[1], ends[2], ends[3]
-    most = integer(~(integer(1) << integer(8 * gain_bits.itemsize - 1)))
-    least = integer(-most - 1)
+    largest_key = integer(~(integer(1) << integer(8 * gain_bits.itemsize - 1)))
+    smallest_key = integer(-largest_key - 1)
     for k in range(q):
         grow[k], fall[k], lift[k], drop[k] = _ends(beta[k], lower[k], upper[k], epsilon)
-    highest_key, lowest_key = least, most
+    highest_key, lowest_key = smallest_key, largest_key
     for k in range(q):
         highest_key = max(highest_key, ordered(bits_of(v[k] + lift[k]), gain_bits))
         lowest_key = min(lowest_key, ordered(bits_of(v[k] + drop[k]), gain_bits))
@@ -118,7 +118,7 @@ def _steps(
         grow[i], fall[i], lift[i], drop[i] = _ends(beta[i], lower[i], upper[i], epsilon)
         grow[j], fall[j], lift[j], drop[j] = _ends(beta[j], lower[j], upper[j], epsilon)
         row_j, t = K[j], real(move)
-        highest_key, lowest_key = least, most
+        highest_key, lowest_key = smallest_key, largest_key
         for k in range(q):
             # Subtracting first is nearly exact for similar rows, however long the step.
             e_k = v[k] + t * (row_j[k] - row_i[k])

@@ -84,13 +84,13 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     ):
         true[:], true_beta[:] = True, it.beta
     relative = np.maximum(np.sqrt(it.diagonal / it.diagonal.max()), _NARROWEST)
-    each = it.kernel.nanoseconds
-    each = each if np.isfinite(each) else _UNKNOWN_NS
+    value_ns = it.kernel.nanoseconds
+    value_ns = value_ns if np.isfinite(value_ns) else _UNKNOWN_NS
     first, width, mean_error = _BAND * it.scale, _BAND * it.scale, it.residual_error
     previous, exact_rows = np.inf, False
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
-        all_exact = limit or n * np.count_nonzero(it.beta) * each <= _CHEAP_NS
+        all_exact = limit or n * np.count_nonzero(it.beta) * value_ns <= _CHEAP_NS
         band = np.ones(n, bool) if all_exact else _near_bounds(it, first, width * relative)
         largest, mean = _correct(it, exact, true, true_beta, band, relative)
         drift, mean_error = max(it.residual_error, largest), max(mean_error, mean)

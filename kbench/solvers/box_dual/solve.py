@@ -24,11 +24,12 @@ from kbench.solvers.box_dual.strategy import Strategy, solve_groups, solve_whole
 from kbench.trace import Trace
 
 # Fraction of the tolerance that neglected kernel values between groups may use: halving it moves
-# the required distance between groups by a few per cent only.
+# the required distance between groups by a few per cent only (docs/solver.md, "Constants").
 _NEGLECTED = 0.1
 # With an intercept, groups are used if at most this fraction of the pairs of points lies within
-# them. Outliers alone (heavy tails) save nothing, and for a given intercept a regression takes its
-# steps one coordinate at a time, without the minima over free points.
+# them. If only outliers are separate (heavy tails), groups save nothing. They also cost something:
+# the intercept is searched for, and for a given intercept a regression takes its steps one
+# coordinate at a time, without the minima over free points. docs/solver.md, "Constants".
 _MAX_PAIRS = 0.5
 
 
@@ -79,7 +80,7 @@ class BoxDualResult:
         Qa + p. From float64 kernel values where a point is free or near its margin; farther away
         from float32 values, whose error is far below the distance from the margin.
     gradient_error : float
-        The largest error observed in the float32 ones; 0 if all are from float64 values.
+        The largest error observed in entries from float32 values; 0 if all are from float64.
     intercept : float
         0 where the problem has none.
     objective : float
@@ -153,8 +154,8 @@ def solve_box_dual(
     alpha0 : (n,), optional
         Starting point; clipped to the bounds. Costs one kernel row for each nonzero entry.
     gradient0 : (n,), optional
-        Qa + p at alpha0, nan where it is not known: these kernel rows then have only the points
-        where it is nan as columns. Ignored if alpha0 has to be clipped.
+        Qa + p at alpha0, nan where it is not known. The kernel rows of alpha0 are then computed
+        only at the points where it is nan. Ignored if alpha0 has to be clipped.
     gradient_error : float
         Bound on the error of gradient0.
     tol : float
@@ -300,10 +301,10 @@ def solve_regression_dual(
     strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed), options)
     outcome = _minimise(iterate, tol, strategy, split=True)
     beta, error = iterate.beta, iterate.residual - iterate.intercept
-    # The primal minus the dual objective: the sum over points of the gain of the best coefficient;
-    # the gain is linear between the bounds and 0.
-    most = np.maximum(0.0, np.maximum(C * (error - epsilon), lower * (error + epsilon)))
-    gain = most - beta * error + epsilon * np.abs(beta)
+    # The primal minus the dual objective: the sum over points of what the best coefficient would
+    # gain. The gain is linear between the bounds and 0, so the best one is a bound or 0.
+    highest = np.maximum(0.0, np.maximum(C * (error - epsilon), lower * (error + epsilon)))
+    gain = highest - beta * error + epsilon * np.abs(beta)
     return RegressionDualResult(
         coef=beta,
         intercept=iterate.intercept,
@@ -374,7 +375,7 @@ def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -
         ):
             total = float(movable.sum())
             if total != 0.0:
-                part = min(1.0, surplus / total)
-                beta -= part * movable
-                surplus -= part * total
+                fraction = min(1.0, surplus / total)
+                beta -= fraction * movable
+                surplus -= fraction * total
     return beta

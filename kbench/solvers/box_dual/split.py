@@ -38,9 +38,11 @@ from kbench.kernels.distances import Exponential
 # connected, there is no search for groups. Set by hand.
 _SAMPLE = 500
 # Width of the gaps that divide boxes, to the power of p and as a fraction of R^p: eight features
-# with such a gap separate two boxes. Narrower gaps mostly come from a few outliers.
+# with such a gap separate two boxes. Narrower gaps mostly come from a few outliers
+# (docs/solver.md, "Constants").
 _WIDE = 1 / 8
-# Pairs of boxes for each point, at most: comparing boxes takes O(n d) like the rest.
+# Maximum number of pairs of boxes for each point: comparing them takes O(n d), as much as the rest
+# (docs/solver.md, "Constants").
 _PAIRS_PER_POINT = 4
 # Clusters are seeded with one of this many sampled points and improved by this many Lloyd steps:
 # small clusters have small boxes, but each pair of boxes is compared. Set by hand.
@@ -70,25 +72,25 @@ def independent_groups(
     if not isinstance(function, Exponential) or sp.issparse(X) or total <= neglected:
         return []
     power = function.power
-    reach = math.log(total / neglected) / function.gamma  # R^p
+    threshold = math.log(total / neglected) / function.gamma  # R^p
     sample = X[np.linspace(0, len(X) - 1, min(_SAMPLE, len(X))).astype(np.intp)]
-    component = _components(sample, reach, power)
+    component = _components(sample, threshold, power)
     if not component.any():
         return []
-    label = _by_gaps(X, reach, power)
+    label = _by_gaps(X, threshold, power)
     if not label.any():
         # Sorted, so that every component has seeds in proportion to its points.
         seeds = sample[np.argsort(component, kind="stable")][::_POINTS_PER_CLUSTER]
-        label = _joined(X, _clusters(X, sample, seeds, power), reach, power)
+        label = _join_close_boxes(X, _clusters(X, sample, seeds, power), threshold, power)
     if label.any():
-        label = _combined(label, min_size)
+        label = _combine_small(label, min_size)
     if not label.any():
         return []
     order = np.argsort(label, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
 
 
-def _combined(label: np.ndarray, min_size: int) -> np.ndarray:
+def _combine_small(label: np.ndarray, min_size: int) -> np.ndarray:
     """Return labels from 0 after groups of fewer than `min_size` points are combined; (n,)."""
     sizes = np.bincount(label)
     small = sizes < min_size
@@ -97,11 +99,11 @@ def _combined(label: np.ndarray, min_size: int) -> np.ndarray:
     return np.unique(combined[label], return_inverse=True)[1]
 
 
-def _components(sample: np.ndarray, reach: float, power: int) -> np.ndarray:
+def _components(sample: np.ndarray, threshold: float, power: int) -> np.ndarray:
     """Return the label of each point's connected component where neighbours are closer than R."""
-    if (_distances(sample[:1], sample, power) < reach).all():
+    if (_distances(sample[:1], sample, power) < threshold).all():
         return np.zeros(len(sample), np.intp)
-    near = _distances(sample, sample, power) < reach
+    near = _distances(sample, sample, power) < threshold
     return connected_components(near, directed=False)[1]
 
 
@@ -122,17 +124,17 @@ class _Gaps(NamedTuple):
         return _Gaps(self.j, self.before[wide], self.width[wide])
 
 
-def _by_gaps(X: np.ndarray, reach: float, power: int) -> np.ndarray:
-    """Return the label of each point's group, from boxes between gaps; `reach` is R^p; (n,)."""
-    radius = reach ** (1.0 / power)
-    gaps = _gaps(X, (_WIDE * reach) ** (1.0 / power))
-    group = _between(X, [feature.at_least(radius) for feature in gaps])
+def _by_gaps(X: np.ndarray, threshold: float, power: int) -> np.ndarray:
+    """Return the label of each point's group, from boxes between gaps; `threshold` is R^p; (n,)."""
+    radius = threshold ** (1.0 / power)
+    gaps = _gaps(X, (_WIDE * threshold) ** (1.0 / power))
+    group = _labels_between(X, [feature.at_least(radius) for feature in gaps])
     if all((feature.width >= radius).all() for feature in gaps):
         return group
     max_boxes = math.isqrt(_PAIRS_PER_POINT * len(X))
     if int(group.max()) >= max_boxes:
         return group
-    return _joined(X, _boxes(X, gaps, group, max_boxes), reach, power)
+    return _join_close_boxes(X, _boxes(X, gaps, group, max_boxes), threshold, power)
 
 
 def _gaps(X: np.ndarray, width: float) -> list[_Gaps]:
@@ -146,7 +148,7 @@ def _gaps(X: np.ndarray, width: float) -> list[_Gaps]:
     return result
 
 
-def _between(X: np.ndarray, gaps: list[_Gaps], max_labels: int = _MAX_LABELS) -> np.ndarray:
+def _labels_between(X: np.ndarray, gaps: list[_Gaps], max_labels: int = _MAX_LABELS) -> np.ndarray:
     """Return labels from 0 of the points that no gap separates; (n,)."""
     label, n_labels = np.zeros(len(X), np.int64), 1
     for j, before, _ in gaps:
@@ -189,8 +191,11 @@ def _clusters(X: np.ndarray, sample: np.ndarray, seeds: np.ndarray, power: int) 
     return np.unique(cluster, return_inverse=True)[1]
 
 
-def _joined(X: np.ndarray, box: np.ndarray, reach: float, power: int) -> np.ndarray:
-    """Return the label of each point's group: boxes whose boxes are closer than R are joined."""
+def _join_close_boxes(X: np.ndarray, box: np.ndarray, threshold: float, power: int) -> np.ndarray:
+    """Join the boxes that are closer than R, and return the label of each point's group; (n,).
+
+    `threshold` is R^p.
+    """
     order = np.argsort(box, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(box))[:-1]])
     ordered = X[order]
@@ -199,4 +204,4 @@ def _joined(X: np.ndarray, box: np.ndarray, reach: float, power: int) -> np.ndar
     for below, above in zip(high.T, low.T, strict=True):
         gap = np.subtract.outer(above, below).clip(0.0)
         distance += (gap + gap.T) ** power
-    return connected_components(distance < reach, directed=False)[1][box]
+    return connected_components(distance < threshold, directed=False)[1][box]

@@ -29,7 +29,8 @@ from kbench.intrinsics.products import at_first_shift, matmul
 from kbench.kernels import KernelMatrix
 from kbench.trace import Deadline, Trace
 
-# Columns of the basis rows that are converted to float64 at a time; 200 x 4096 fit the cache.
+# Columns of the basis rows that are converted to float64 at a time; 200 x 4096 fit the cache. Set
+# by hand.
 _BATCH = 4096
 # Guards: Newton's method takes fewer than five steps as a rule, and 2^-30 of a step is below the
 # rounding of f.
@@ -233,17 +234,17 @@ class _Solver:
         residual = self.C[I] * (self.y[I] - self.outputs[I])
         gradient = matmul(self.gram[:size, :size], self.coef[:size])
         for start in range(0, len(I), _BATCH):
-            part = slice(start, start + _BATCH)
-            gradient -= matmul(self.rows[:size, I[part]].astype(np.float64), residual[part])
+            batch = slice(start, start + _BATCH)
+            gradient -= matmul(self.rows[:size, I[batch]].astype(np.float64), residual[batch])
         return gradient
 
     def weighted_gram(self, I: np.ndarray) -> np.ndarray:  # noqa: E741
         """K_JI C_I K_IJ : (size, size) float64."""
         total = np.zeros((self.size, self.size))
         for start in range(0, len(I), _BATCH):
-            part = I[start : start + _BATCH]
-            values = self.rows[: self.size, part].astype(np.float64)
-            values *= np.sqrt(self.C[part])
+            batch = I[start : start + _BATCH]
+            values = self.rows[: self.size, batch].astype(np.float64)
+            values *= np.sqrt(self.C[batch])
             total += matmul(values, values.T)
         return total
 
@@ -255,8 +256,8 @@ class _Solver:
         size = self.size
         change = np.empty(len(self.y))
         for start in range(0, len(change), _BATCH):
-            part = slice(start, start + _BATCH)
-            change[part] = matmul(direction, self.rows[:size, part].astype(np.float64))
+            batch = slice(start, start + _BATCH)
+            change[batch] = matmul(direction, self.rows[:size, batch].astype(np.float64))
         along = matmul(self.gram[:size, :size], direction)
         slope, curvature = matmul(along, self.coef[:size]), matmul(along, direction)
         before = np.maximum(1.0 - self.y * self.outputs, 0.0)

@@ -17,6 +17,7 @@ from kbench.kernels.threads import run_tasks
 from kbench.solvers.interior_point.factors import weighted_gram
 
 # Rows of a block of float64 products: 4,096 rows of 30 columns are 1 MiB, which stays in the cache.
+# Set by hand.
 _BLOCK = 4096
 # Rows of a part of a stored factor, and the largest number of parts. More parts divide the work
 # more evenly; each costs up to 0.05 ms for its thread, while the cheapest sum over 32,768 rows of
@@ -176,7 +177,7 @@ class ReadRows:
         return ReadRows(self._sizes, self._read, self.signs, self._d, self._mean, Z)
 
 
-def _of_parts(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> list[Any]:
+def _map_parts(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> list[Any]:
     """`function` of the blocks of each part."""
     results: list[Any] = [None] * rows.n_parts
 
@@ -189,7 +190,7 @@ def _of_parts(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> l
 
 def _added(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> Any:
     """The sum of `function` over all parts, in their order."""
-    first, *others = _of_parts(rows, function)
+    first, *others = _map_parts(rows, function)
     for other in others:
         first += other
     return first
@@ -219,7 +220,7 @@ def values(rows: FactorRows, w: np.ndarray) -> np.ndarray:
             if signs is not None:
                 out[part] *= signs[part]
 
-    _of_parts(rows, of_blocks)
+    _map_parts(rows, of_blocks)
     return out
 
 

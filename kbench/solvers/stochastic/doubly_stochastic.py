@@ -15,11 +15,11 @@ released. For  min_f  E l(f(x), y) + nu/2 ||f||^2,  f = sum_j Phi_j A_j:
 
 with w the weights of the rows, 1 by default.
 
-The preconditioned step has a decay without preconditioner, so that f does not approach the minimum
-but the point where nu f = -K (K + b (nu + ridge) I)^-1 R. From step `newton_from` on, s = 0, 1, ...
-steps later, the step is therefore Newton's of the whole objective, by
-(T + m I)^-1 f = (f - (T + m I)^-1 T f) / m with the operator T that Phi_j and the curvature W of
-the loss estimate, and m = nu + ridge:
+In the preconditioned step the gradient is preconditioned and the decay is not. f therefore does
+not approach the minimum, but the point where nu f = -K (K + b (nu + ridge) I)^-1 R. This is why
+step t = newton_from + s is a Newton step of the whole objective, for s = 0, 1, ... With
+m = nu + ridge, and the operator T that is estimated from Phi_j and the curvature W of the loss, it
+uses the identity (T + m I)^-1 f = (f - (T + m I)^-1 T f) / m:
 
       gamma_s = 1 / (1 + s)
       A_i <- (1 - gamma_s nu / m) A_i                                 for all blocks i
@@ -30,8 +30,8 @@ is 0 near the minimum, not at it. The squared distance to the minimum falls as O
 mean squared distance between the minimum and the minima on one block and one batch.
 
 All A_i have one common scale, so that the decay is one multiplication. f(X) evaluates every block.
-If a batch comes again, kept function values (`Memory`) leave only the blocks that were added since
-to be evaluated.
+If a batch comes again, its function values were kept (`Memory`), and only the blocks that were
+added since then are evaluated.
 
 Rows of a batch enter the step through sums only, so shards of a batch may be computed in other
 processes. The step depends on the division into shards by rounding only, and not on the processes.
@@ -54,12 +54,12 @@ from kbench.solvers.stochastic.losses import LOSSES
 # Guard: smallest ridge with which the Gram matrix of a block is factorised in float32; its rounding
 # error is about 1e-7 times its largest eigenvalue, which is at most 1.
 _FLOAT32_RIDGE = 1e-5
-_GRAM_ROWS = 2048  # rows whose features are held at a time for the Gram matrix
+_GRAM_ROWS = 2048  # rows whose features are held at a time for the Gram matrix; set by hand
 # Guard: a scale below this is multiplied into the coefficients, before it leaves float32's range.
 _SMALLEST_SCALE = 1e-6
 # Guard: smallest decay of a step; a decay of 0 would leave no scale to divide by.
 _MIN_DECAY = 1e-12
-_LARGEST = 1e30  # a loss or a coefficient above this means divergence
+_LARGEST = 1e30  # guard: a loss or a change of a coefficient above this means divergence
 _BLOCK_CHOICE = 1 << 18  # stream of the random choice of blocks, distinct from features' streams
 
 
@@ -93,7 +93,7 @@ class DoublyStochastic:
     average_from: int | None = None  # First step whose function is included in `averaged`
     coef: list[np.ndarray] = field(default_factory=list)  # list of (D, q) float32: A_j / scale
     scale: float = 1.0
-    # Number of steps t, and of rows of their batches.
+    # Number t of steps, and number of rows of all their batches.
     n_steps: int = 0
     n_rows: int = 0
     memories: list[Memory] = field(default_factory=list)  # One for each batch that comes again
@@ -139,7 +139,7 @@ class DoublyStochastic:
         if self._revisits:
             memory.values[:], memory.n_blocks = 0.0, 0
         newton = self.newton_from is not None and self.n_steps >= self.newton_from
-        regularised = self.nu / (self.nu + self.ridge)
+        decay_per_step = self.nu / (self.nu + self.ridge)  # of Newton's method, for gamma = 1
         first, last = memory.n_blocks, len(self.coef)
         block = self._choose()
         ends = np.linspace(0, len(Y), min(n_shards, len(Y)) + 1).astype(int)
@@ -152,7 +152,7 @@ class DoublyStochastic:
             dict(zip(range(first, last), self.coef[first:last], strict=True)),
             block,
             self._gram_dtype if self.preconditioned else None,
-            regularised if newton else None,
+            decay_per_step if newton else None,
         )
         weights = None if weight is None else weight[:, None].astype(np.float32)
         tasks = [
@@ -166,7 +166,7 @@ class DoublyStochastic:
         loss = sum(shard.loss for shard in sums) / len(Y)
         if self.newton_from is not None and newton:
             gamma = 1.0 / (1 + self.n_steps - self.newton_from)
-            decay = 1.0 - gamma * regularised
+            decay = 1.0 - gamma * decay_per_step
         else:
             gamma = self.step_size / (1.0 + self.step_decay * self.n_steps)
             decay = 1.0 - gamma * self.nu
@@ -312,7 +312,7 @@ def shard_sums(
     coef: dict[int, np.ndarray],
     block: int,
     gram_dtype: type | None,
-    newton: float | None,
+    newton_decay: float | None,
     X: Any,
     Y: np.ndarray,
     values: np.ndarray,
@@ -324,7 +324,7 @@ def shard_sums(
     coef : dict of int to (D, q) float32. A_j of the blocks that `values` does not include yet.
     block : Block of the step
     gram_dtype : float32, float64 or None. None for a step without preconditioner.
-    newton : nu / (nu + ridge) in a step of Newton's method
+    newton_decay : nu / (nu + ridge) in a step of Newton's method, otherwise None
     X : (rows, d) float32 or CSR
     Y, values : (rows, q)
     weight : (rows, 1) float32, optional. None is 1 for every row.
@@ -348,10 +348,10 @@ def shard_sums(
         total += len(Phi) * LOSSES[loss].value(F, Y[rows])
         slopes = LOSSES[loss].gradient(F, Y[rows])
         curvature = LOSSES[loss].curvature
-        factor = None if weight is None else weight[rows]  # of the rows of the Gram matrix
-        if newton is not None and curvature is not None:
+        factor = None if weight is None else weight[rows]  # weights of rows in the Gram matrix
+        if newton_decay is not None and curvature is not None:
             curvatures = curvature(F)
-            slopes -= newton * curvatures * F
+            slopes -= newton_decay * curvatures * F
             factor = curvatures.astype(np.float32) * (np.float32(1.0) if factor is None else factor)
         slopes = slopes.astype(np.float32)
         if weight is not None:

@@ -11,7 +11,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual, solve_regression_dual
 from kbench.solvers.box_dual.grouped_matrix import GroupedMatrix
 from kbench.solvers.box_dual.options import SolverOptions
-from kbench.solvers.box_dual.split import _between, _gaps, independent_groups
+from kbench.solvers.box_dual.split import _gaps, _labels_between, independent_groups
 from kbench.trace import Trace
 
 # Groups already in small problems, and none combined.
@@ -107,7 +107,7 @@ def test_gaps_in_several_features_are_combined(most):
     )
     kind = np.random.default_rng(0).integers(0, len(places), 400)
     X = places[kind] + np.random.default_rng(1).uniform(0, 0.5, size=(400, 3))
-    label = _between(X, _gaps(X, 4.0), max_labels=most)
+    label = _labels_between(X, _gaps(X, 4.0), max_labels=most)
     groups = [np.flatnonzero(label == number) for number in np.unique(label)]
     # The second feature has no gap of at least 4.
     sizes = np.unique(places[kind][:, [0, 2]], axis=0, return_counts=True)[1]

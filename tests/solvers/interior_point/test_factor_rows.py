@@ -70,7 +70,7 @@ def test_two_threads_share_a_pass_and_find_the_same_bits(monkeypatch, form):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(700, 5))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=len(X)) > 0.0, 1, -1).astype(np.int8)
-    of_parts, before = factor_rows._of_parts, numba.get_num_threads()
+    of_parts, before = factor_rows._map_parts, numba.get_num_threads()
     passes, allowed, found = [], [], []
 
     def watched(rows, function):
@@ -78,7 +78,7 @@ def test_two_threads_share_a_pass_and_find_the_same_bits(monkeypatch, form):
         allowed.append(numba.get_num_threads())
         return of_parts(rows, function)
 
-    monkeypatch.setattr(factor_rows, "_of_parts", watched)
+    monkeypatch.setattr(factor_rows, "_map_parts", watched)
     for n_threads in (1, 2):
         numba.set_num_threads(n_threads)
         if form == "read":

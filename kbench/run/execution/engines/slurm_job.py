@@ -32,12 +32,13 @@ from kbench.settings import BEGIN_S
 BEAT_S = 5.0
 # Seconds that a job waits for further runs, which come a thousand at a time. Set by hand.
 _LINGER_S = 2.0
-# Seconds by which a signal of SLURM reaches the processes of a job at different times. Set by hand.
+# Maximum difference, in seconds, between the times at which a signal of SLURM reaches the processes
+# of a job. Set by hand.
 _SIGNAL_S = 1.0
 # Fraction of a job's memory above which a killed run had too little, as kbench itself takes some.
 # Set by hand.
 _NEAR_LIMIT = 0.75
-# Fraction of a job's time before which SLURM's warning says that it is preempted. Set by hand.
+# If SLURM warns a job before this fraction of its time, the job is being preempted. Set by hand.
 _EARLY = 0.5
 # Seconds between two readings of the folder of runs: shorter ones start a run sooner and load the
 # shared file system; set by hand.
@@ -48,7 +49,7 @@ _POLL_S = 0.2
 class Terms:
     """What a job may do."""
 
-    most: int | None  # runs; None for as many as begin within `BEGIN_S`
+    max_runs: int | None  # None for as many as begin within `BEGIN_S`
     timeout_min: float  # its time limit
     signal_s: float  # seconds before that limit at which SLURM warns the job
     needed_s: float | None  # seconds that a run may take by its limits; None without limits
@@ -122,7 +123,7 @@ class _Job:
 
     def _may_begin(self, n_runs: int) -> bool:
         terms, spent = self._terms, time.monotonic() - self._began
-        if self._stopped() or n_runs == terms.most:
+        if self._stopped() or n_runs == terms.max_runs:
             return False
         if n_runs == 0:
             return True
@@ -130,7 +131,7 @@ class _Job:
         return spent < BEGIN_S and (terms.needed_s is None or left > terms.needed_s)
 
     def _run(self, path: Path) -> EngineReport | None:
-        """What became of a run; None if SLURM says it, which cancels the job or queues it anew."""
+        """What became of a run; None if SLURM is ending the job and its state will tell."""
         try:
             call: Call = pickle.loads(path.read_bytes())
             outcome = run_guarded(call, self._stopped)
