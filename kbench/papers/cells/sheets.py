@@ -46,7 +46,7 @@ class Coverage:
 
     def __str__(self) -> str:
         if not self.cells:
-            return "No cells to count: sums, ratios and sizes are none"
+            return "No cells to count: sums, ratios and sizes are not counted"
         why = {"ended without a value": self.ended, "no rows": self.missing, "no data": self.absent}
         counts = ", ".join(f"{n:,} {name}" for name, n in why.items() if n)
         return (
