@@ -10,7 +10,7 @@ _MAX_VALUES = 1 << 24
 # Share of copies among the test rows, from which on it is said: beyond what the training rows let
 # expect, and of rows of measurements, which are hardly ever equal. Set by hand.
 _MORE, _OF_MEASUREMENTS = 0.05, 0.1
-_FIRST = 4096  # training rows that show whether there are measurements
+_FIRST = 4096  # training rows that show whether there are measurements; set by hand
 
 
 def copied_rows(train: Rows, test: Rows) -> str | None:
