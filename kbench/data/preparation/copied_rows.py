@@ -26,13 +26,13 @@ def copied_rows(train: Rows, test: Rows) -> str | None:
     known, counts = np.unique(of_train, return_counts=True)
     n_copies = int(np.isin(_hashes(test), known).sum())
     expected = 1.0 - np.count_nonzero(counts == 1) / train.n
-    most = expected + _MORE
-    if n_copies >= _OF_MEASUREMENTS * test.n and n_copies < most * test.n:
+    min_share = float(expected + _MORE)
+    if n_copies >= _OF_MEASUREMENTS * test.n and n_copies < min_share * test.n:
         first = np.sort(next(iter(train.blocks()))[:_FIRST], axis=0)
         n_values = 1 + np.count_nonzero(np.diff(first, axis=0), axis=0).max(initial=0)
         if 2 * n_values > np.unique(of_train[: len(first)]).size:
-            most = 0.0
-    if not n_copies or n_copies < most * test.n:
+            min_share = 0.0
+    if not n_copies or n_copies < min_share * test.n:
         return None
     return (
         f"{n_copies} of {test.n} test rows are equal to training rows, target included: scores of "

@@ -242,7 +242,7 @@ class FalkonRidge(KernelRidgeEstimator):
 
         # A ridge of the preconditioner changes the number of iterations only.
         alpha, largest = float(self.alpha_), float(square.diagonal().max())
-        rounding = np.finfo(np.float32).eps * largest
+        rounding = float(np.finfo(np.float32).eps) * largest
         return T, at_first_shift(factorise, alpha, max(10.0 * alpha, rounding))
 
 
