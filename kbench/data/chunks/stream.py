@@ -84,9 +84,7 @@ def chunks(
     return _regrouped(((X, y) for X, y, _ in blocks), rows)
 
 
-def read_options(
-    n_features: Any, columns: Any, task: Any, zero_based: Any = "auto"
-) -> dict[str, Any]:
+def read_options(n_features: Any, columns: Any, task: Any, zero_based: Any) -> dict[str, Any]:
     """These arguments of `chunks`, checked as the keys of a config are."""
     columns = {} if columns is None else columns
     if not isinstance(columns, Mapping):

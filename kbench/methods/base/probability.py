@@ -267,7 +267,7 @@ def _constant(positive: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def fitted_pair_sigmoids(
-    values: np.ndarray, index: np.ndarray, n_classes: int, weight: np.ndarray | None = None
+    values: np.ndarray, index: np.ndarray, n_classes: int, weight: np.ndarray | None
 ) -> np.ndarray:
     """As `fitted_sigmoids` for the values (n, m) of all m pairs of classes; (1, m, 2).
 

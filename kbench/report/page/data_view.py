@@ -65,10 +65,10 @@ def data_view(
     store: RowStore,
     *,
     settings: int,
-    papers: Mapping[str, Sequence[str]] | None = None,
-    legend: str = "",
-    reliability: Mapping[Run, Groups] | None = None,
-    searched: Mapping[Run, Searched] | None = None,
+    papers: Mapping[str, Sequence[str]],
+    legend: str,
+    reliability: Mapping[Run, Groups],
+    searched: Mapping[Run, Searched],
 ) -> View:
     """The list of problems with their details.
 
@@ -83,9 +83,7 @@ def data_view(
     searched : Run -> search of a self-tuning estimator, as `searches` returns them
     """
     methods = sorted({line.method for comparison in comparisons for line in comparison.lines})
-    details = _Details(
-        columns, settings, environments, methods, store, reliability or {}, searched or {}
-    )
+    details = _Details(columns, settings, environments, methods, store, reliability, searched)
     items = []
     for group in _by_problem(comparisons):
         problem = group[0].problem
@@ -94,7 +92,7 @@ def data_view(
             facets = {
                 "set": [problem.dataset],
                 "method": sorted({line.method for line in comparison.lines}),
-                "paper": list((papers or {}).get(problem.dataset, ())),
+                "paper": list(papers.get(problem.dataset, ())),
             }
             shown = detail if i == 0 else ""
             items.append(Item(_cells(comparison), facets, anchor(problem), shown, title(problem)))

@@ -90,8 +90,8 @@ def page(
                 settings=settings,
                 papers=titles,
                 legend=_variants(comparisons),
-                reliability=reliability,
-                searched=searched,
+                reliability=reliability or {},
+                searched=searched or {},
             )
         )
     views += [view for addition in additions for view in addition.studies]

@@ -22,7 +22,7 @@ def require_format(out: Path) -> None:
 
 
 def apply_model(
-    estimator: Any, preparation: Preparation, rows: Any, out: Path, *, proba: bool = False
+    estimator: Any, preparation: Preparation, rows: Any, out: Path, *, proba: bool
 ) -> tuple[dict[str, float | None], int]:
     """Predict rows and write a file; return the scores of those with a known target, and how many.
 
