@@ -428,7 +428,8 @@ def test_sparse_rows_of_arff_are_the_dense_ones(folders):
     found = []
     for rows in (dense, sparse):
         put(folders, train=f"{head}@data\n" + "\n".join(rows))
-        found.append(opened(one("arff", split={"kind": "first", "n_train": 3}), folders))
+        config = one("arff", task="binary", split={"kind": "first", "n_train": 3})
+        found.append(opened(config, folders))
     np.testing.assert_array_equal(found[1].X_train, found[0].X_train)
     np.testing.assert_array_equal(found[1].y_train, found[0].y_train)
     np.testing.assert_array_equal(found[1].y_test, found[0].y_test)
