@@ -3,12 +3,14 @@
 Prints for every method and data set how many runs there are and how many have a row already (in
 this environment and with this number of threads), which tuned files apply, what was dropped and
 why, and which data are absent; and how long the runs will take, by the rows of similar runs.
-The parameters are checked as before a run. Nothing is downloaded and nothing runs.
+The parameters are checked as before a run, and a file of yours is read and prepared, so that its
+faults are said. Nothing is downloaded and nothing runs.
 `kbench plan ... show=runs` prints one command per run.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kbench.commands.arguments import flags, one_of, read
 from kbench.config import composer
@@ -28,7 +30,9 @@ def main(argv: Sequence[str]) -> int:
     one_of("show", show, ["summary", "runs"])
     sandbox = worker_sandbox(overrides)
 
+    from kbench.run.execution.preparing import obtain_in
     from kbench.run.execution.runner import check_methods, environment_of, finished_here, split
+    from kbench.run.planning.command import canonical
     from kbench.run.planning.durations import COLUMNS, expected
     from kbench.run.planning.plan import make_plan
     from kbench.run.results.folder import ResultsFolder
@@ -40,6 +44,10 @@ def main(argv: Sequence[str]) -> int:
     if todo or plan.absent:
         plan.without_repeats(check_methods(sandbox, plan))
         todo, done = split(plan, finished)
+    obtain = obtain_in(sandbox)
+    for data in {canonical(run.dataset_config): run.dataset_config for run in todo}.values():
+        if data["source"]["kind"] == "file":
+            obtain(data, replace(plan.settings, download=False))
     if show == "runs":
         for run in todo:
             print(run.command)
