@@ -27,6 +27,7 @@ _WAYS = {  # tests of pyarrow.types
     "is_fixed_size_list": _COLUMNS,
     "is_struct": _COLUMNS,
     "is_binary": "in pandas, `frame[NAME].str.decode('utf-8')` makes texts",
+    "is_fixed_size_binary": "in pandas, `frame[NAME].str.decode('utf-8')` makes texts",
     "is_large_binary": "in pandas, `frame[NAME].str.decode('utf-8')` makes texts",
     "is_time": "in pandas, `pandas.to_timedelta(frame[NAME].astype(str)).dt.total_seconds()` makes "
     "seconds",

@@ -25,6 +25,7 @@ from kbench.data.formats import (
     ColumnLayout,
     PartRows,
     features_file,
+    finite_number,
     listed,
     number,
     printable,
@@ -182,9 +183,12 @@ class Coding:
             texts = [name for name in used if table.columns[name].categories is not None]
             self._seen = {name: Counter() for name in texts}
         require_same_columns(table, self._first)
-        for name in used:
-            if table.n and table.columns[name].categories is None:
-                self._gap_markers.learn(name, table.columns[name].values)
+        for name in [*used, str(table.target)] if table.n else ():
+            values, labels = table.columns[name]
+            if labels is not None and name == table.target:  # numbers that may be classes
+                values = np.array([*map(finite_number, labels)])[values]
+            if labels is None or name == table.target:
+                self._gap_markers.learn(name, values)
         for name in self._seen if training else ():
             column = table.columns[name]
             assert column.categories is not None
@@ -467,20 +471,29 @@ def _features(
 
 
 def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
-    """(n,) numbers, or places in `labels`; NaN where the target is missing or no such label."""
+    """(n,) numbers, or places in `labels`; NaN where the target is missing or no such label.
+
+    In later rows True is 1, and 1 is True: formats of tables differ in this.
+    """
     if table.target is None:
         return np.full(table.n, np.nan)
     column = table.columns[table.target]
+    truths = labels is not None and {text.lower() for text in labels} <= TRUTHS.keys()
     if column.categories is None:
-        return column.values.astype(np.float64, copy=False)
-    if labels is None:
-        values = [number(text) for text in column.categories]
-    else:
-        truths = {text.lower() for text in labels} <= TRUTHS.keys()
-        place = {text.lower() if truths else text: float(k) for k, text in enumerate(labels)}
-        values = [place.get(text.lower() if truths else text) for text in column.categories]
-    numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-    y: np.ndarray = numbers[column.values]
+        if labels is None:
+            return column.values.astype(np.float64, copy=False)
+        numbers, codes = np.unique(column.values, return_inverse=True)
+        column = Column.of_texts(codes, [f"{v:.17g}" for v in numbers])
+    assert column.categories is not None
+    numbers_of = [TRUTHS.get(text.lower(), number(text)) for text in column.categories]
+    values: list[float | None] = numbers_of
+    if truths and labels is not None:
+        place = {TRUTHS[text.lower()]: float(k) for k, text in enumerate(labels)}
+        values = [None if value is None else place.get(value) for value in numbers_of]
+    elif labels is not None:
+        values = [*map({text: float(k) for k, text in enumerate(labels)}.get, column.categories)]
+    targets = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    y: np.ndarray = targets[column.values]
     return y
 
 

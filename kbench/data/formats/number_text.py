@@ -171,7 +171,10 @@ _DAY_FIRST = re.compile(r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{2,4}.*")
 _HIDDEN = re.compile(r"[\x00-\x1f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _OTHER_DIGITS = re.compile(r"[-+]?\d+(\.\d+)?")
 _HEXADECIMAL = re.compile(r"[-+]?0[xX][0-9a-fA-F]+")
-_TIME = re.compile(r"(-?[0-9]+ days? )?[+-]?[0-9]{1,3}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?")
+_TIME = re.compile(
+    r"(-?[0-9]+ days? )?[+-]?[0-9]{1,3}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?|-?P(?=[0-9T])[0-9.DTHMS]+|"
+    r"(?i:([0-9.]+ ?(d|days?|h|hrs?|hours?|m|min|minutes?|s|sec|seconds?) ?){2,})"
+)
 
 
 def almost_a_number(text: str, name: str) -> str | None:

@@ -4,6 +4,7 @@ The formats are those of the table of formats: one that holds numbers and has no
 """
 
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pandas as pd
@@ -310,6 +311,31 @@ def test_a_regression_is_of_numbers_alone(folders, form):
     config = user_file(saved(_frame(X, [f"{k} kg" for k in range(N)]), file), **over)
     with pytest.raises(DataError, match=r"'y' is '0 kg', should be a number.*'kg' is the unit"):
         prepare(config, folders)
+
+
+TRUTH = np.where(Y > 0, "True", "False")
+
+
+@pytest.mark.parametrize("trained", TABLES)
+@pytest.mark.parametrize("later", TABLES)
+@pytest.mark.parametrize("targets", [TRUTH, Y])
+def test_targets_of_later_rows_are_those_of_training_or_unknown(folders, trained, later, targets):
+    """1 is True in any format; a number is no place in the list of classes."""
+    raw = folders.read_only[0]
+
+    def known(y, later_y):
+        over = {"source": {"columns": {"target": "y"}}}
+        data = opened(user_file(saved(_frame(X, y), raw / f"t.{trained}"), **over), folders)
+        rows = user_file(saved(_frame(X, later_y), raw / f"later.{later}"))
+        y = read_rows(rows, folders, data.preparation, Path(mkdtemp(dir=raw), "rows")).y
+        target = data.preparation.target
+        return target.known(y), target.encode(y)
+
+    for later_y in (TRUTH, Y):
+        there, y = known(targets, later_y)
+        assert there.all()
+        np.testing.assert_array_equal(y, 2 * Y - 1)
+    assert not known(np.where(Y > 0, "yes", "no"), Y)[0].any()
 
 
 @pytest.mark.parametrize("trained", TABLES)

@@ -129,6 +129,8 @@ TIMES = {  # microseconds between the two values; seconds of times
     "months": (["2024-01", "2024-02"], 31 * DAY),
     "times": (["0:30", "12:45"], 44_100),
     "times with seconds": (["00:00:30", "12:45:10.5"], 45_880.5),
+    "hours and minutes": (["0h30m", "12h45m"], 44_100),
+    "ISO 8601": (["PT30M", "P1DT2H"], 91_800),
     "pandas' intervals": (["0 days 01:00:00", "2 days 00:00:00"], 169_200),
 }
 
@@ -247,11 +249,17 @@ def test_numbers_that_look_like_gaps_are_said(case, pieces):
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
-def test_numbers_that_look_like_gaps_are_read_as_they_are(folders, form):
+@pytest.mark.parametrize("target", ["y", "c", "classes"])
+def test_numbers_that_look_like_gaps_are_read_as_they_are(folders, form, target):
     frame = pd.DataFrame({"c": np.where(np.arange(40) % 4, X[:, 1], -999), "y": Y})
+    over = {"task": "binary" if target == "y" else "regression"}
+    if target == "classes":
+        frame["c"] = np.where(np.arange(40) % 4, Y, -999)
+        target, over = "c", {"task": "multiclass"}
     path = saved(frame, folders.read_only[0] / f"t.{form}")
-    data = opened(path, folders, **FIRST)
-    np.testing.assert_array_equal(rows_of(data)[:, 0], np.float32(frame["c"]))
+    data = opened(path, folders, source={"columns": {"target": target}}, **FIRST, **over)
+    found = rows_of(data)[:, 0] if target == "y" else [*data.y_train, *data.y_test]
+    np.testing.assert_array_equal(np.float32(found), np.float32(frame["c"]))
     assert any(
         "'c' 10 values are -999" in note and "dataset.missing" in note for note in data.notes
     )
@@ -312,6 +320,7 @@ OTHER_TYPES = {  # of Parquet, and the numbers or texts that the line in the mes
     "fixed list": (pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 3), X),
     "struct": (pa.array([dict(zip("abc", row, strict=True)) for row in X.tolist()]), X),
     "binary": (pa.array([b"u", b"v"] * 20), ["u", "v"] * 20),
+    "fixed binary": (pa.array([b"u", b"v"] * 20, pa.binary(1)), ["u", "v"] * 20),
     "time": (pa.array([datetime.time(k % 24, 30) for k in range(40)]), None),
     "period": (pd.period_range("2024-01", periods=40, freq="M"), None),
     "interval": (pd.arrays.IntervalArray.from_breaks(np.arange(41)), np.arange(40) + 0.5),
