@@ -46,6 +46,9 @@ MAX_CLASSES = 50
 """Most different whole numbers that are taken for classes; more are a regression's targets. Set by
 hand; the run's line says what was assumed."""
 
+_FEW_ROWS = 10
+"""Rows up to which each may have a class of its own, as in a first try. Set by hand."""
+
 _ROWS = 100_000
 """Rows of text that are read for the task. `scripts/bench_reader.py`: 93,000 rows take 44 ms."""
 
@@ -173,7 +176,7 @@ def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any
             + "; dataset.source.columns.target=NAME chooses another column"
             * formats.FORMATS[name].table
         )
-    if len(texts) > max(MAX_CLASSES, n // 2):
+    if len(texts) > max(MAX_CLASSES, n // 2) or len(texts) == n > _FEW_ROWS:
         first = next(path for paths in parts.values() for path in paths)
         raise DataError(
             f"{first}: the target has {len(texts)} different texts in {n} rows, as "

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from kbench.errors import DataError
 
 _ATTRIBUTE = re.compile(
     r"""@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s'"{][^\s{]*))"""
-    r"\s*(?P<type>\{.*\}|[^\s{].*?)\s*(?:%.*)?",
+    r"\s*(?P<type>\{.*?\}|[^\s{].*?)\s*(?:%.*)?",
     re.IGNORECASE,
 )
 _ENTRY = re.compile(
@@ -95,7 +96,7 @@ def _header(
                 "TYPE or @data of an ARFF table"
             )
         name = next(match[k] for k in ("single", "double", "bare") if match[k] is not None)
-        name = re.sub(r"\\(.)", r"\1", name)
+        name = normalize("NFC", re.sub(r"\\(.)", r"\1", name))
         if name in attributes:
             raise DataError(f"{path}:{place}: two attributes {name!r}, should have different names")
         attributes[name] = _categories(name, match["type"], f"{path}:{place}", options)

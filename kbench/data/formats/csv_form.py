@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from unicodedata import normalize
 
 from kbench.data.formats import DELIMITERS, listed, number, printable
 from kbench.data.formats.csv_header import has_header, like_a_number
@@ -139,7 +140,7 @@ def form_of(content: bytes, delimiter: str, options: Options, path: Path) -> For
     lines = records(content, 1, quoted_pattern(delimiter))
     (place, raw), *rest = islice(lines, _SAMPLE + 1)
     try:
-        first = raw.decode()
+        first = normalize("NFC", raw.decode())  # an accent may be a character of its own
     except UnicodeDecodeError:
         raise not_utf8(path, place) from None
     if first.count(delimiter) >= _MAX_COLUMNS:
@@ -367,7 +368,7 @@ def _holds_texts(names: list[str], options: Options) -> bool:
 
 
 def _require_no_title(first: str, rest: list[tuple[int, bytes]], where: str) -> None:
-    """Refuse a first line without the delimiter, if all others have it equally often."""
+    """Refuse lines above the table: a first one, at least, lacks the delimiter of the others."""
     bare = [re.sub(rb'"[^"]*"', b"", raw) for raw in (first.encode(), *(raw for _, raw in rest))]
     numbers = {d: [raw.count(d.encode()) for raw in bare] for d in "\t;|,"}
     if len(rest) < 3 or any(counts[0] and len(set(counts)) == 1 for counts in numbers.values()):
@@ -375,12 +376,14 @@ def _require_no_title(first: str, rest: list[tuple[int, bytes]], where: str) -> 
     words = len(first.split())
     if all(len(raw.split()) in (words, words + 1) for _, raw in rest):
         return  # white space is the delimiter
-    for other, (of_first, *counts) in numbers.items():
-        if not of_first and counts[0] and len(set(counts)) == 1:
+    for other, counts in numbers.items():
+        n_titles = next(k for k in range(len(counts)) if len({*counts[k:]}) == 1)
+        if counts[-1] and not counts[0] and len(counts) - n_titles > 2:
             raise DataError(
                 f"{where}: {printable(first, 40)!r} is not a row of the table, whose lines have "
-                f"{counts[0] + 1} fields between {other!r}; `tail -n +{rest[0][0]} FILE` "
-                "leaves it out"
+                f"{counts[-1] + 1} fields between {other!r}; "
+                f"`tail -n +{rest[n_titles - 1][0]} FILE` leaves "
+                f"{counted(n_titles, 'line')} out"
             )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -44,8 +45,9 @@ from kbench.errors import DataError, counted
 
 _BLOCK_BYTES = 4 << 20  # least block that pyarrow parses at a time; set by hand
 _HEAD_BYTES = 1 << 16  # bytes of whole lines in which the form of a file is found; set by hand
+_AFTER_FIELD = [b"", *(bytes([c]) for c in b",;\t|\r\n")]  # bytes that end a quoted one
 _BOM = b"\xef\xbb\xbf"
-_BLANK_LINE = re.compile(rb"\n[ \t]+\r?(?:\n|\Z)")
+_BLANK_LINE = re.compile(rb"\n[ \t\f\v]+\r?(?:\n|\Z)")
 
 
 def read(
@@ -69,11 +71,11 @@ def tables(path: Path, options: Options) -> Iterator[Table]:
         raise DataError(f"{path}: no rows")
     named = options.columns.get("delimiter")
     delimiter = delimiter_of(head, named) if named or not separator else separator.decode("latin-1")
-    if options.known is not None and [*options.known["columns"]] == fields_of(
-        head.lstrip().split(b"\n", 1)[0].decode(errors="replace"), ","
-    ):
+    first = normalize("NFC", head.lstrip().split(b"\n", 1)[0].decode(errors="replace"))
+    if options.known is not None and [*options.known["columns"]] == fields_of(first, ","):
         delimiter = ","  # the only feature, whose name may hold blanks
     pattern = quoted_pattern(delimiter)
+    _require_plain_quotes(head, path, 1, pattern)
     if options.auto and options.known is None:
         form = form_of(head, delimiter, options, path)
         for line, text in _pieces(path, pattern):
@@ -131,6 +133,7 @@ def _pieces(path: Path, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes
             )
         rest = text[cut:]
         _require_line_ends(text[:cut], path, begin, pattern)
+        _require_plain_quotes(text[:cut], path, begin, pattern)
         if cut:
             yield begin, text[:cut]
         begin += text.count(b"\n", 0, cut)
@@ -370,6 +373,19 @@ def _adapt_column(
     if cause:
         remedy = f"{cause}; {remedy}"
     raise DataError(f"{where}: column {name!r} is {shown}, should be a number; {remedy}")
+
+
+def _require_plain_quotes(
+    content: bytes, path: Path, line: int, pattern: re.Pattern[bytes]
+) -> None:
+    """Refuse a quote within a field that a backslash precedes, as MySQL and Spark write it."""
+    for field in pattern.finditer(content) if b'\\"' in content else ():
+        if field[0].endswith(b'\\"') and content[field.end() : field.end() + 1] not in _AFTER_FIELD:
+            raise DataError(
+                f"{path}:{line + content.count(10, 0, field.end())}: a quote within a field is "
+                'written \\", should be ""; in pandas, `pandas.read_csv(FILE, escapechar=\'\\\\\')'
+                ".to_csv(NEW, index=False)` makes it so"
+            )
 
 
 def _require_line_ends(content: bytes, path: Path, line: int, pattern: re.Pattern[bytes]) -> None:

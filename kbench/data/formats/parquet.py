@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from kbench.data.formats import PartRows, parsing, row_of
 from kbench.data.formats.arrow import columns
@@ -50,7 +51,7 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
             pre_buffer=False,
         )
         with opened:
-            names = opened.schema_arrow.names
+            names = [normalize("NFC", name) for name in opened.schema_arrow.names]
             least = 2 if options.known is None else 1  # later rows need no target
             if len(names) < least or len(set(names)) < len(names):
                 twice = [name for name, n in Counter(names).items() if n > 1]
@@ -62,7 +63,7 @@ def tables(path: Path, options: Options, *, chunk: int | None = None) -> Iterato
             for group in range(opened.num_row_groups):
                 for batch in opened.iter_batches(rows, row_groups=[group], use_threads=False):
                     if batch.num_rows:
-                        table = pa.Table.from_batches([batch])
+                        table = pa.Table.from_batches([batch]).rename_columns(names)
                         where = row_of(path, n, chunk)
                         arrays = columns(_kept(table, roles, path, options), path)
                         texts = (name for name, column in arrays.items() if column.categories)
@@ -78,7 +79,8 @@ def _index(metadata: Mapping[bytes, bytes] | None, names: list[str]) -> list[str
     """The columns that are pandas' index; none if it only counts the rows and is not stored."""
     try:
         stored = json.loads((metadata or {})[b"pandas"])["index_columns"]
-        return [name for name in stored if name in names]
+        index = {normalize("NFC", name) for name in stored if isinstance(name, str)}
+        return [name for name in names if name in index]
     except (KeyError, TypeError, ValueError):
         return []
 

@@ -395,7 +395,11 @@ def require_same_columns(table: Table, first: Table) -> None:
             remedy = f"{dropping(name)} leaves it out"
             if name == first.target:
                 remedy = "rows without targets are for `kbench predict`"
-            raise DataError(f"{table.path}:1: no column {name!r}, {first.path} has it; {remedy}")
+            others = [printable(other) for other in table.columns if other not in first.columns]
+            raise DataError(
+                f"{table.path}:1: no column {name!r}{nearest(name, others)}, {first.path} has it; "
+                f"{remedy}"
+            )
         ours, theirs = table.columns[name].categories, first.columns[name].categories
         if (ours is None) != (theirs is None):
             remedy = (

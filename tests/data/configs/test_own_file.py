@@ -85,6 +85,9 @@ def test_a_user_s_file_that_cannot_be_read(folders):
     path.write_text("a,y\n1,2\nx,3\n")
     with pytest.raises(DataError, match=r"my\.csv:3: column 'a' is 'x', should be a number"):
         check_config(config_of(path))
+    names = written(folders.read_only[0], "my.csv", [f"name {k}" for k in range(12)])
+    with pytest.raises(DataError, match="12 different texts in 12 rows, as 'name 0', which are no"):
+        check_config(config_of(names))
 
 
 @pytest.mark.parametrize("name", ["absent.csv", "x" * 300 + ".csv", "folder", "loop", "pipe.csv"])

@@ -435,6 +435,17 @@ def test_sparse_rows_of_arff_are_the_dense_ones(folders):
     np.testing.assert_array_equal(found[1].y_test, found[0].y_test)
 
 
+def test_comments_and_ranges_behind_the_type_of_an_attribute_are_none_of_it(folders):
+    found = []
+    for behind in (["", "", ""], [" % size", "[0,9] % {u}", "% {a, 'b'}"]):
+        head = f"@attribute x real{behind[0]}\n@attribute z integer{behind[1]}\n"
+        head += f"@attribute y {{'5%', v}}{behind[2]}\n@data\n"
+        put(folders, train=f"@relation r\n{head}1,2,'5%'\n3,4,v\n5,6,v\n")
+        found.append(opened(one("arff", task="binary"), folders))
+    np.testing.assert_array_equal(found[1].X_train, found[0].X_train)
+    np.testing.assert_array_equal(found[1].y_train, [-1, 1])
+
+
 def test_arff_quotes_comments_and_missing_categories_are_those_of_scipy(folders):
     text = """% a comment
 @RELATION r

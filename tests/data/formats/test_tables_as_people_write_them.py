@@ -461,6 +461,28 @@ def test_a_text_deep_in_a_column_is_found(folders):
     assert data.n_features == 2  # later, and the rare ones
 
 
+@pytest.mark.parametrize("at", [1, 30000])  # 30000 : after the head of the file
+@pytest.mark.parametrize("text", [r"5\" pipe", r"a, \"b, c\" d"])
+def test_quotes_that_a_backslash_precedes_are_named(folders, at, text):
+    """A comma within them would be a delimiter, and all names one column too far left."""
+    path = folders.read_only[0] / "t.csv"
+    columns = {"source": {"columns": {"categorical": "auto"}}}
+
+    def features(texts):
+        rows = (f'{k},"{text}",{k % 2}' for k, text in enumerate(texts))
+        path.write_text("\n".join(["a,t,y", *rows]))
+        return opened(path, folders, **columns).n_features
+
+    assert features(["C:\\", "D:\\"] * 20) == 3
+    texts = ["u", "v"] * (at // 2 + 20)
+    texts[at] = text
+    with pytest.raises(DataError, match=rf"t\.csv:{at + 2}: a quote .* `pandas\.read_csv") as error:
+        features(texts)
+    line = re.search(r"`(.*)`", str(error.value))[1]
+    eval(line, {"pandas": pd, "FILE": path, "NEW": path})
+    assert opened(path, folders, **columns).n_features == 4
+
+
 @pytest.mark.parametrize("size", [40, 1 << 20])  # pieces of 40 bytes end within quotes
 def test_quotes_hold_line_breaks_and_delimiters(folders, size):
     texts = ["two\nlines, and a comma", "a ; semicolon", 'a "quote"', "plain"] * 10
