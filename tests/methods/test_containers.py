@@ -13,6 +13,8 @@ from sklearn.base import is_classifier, is_regressor
 
 from kbench.chunked import ChunkedRows
 from kbench.methods import KernelSVC
+from kbench.methods.automatic.self_tuning import SelfTuning
+from kbench.width_search import constants
 
 MACHINES = list(machines())
 RNG = np.random.default_rng(0)
@@ -128,6 +130,24 @@ def test_csr_rows_give_the_values_of_dense_rows(machine, dtype):
         assert np.mean((found - wanted) ** 2) < 0.05 * np.var(wanted)
     else:
         np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("machine", [m for m in MACHINES if issubclass(m.cls, SelfTuning)], ids=str)
+def test_columns_in_other_units_do_not_hide_the_others_in_csr_rows(machine, small, monkeypatch):
+    """What an encoder of categories makes of a table; only dense rows were standardised."""
+    if not small:
+        monkeypatch.setattr(constants, "SMALL_ROWS", 0)
+    rng = np.random.default_rng(0)
+    category, numbers = rng.integers(0, 5, 300), rng.normal(size=(300, 2))
+    f = np.arange(5.0)[category] + np.sin(2.0 * numbers[:, 0])
+    rows = sp.csr_array(np.hstack([np.eye(5)[category], numbers * [1.0, 1e5] + [3.0, 3e5]]))
+    y = (f > 2.0).astype(int) if is_classifier(build(machine)) else f
+    model = quiet_fit(machine, rows[:200], y[:200])
+    assert model.score(rows[200:], y[200:]) > 0.85
+    assert model.scaler_ is not None or model.metric_ is not None
+    # Indicators alone have no unit.
+    assert quiet_fit(machine, rows[:200, :5], y[:200]).scaler_ is None
 
 
 def frame(kind):

@@ -135,16 +135,20 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
 
         Also returns the rows as the search takes them, and its first rung if that was measured.
         """
-        compares_kernels = self.kernel == "auto" and _is_small(X)
+        if is_small := _is_small(X):
+            X = X.toarray() if sp.issparse(X) else X
+        compares_kernels = self.kernel == "auto" and is_small
         self.kernel_ = "rbf" if self.kernel == "auto" else self.kernel
         self.metric_: LearnedMetric | None = None
         self.scaler_: StandardScaler | None = None
-        if self.metric == "auto" or (self.metric == "small" and _is_small(X)):
+        if self.metric == "auto" or (self.metric == "small" and is_small):
             self.metric_ = self._useful_metric(X, targets, rng, deadline)
             if self.metric_ is not None:
                 X = self.metric_.mapped(X)
-        as_given = self.scaler is None or self.metric_ is not None or sp.issparse(X)
-        compares_scales = not as_given and _has_different_scales(X)
+        scaler = None
+        if self.scaler is not None and self.metric_ is None:
+            scaler = _scaler_of_csr(X) if sp.issparse(X) else _scaler_of_arrays(X)
+        compares_scales = scaler is not None
         rows = PreparedRows(X, self.kernel_, rng)
         if not (compares_scales or compares_kernels):
             return X, rows, None
@@ -156,8 +160,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
 
         # Time is divided equally: a part for each of these, and one for the rest of the search.
         first = measured(rows, 2 + compares_scales + compares_kernels)
-        if compares_scales:
-            scaler = StandardScaler().fit(X)
+        if scaler is not None:
             standardised = standardised_rows(scaler, X)
             other_rows = PreparedRows(standardised, self.kernel_, rng)
             other = measured(other_rows, 2 + compares_kernels)
@@ -217,8 +220,9 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         X = validate_data(self, X, reset=False)
         if self.scaler_ is not None:
-            # The model was chosen on dense rows.
-            return standardised_rows(self.scaler_, X.toarray() if sp.issparse(X) else X)
+            # A scaler with means was chosen on dense rows.
+            dense = sp.issparse(X) and self.scaler_.with_mean
+            return standardised_rows(self.scaler_, X.toarray() if dense else X)
         return X if self.metric_ is None else self.metric_.mapped(X)
 
     @property
@@ -237,7 +241,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
 def _is_small(X: Any) -> bool:
     """Whether a metric of the rows costs a few seconds."""
     n, d = X.shape
-    return not sp.issparse(X) and n <= constants.SMALL_ROWS and d <= constants.SMALL_COLUMNS
+    return bool(n <= constants.SMALL_ROWS and d <= constants.SMALL_COLUMNS)
 
 
 def _too_late(deadline: Deadline) -> bool:
@@ -260,15 +264,37 @@ def improves(before: np.ndarray, after: np.ndarray) -> bool:
     return bool(differences.mean() > min_gain)
 
 
-def _has_different_scales(X: np.ndarray) -> bool:
-    """Whether the deviations of the columns with more than two values differ.
+def _scaler_of_arrays(X: np.ndarray) -> StandardScaler | None:
+    """A scaler if the deviations of the columns with more than two values differ.
 
     The deviation of an indicator is how rare it is, not a unit of measurement: standardised, the
     rarest keywords of a text count most.
     """
     at_extreme = np.equal(X, X.min(axis=0)) | np.equal(X, X.max(axis=0))
     deviations = X[:, ~at_extreme.all(axis=0)].std(axis=0)
-    return len(deviations) > 1 and bool(deviations.max() > constants.SCALES * deviations.min())
+    return StandardScaler().fit(X) if _differ(deviations) else None
+
+
+def _scaler_of_csr(X: Any) -> StandardScaler | None:
+    """A scaler without means if the sizes of the columns differ, and some hold measurements.
+
+    Indicators, and columns that are mostly zero, as words are, keep their rarity: their size is the
+    root mean square of their entries. Without other columns nothing is scaled.
+    """
+    n_entries = X.count_nonzero(axis=0)
+    squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() / np.maximum(n_entries, 1)
+    largest = abs(X).max(axis=0).toarray().ravel()
+    rare = (2 * n_entries <= X.shape[0]) | np.isclose(squares, largest**2)
+    if rare.all():
+        return None
+    scaler = StandardScaler(with_mean=False).fit(X)
+    sizes = np.where(rare, np.sqrt(squares), scaler.scale_)
+    scaler.scale_ = np.where(sizes > 0.0, sizes, 1.0)
+    return scaler if _differ(sizes[sizes > 0.0]) else None
+
+
+def _differ(sizes: np.ndarray) -> bool:
+    return len(sizes) > 1 and bool(sizes.max() > constants.SCALES * sizes.min())
 
 
 def normal_interval(error: float, relative_deviation: float) -> np.ndarray:

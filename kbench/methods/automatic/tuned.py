@@ -58,10 +58,11 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         What the search maximises; None is "accuracy".
     metric : {"small", "auto"} or None, default="small"
         "auto" learns a linear map of the features (`kbench.metric.LearnedMetric`) and keeps it if
-        it lowers the error of held-out training rows. "small" does so for dense rows, at most 2,000
-        of at most 100 columns, where that takes a few seconds.
+        it lowers the error of held-out training rows. "small" does so for at most 2,000 rows of at
+        most 100 columns, where that takes a few seconds.
     scaler : {"auto"} or None, default="auto"
-        "auto" standardises dense columns of different scales if that lowers the first rung's error.
+        "auto" standardises columns of different scales if that lowers the first rung's error. CSR
+        rows are only divided by deviations, or by the size of columns that are mostly zero.
     class_weight : dict, "balanced" or None, default=None
         Factors of C, in the search and of the final model; errors are counted without them.
     probability : bool, default=False
@@ -92,7 +93,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
         Rows left out because they are copies of others, with the same target: they only add to
         the weight of those. Rows whose columns have few values never count as copies.
     scaler_ : StandardScaler or None
-        Dense columns of different scales are standardised if that lowers the first rung's error.
+        Of columns of different scales, if that lowers the first rung's error.
     timings_ : dict of str to float
         Seconds of "search", "fit" and, with `probability`, "calibrate".
     n_features_in_ : int
