@@ -242,6 +242,14 @@ def test_one_class_is_refused_and_one_row_is_refused_or_predicted(machine):
         assert model is None or np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.parametrize("larger", [0, 1])
+@pytest.mark.parametrize("machine", [m for m in machines() if is_classifier(build(m))], ids=str)
+def test_equal_rows_of_two_classes_are_refused_or_of_the_most_frequent_one(machine, larger):
+    X, y = np.ones((60, 3)), np.where(np.arange(60) % 5 > 1, larger, 1 - larger)
+    model = fitted(machine, X, y)
+    assert model is None or model.score(X, y) >= 0.6
+
+
 @pytest.mark.parametrize("name", ["FalkonRegressor", "FalkonClassifier"])
 def test_falkon_says_that_columns_are_lost_beside_one_of_a_million(name):
     X, y = blobs()

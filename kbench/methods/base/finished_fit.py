@@ -66,7 +66,8 @@ def keep_the_better(
     deadline : Of the fit
     """
     stopped = deadline is not None and deadline.passed
-    if not stopped and getattr(estimator, "converged_", False):
+    solved = getattr(estimator, "converged_", False) and estimator.solves_all_rows
+    if solved and not stopped:
         return
     classes = estimator.classes_
     labels = np.asarray(y).ravel()

@@ -12,7 +12,7 @@ region has sigmoids of its own where its rows show that.
 """
 
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -50,6 +50,8 @@ class Probabilities:
     classes_: np.ndarray
     timings_: dict[str, float]
     _sigmoids: np.ndarray  # (regions, m, 2)
+    # Whether `converged_` says that the problem of all rows is solved, not that of those kept.
+    solves_all_rows: ClassVar[bool] = True
 
     def _regions(self, X: Any) -> np.ndarray | None:
         """Number of the local model that decides about each checked row; None if one does."""

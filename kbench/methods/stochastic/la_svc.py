@@ -123,6 +123,8 @@ max_iter, max_time, dtype
     True
     """
 
+    solves_all_rows: ClassVar[bool] = False
+
     epochs: int = 1
     _: KW_ONLY
     fit_intercept: bool = False
