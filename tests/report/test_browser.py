@@ -31,7 +31,7 @@ def address(tmp_path_factory):
         for i, method in enumerate(seconds)
         for seed in (0, 1)
     ]
-    rows += [make_row("knn", 0.5, dataset="usps"), make_row("svc", 0.75, dataset="usps")]
+    rows += [make_row(method, 0.5, dataset="usps", n_train=999) for method in ("knn", "svc")]
     rows += [make_row("svm", c / 10, params=json.dumps({"C": c})) for c in range(1, 8)]
     rows.append(failed("ridge", "timeout", message=NASTY, log=f"1\n{NASTY}"))
     for row in rows:
@@ -75,6 +75,42 @@ def test_a_click_on_a_header_sorts_and_failures_stay_last(opened):
     opened.js(f"{TABLE}.tHead.rows[0].cells[0].firstElementChild.click()")
     assert shown(opened) == sorted(shown(opened))
     assert opened.js(f"{TABLE}.querySelectorAll('[aria-sort]').length") == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "order"),
+    [
+        (["1,347", "1,000,000", "1,000", "999", ""], ["999", "1,000", "1,347", "1,000,000", ""]),
+        (
+            ["88.9 ×", "9.58 ×", "-1.09 points", "−2 %"],
+            ["−2 %", "-1.09 points", "9.58 ×", "88.9 ×"],
+        ),
+        ([".5 ± .1", "0.06 ± 2", "fails", "~ 2"], ["0.06 ± 2", ".5 ± .1", "~ 2", "fails"]),
+        (["at most 3 ×", "from 0 to 9 ×", "1e-3"], ["from 0 to 9 ×", "1e-3", "at most 3 ×"]),
+        (["Table 10", "Table 9", "20news", "a9a"], ["20news", "a9a", "Table 9", "Table 10"]),
+    ],
+)
+def test_numbers_sort_by_value_however_they_are_written(opened, texts, order):
+    lines = "".join(f"<tr><th>a</th><td>{text}</td></tr>" for text in texts)
+    head = "<tr><th></th><th class='word'>b</th></tr>"
+    made = (
+        f"Object.assign(document.createElement('table'), {{innerHTML: {json.dumps(head + lines)}}})"
+    )
+    parts = "t.createTHead().append(t.rows[0])"
+    sorted_texts = "[...t.tBodies[0].rows].map(row => row.cells[1].textContent)"
+    script = f"var t = {made}; {parts}; sort(t.tHead.rows[0].cells[1]); {sorted_texts}"
+    assert opened.js(script) == order
+
+
+def test_a_list_sorts_by_its_numbers(opened):
+    opened.go("data")
+    names = "[...document.querySelectorAll('#data thead th')].map(cell => cell.textContent)"
+    column = opened.js(names).index("train rows")
+    opened.js(f"document.querySelectorAll('#data thead button')[{column}].click()")
+    cells = (
+        f"[...document.querySelectorAll('#data tbody tr')].map(r => r.cells[{column}].innerText)"
+    )
+    assert opened.js(cells) == ["999", "1,000"]
 
 
 def test_the_keyboard_sorts_too(opened):

@@ -247,21 +247,32 @@ document.addEventListener("click", (event) => {
 
 // sorting: numbers by value, text by letters, cells without a number last in both directions
 
+// The number that a text begins with, NaN without one: 1,347 is 1347, .5 ± .1, at most -3 %, ~ 2 ×.
+function number(text) {
+  const words = /^(?:at (?:most|least)|from|[~≈<>≤≥]|\s)*([-−+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?)(?!\w|\.\d)/;
+  const found = words.exec(text);
+  return found ? Number(found[1].replaceAll(",", "").replace("−", "-")) : NaN;
+}
+
+const letters = new Intl.Collator("en", { numeric: true });
+
 function sort(header) {
   const table = header.closest("table");
   const body = table.tBodies[0];
-  const column = header.cellIndex;
-  const text = column === 0 || header.classList.contains("word");
+  const keyed = [...body.rows].map((row) => {
+    const shown = row.cells[header.cellIndex].textContent.trim();
+    return { row, shown, key: number(shown) };
+  });
+  // A column of words may hold numbers with their units.
+  const filled = keyed.filter((entry) => entry.shown !== "");
+  const words = header.cellIndex === 0 || header.classList.contains("word");
+  const text = words && 2 * filled.filter((entry) => !Number.isNaN(entry.key)).length <= filled.length;
   const usual = header.dataset.better === "max" ? "descending" : "ascending";
   const other = usual === "ascending" ? "descending" : "ascending";
   const order = header.getAttribute("aria-sort") === usual ? other : usual;
   const sign = order === "ascending" ? 1 : -1;
-  const keyed = [...body.rows].map((row) => {
-    const shown = row.cells[column].textContent;
-    return { row, key: text ? shown : parseFloat(shown) };
-  });
   keyed.sort((a, b) => {
-    if (text) return sign * (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+    if (text) return (a.shown === "") - (b.shown === "") || sign * letters.compare(a.shown, b.shown);
     return Number.isNaN(a.key) - Number.isNaN(b.key) || sign * (a.key - b.key) || 0;
   });
   body.append(...keyed.map((entry) => entry.row));
@@ -343,11 +354,11 @@ function markBest(table) {
     const cells = [...table.tBodies[0].rows]
       .filter((row) => getComputedStyle(row).display !== "none")
       .map((row) => row.cells[column])
-      .filter((cell) => !Number.isNaN(parseFloat(cell.textContent)));
+      .filter((cell) => !Number.isNaN(number(cell.textContent)));
     const pick = header.dataset.better === "max" ? Math.max : Math.min;
-    const best = pick(...cells.map((cell) => parseFloat(cell.textContent)));
+    const best = pick(...cells.map((cell) => number(cell.textContent)));
     for (const row of table.tBodies[0].rows) row.cells[column].classList.remove("best");
-    if (cells.length > 1) for (const cell of cells) cell.classList.toggle("best", parseFloat(cell.textContent) === best);
+    if (cells.length > 1) for (const cell of cells) cell.classList.toggle("best", number(cell.textContent) === best);
   }
 }
 
