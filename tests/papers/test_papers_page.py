@@ -333,7 +333,7 @@ def test_a_regressor_is_drawn_as_its_method():
 def test_panels_name_the_data_set_that_stands_for_the_papers():
     rows = [
         make_row(method, 0.9, dataset=name, error=0.1)
-        for method in ("doubly_sgd", "norma")
+        for method in ("r_sdca", "norma")
         for name in ("covtype_93k", "a9a")
     ]
     text = document(drawing("dsgd_fig1_seconds", runs(*rows)).charts)

@@ -120,9 +120,9 @@ def test_a_setting_that_is_recalled_is_told_from_one_that_the_paper_states():
     """The kernel and the random features of the molecules, one a parameter, one a column."""
     table = paper("dsgd").tables["stated_mae"]
     row = rbf("doubly_sgd_regressor", None, dataset="qm7_xyz", mae=4.4, n_parameters=196_608)
-    row["params"] = '{"kernel": "laplacian", "n_epochs": 32}'
+    row["params"] = '{"kernel": "laplacian", "n_epochs": 32, "preconditioned": true}'
     found = runs(row)
-    cell = CellPlace(table, "DoublySGD", "QuantumMachine", "MAE")
+    cell = CellPlace(table, "DoublySGD, preconditioned", "QuantumMachine", "MAE")
     (note,) = (one for one in entry(cell, found, found.machines[0]).notes if "laplacian" in one)
     assert "n_epochs 32 (paper: 1)" in note
     assert "kernel laplacian (its appendix, from memory: rbf)" in note
