@@ -7,7 +7,9 @@ setting: the paper's own setting if the steps have run it, otherwise the setting
 have run. A second line has the medians over all other settings, such as a grid. A part is the
 quotient of the costs of two steps, or of phases of each: 5 means that the second costs a fifth. A
 step is one line of rows: of the system's experiments, or if they have none of all commands, the
-line that cells prefer (`kbench.papers.cells.runs.preference`).
+line that cells prefer (`kbench.papers.cells.runs.preference`). A part is a gain only if the second
+step's score is about as good (`_as_good`); a star marks the others, and medians leave them out. The
+last line has the median over data sets, each of which counts once, with its most training rows.
 
 A *budget* is a limit of the cost of predictions, a multiple of the time of a product with a vector.
 A line of the table is a method on a data set, or a method with one of its ingredients left out. For
@@ -27,6 +29,7 @@ from typing import Any
 from kbench.papers.cells.cell_notes import clocks, ended_as, limits
 from kbench.papers.cells.readings import mean_of, phases_of
 from kbench.papers.cells.runs import Runs, asked_first, made_by, preference, those_of
+from kbench.papers.printed.causes import MAX_RELATIVE
 from kbench.papers.printed.layout import (
     Choice,
     Selector,
@@ -47,6 +50,13 @@ from kbench.report.comparisons.tables import (
     measured,
 )
 from kbench.report.sheet import Sheet
+
+# The last line of a system's table.
+OVER_SETS = "median over data sets"
+
+# By how much a score may be worse and count as about as good: points of accuracy, as in DC-SVM's
+# section 5.4; other scores may be worse by `MAX_RELATIVE`. Set by hand.
+MAX_LOSS = 1.0
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]
@@ -137,14 +147,18 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
         costs_and_scores: list[str] = []
         for line in map(steps.get, shown):
             costs_and_scores += [_cost(line, system), _text(line, system.score)]
-        ratios = [_ratio(_quotient(steps, part, system)) for part in parts]
+        ratios = [_marked(steps, part, system) for part in parts]
         data = title(comparison.problem)
         rows.append((comparison.machine, [data, words, *costs_and_scores, *ratios]))
-        quotients = [[_quotient(steps, part, system) for _, steps in others] for part in parts]
-        medians = [_median([q for q in part if q is not None], len(others)) for part in quotients]
+        gains = [[_gain(steps, part, system) for _, steps in others] for part in parts]
+        medians = [_median([q for q in part if q is not None], len(others)) for part in gains]
         if any(medians):
             blank = [""] * len(costs_and_scores)
             rows.append((None, [f"… median of {len(others)} others", "", *blank, *medians]))
+    if rows:
+        blank = [""] * (len(header) - 2 - len(parts))
+        medians = [_over_sets(compared, part, system) for part in parts]
+        rows.append((None, [OVER_SETS, "", *blank, *medians]))
     notes = _notes(system, compared)
     if gone := [step for step in system.steps if step not in shown]:
         notes.append(f"Without runs at these settings: {', '.join(gone)}.")
@@ -174,6 +188,14 @@ def _notes(system: System, compared: Sequence[tuple[Comparison, list[Setting]]])
     """Notes on the parts, on what steps do not have in common, on failed and disturbed runs."""
     words = "; ".join(f"{name} = {part}" for name, part in system.parts.items())
     notes = [f"× columns are quotients of {system.cost.title} of two steps: {words}."]
+    if compared:
+        title = system.score.title
+        allowed = f"{MAX_LOSS:g} point" if title.endswith("%") else f"{MAX_RELATIVE:.0%}"
+        notes.append(
+            f"*: the second step's {title} is not known, or worse by more than {allowed}. Such"
+            " quotients are no gains, and medians leave them out. The last line counts each data"
+            " set once, with its most training rows."
+        )
     notes += system.notes if compared else []
     if phases := ", ".join(system.without):
         notes.append(f"Seconds are without those of phases that no step needs: {phases}.")
@@ -264,6 +286,47 @@ def _quotient(steps: Mapping[str, Line], part: CostRatio, system: System) -> flo
     else:
         before, after = map(_seconds_of, lines, part.phases)
     return None if before is None or not after else before / after
+
+
+def _as_good(before: Line, after: Line, score: Quantity) -> bool:
+    """Whether the second score is worse than the first one by no more than is allowed."""
+    first, second = before.mean_sd(score.column), after.mean_sd(score.column)
+    if first is None or second is None:
+        return False
+    points = score.title.endswith("%")
+    allowed = MAX_LOSS if points else MAX_RELATIVE * abs(first[0]) * score.factor
+    return score.sign * (first[0] - second[0]) * score.factor <= allowed + 1e-9  # of rounding
+
+
+def _gain(steps: Mapping[str, Line], part: CostRatio, system: System) -> float | None:
+    """The quotient of a part whose second step is about as good as the first one."""
+    quotient = _quotient(steps, part, system)
+    if quotient is None or not _as_good(steps[part.before], steps[part.after], system.score):
+        return None
+    return quotient
+
+
+def _marked(steps: Mapping[str, Line], part: CostRatio, system: System) -> str:
+    """The quotient of a part, with a star if it is no gain."""
+    star = "" if _gain(steps, part, system) is not None else "*"
+    return text + star if (text := _ratio(_quotient(steps, part, system))) else ""
+
+
+def _over_sets(
+    compared: Sequence[tuple[Comparison, list[Setting]]], part: CostRatio, system: System
+) -> str:
+    """The median gain over data sets, and of how many of those with a quotient it is."""
+    gains: dict[str, float | None] = {}
+    for comparison, ((_, steps), *_) in sorted(compared, key=lambda one: -_n_train(one[0])):
+        if _quotient(steps, part, system) is not None:
+            gains.setdefault(comparison.problem.dataset, _gain(steps, part, system))
+    known = [gain for gain in gains.values() if gain is not None]
+    middle = _ratio(statistics.median(known)) if known else "none"
+    return f"{middle} ({len(known)} of {len(gains)} sets)" if gains else ""
+
+
+def _n_train(comparison: Comparison) -> int:
+    return comparison.problem.n_train or 0
 
 
 def _seconds_of(line: Line, phases: Sequence[str]) -> float | None:

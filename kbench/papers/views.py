@@ -4,7 +4,6 @@ In a table's detail grey columns hold what the paper prints; a measured cell ope
 """
 
 import itertools
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,8 +18,8 @@ from kbench.papers.claims.verdicts import TALLY, at_hand, counted, detail, line,
 from kbench.papers.figures.drawing import Drawing
 from kbench.papers.figures.figure import figures
 from kbench.papers.printed.layout import PAPERS, TableLayout, legend, paper
+from kbench.papers.studies import OVER_SETS
 from kbench.report.comparisons.cells import describe_machine, title
-from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.page.site import Item, RowStore, View
 from kbench.report.page.tags import (
     about,
@@ -51,7 +50,7 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
     theirs = [verdict for verdict in verdicts if not verdict.claim.ours]
     if not theirs:
         return ""
-    long = ("headline", "its figures", "gains of code and idea")
+    long = ("headline", "printed/measured", "speed-up by code/by idea, median")
     head = [*map(header, ("paper", *TALLY)), *(header(name, kind="word") for name in long)]
     studies = {sheet.name.partition(":")[0]: (i + 1, sheet) for i, sheet in enumerate(systems)}
     body = []
@@ -77,17 +76,12 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
 
 
 def _parts(study: Sheet | None) -> str:
-    """The median factor of each part of a gain over the data sets of a study."""
-    if study is None:
+    """The median gain of each part of a study, and of how many data sets it is."""
+    last = [row for row in study.rows if row[0] == OVER_SETS] if study is not None else []
+    if study is None or not last:
         return ""
-    medians = [row for row in study.rows if not row[0].startswith("…")]  # without medians of others
-    parts = []
-    for name, *cells in zip(study.header, *medians, strict=True):
-        values = [float(text) for text in cells if text] if name.startswith("× ") else []
-        if values:
-            middle = statistics.median(values)
-            parts.append(f"{name.removeprefix('× ')} {middle:,.{decimals_for(middle, 2)}f} ×")
-    return ", ".join(parts)
+    gains = zip(study.header, last[0], strict=True)
+    return ", ".join(f"{name[2:]} {text}" for name, text in gains if name.startswith("× ") and text)
 
 
 def claims_views(verdicts: Sequence[Verdict]) -> list[View]:

@@ -27,7 +27,7 @@ def rbf(method, accuracy, seed=0, C=32, gamma=2, dataset="ijcnn1", level_tol=0.1
     if method == "kernel_svc":
         params |= {"fit_intercept": False, "multi_class": "ovo", "cache_size": 200}
     if method == "dcsvm_early":
-        params |= {"combine": "early", "n_levels": 2, "n_clusters": 64}
+        params |= {"combine": "early", "n_levels": 2, "n_clusters": 64, "tol": 0.1}
     if method == "dcsvm":
         params["level_tol"] = level_tol
     given = {**sizes, "params": json.dumps(params, sort_keys=True), **changes}
