@@ -311,7 +311,7 @@ class LearnedMetric(MapsRows):
         search: Rounds,
         trace: Trace,
         ridges: Sequence[float],
-    ) -> list[MetricCandidate]:
+    ) -> Sequence[MetricCandidate]:
         """The metrics of the rounds that go on from the search's, the best one first.
 
         The finalists take turns: one more round of all, then of the best two, then of the best one.
