@@ -315,8 +315,8 @@ class LearnedMetric(MapsRows):
         """The metrics of the rounds that go on from the search's, the best one first.
 
         The finalists take turns: one more round of all, then of the best two, then of the best one.
-        The metric of the search is left out if a later one has a lower error or, with more rows than
-        the search had, one up to `_SAME` times as high.
+        The metric of the search is left out if a later one has a lower error or, with more rows
+        than the search had, one up to `_SAME` times as high.
         """
         allowance = _SAME if len(data.X) > finalists[0].n_rows else 1.0
         rounds = [
