@@ -23,6 +23,7 @@ argmax is a plain running maximum) and `work_sharing` (with --threads: T threads
 
 import argparse
 import contextlib
+import math
 import os
 import statistics
 import sys
@@ -264,17 +265,19 @@ SMALL_SWITCHES = {
 @contextlib.contextmanager
 def small_engine_without(parts: tuple[str, ...]) -> Iterator[None]:
     """No exact optima of small problems, no interior-point method, or neither."""
-    held = exact_optimum.ExactOptimum.steps_before, exact_optimum.to_optimum, dual.steps_before
+    held = exact_optimum.ExactOptimum.steps_before, exact_optimum.to_optimum
+    held_numbers = exact_optimum._COMPILED, dual.steps_before
     if "ends" in parts:
-        exact_optimum.ExactOptimum.steps_before = lambda *_: 2**62  # type: ignore[method-assign]
+        exact_optimum.ExactOptimum.steps_before = lambda _, n: np.full(len(n), 2**62)  # type: ignore[method-assign]
         exact_optimum.to_optimum = lambda *_: face.NOT_DEFINITE
+        exact_optimum._COMPILED = math.inf
     if "method" in parts:
         dual.steps_before = lambda *_: 2**62
     try:
         yield
     finally:
-        exact_optimum.ExactOptimum.steps_before = held[0]  # type: ignore[method-assign]
-        exact_optimum.to_optimum, dual.steps_before = held[1:]
+        exact_optimum.ExactOptimum.steps_before, exact_optimum.to_optimum = held  # type: ignore[method-assign]
+        exact_optimum._COMPILED, dual.steps_before = held_numbers
 
 
 def ablate_small(name: str, repeats: int, limit: float) -> None:

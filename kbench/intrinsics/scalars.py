@@ -1,4 +1,4 @@
-"""The larger and the smaller of two numbers, and the bits of a float32: one instruction each.
+"""The larger and the smaller of two numbers, and the bits of a float: one instruction each.
 
 numba has them as `max`, `min` and `view`, but compiles a function for each of them and each type,
 20 ms each time, a twelfth of the first fit of a small problem (`scripts/bench_start.py`).
@@ -42,3 +42,4 @@ larger: Any = intrinsic(_choice(">"))
 smaller: Any = intrinsic(_choice("<"))
 bits_of: Any = intrinsic(_reading(types.float32, types.int32, ir.IntType(32)))
 with_bits: Any = intrinsic(_reading(types.int32, types.float32, ir.FloatType()))
+with_64_bits: Any = intrinsic(_reading(types.int64, types.float64, ir.DoubleType()))

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from numba import TypingError, njit
+from numba import TypingError, float64, int64, njit, none
 
-from kbench.intrinsics import atomics, bits, byte_products, scalars
+from kbench.intrinsics import atomics, bits, byte_products, calls, scalars, views
 
 COUNTER = 5
 
@@ -131,3 +131,54 @@ def test_bits_of_a_float32_are_those_of_its_view():
         bits, back = _bits_and_back(x)
         assert bits == x.view(np.int32)
         assert np.float32(back).tobytes() == x.tobytes()
+
+
+@njit
+def _with_64_bits(x):
+    return scalars.with_64_bits(x)
+
+
+def test_a_float64_has_the_bits_of_an_integer():
+    for x in np.array([0.0, -0.0, 1.5, -np.inf, 1e-310]):
+        assert np.float64(_with_64_bits(x.view(np.int64))).tobytes() == x.tobytes()
+
+
+@njit
+def _viewed(flat, start, n, m):
+    matrix = views.matrix_in(flat, start, n, m)
+    matrix[0, 0] = 7
+    return matrix.sum(), views.between(flat, start, start + n * m).sum(), matrix[n - 1, m - 1]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_views_are_slices_and_their_reshapes(dtype):
+    flat = np.arange(20).astype(dtype)
+    assert _viewed(flat, 3, 2, 5) == (flat[3:13].sum(), flat[3:13].sum(), flat[12])
+    assert flat[3] == 7
+    assert njit(lambda values: views.between(values, 0, 1))(None) is None
+
+
+@njit
+def _weighted_sum(weights, values, factor, _):
+    total = 0.0
+    for k in range(len(weights)):
+        total += weights[k] * values[k, 0]
+    return factor * total
+
+
+_TYPES = (float64[::1], float64[:, ::1], int64, none)
+_called = calls.calling(float64, _TYPES)
+
+
+@njit
+def _call(address, *arguments):
+    return _called(address, arguments)
+
+
+def test_a_function_that_is_called_by_its_address_gives_its_result():
+    weights, values = np.arange(4.0), np.arange(12.0).reshape(4, 3)
+    address = calls.address_of(_weighted_sum, _TYPES)
+    arguments = weights, values, 2, None
+    assert _call(address, *arguments) == _weighted_sum(*arguments) == 2.0 * weights @ values[:, 0]
+    with pytest.raises(TypingError):
+        _call(address, weights, values, 2.0, None)

@@ -39,7 +39,7 @@ def lift_and_drop(x, up, down, epsilon):
 
 
 @njit(cache=True, nogil=True)
-def _are_at_ends(beta, lower, upper):
+def are_at_ends(beta, lower, upper):
     """Whether all coefficients are at their ends up to rounding, which has moved at least one."""
     moved = False
     for i in range(beta.shape[0]):
@@ -51,7 +51,7 @@ def _are_at_ends(beta, lower, upper):
     return moved
 
 
-_at_ends: Any = _are_at_ends  # mypy takes compiled functions for ones without arguments
+_at_ends: Any = are_at_ends  # mypy takes compiled functions for ones without arguments
 
 
 def intercept_at_ends(

@@ -1,5 +1,7 @@
 """Rules for when the interior-point method is used, by counted work."""
 
+from typing import Any
+
 # Factorisations of a problem: 15 to 40 as a rule.
 _FACTORISATIONS = 25
 # The factor needs at least this many rows for each column, so that r x r matrices are cheap.
@@ -9,8 +11,8 @@ _ROWS_PER_COLUMN = 10
 _NANOSECONDS = 0.015
 _NANOSECONDS_OF_ITERATION = 150_000.0
 # Nanoseconds of a step of two coefficients of the small-problem solver: per point, and per step.
-_NANOSECONDS_PER_POINT = 0.6
-_NANOSECONDS_OF_STEP = 60.0
+NANOSECONDS_PER_POINT = 0.6
+NANOSECONDS_OF_STEP = 60.0
 # Points up to which a problem of the large-problem solver may end on its stored matrix.
 MAX_STORED = 2000
 
@@ -31,17 +33,17 @@ def steps_before(n: int, work: float) -> int:
 
     work : multiplications of a factorisation, `Matrix.work`
     """
-    return steps_within(n, _FACTORISATIONS * (_NANOSECONDS_OF_ITERATION + _NANOSECONDS * work))
+    return int(steps_within(n, _FACTORISATIONS * (_NANOSECONDS_OF_ITERATION + _NANOSECONDS * work)))
 
 
-def steps_within(n: int, nanoseconds: float) -> int:
+def steps_within(n: Any, nanoseconds: Any) -> Any:
     """The number of steps of two coefficients among n points that fit into this time."""
-    return int(nanoseconds / (_NANOSECONDS_OF_STEP + _NANOSECONDS_PER_POINT * n))
+    return nanoseconds // (NANOSECONDS_OF_STEP + NANOSECONDS_PER_POINT * n)
 
 
-def nanoseconds_of_steps(n: int, steps: int) -> float:
+def nanoseconds_of_steps(n: int, steps: float) -> float:
     """Time of this number of steps of two coefficients among n points."""
-    return steps * (_NANOSECONDS_OF_STEP + _NANOSECONDS_PER_POINT * n)
+    return steps * (NANOSECONDS_OF_STEP + NANOSECONDS_PER_POINT * n)
 
 
 def factorisation(n: int, rank: float) -> float:

@@ -16,7 +16,7 @@ there, so that the criterion holds for float64 kernel values.
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,25 @@ from kbench.solvers.interior_point.duals import solve_interior
 from kbench.solvers.interior_point.problem import Matrix
 from kbench.solvers.small import steps
 from kbench.solvers.small.exact_optimum import ExactOptimum
-from kbench.solvers.small.rows import Rows, by_feature
+from kbench.solvers.small.problems import (
+    COEF,
+    END,
+    FIRST,
+    GO_ON,
+    KEPT,
+    N_KEPT,
+    N_PLANNED,
+    N_WORK,
+    POINTS,
+    ROW,
+    SET_UP,
+    WHOLE,
+    WIDTH,
+)
+from kbench.solvers.small.problems import solve_problems as _solve_problems
+from kbench.solvers.small.rows import Rows, of_classes
 from kbench.solvers.small.steps import (
     BETA,
-    DIAGONAL,
     DROP,
     ENTRIES,
     ERROR,
@@ -59,7 +74,7 @@ from kbench.trace import Deadline, Trace
 # mypy takes compiled functions for ones without arguments.
 account: Any = steps.account
 begin_at: Any = steps.begin_at
-descend: Any = steps.descend
+solve_problems: Any = _solve_problems
 # Guard: curvatures below this fraction of the largest diagonal entry are rounding of float32 rows.
 _FLAT = 1e-6
 # Guard: rounds of float64 values without progress (`steps.PROGRESS`) before the solver gives up:
@@ -136,34 +151,29 @@ def solve_pairs(
     Memory of the largest pair's n_pair^2 float32 values at most, and `memory_mb`.
     """
     k, n = len(starts) - 1, len(rows)
-    spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
-    sizes = [span.stop - span.start for span in spans]
-    search = _Search(rows, max(sizes[a] + sizes[b] for a, b in pairs), len(pairs), limits)
-    lowest, warm = -C, coef0 is not None
-    needed = {c for pair in pairs for c in pair}
-    parts = _class_parts(rows, spans, needed, memory_mb)
+    first, second = np.array(pairs).T
+    sizes, used = np.diff(starts), np.zeros(k, np.int64)
+    used[first] = used[second] = 1
+    values, offsets = of_classes(rows, starts, sizes * used, memory_mb)
+    plan = np.empty((len(pairs), 2, N_PLANNED), np.int64)
+    for half, (own, other) in enumerate(((first, second), (second, first))):
+        c = plan[:, half]
+        c[:, FIRST], c[:, END], c[:, ROW] = starts[own], starts[own + 1], half
+        c[:, COEF] = other - 1 + half
+        c[:, POINTS:] = offsets[own]
+    signs, zero = np.ones((2, n)), np.zeros(n)
+    signs[1] = -1.0
+    problems = signs, np.array([zero, -C]), np.array([C, zero])
     coef = np.zeros((k - 1, n)) if coef0 is None else coef0.copy()
-    report, reasons, interior = np.zeros((len(pairs), N_REPORTED)), [], []
-    for p, (a, b) in enumerate(pairs):
-        n_a, cross = sizes[a], _NO_VALUES
-        search.resize(n_a + sizes[b])
-        z, lower, upper, beta = (search.problem[row] for row in (Z, LOWER, UPPER, BETA))
-        diagonal = search.state[DIAGONAL]
-        z[:n_a], z[n_a:] = 1.0, -1.0
-        lower[:n_a], lower[n_a:] = 0.0, lowest[spans[b]]
-        upper[:n_a], upper[n_a:] = C[spans[a]], 0.0
-        diagonal[:n_a], diagonal[n_a:] = rows.diagonal[spans[a]], rows.diagonal[spans[b]]
-        beta[:n_a], beta[n_a:] = coef[b - 1, spans[a]], coef[a, spans[b]]
-        if rows.points is None:
-            cross = rows.block(spans[a], spans[b])
-        values = (*parts[a], *parts[b], cross)
-        reasons.append(search.run(0.0, values, report[p], (spans[a], spans[b]), warm=warm))
-        interior.append(search.iterations)
-        coef[b - 1, spans[a]], coef[a, spans[b]] = beta[:n_a], beta[n_a:]
-    within = 0
-    if rows.points is not None:
-        within = sum(int(known.sum()) * len(known) for *_, known in parts.values())
-    return _result(coef, report, reasons, rows.n_entries + within, interior)
+    size = int((sizes[first] + sizes[second]).max())
+    search = _Search(rows, size, plan, problems, values, coef, limits)
+    result = search.run(0.0, warm=coef0 is not None)
+    if rows.points is None:
+        return result
+    # Values within classes, which pairs share.
+    known = values[-1]
+    within = sum(int(known[a:b].sum()) * int(b - a) for a, b in itertools.pairwise(starts))
+    return replace(result, kernel_entries=result.kernel_entries + within)
 
 
 def solve_each(
@@ -186,201 +196,229 @@ def solve_each(
 
     As `solve_pairs`; the m problems share the n^2 float32 kernel values.
     """
-    (m, n), all_points = targets.shape, slice(0, len(rows))
-    search = _Search(rows, n, m, limits, total)
+    (m, n), in_blocks = targets.shape, rows.points is None
+    values, offsets = of_classes(rows, np.zeros(1, int), np.array([n]), None)
+    plan = np.zeros((m, 2, N_PLANNED), np.int64)
+    plan[:, 0, FIRST], plan[:, 0, END] = 0, n
+    plan[:, :, ROW] = plan[:, :, COEF] = np.arange(m)[:, None]
+    plan[:, 0, POINTS:] = offsets
     coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
-    report, reasons, interior = np.zeros((m, N_REPORTED)), [], []
-    search.state[DIAGONAL] = rows.diagonal
-    points = np.empty((0, n), np.float32) if rows.points is None else by_feature(rows.points)
-    if rows.points is None:
-        search.slot[:] = np.arange(n)
-        rows.block(all_points, all_points, search.rows)
-    halves, unknown = rows.halves, np.zeros(n, np.uint8)
-    a = (points, halves, _NO_VALUES, unknown)
-    b = (points[:, :0].copy(), halves, _NO_VALUES, unknown[:0])
-    for j in range(m):
-        problem = search.problem
-        problem[Z], problem[BETA] = targets[j], coef[j]
-        problem[LOWER], problem[UPPER] = lower[j], upper[j]
-        report[j, INTERCEPT] = 0.5 * (targets[j].max() + targets[j].min())
-        if j:
-            report[j, ROWS] = report[j - 1, ROWS]
-        values, warm = (*a, *b, _NO_VALUES), coef0 is not None
-        reasons.append(search.run(epsilon, values, report[j], (all_points,), warm=warm))
-        interior.append(search.iterations)
-        coef[j] = problem[BETA]
-    return _result(coef, report, reasons, rows.n_entries, interior)
+    search = _Search(rows, n, plan, (targets, lower, upper), values, coef, limits, total)
+    search.report[:, INTERCEPT] = 0.5 * (targets.max(axis=1) + targets.min(axis=1))
+    if in_blocks:
+        search.slots[:] = np.arange(n)
+        rows.block(slice(0, n), slice(0, n), search.rows.reshape(n, n))
+        search.report[:, ROWS] = n
+    return search.run(epsilon, warm=coef0 is not None)
 
 
 _NO_VALUES = np.empty((0, 0), np.float32)
 
 
-def _class_parts(
-    rows: Rows, spans: list[slice], needed: set[int], memory_mb: float
-) -> dict[int, tuple]:
-    """For each needed class: points, half norms, kept values, and a mask of the known rows."""
-    n_bytes = sum(4 * (spans[c].stop - spans[c].start) ** 2 for c in needed)
-    parts = {}
-    for c in sorted(needed):
-        span = spans[c]
-        size = span.stop - span.start
-        if rows.points is None:
-            kept, known = rows.block(span, span), np.ones(size, np.uint8)
-            points = np.empty((0, size), np.float32)
-        else:
-            keep = n_bytes <= memory_mb * 2**20
-            kept = np.empty((size, size), np.float32) if keep else _NO_VALUES
-            known = np.zeros(size, np.uint8)
-            points = by_feature(rows.points[span])
-        halves = None if rows.halves is None else rows.halves[span]
-        parts[c] = (points, halves, kept, known)
-    return parts
-
-
 class _Search:
-    """Scratch memory for m problems of at most n points, and the loop around `descend`."""
+    """Scratch memory for m problems of at most n points, and the loop over them.
 
-    def __init__(self, rows: Rows, n: int, m: int, limits: Limits, total: float = 0.0) -> None:
-        self._source, self._limits, self._total = rows, limits, total
-        self._every = np.arange(len(rows))
-        self._rows, self._slots = np.empty(n * n, np.float32), np.empty(n, np.int64)
-        self._problem, self._state = np.empty(8 * n), np.empty(6 * n, np.float32)
-        self._sums = np.empty(n + PADDING, np.float32)
-        self._end = ExactOptimum(rows, n, m, limits.tol, limits.memory_mb, centred=total == 0.0)
-        self.resize(n)
-        self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
-        self.iterations = 0
-        self._matrix: Matrix | None = None
-        self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
+    plan, coef : see `solve_problems`
+    problems : targets, lower and upper bounds of `solve_problems`
+    values : its arguments `n_features` to `known`
+    """
 
-    def resize(self, n: int) -> None:
-        """Begin a problem of n points, for which no kernel rows are stored.
-
-        The arrays have exactly n columns, so that the compiled code needs no slices, which take
-        long to compile.
-        """
-        self.problem = self._problem[: 8 * n].reshape(8, n)
-        self.state = self._state[: 6 * n].reshape(6, n)
-        self.rows, self.slot = self._rows[: n * n].reshape(n, n), self._slots[:n]
-        self.slot[:] = -1
-        self._matrix = None
-
-    def run(
+    def __init__(
         self,
-        epsilon: float,
+        rows: Rows,
+        n: int,
+        plan: np.ndarray,
+        problems: tuple[np.ndarray, ...],
         values: tuple,
-        report: np.ndarray,
-        spans: tuple[slice, ...],
-        *,
-        warm: bool,
-    ) -> str:
-        """Solve the problem in `problem` and the diagonal, in place. Rows that are stored are used.
+        coef: np.ndarray,
+        limits: Limits,
+        total: float = 0.0,
+    ) -> None:
+        self._source, self._limits, self._total = rows, limits, total
+        self._plan, self._coef, self._values = plan, coef, values
+        self._problems = plan, *problems, rows.diagonal, coef, *values
+        self.report = np.zeros((len(plan), N_REPORTED))
+        self.rows, self.slots = np.empty(n * n, np.float32), np.empty(n, np.int64)
+        self._work, self._states = np.empty(N_WORK * n), np.empty(6 * n, np.float32)
+        self._sums = np.empty(n + PADDING, np.float32)
+        self._end = ExactOptimum(
+            rows, n, len(plan), limits.tol, limits.memory_mb, centred=total == 0.0
+        )
+        self._sizes = (plan[:, :, END] - plan[:, :, FIRST]).sum(axis=1)
+        self._before_end = self._end.steps_before(self._sizes)
+        self._max_steps = np.minimum(self._before_end, self._most_steps)
+        self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
+        self._cross, self._every = _NO_VALUES, np.arange(len(rows))
 
-        values : the first nine arguments of `descend`
-        report : (N_REPORTED,), set; INTERCEPT holds an estimate
-        spans : where the n points are among the source's
-        warm : whether beta may be other than 0
-
-        Returns the reason of the stop.
-        """
-        limits, problem, state = self._limits, self.problem, self.state
-        self.iterations = 0
-        problem[RESIDUAL] = problem[EXACT_RESIDUAL] = problem[Z]
-        problem[EXACT_BETA] = 0.0
-        values = (*values, self._source.factor, self._sums, self.rows, self.slot)
-        if warm:
-            begin_at(*values, problem, report)
-        values += (problem, state, epsilon, self._flat, *self._source.entry_errors)
-        left = 2**62 if limits.max_iter < 0 else limits.max_iter
-        before_interior = self._steps_before_interior()
-        before_end, start = self._end.steps_before(problem.shape[1]), report[STEPS]
-        ends, points = before_end < 2**62, self._places(spans)
-        stored = (self.rows, self.slot, problem, state)
-        fresh, best, n_worse = True, math.inf, 0
-
-        def n_taken() -> int:
-            return int(report[STEPS] - start)
-
-        while True:
-            n_steps, before = min(left, before_interior, before_end), report[STEPS]
+    def run(self, epsilon: float, *, warm: bool) -> SmallDualResult:
+        """Solve all problems; `warm`: whether coefficients may be other than 0."""
+        source, end, m = self._source, self._end, len(self._plan)
+        flat = _FLAT * max(float(end.errors[2]), 1e-30)
+        self._arguments = (
+            source.factor, self._sums, self.rows, self.slots, self._work, self._states,
+            *end.scratch, epsilon, flat, end.errors, self._limits.tol, source.exact_points,
+            source.exact_factor, end.limits, end.functions, self.report,
+        )  # fmt: skip
+        has_blocks = source.points is None and self._plan[0, 1, END] > 0
+        one_by_one = has_blocks or self._watched or warm
+        reasons, interior, p = ["tol"] * m, [0] * m, 0
+        while p < m:
+            last, stage = p + 1 if one_by_one else m, WHOLE
+            if has_blocks:
+                self._cross = source.block(*self._spans(p))
             if self._watched:
-                n_steps = 0 if limits.deadline.passed else min(n_steps, limits.steps_per_call)
-            status = descend(*values, limits.tol, n_steps, fresh, report)
+                self._max_steps[p] = self._in_time(self._max_steps[p])
+            if warm:
+                self._call(p, last, SET_UP)
+                self._begin(p)
+                stage = GO_ON
+            p, status = self._call(p, last, stage)
+            if p < last:
+                reasons[p], interior[p] = self._finish(p, status, epsilon)
+                p += 1
+            if self._watched:
+                self._show(p - 1)
+        return _result(self._coef, self.report, reasons, source.n_entries, interior)
+
+    def _call(self, p: int, last: int, stage: int, *, fresh: bool = True) -> tuple[int, int]:
+        problems, after = self._problems, self._arguments
+        steps, cross = self._max_steps, self._cross
+        return solve_problems(p, last, stage, fresh, steps, cross, *problems, *after)
+
+    @property
+    def _most_steps(self) -> int:
+        return 2**62 if self._limits.max_iter < 0 else self._limits.max_iter
+
+    def _in_time(self, n_steps: int) -> int:
+        """At most so many steps until the clock is looked at."""
+        if not self._watched:
+            return n_steps
+        return 0 if self._limits.deadline.passed else min(n_steps, self._limits.steps_per_call)
+
+    def _spans(self, p: int) -> tuple[slice, slice]:
+        """Where the points of both classes of problem p are among the source's."""
+        (a, b), (c, d) = self._plan[p, :, [FIRST, END]].T.tolist()
+        return slice(a, b), slice(c, d)
+
+    def _points(self, p: int) -> np.ndarray:
+        """The points of problem p among the source's."""
+        return np.concatenate([self._every[span] for span in self._spans(p)])
+
+    def _begin(self, p: int) -> None:
+        """Compute the residuals of the coefficients at which problem p begins."""
+        d, points, halves, kept, known = self._values
+        classes: list[Any] = []
+        for span, c in zip(self._spans(p), self._plan[p].tolist(), strict=True):
+            X = points[c[POINTS] : c[POINTS] + d * c[WIDTH]].reshape(d, c[WIDTH])
+            own = kept[c[KEPT] : c[KEPT] + c[N_KEPT] ** 2].reshape(c[N_KEPT], c[N_KEPT])
+            classes += [X, None if halves is None else halves[span], own, known[span]]
+        factor = self._source.factor
+        stored, slot, problem, _ = self._of(p)
+        kernel = (*classes, self._cross, factor, self._sums, stored, slot)
+        begin_at(*kernel, problem, self.report[p])
+
+    def _of(self, p: int) -> tuple[np.ndarray, ...]:
+        """`rows`, `slot`, `problem` and `state` of `descend` for the problem at hand, p."""
+        n = int(self._sizes[p])
+        rows, problem = self.rows[: n * n].reshape(n, n), self._work[: 8 * n].reshape(8, n)
+        return rows, self.slots[:n], problem, self._states[: 6 * n].reshape(6, n)
+
+    def _finish(self, p: int, status: int, epsilon: float) -> tuple[str, int]:
+        """Solve problem p from where the compiled loop has left it.
+
+        Returns the reason of the stop and the iterations of the interior-point method.
+        """
+        limits, report, end = self._limits, self.report[p], self._end
+        arrays, points = self._of(p), self._points(p)
+        *_, problem, state = arrays
+        left, before_end = self._most_steps, int(self._before_end[p])
+        before_interior, ends = self._steps_before_interior(len(points)), before_end < 2**62
+        best, n_worse, before, iterations = math.inf, 0, 0.0, 0
+        self._matrix: Matrix | None = None
+        while True:
             # NaNs of sums that overflow would stand in the objective.
             if status == SOLVED and math.isfinite(report[OBJECTIVE]):
                 reason = "tol"
-                self._end.after_solution(epsilon, points, stored, report, n_taken(), proven=True)
+                if not len(self._source.exact_points):
+                    end.after_solution(epsilon, points, arrays, report, proven=True)
                 break
-            taken = int(report[STEPS] - before)
-            left, before_interior, fresh = left - taken, before_interior - taken, False
-            before_end -= taken
+            taken, fresh = int(report[STEPS] - before), False
+            left, before_end = left - taken, before_end - taken
+            before_interior -= taken
             if status == OUT_OF_STEPS and left > 0 and min(before_end, before_interior) <= 0:
-                before_end, fresh = n_taken(), True
-                if self._end.before_solution(epsilon, points, stored, report, n_taken()):
+                before_end, fresh = int(report[STEPS]), True
+                if end.before_solution(epsilon, points, arrays, report):
                     reason = "tol"
                     break
                 if before_interior <= 0:
                     before_interior = 2**62
-                    if reason := self._interior(epsilon, spans, report):
+                    reason, iterations = self._interior(epsilon, points, problem, report)
+                    if reason:
                         break
-                continue
-            if status == OUT_OF_STEPS:
+            elif status == OUT_OF_STEPS:
                 if left <= 0 or limits.deadline.passed:
                     reason = "max_iter" if left <= 0 else "max_time"
-                    self._settle(epsilon, spans, report)
+                    self._settle(epsilon, points, problem, report)
                     break
-                self._show(report)
-                continue
-            if ends and self._end.after_solution(
-                epsilon, points, stored, report, n_taken(), proven=False
-            ):
+                self._show(p)
+            elif ends and end.after_solution(epsilon, points, arrays, report, proven=False):
                 reason = "tol"
                 break
-            # The float32 rows cannot decide. Points that may be extreme are computed in float64;
-            # if the violation is too large, all are, and steps go on from there.
-            e, margin = problem[RESIDUAL], 2.0 * report[ERROR]
-            up, down = e + state[LIFT], e + state[DROP]
-            near = (up >= up.max() - margin) | (down <= down.min() + margin)
-            self._exact_residual(np.flatnonzero(near), spans)
-            account(problem, state, epsilon, report)
-            n_worse = 0 if report[VIOLATION] < steps.PROGRESS * best else n_worse + 1
-            best, fresh = min(best, report[VIOLATION]), True
-            if report[VIOLATION] <= limits.tol:
-                reason = "tol"
-                break
-            if n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
-                reason = self._interior(epsilon, spans, report) or "precision"
-                break
-            self._exact_residual(np.flatnonzero(~near), spans)
-            problem[EXACT_RESIDUAL] = problem[RESIDUAL]
-            problem[EXACT_BETA] = problem[BETA]
-        if reason == "tol" and not self.iterations:  # the interior-point method sets its intercept
-            beta, e, low, up = problem[[BETA, RESIDUAL, LOWER, UPPER]]
+            else:
+                # The float32 rows cannot decide. Points that may be extreme are computed in
+                # float64; if the violation is too large, all are, and steps go on from there.
+                e, margin = problem[RESIDUAL], 2.0 * report[ERROR]
+                up, down = e + state[LIFT], e + state[DROP]
+                near = (up >= up.max() - margin) | (down <= down.min() + margin)
+                self._exact_residual(np.flatnonzero(near), points, problem)
+                account(problem, state, epsilon, report)
+                n_worse = 0 if report[VIOLATION] < steps.PROGRESS * best else n_worse + 1
+                best, fresh = min(best, report[VIOLATION]), True
+                if report[VIOLATION] <= limits.tol:
+                    reason = "tol"
+                    break
+                if n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
+                    reason, iterations = self._interior(epsilon, points, problem, report)
+                    reason = reason or "precision"
+                    break
+                self._exact_residual(np.flatnonzero(~near), points, problem)
+                problem[EXACT_RESIDUAL] = problem[RESIDUAL]
+                problem[EXACT_BETA] = problem[BETA]
+            before = float(report[STEPS])
+            self._max_steps[p] = self._in_time(min(left, before_interior, before_end))
+            place, status = self._call(p, p + 1, GO_ON, fresh=fresh)
+            if place > p:
+                return "tol", 0
+        beta = problem[BETA]
+        if reason == "tol" and not iterations:  # the interior-point method sets its intercept
+            e, low, up = problem[[RESIDUAL, LOWER, UPPER]]
             report[INTERCEPT] = intercept_at_ends(beta, e, low, up, epsilon, report[INTERCEPT])
-        self._show(report)
-        return reason
+        n_a = self._plan[p, 0, END] - self._plan[p, 0, FIRST]
+        for span, row, values in zip(
+            self._spans(p), self._plan[p, :, COEF], (beta[:n_a], beta[n_a:]), strict=True
+        ):
+            self._coef[row, span] = values
+        return reason, iterations
 
-    def _places(self, spans: tuple[slice, ...]) -> np.ndarray:
-        """The n points among the source's."""
-        return np.concatenate([self._every[span] for span in spans])
-
-    def _steps_before_interior(self) -> int:
+    def _steps_before_interior(self, n: int) -> int:
         """Steps that cost as much as the interior-point method, which then takes over."""
-        n = self.problem.shape[1]
         work = self._source.work(n)
         if math.isinf(work) or 24.0 * n * n > self._limits.memory_mb * 2**20:
             return 2**62
         return steps_before(n, work)
 
-    def _interior(self, epsilon: float, spans: tuple[slice, ...], report: np.ndarray) -> str:
-        """Solve by the interior-point method; "" if that fails, and nothing is changed."""
-        problem, limits = self.problem, self._limits
-        if math.isinf(self._source.work(problem.shape[1])):
-            return ""
+    def _interior(
+        self, epsilon: float, points: np.ndarray, problem: np.ndarray, report: np.ndarray
+    ) -> tuple[str, int]:
+        """Solve by the interior-point method: the reason of the stop and the iterations, or "" and
+        0 if that fails, and nothing is changed."""
+        limits = self._limits
+        if math.isinf(self._source.work(len(points))):
+            return "", 0
         if self._matrix is None:
-            self._matrix = self._source.whole(self._places(spans), centred=self._total == 0.0)
+            self._matrix = self._source.whole(points, centred=self._total == 0.0)
         if self._matrix is None:
-            return ""
+            return "", 0
         result = solve_interior(
             self._matrix,
             problem[Z],
@@ -395,18 +433,19 @@ class _Search:
         )
         report[STEPS] += result.n_iter
         if result.stop_reason not in ("tol", "rounding"):
-            return ""
+            return "", 0
         problem[BETA] = result.coef
         report[VIOLATION], report[INTERCEPT] = result.violation, result.intercept
         report[OBJECTIVE], report[GAP] = result.objective, result.duality_gap
         # Without an iteration, the finish alone has found the optimum.
-        self.iterations = max(1, result.n_iter)
-        return result.stop_reason
+        return result.stop_reason, max(1, result.n_iter)
 
-    def _settle(self, epsilon: float, spans: tuple[slice, ...], report: np.ndarray) -> None:
+    def _settle(
+        self, epsilon: float, points: np.ndarray, problem: np.ndarray, report: np.ndarray
+    ) -> None:
         """End at a limit: see `kbench.solvers.stopped`."""
-        self._exact_residual(np.arange(self.problem.shape[1]), spans)
-        z, lower, upper, beta, e = (self.problem[row] for row in (Z, LOWER, UPPER, BETA, RESIDUAL))
+        self._exact_residual(np.arange(len(points)), points, problem)
+        z, lower, upper, beta, e = (problem[row] for row in (Z, LOWER, UPPER, BETA, RESIDUAL))
         best = settle(beta, e, z, lower, upper, epsilon=epsilon, coupled=True)
         e[:] = z - best.multiple * (z - e)
         beta *= best.multiple
@@ -416,19 +455,18 @@ class _Search:
         report[VIOLATION], report[INTERCEPT] = max(up.max() - down.min(), 0.0), best.intercept
         report[OBJECTIVE], report[GAP] = objective, max(best.primal + objective, 0.0)
 
-    def _show(self, report: np.ndarray) -> None:
+    def _show(self, p: int) -> None:
         if self._limits.trace.active:
+            report = self.report[p]
             self._limits.trace(
                 objective=float(report[OBJECTIVE]),
                 violation=float(report[VIOLATION]),
-                n_support=int(np.count_nonzero(self.problem[BETA])),
+                n_support=int(np.count_nonzero(self._of(p)[2][BETA])),
             )
 
-    def _exact_residual(self, places: np.ndarray, spans: tuple[slice, ...]) -> None:
-        """Set e = z - K beta at some places from float64 kernel values."""
-        problem = self.problem
+    def _exact_residual(self, places: np.ndarray, points: np.ndarray, problem: np.ndarray) -> None:
+        """Set e = z - K beta at some places of a problem from float64 kernel values."""
         z, beta, e = problem[Z], problem[BETA], problem[RESIDUAL]
-        points = self._places(spans)
         support = np.flatnonzero(beta)
         rows, columns, weights = points[places], points[support], beta[support]
         values = np.empty(len(rows))

@@ -15,46 +15,49 @@ import numpy as np
 from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.counted_work import nanoseconds_of_steps, steps_within
 from kbench.solvers.small import face, steps
+from kbench.solvers.small.face import (
+    N_PART,
+    N_SAVED,
+    N_SCRATCH,
+    NANOSECONDS_OF_PRODUCT,
+    NANOSECONDS_OF_VALUE,
+    NOT_DEFINITE,
+    OPTIMAL,
+    ROUNDING,
+    B,
+    E,
+)
+from kbench.solvers.small.problems import N_PLACES, addresses
 from kbench.solvers.small.rows import Rows
 from kbench.solvers.small.steps import (
     BETA,
     DROP,
-    ERROR,
     EXACT_BETA,
     EXACT_RESIDUAL,
-    GAP,
     INTERCEPT,
     LIFT,
     LOWER,
-    OBJECTIVE,
     RESIDUAL,
+    ROWS,
+    STEPS,
     UPPER,
     VIOLATION,
     Z,
 )
 
-# Nanoseconds of an attempt beside its kernel values and factorisations, of one such value, and of
-# one multiplication of a factorisation (`scripts/bench_small.py --any-C`).
-_NANOSECONDS = 50_000.0
-_NANOSECONDS_OF_VALUE = 6.0
-_NANOSECONDS_OF_PRODUCT = 0.3
-# An attempt after the steps have reached their tolerance, and one before that, may take this
-# fraction of their time. If all problems are solved exactly, pendigits takes 39 ms instead of 21,
-# digits 7.7 instead of 4.6. The fits of few problems may take the larger fraction after a gap above
-# `_SMALL_GAP`, a part of the objective.
-_PART, _PART_BEFORE, _SMALL_GAP = 0.25, 1.0, 1e-6
-# The attempts for all problems of a fit may together take this many nanoseconds in any case: iris
-# and wine take .02 ms longer, breast_cancer .04 ms, and have the objective of the optimum.
-_ALLOWED_TOGETHER = 200_000.0
-# With a large C the tolerance says little about the objective. If the duality gap is above the
-# first number, a part of the objective, an attempt may take longer by the second one, nanoseconds.
-_LARGE_GAP, _ALLOWED_MORE = 0.03, 350_000.0
-# Points take part if their slack is below this multiple of the tolerance and of the rounding of
-# their residuals. Set by hand.
-_NEAR = 2.0
-_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
-
-_NO_CHANGES = np.empty(0)
+# Nanoseconds of an attempt beside its kernel values and factorisations: in the compiled loop, and
+# with values that are computed from Python.
+_COMPILED, _FROM_PYTHON = 5_000.0, 50_000.0
+# An attempt after the steps have reached their tolerance may take so many nanoseconds in any case,
+# in the compiled loop and with values from Python. If all problems were solved exactly, pendigits
+# would take 20 ms instead of 13.
+_ALLOWED, _ALLOWED_FROM_PYTHON = 120_000.0, 350_000.0
+# An attempt before that, and one afterwards in a fit of at most `_FEW` problems, may take this
+# fraction of the time of the steps, other ones `face.PART`.
+_PART_OF_FEW, _FEW = 1.0, 3
+# An attempt may take so many nanoseconds in addition before the steps have reached their tolerance,
+# and afterwards if the duality gap is large.
+_ALLOWED_MORE = 350_000.0
 
 # mypy takes compiled functions for ones without arguments.
 account: Any = steps.account
@@ -64,37 +67,51 @@ to_optimum: Any = face.to_optimum
 
 
 class ExactOptimum:
-    """Finds optima of the m problems of a fit, of at most n points; holds scratch memory for them.
+    """Finds optima of the m problems of a fit, of at most n points.
 
     Parameters
     ----------
     memory_mb : MiB that the float64 values and the factor of all points may take
     centred : Whether the coefficients sum to 0
+
+    Attributes
+    ----------
+    errors, scratch, limits, functions : arguments of `solve_problems`
     """
 
     def __init__(
         self, source: Rows, n: int, m: int, tol: float, memory_mb: float, *, centred: bool
     ) -> None:
         self._source, self._tol, self._centred = source, tol, centred
-        # A one-class problem gets no exact optimum: its free points would lie on its boundary,
+        self._memory_mb = memory_mb
+        largest = float(np.abs(source.diagonal).max(initial=0.0))
+        self.errors = np.array([*source.entry_errors, largest])
+        n_numbers = int(min(2 * n * n, memory_mb * 2**17)) if len(source.exact_points) else 0
+        self.scratch = np.empty(N_PLACES * n, np.int64), np.empty(n_numbers)
+        # A one-class problem gets no more than that: its free points would lie on its boundary,
         # where rounding decides on which side a row is.
-        self._memory_mb, self._allowed = memory_mb, _ALLOWED_TOGETHER / m if centred else 0.0
-        self._near, self._part = np.empty(n, np.int64), np.empty((face.N_PART, n))
-        self._largest = float(np.abs(source.diagonal).max(initial=0.0))
+        compiled = bool(len(source.exact_points))
+        each = _ALLOWED if compiled else _ALLOWED_FROM_PYTHON
+        part = _PART_OF_FEW if centred and m <= _FEW else face.PART
+        allowed = each if centred else 0.0
+        overhead = _COMPILED if compiled else _FROM_PYTHON
+        self.limits = np.array([overhead, allowed, part, _ALLOWED_MORE])
+        self.functions = addresses(has_halves=source.halves is not None)
 
-    def steps_before(self, n: int) -> int:
-        """Steps among n points after which an exact optimum is tried for the first time."""
-        if math.isinf(self._source.work(n)) or 16.0 * n * n > self._memory_mb * 2**20:
-            return 2**62
-        return steps_within(n, _ALLOWED_MORE + _NANOSECONDS_OF_VALUE * n * n / 2.0)
+    def steps_before(self, n: np.ndarray) -> np.ndarray:
+        """Steps among n : (m,) points after which an exact optimum is tried for the first time."""
+        most = np.full(len(n), 2**62)
+        if math.isinf(self._source.work(int(n.max()))):
+            return most
+        steps = steps_within(n, _ALLOWED_MORE + 0.5 * NANOSECONDS_OF_VALUE * n * n)
+        return np.where(16.0 * n * n > self._memory_mb * 2**20, most, steps.astype(np.int64))
 
     def after_solution(
         self,
         epsilon: float,
         points: np.ndarray,
-        stored: tuple[np.ndarray, ...],
+        arrays: tuple[np.ndarray, ...],
         report: np.ndarray,
-        n_steps: int,
         *,
         proven: bool,
     ) -> bool:
@@ -102,62 +119,49 @@ class ExactOptimum:
         nothing. Returns whether it is an optimum, by float64 values if the stored rows cannot tell.
 
         points : (n,) indices of the problem's points in the source
-        stored : `rows`, `slot`, `problem` and `state` of `steps.descend`
+        arrays : `rows`, `slot`, `problem` and `state` of `steps.descend`
         proven : whether the error of the stored rows is small enough; if not, the residuals of all
             points with a coefficient are computed in float64 for the report
         """
         n, source = len(points), self._source
-        # A start that is a solution stays as it is.
-        if n_steps == 0 or math.isinf(source.work(n)):
+        if math.isinf(source.work(n)):
             return False
-        *_, problem, state = stored
-        near, part = self._near[:n], self._part
-        margin = _NEAR * (self._tol + report[ERROR])
-        m, n_far, n_free = near_margin(problem, state, report[INTERCEPT], margin, near, part)
-        values = _NANOSECONDS_OF_VALUE * m * (m + n_far)
-        products = _NANOSECONDS_OF_PRODUCT * (n_free**3 / 6.0 + 2.0 * n_free * m)
-        gap, objective = report[GAP], abs(report[OBJECTIVE])
-        inexact = self._allowed > _NANOSECONDS and gap > _SMALL_GAP * objective
-        fraction = _PART_BEFORE if inexact else _PART
-        allowed = max(self._allowed, fraction * nanoseconds_of_steps(n, n_steps))
-        if gap > _LARGE_GAP * objective:
-            allowed += _ALLOWED_MORE
-        if m < 2 or _NANOSECONDS + values + products > allowed:
+        rows, slot, problem, state = arrays
+        near, part = np.empty(n, np.int64), np.empty((N_PART, n))
+        m, n_far, allowed = near_margin(problem, state, self._tol, self.limits, near, part, report)
+        if not m:
             return False
-        status, shift = self._optimum(epsilon, points[near[: m + n_far]], m, 2.0 * allowed)
-        if status != face.OPTIMAL:
+        status, shift = self._optimum(epsilon, points[near[: m + n_far]], m, part, 2.0 * allowed)
+        if status != OPTIMAL:
             return False
-        before = problem.copy(), state.copy(), report.copy()
-        errors = (*source.entry_errors, self._largest)
-        status = adopt(m, near, part, epsilon, shift, _NO_CHANGES, errors, *stored, report)
-        if status == face.NOT_STORED:
-            change = problem[BETA][near[:m]] - part[face.B, :m]
-            moved = np.flatnonzero(change)
-            changes = matmul(source.exact(points, points[near[moved]]), change[moved])
-            status = adopt(m, near, part, epsilon, shift, changes, errors, *stored, report)
-        worse = report[VIOLATION] > self._tol or not report[GAP] <= before[2][GAP]
-        if status == face.HIDDEN or worse:
-            problem[:], state[:], report[:] = before
+        near = near[:m]
+        new = near[(slot[near] < 0) & (part[B, :m] != problem[BETA, near])]
+        if len(new):
+            slot[new] = int(report[ROWS]) + np.arange(len(new))
+            report[ROWS] += len(new)
+            rows[slot[new]] = source.exact(points[new], points)
+        saved = np.empty((N_SAVED, n))
+        if not adopt(m, near, part, epsilon, shift, self.errors, self._tol, *arrays, saved, report):
             return False
         if not proven:
-            self._report_exactly(epsilon, points, m, shift, problem, state, report)
+            self._report_exactly(epsilon, points, near, shift, problem, state, report)
         return True
 
     def _report_exactly(
         self,
         epsilon: float,
         points: np.ndarray,
-        m: int,
+        near: np.ndarray,
         shift: float,
         problem: np.ndarray,
         state: np.ndarray,
         report: np.ndarray,
     ) -> None:
-        """Account for the residuals of points outside the first m of `_near` from exact values."""
+        """Account for the residuals of points outside `near` from exact values."""
         beta = problem[BETA]
         support = np.flatnonzero(beta)
         is_far = beta != 0.0
-        is_far[self._near[:m]] = False
+        is_far[near] = False
         far = np.flatnonzero(is_far)
         values = matmul(self._source.exact(points[far], points[support]), beta[support])
         problem[RESIDUAL, far] = problem[Z, far] - values + shift
@@ -168,26 +172,24 @@ class ExactOptimum:
         self,
         epsilon: float,
         points: np.ndarray,
-        stored: tuple[np.ndarray, ...],
+        arrays: tuple[np.ndarray, ...],
         report: np.ndarray,
-        n_steps: int,
     ) -> bool:
         """Move from the coefficients of the steps towards the optimum; return whether it is found.
 
         Otherwise steps can go on from the new coefficients, to which RESIDUAL, EXACT_RESIDUAL and
         EXACT_BETA then belong.
         """
-        n, part = len(points), self._part[:, : len(points)]
-        *_, problem, state = stored
-        for row, source in zip(range(face.E), (BETA, Z, LOWER, UPPER), strict=True):
-            part[row] = problem[source]
-        allowed = _ALLOWED_MORE + _PART_BEFORE * nanoseconds_of_steps(n, n_steps)
-        status, shift = self._optimum(epsilon, points, n, allowed)
-        if status == face.NOT_DEFINITE:
+        n, (*_, problem, state) = len(points), arrays
+        part = np.empty((N_PART, n))
+        part[:E] = problem[[BETA, Z, LOWER, UPPER]]
+        allowed = _ALLOWED_MORE + _PART_OF_FEW * nanoseconds_of_steps(n, float(report[STEPS]))
+        status, shift = self._optimum(epsilon, points, n, part, allowed)
+        if status == NOT_DEFINITE:
             return False
-        beta = part[face.B]
+        beta = part[B]
         problem[BETA] = problem[EXACT_BETA] = beta
-        problem[RESIDUAL] = part[face.E]
+        problem[RESIDUAL] = part[E]
         grows = np.where(beta >= 0.0, -epsilon, epsilon)
         falls = np.where(beta <= 0.0, epsilon, -epsilon)
         state[LIFT] = np.where(beta < problem[UPPER], grows, -np.inf)
@@ -196,12 +198,12 @@ class ExactOptimum:
         problem[RESIDUAL] -= shift
         problem[EXACT_RESIDUAL] = problem[RESIDUAL]
         report[INTERCEPT] -= shift
-        return bool(status == face.OPTIMAL and report[VIOLATION] <= self._tol)
+        return bool(status == OPTIMAL and report[VIOLATION] <= self._tol)
 
     def _optimum(
-        self, epsilon: float, points: np.ndarray, m: int, nanoseconds: float
+        self, epsilon: float, points: np.ndarray, m: int, part: np.ndarray, nanoseconds: float
     ) -> tuple[int, float]:
-        """Status of `face.to_optimum` on `_part`, and the difference of its residuals from the
+        """Status of `face.to_optimum` on `part`, and the difference of its residuals from the
         problem's.
 
         points : (m + q,) indices in the source: of the m points, then of the others
@@ -211,9 +213,8 @@ class ExactOptimum:
             K, offset = self._source.centred(points, m)
         else:
             K = self._source.exact(points[:m], points)
-        part = self._part
-        L, scratch = np.empty((m, m)), np.empty((face.N_SCRATCH, m))
-        budget = nanoseconds / _NANOSECONDS_OF_PRODUCT
+        L, scratch = np.empty((m, m)), np.empty((N_SCRATCH, m))
+        budget = nanoseconds / NANOSECONDS_OF_PRODUCT
         free = np.empty(m, np.int64)
-        status = to_optimum(K, part, epsilon, _ROUNDING, budget, L, scratch, free)
-        return status, 0.0 if offset is None else float(matmul(offset, part[face.B, : len(points)]))
+        status = to_optimum(K, part, epsilon, ROUNDING, budget, L, scratch, free)
+        return status, 0.0 if offset is None else float(matmul(offset, part[B, : len(points)]))

@@ -23,37 +23,58 @@ from numba import njit
 from numba.extending import register_jitable
 
 from kbench.intrinsics.scalars import larger, smaller
+from kbench.solvers.interior_point.counted_work import (
+    NANOSECONDS_OF_STEP,
+    NANOSECONDS_PER_POINT,
+)
 from kbench.solvers.small.steps import (
     BETA,
     DROP,
     ERROR,
+    GAP,
     INTERCEPT,
     LIFT,
     LOWER,
     OBJECTIVE,
     RESIDUAL,
     SIZES,
+    STEPS,
     UPPER,
+    VIOLATION,
     Z,
 )
 from kbench.solvers.small.steps import account as _account
 
 # With "reassoc", sums are vectorised.
 _OPTIONS: Any = {"fastmath": {"contract", "nsz", "reassoc"}, "_nrt": False}
-_CALLED = {**_OPTIONS, "no_cfunc_wrapper": True, "cache": True, "nogil": True}
+_CALLED: Any = {**_OPTIONS, "cache": True, "nogil": True}
 
 account: Any = _account  # mypy takes compiled functions for ones without arguments
 
 # Rows of the array `part`.
 B, TARGET, LOW, HIGH, E, N_PART = range(6)
-# Outcomes of `adopt`.
-ADOPTED, NOT_STORED, HIDDEN = 0, 1, 2
 # Outcomes of `to_optimum`.
 OPTIMAL, OUT_OF_BUDGET, NOT_DEFINITE = 0, 1, 2
+# Elements of `limits` of `near_margin`.
+OVERHEAD, ALLOWED, ALLOWED_PART, ALLOWED_MORE, N_LIMITS = range(5)
+# Nanoseconds of a kernel value, and of a multiplication of a factorisation
+# (`scripts/bench_small.py --any-C`).
+NANOSECONDS_OF_VALUE, NANOSECONDS_OF_PRODUCT = 6.0, 0.3
+# An exact optimum may take this fraction of the time of the steps where the duality gap is at most
+# `_SMALL_GAP`, a part of the objective. With a large C the tolerance says little about the
+# objective: above `_LARGE_GAP` it may take longer.
+PART, _SMALL_GAP, _LARGE_GAP = 0.25, 1e-6, 0.03
+# Points take part if their slack is below this multiple of the tolerance and of the rounding of
+# their residuals. Set by hand.
+_NEAR = 2.0
+# Gains up to this fraction of the summed magnitudes are rounding errors.
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 # Guard: number added to the diagonal, relative to its mean, so that singular faces (equal rows,
 # more free points than the rank) can be solved; and further steps that correct for it.
 _PROXIMAL = 1e-10
 _MAX_PROXIMAL = 4
+# Free residuals below this fraction of the rounding error are not lowered further. Set by hand.
+_OF_NOISE = 1 / 16
 # In the first solves, points at bounds whose gain is at least this fraction of the largest become
 # free together, which saves solves; afterwards one at a time, which cannot cycle. Set by hand: the
 # optimum is the same.
@@ -62,6 +83,7 @@ _TOGETHER, _FIRST_SOLVES = 0.25, 8
 _MAX_SOLVES = 200
 # Rows of the scratch (N_SCRATCH, m) of `to_optimum`.
 _CHANGE, _MEAN, _SIDE, N_SCRATCH = range(4)
+N_SAVED = 4
 
 
 @register_jitable(**_OPTIONS)
@@ -206,7 +228,7 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
                 for i in range(f):
                     change[i] -= low
                     size = larger(size, abs(change[i]))
-                if not size < 0.5 * last:
+                if not _OF_NOISE * noise < size < 0.5 * last:
                     break
                 last = size
                 _solve(L, f, change)
@@ -220,13 +242,11 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
                     end = upper[k] if d > 0.0 else lower[k]
                     if epsilon > 0.0 and side[k] * d < 0.0:
                         end = 0.0
+                    mean[i] = end
                     if abs(d) > abs(end - beta[k]):
                         t = smaller(t, (end - beta[k]) / d)
                 for i in range(f):
-                    k, d = free[i], change[i]
-                    end = upper[k] if d > 0.0 else lower[k]
-                    if epsilon > 0.0 and side[k] * d < 0.0:
-                        end = 0.0
+                    k, d, end = free[i], change[i], mean[i]
                     move = t * d
                     if t < 1.0 and d != 0.0 and (end - beta[k]) / d <= t:
                         move, blocked = end - beta[k], True
@@ -247,11 +267,9 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
                         left += 1
                 f = left
                 continue
-        for i in range(m):
-            change[i] = 0.0
         highest, lowest = -np.inf, np.inf
         for i in range(m):
-            x = beta[i]
+            x, mean[i] = beta[i], 0.0
             if x < upper[i]:
                 highest = larger(highest, e[i] - (epsilon if x >= 0.0 else -epsilon))
             if x > lower[i]:
@@ -263,44 +281,45 @@ def to_optimum(K, part, epsilon, rounding, budget, L, scratch, free):
             low = high = 0.5 * (highest + lowest)
         # Free points are at most as far from the intercept as rounding takes them.
         for i in range(f):
-            change[free[i]] = 1.0
+            mean[free[i]] = -1.0
         worst, which = 0.0, -1
         for i in range(m):
-            if change[i] == 0.0:
+            if mean[i] == 0.0:
                 x = beta[i]
                 up = e[i] - (epsilon if x >= 0.0 else -epsilon) - high if x < upper[i] else -1.0
                 down = low - e[i] - (epsilon if x <= 0.0 else -epsilon) if x > lower[i] else -1.0
-                gain = larger(up, down)
-                if gain > worst:
-                    worst, which = gain, i
+                mean[i], change[i] = larger(up, down), 1.0 if up > down else -1.0
+                if mean[i] > worst:
+                    worst, which = mean[i], i
         if worst <= noise:
             status = OPTIMAL
             break
         for i in range(m):
-            if change[i] == 0.0 and (turn < _FIRST_SOLVES or i == which):
-                x = beta[i]
-                up = e[i] - (epsilon if x >= 0.0 else -epsilon) - high if x < upper[i] else -1.0
-                down = low - e[i] - (epsilon if x <= 0.0 else -epsilon) if x > lower[i] else -1.0
-                if larger(up, down) >= _TOGETHER * worst:
-                    free[f] = i
-                    f += 1
-                    if x == 0.0:
-                        side[i] = 1.0 if up > down else -1.0
+            if mean[i] >= _TOGETHER * worst and (turn < _FIRST_SOLVES or i == which):
+                free[f] = i
+                f += 1
+                if beta[i] == 0.0:
+                    side[i] = change[i]
     _sum_afresh(K, part)
     return status
 
 
 @njit(**_CALLED)
-def near_margin(problem, state, intercept, margin, near, part):
-    """Collect the points whose slack is below `margin`, then the remaining support vectors.
+def near_margin(problem, state, tol, limits, near, part, report):
+    """Collect the points near the margin, then the remaining support vectors.
 
+    limits : (4,) OVERHEAD, nanoseconds of an exact optimum beside its kernel values and products;
+        ALLOWED, nanoseconds that it may always take; ALLOWED_PART of the time of the steps so far;
+        and ALLOWED_MORE, nanoseconds in addition where the duality gap is large
     near : (n,) int64, set
     part : (N_PART, n), set up to the points' number; see `to_optimum`
 
-    Returns the numbers of both and of free points.
+    Returns the numbers of both, and the nanoseconds that the exact optimum may take; 0, 0, 0 where
+    it is not worth them.
     """
     lower, upper, n = problem[LOWER], problem[UPPER], near.shape[0]
     count = n_near = n_free = 0
+    intercept, margin = report[INTERCEPT], _NEAR * (tol + report[ERROR])
     for turn in range(2):
         for k in range(n):
             x, e = problem[BETA, k], problem[RESIDUAL, k]
@@ -315,55 +334,63 @@ def near_margin(problem, state, intercept, margin, near, part):
                 count += 1
         if turn == 0:
             n_near = count
-    return n_near, count - n_near, n_free
+    values = NANOSECONDS_OF_VALUE * n_near * count
+    products = NANOSECONDS_OF_PRODUCT * (
+        1.0 * n_free * n_free * n_free / 6.0 + 2.0 * n_free * n_near
+    )
+    gap, objective = report[GAP], abs(report[OBJECTIVE])
+    allowed = limits[ALLOWED_PART] if gap > _SMALL_GAP * objective else PART
+    allowed *= report[STEPS] * (NANOSECONDS_OF_STEP + NANOSECONDS_PER_POINT * n)
+    allowed = larger(allowed, limits[ALLOWED])
+    if gap > _LARGE_GAP * objective:
+        allowed += limits[ALLOWED_MORE]
+    # A start that is a solution stays as it is.
+    if report[STEPS] == 0.0 or n_near < 2 or limits[OVERHEAD] + values + products > allowed:
+        return 0, 0, 0.0
+    return n_near, count - n_near, allowed
 
 
 @njit(**_CALLED)
-def adopt(m, near, part, epsilon, shift, changes, errors, rows, slot, problem, state, report):
+def adopt(m, near, part, epsilon, shift, errors, tol, rows, slot, problem, state, saved, report):
     """Write the optimum of m points into the problem, with lift and drop, the residuals of the
-    other points, and the report.
+    other points, and the report; return whether that could be done, otherwise change nothing.
+
+    It cannot if the slack of another point is within the errors of the stored rows, the violation
+    is above `tol`, or the duality gap grows.
 
     near, part : as `near_margin` and `to_optimum` have left them
     shift : what to add to the residuals of the other points
-    changes : (n,) or (0,)
-        Changes of the residuals; by the stored rows if it is empty.
-    errors : relative and absolute error of a stored value, and the largest value
-
-    Returns
-    -------
-    status : ADOPTED; NOT_STORED (a needed row is not stored; nothing is changed); or HIDDEN (the
-        slack of another point is within the errors of the stored rows)
+    errors : (3,) relative and absolute error of a stored value, and the largest value
+    rows, slot : with the rows of all points whose coefficient has changed
+    saved : (N_SAVED, n) float64. Scratch.
     """
     n = slot.shape[0]
-    old, e, lower, upper = problem[BETA], problem[RESIDUAL], problem[LOWER], problem[UPPER]
-    size = 0.0
+    beta, e, lower, upper = problem[BETA], problem[RESIDUAL], problem[LOWER], problem[UPPER]
+    lift, drop = state[LIFT], state[DROP]
+    for k in range(n):
+        saved[0, k], saved[1, k], saved[2, k], saved[3, k] = beta[k], e[k], lift[k], drop[k]
+    violation, intercept = report[VIOLATION], report[INTERCEPT]
+    before, gap, size = report[OBJECTIVE], report[GAP], 0.0
     for i in range(m):
-        change = part[B, i] - old[near[i]]
-        if change != 0.0 and slot[near[i]] < 0 and changes.shape[0] == 0:
-            return NOT_STORED
+        k = near[i]
+        change = part[B, i] - beta[k]
+        if change != 0.0:
+            row = rows[slot[k]]
+            for j in range(n):
+                e[j] -= change * np.float64(row[j])
         size += abs(change)
-    if changes.shape[0]:
-        for j in range(n):
-            e[j] += changes[j]
-    else:
-        for i in range(m):
-            change = part[B, i] - old[near[i]]
-            if change != 0.0:
-                row = rows[slot[near[i]]]
-                for j in range(n):
-                    e[j] -= change * np.float64(row[j])
     # All residuals come from the stored rows, so that a fit that begins here reports the same.
     objective = 0.0
     for i in range(m):
-        old[near[i]] = part[B, i]
+        beta[near[i]] = part[B, i]
     for j in range(n):
-        objective += epsilon * abs(old[j]) - 0.5 * old[j] * (problem[Z, j] + e[j])
+        objective += epsilon * abs(beta[j]) - 0.5 * beta[j] * (problem[Z, j] + e[j])
         e[j] += shift
     for i in range(m):
         k, x = near[i], part[B, i]
         e[k] = part[E, i]
-        state[LIFT, k] = -np.inf if x >= upper[k] else (-epsilon if x >= 0.0 else epsilon)
-        state[DROP, k] = np.inf if x <= lower[k] else (epsilon if x <= 0.0 else -epsilon)
+        lift[k] = -np.inf if x >= upper[k] else (-epsilon if x >= 0.0 else epsilon)
+        drop[k] = np.inf if x <= lower[k] else (epsilon if x <= 0.0 else -epsilon)
     account(problem, state, epsilon, report)
     report[OBJECTIVE] = objective
     error = report[ERROR] + (errors[0] * errors[2] + errors[1]) * size
@@ -373,8 +400,15 @@ def adopt(m, near, part, epsilon, shift, changes, errors, rows, slot, problem, s
     for i in range(m):
         sizes[near[i]] = 1.0
     high, low = report[INTERCEPT] - 2.0 * error, report[INTERCEPT] + 2.0 * error
+    adopted = report[VIOLATION] <= tol and report[GAP] <= gap
     for k in range(n):
-        if sizes[k] == 0.0 and (e[k] + state[LIFT, k] > high or e[k] + state[DROP, k] < low):
-            return HIDDEN
-    report[INTERCEPT] -= shift
-    return ADOPTED
+        if sizes[k] == 0.0 and (e[k] + lift[k] > high or e[k] + drop[k] < low):
+            adopted = False
+    if adopted:
+        report[INTERCEPT] -= shift
+        return True
+    for k in range(n):
+        beta[k], e[k], lift[k], drop[k] = saved[0, k], saved[1, k], saved[2, k], saved[3, k]
+    report[VIOLATION], report[INTERCEPT] = violation, intercept
+    report[OBJECTIVE], report[GAP] = before, gap
+    return False

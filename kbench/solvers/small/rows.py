@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from kbench.intrinsics.products import matmul
+from kbench.intrinsics.scalars import larger, with_64_bits
 from kbench.kernels import KernelMatrix
 from kbench.kernels.distances import check_spread
 from kbench.kernels.kernel import Kernel, squared_norms
@@ -42,6 +44,8 @@ _BLOCK_ROWS = 64
 # Float64 values of any other kernel that are computed before they are stored in float32: 512 KB.
 _BLOCK_ENTRIES = 2**16
 _LOG2_E = math.log2(math.e)
+# log(2) as a number of 32 bits, of which multiples are exact, and the rest.
+_LOG_2 = 0.693147180369123816490, 1.90821492927058770002e-10
 # Up to this many squared differences, float64 values come from compiled loops; above, from a matrix
 # product, which takes a fifth of the time for each but 20 us more (`scripts/bench_small.py`).
 _FEW_DIFFERENCES = 2**17
@@ -61,6 +65,10 @@ class Rows(Protocol):
     # `_half_row`.
     halves: np.ndarray | None
     factor: float  # Of squared distances between `points`, if `halves` is None
+    # (n, d) float64 points and the factor of their squared distances, for `values_of_few`; (0, d):
+    # float64 values have to come from `centred`.
+    exact_points: np.ndarray
+    exact_factor: float
     diagonal: np.ndarray  # (n,) float32
     # A float32 value k has an error of at most entry_errors[0] |k| + entry_errors[1] c(k), see
     # `steps._part_of_largest_error`.
@@ -104,21 +112,63 @@ def interior_work(kernel: Kernel, X: Any, n: int) -> float:
     return factorisation(n, kernel.rank(X.shape[1]))
 
 
-def by_feature(points: np.ndarray) -> np.ndarray:
-    """Points : (n, d), transposed for `descend`, with zeros up to multiples of 4 and PADDING.
+def padded(n: Any, d: int) -> tuple[int, Any]:
+    """The shape of n points of d features for `descend`, up to multiples of 4 and PADDING."""
+    return -(-d // 4) * 4, -(-n // PADDING) * PADDING
+
+
+def by_feature(points: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Points : (n, d), transposed for `descend` and padded with zeros; in `out` of zeros if given.
 
     O(n d); a few rows at a time, so that those which are read stay in the L1 cache.
     """
     n, d = points.shape
-    out = np.zeros((-(-d // 4) * 4, -(-n // PADDING) * PADDING), points.dtype)
+    out = np.zeros(padded(n, d), points.dtype) if out is None else out
     for start in range(0, n, _BLOCK_ROWS):
         rows = points[start : start + _BLOCK_ROWS]
         out[:d, start : start + len(rows)] = rows.T
     return out
 
 
-@njit(fastmath={"contract", "nsz", "reassoc"}, error_model="numpy", cache=True, nogil=True)
-def _values_of_few(exact, points, factor, out):
+_OPTIONS: Any = {"fastmath": {"contract", "nsz", "reassoc"}, "_nrt": False}
+_CALLED: Any = {**_OPTIONS, "no_cfunc_wrapper": True, "cache": True, "nogil": True}
+
+
+@register_jitable(**_OPTIONS)
+def squared_distance(a, b):
+    """||a - b||^2"""
+    total = 0.0
+    for k in range(a.shape[0]):
+        total += (a[k] - b[k]) * (a[k] - b[k])
+    return total
+
+
+# Not "reassoc": it would add the two parts of log(2).
+@register_jitable(fastmath={"contract", "nsz"}, _nrt=False)
+def exponential(t):
+    """e^t for t <= 0 to 2 units in the last place, not below e^-700; loops over it are vectorised.
+
+    e^t = 2^k e^r with |r| <= log(2) / 2, e^r by its Taylor series, whose remainder is 2e-16.
+    """
+    t = larger(t, -700.0)
+    k = np.floor(t * _LOG2_E + 0.5)
+    r = (t - k * _LOG_2[0]) - k * _LOG_2[1]
+    p = 1 / 39916800 + r * (1 / 479001600)
+    p = 1 / 3628800 + r * p
+    p = 1 / 362880 + r * p
+    p = 1 / 40320 + r * p
+    p = 1 / 5040 + r * p
+    p = 1 / 720 + r * p
+    p = 1 / 120 + r * p
+    p = 1 / 24 + r * p
+    p = 1 / 6 + r * p
+    p = 0.5 + r * p
+    p = 1.0 + r * p
+    return (1.0 + r * p) * with_64_bits((np.int64(np.int32(k)) + 1023) << 52)
+
+
+@njit(error_model="numpy", **_CALLED)
+def values_of_few(exact, points, factor, out):
     """out[i, j] = exp(-factor ||x_i - x_j||^2), x the rows `points` of `exact`, for the first i."""
     m, every = out.shape
     for i in range(m):
@@ -127,12 +177,12 @@ def _values_of_few(exact, points, factor, out):
             row[j] = out[j, i]
         row[i] = 1.0
         for j in range(i + 1, every):
-            a, b, total = exact[points[i]], exact[points[j]], 0.0
-            for k in range(a.shape[0]):
-                total += (a[k] - b[k]) * (a[k] - b[k])
-            row[j] = -factor * total
+            row[j] = -factor * squared_distance(exact[points[i]], exact[points[j]])
         for j in range(i + 1, every):
-            row[j] = np.exp(row[j])
+            row[j] = exponential(row[j])
+
+
+_values_of_few: Any = values_of_few  # mypy takes compiled functions for ones without arguments
 
 
 class GaussianRows:
@@ -155,14 +205,14 @@ class GaussianRows:
         self.n_entries = 0
         self.points: np.ndarray | None = None
         self.halves: np.ndarray | None = None
-        self._exact: np.ndarray | None = None  # a multiple of the rows in float64
+        self.exact_points, self.exact_factor = np.empty((0, d)), 0.5
         self.factor = 1.0
         if d <= _FEATURES_OF_DIFFERENCES:
             # A power of two near sqrt(gamma): it rounds nothing, and no square overflows.
             unit = math.ldexp(1.0, math.frexp(gamma)[1] // 2)
             self.factor = _LOG2_E * gamma / unit**2
             # Differences of rows that have float32 values need no center and no rounding.
-            exact, rounding = unit * X, 0.0
+            exact, rounding = np.multiply(X, unit, dtype=np.float64), 0.0
             self.points = exact.astype(np.float32)
             if not (self.points == exact).all():
                 exact = unit * (X - origin_of(X))
@@ -170,7 +220,7 @@ class GaussianRows:
                 largest = float(squared_norms(self.points - exact).max(initial=0.0))
                 # Each distance changes by at most the rounding of two points.
                 rounding = 2.0 * math.sqrt(2.0 * gamma * largest) / unit
-            self._exact, self._exact_factor = exact, gamma / unit**2
+            self.exact_points, self.exact_factor = exact, gamma / unit**2
             # Roundings are relative to a sum of positive terms: 2 of a squared difference, 4 and 2
             # of additions in a group of sixteen features, one for each group and each four other
             # features after the first, which is added to zero, and 2 of the factor.
@@ -184,6 +234,8 @@ class GaussianRows:
         if d <= FEW_FEATURES:
             self.points = (math.sqrt(_LOG2_E) * Z).astype(np.float32)
             self.halves = (_LOG2_E * h).astype(np.float32)
+            if self._largest <= _LARGE:
+                self.exact_points = Z
             # As above, and points are rounded (2), and h (1 for two of them and their sum).
             exponent = unit * (6 + d // 16 + 3 + 2 + 2)
         else:
@@ -202,9 +254,10 @@ class GaussianRows:
         return Z, 0.5 * squared_norms(Z)
 
     def centred(self, points: np.ndarray, m: int) -> tuple[np.ndarray, None]:
-        if self._exact is not None and m * len(points) * self._X.shape[1] <= _FEW_DIFFERENCES:
+        few = m * len(points) * self._X.shape[1] <= _FEW_DIFFERENCES
+        if len(self.exact_points) and few:
             out = np.empty((m, len(points)))
-            _values_of_few(self._exact, points, self._exact_factor, out)
+            _values_of_few(self.exact_points, points, self.exact_factor, out)
             self.n_entries += out.size
             return out, None
         if self._largest > _LARGE:
@@ -269,7 +322,8 @@ class MatrixRows:
 
     points: np.ndarray | None = None
     halves: np.ndarray | None = None
-    factor = 1.0
+    factor = exact_factor = 1.0
+    exact_points = np.empty((0, 0))
 
     def __init__(self, kernel: KernelMatrix, order: np.ndarray) -> None:
         self._kernel, self._order = kernel, order
@@ -344,3 +398,31 @@ class MatrixRows:
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         points = self._kernel.points(self._order[columns])
         return self._kernel.block(self._order[rows], points)
+
+
+def of_classes(
+    rows: Rows, starts: np.ndarray, sizes: np.ndarray, memory_mb: float | None
+) -> tuple[tuple, np.ndarray]:
+    """Arguments `n_features` to `known` of `solve_problems`; and (k, 4) POINTS to N_KEPT of `plan`.
+
+    starts, sizes : (k,) ints, 0 points of a class without a problem
+    memory_mb : MiB for values within classes, if they are kept; None: they are not
+    """
+    offsets = np.zeros((len(sizes), 4), np.int64)
+    spans = [slice(a, a + n) for a, n in zip(starts.tolist(), sizes.tolist(), strict=False)]
+    known, in_blocks, squares = np.zeros(len(rows), np.uint8), rows.points is None, sizes**2
+    if memory_mb is not None and (in_blocks or 4 * squares.sum() <= memory_mb * 2**20):
+        offsets[:, 3], offsets[:, 2] = sizes, np.cumsum(squares) - squares
+    kept = np.empty(int((offsets[:, 3] ** 2).sum()), np.float32)
+    if rows.points is not None:
+        d, widths = padded(sizes, rows.points.shape[1])
+        offsets[:, 1], offsets[:, 0] = widths, d * (np.cumsum(widths) - widths)
+        points = np.zeros(d * int(widths.sum()), np.float32)
+        for span, (start, width, *_) in zip(spans, offsets.tolist(), strict=True):
+            by_feature(rows.points[span], points[start : start + d * width].reshape(d, width))
+        return (d, points, rows.halves, kept, known), offsets
+    if memory_mb is not None:
+        known[:] = 1
+        for span, (*_, start, size) in zip(spans, offsets.tolist(), strict=True):
+            rows.block(span, span, kept[start : start + size * size].reshape(size, size))
+    return (0, np.empty(0, np.float32), rows.halves, kept, known), offsets

@@ -292,7 +292,7 @@ def _simple_error(problem, state, relative_error, absolute_error):
     return size, (relative_error * largest + absolute_error) * size
 
 
-@njit(error_model="numpy", **_CALLED)
+@njit(error_model="numpy", **(_CALLED | {"no_cfunc_wrapper": False}))
 def descend(
     a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, rows, slot,
     problem, state, epsilon, flat, relative_error, absolute_error, tol, max_steps, fresh, report,

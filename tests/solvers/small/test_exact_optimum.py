@@ -35,7 +35,8 @@ NO_LIMIT = Limits(1e-3, -1, Deadline(None, Trace()), Trace())
 @pytest.fixture
 def at_any_cost(monkeypatch):
     """Ends are computed whatever they cost beside the steps."""
-    monkeypatch.setattr(exact_optimum, "_PART", 1e9)
+    monkeypatch.setattr(exact_optimum, "_ALLOWED", 1e15)
+    monkeypatch.setattr(exact_optimum, "_ALLOWED_FROM_PYTHON", 1e15)
 
 
 def random_problem(seed, n, rank, epsilon, C, repeated):

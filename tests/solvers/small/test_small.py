@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.small import GaussianRows, Limits, MatrixRows, solve_each, solve_pairs
-from kbench.solvers.small.rows import FEW_FEATURES, by_feature
+from kbench.solvers.small.rows import FEW_FEATURES, by_feature, exponential
 from kbench.solvers.small.steps import (
     POWER_ERROR,
     POWER_RELATIVE_ERROR,
@@ -20,6 +20,7 @@ from kbench.solvers.small.steps import (
 from kbench.trace import Deadline, Trace
 
 half_row = njit(lambda *arguments: _half_row(*arguments))
+exponential_of = njit(lambda t: exponential(t))
 power_of_two = njit(lambda t: _power_of_two(t))
 part_of_largest_error = njit(lambda k: _part_of_largest_error(k))
 
@@ -45,6 +46,14 @@ def test_stored_powers_are_within_their_bound():
     t = -np.abs(np.random.default_rng(0).standard_cauchy(200_000)).clip(0, 90)
     out = np.array([power_of_two(x) for x in t.astype(np.float32)])
     assert np.all(np.abs(out - np.exp2(t)) <= POWER_RELATIVE_ERROR * np.exp2(t) + POWER_ERROR)
+
+
+def test_exponentials_have_two_units_in_the_last_place():
+    t = -np.abs(np.random.default_rng(0).standard_cauchy(20_000)).clip(0, 690)
+    out = np.array([exponential_of(x) for x in t])
+    assert np.all(np.abs(out - np.exp(t)) <= 2.0 * np.spacing(np.exp(t)))
+    assert exponential_of(0.0) == 1.0
+    assert 0.0 < exponential_of(-1e300) < 1e-300
 
 
 @pytest.mark.parametrize("d", [3, 8, 21, 64, 100, 150])

@@ -1,0 +1,45 @@
+"""Calls of compiled functions by their address.
+
+numba compiles a function that another one calls once more, as a part of the caller: two seconds at
+the first fit for the steps and the exact optimum of small problems (`scripts/bench_start.py`).
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+
+def address_of(function: Any, argument_types: tuple) -> int:
+    """The address of a function of `numba.njit` that was compiled for these types, for `calling`.
+
+    Its option `no_cfunc_wrapper` has to be off.
+    """
+    function.compile(argument_types)
+    compiled = function.overloads[argument_types]
+    name = compiled.fndesc.llvm_cfunc_wrapper_name
+    return int(compiled.library.get_pointer_to_function(name))
+
+
+def calling(result: Any, *argument_types: tuple) -> Any:
+    """An intrinsic (address, arguments) that calls what `address_of` returns, with a tuple.
+
+    result : the type of the function's result
+    argument_types : those for which the function may have been compiled
+    """
+
+    def call(typing_context, address, arguments):
+        if tuple(arguments.types) not in argument_types:
+            return None
+
+        def generate(context, builder, signature, values):
+            kinds = [context.get_value_type(kind) for kind in signature.args[1].types]
+            function = ir.FunctionType(context.get_value_type(result), kinds)
+            place = builder.inttoptr(values[0], function.as_pointer())
+            each = [builder.extract_value(values[1], k) for k in range(len(kinds))]
+            return builder.call(place, each)
+
+        return result(types.int64, arguments), generate
+
+    return intrinsic(call)
