@@ -36,11 +36,11 @@ from kbench.data.formats.number_text import (
     DOUBTFUL,
     PADDED,
     TRUTHS,
-    almost_a_number,
     first_confusable_pair,
     is_missing,
     labels_of,
     one_spelling,
+    text_target,
 )
 from kbench.data.formats.table import (
     Column,
@@ -375,12 +375,8 @@ class Coding:
             if labels is not None and not self._options.text_target:
                 texts = [k for k, text in enumerate(labels) if number(text) is None]
                 row = int(np.argmax(np.isin(y, texts)))
-                name, text = str(tables[0].target), labels[int(y[row])]
-                cause = almost_a_number(text, name)
-                raise DataError(
-                    f"{where(row)}: target {name!r} is {printable(text, 60)!r}, should be a "
-                    "number, as dataset.task is regression" + (f"; {cause}" if cause else "")
-                )
+                shown = text_target(labels[int(y[row])], str(tables[0].target))
+                raise DataError(f"{where(row)}: {shown}")
             require_present(y, where, self._options.source, str(tables[0].target))
         return PartRows(X, y, labels, where, layout, self._group_numbers(tables))
 

@@ -177,6 +177,15 @@ _TIME = re.compile(
 )
 
 
+def text_target(text: str, name: str) -> str:
+    """The sentence that refuses a text as target of a regression; name : of the column."""
+    cause = almost_a_number(text, name)
+    return (
+        f"target {name!r} is {printable(text, 60)!r}, should be a number, as dataset.task is "
+        "regression" + (f"; {cause}" if cause else "")
+    )
+
+
 def almost_a_number(text: str, name: str) -> str | None:
     """What a field holds that a program would print for a number, and how pandas makes it one.
 
