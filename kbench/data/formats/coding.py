@@ -370,14 +370,13 @@ class Coding:
                 )
             X = _stack([_features(t, layout, unknown, self._unknown) for t in tables])
         y = np.concatenate([_target(t, labels) for t in tables])
-        where = place_of_row(tables)
+        where, target = place_of_row(tables), str(tables[0].target)
         if self.known is None:
             if labels is not None and not self._options.text_target:
                 texts = [k for k, text in enumerate(labels) if number(text) is None]
                 row = int(np.argmax(np.isin(y, texts)))
-                shown = text_target(labels[int(y[row])], str(tables[0].target))
-                raise DataError(f"{where(row)}: {shown}")
-            require_present(y, where, self._options.source, str(tables[0].target))
+                raise DataError(f"{where(row)}: {text_target(labels[int(y[row])], target)}")
+            require_present(y, where, self._options.source, target)
         return PartRows(X, y, labels, where, layout, self._group_numbers(tables))
 
     def _group_numbers(self, tables: list[Table]) -> np.ndarray | None:
@@ -494,10 +493,9 @@ def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
 
 
 def _stack(pieces: list[Any]) -> Any:
-    if len(pieces) == 1:
-        return pieces[0]
-    if isinstance(pieces[0], np.ndarray):
-        return np.vstack(pieces)
     from scipy.sparse import vstack
 
-    return vstack(pieces, format="csr")
+    if len(pieces) == 1:
+        return pieces[0]
+    dense = isinstance(pieces[0], np.ndarray)
+    return np.vstack(pieces) if dense else vstack(pieces, format="csr")
