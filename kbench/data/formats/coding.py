@@ -497,5 +497,4 @@ def _stack(pieces: list[Any]) -> Any:
 
     if len(pieces) == 1:
         return pieces[0]
-    dense = isinstance(pieces[0], np.ndarray)
-    return np.vstack(pieces) if dense else vstack(pieces, format="csr")
+    return (np.vstack if isinstance(pieces[0], np.ndarray) else vstack)(pieces)
