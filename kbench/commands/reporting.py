@@ -24,11 +24,11 @@ already, and needs kbench[mlflow].
 but html and mlflow) compares methods over the data sets on which all of them have runs: mean ranks,
 and differences of every pair over the same seeds, with 95 % bootstrap intervals.
 
-`kbench report ranking [task=regression] [n=20000] [d=30] [format=...]` says which method for which
-data: distances to the best score, ranks, seconds and failures over data sets of a task within a
-factor of ten of n training rows and d features (where no two are left, over more, which a note
-says), each method with a setting that no test row chose, from the rows that came with kbench and
-your own of the same experiments.
+`kbench report ranking [task=regression] [n=20000] [d=30] [classes=5] [format=...]` says which
+method for which data: distances to the best score, ranks, seconds and failures over data sets of a
+task within a factor of ten of n training rows and d features, and of three of the classes (where no
+two are left, over more, which a note says), each method with a setting that no test row chose, from
+the rows that came with kbench and your own of the same experiments.
 
 `kbench report plot [x=fit_cpu_s] [y=accuracy] [method=...] [dataset=...] [out=plot.png]` draws a
 panel for each data set, as PNG, SVG or PDF: methods over a measured column with the Pareto front,
@@ -59,10 +59,10 @@ if TYPE_CHECKING:
 
 WORDS = ("compare", "pages", "plot", "ranking", *sorted(entry_points(group="kbench.reports").names))
 KEYS = ["format", "out", "method", "dataset", "tag", "metric", "columns", "settings", "trials"]
-KEYS += ["reference", "results_dir", "table", "task", "n", "d", "x", "y"]
+KEYS += ["reference", "results_dir", "table", "task", "n", "d", "classes", "x", "y"]
 # Key -> the word that takes it.
 _OF_ONE = {"table": "papers", "task": "ranking", "n": "ranking", "d": "ranking"}
-_OF_ONE |= {"x": "plot", "y": "plot"}
+_OF_ONE |= {"classes": "ranking", "x": "plot", "y": "plot"}
 # Keys that choose rows, and keys of a report that is printed.
 _CHOICE = ("method", "dataset", "tag", "reference", "results_dir")
 _PRINTED = ("format", "out", "reference", "results_dir")
@@ -77,7 +77,7 @@ _TAKEN = {
     "format=mlflow": (*_CHOICE, "format", "out", "trials"),
     "pages": ("reference", "results_dir"),
     "plot": (*_CHOICE, "out", "x", "y"),
-    "ranking": (*_PRINTED, "task", "n", "d"),
+    "ranking": (*_PRINTED, "task", "n", "d", "classes"),
 }
 _OF_PLUGIN = (*_PRINTED, "table")
 
@@ -174,11 +174,13 @@ def _ranking(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
 
     printed = _printed(values, COMPARE_FORMATS)
     task = values.get("task")
+    sizes = {key: whole(key, values[key]) for key in ("n", "d", "classes") if key in values}
     text = make_ranking(
         folder,
         task=None if task is None else one_of("task", task, METRICS),
-        n=whole("n", values["n"]) if "n" in values else None,
-        d=whole("d", values["d"]) if "d" in values else None,
+        n=sizes.get("n"),
+        d=sizes.get("d"),
+        classes=sizes.get("classes"),
         reference=_flag(values, "reference", "true"),
         **printed,
     )

@@ -287,13 +287,14 @@ def make_ranking(
     task: str | None = None,
     n: int | None = None,
     d: int | None = None,
+    classes: int | None = None,
     format: str = "terminal",
     out: Path | None = None,
     reference: bool = True,
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """A ranking of methods for data of a task with `n` training rows of `d` features.
+    """A ranking of methods for data of a task with `n` training rows, `d` features and `classes`.
 
     Further parameters are as in `make_report`; `standings` says how methods are ranked.
 
@@ -304,10 +305,10 @@ def make_ranking(
     """
     if format not in COMPARE_FORMATS:
         raise ConfigError(f"format={format}: a ranking is one of {', '.join(COMPARE_FORMATS)}")
-    for name, value in (("n", n), ("d", d), ("width", width)):
+    for name, value in (("n", n), ("d", d), ("classes", classes), ("width", width)):
         require_count(name, value)
     rows, skipped = frame(folder, None, None, None, reference=reference, trials=False)
-    tables = standings(run_records(rows), task, n, d)
+    tables = standings(run_records(rows), task, n, d, classes)
     text = _sheets_text(tables, format, width, colour)
     return delivered(text, out, skipped)
 

@@ -50,23 +50,53 @@ def test_only_data_like_the_user_s_count(folder):
     text = make_ranking(folder, n=150, d=4)
     assert "2 data sets" in text
     assert "Data sets (rows x features): a (100 x 4), b (200 x 5)." in text
-    assert "No two" not in text
+    assert "No answer" not in text
     with pytest.raises(ConfigError, match="fewer than two data sets of task=regression have"):
         make_ranking(folder, task="regression")
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown", "sets"),
+    ("asked", "given", "shown", "sets"),
     [
-        ({"n": 150, "d": 1000}, "n=150, d=1,000; these are for n=150 alone.", 2),
-        ({"n": 10**6, "d": 4}, "n=1,000,000, d=4; these are for d=4 alone.", 3),
-        ({"n": 10**6}, "n=1,000,000; these are all there are.", 3),
+        ({"n": 150, "d": 1000}, "n=150, d=1,000", "10 of d and 10 of n; these are for n=150", 2),
+        ({"n": 10**6, "d": 4}, "n=1,000,000, d=4", "10 of d and 10 of n; these are for d=4", 3),
+        ({"n": 10**6}, "n=1,000,000", "10 of n; these are all there are", 3),
+        ({"classes": 200}, "classes=200", "3 of classes; these are all there are", 3),
     ],
 )
-def test_without_data_like_the_user_s_those_that_are_less_alike_count(folder, asked, shown, sets):
-    text = make_ranking(folder, **asked, width=200)
-    assert f"No two data sets are within a factor of 10 of {shown}" in text
+def test_without_data_like_the_user_s_those_that_are_less_alike_count(
+    folder, asked, given, shown, sets
+):
+    text = make_ranking(folder, **asked, width=300)
+    assert f"No answer for {given}: no two data sets are within a factor of {shown}" in text
     assert f"{sets} data sets" in text
+
+
+def test_classes_are_those_of_a_task(folder):
+    assert "No answer" not in make_ranking(folder, classes=4)  # the data sets have ten
+    for wrong in ({"classes": 1}, {"classes": 2, "task": "multiclass"}):
+        with pytest.raises(ConfigError, match="task=binary has 2 classes"):
+            make_ranking(folder, **wrong)
+
+
+def test_what_to_try_is_of_methods_that_ran_on_so_many_rows(folder):
+    """`fast` did not run on one of the larger data sets; `never` was stopped everywhere."""
+    for i, n in enumerate((20_000, 50_000)):
+        shape = {"dataset": f"l{i}", "data_sha256": f"l{i}", "n_train": n, "n_test": 10_000}
+        here = {**shape, "experiment": "tables"}
+        for method, score, seconds in (("near", 0.9, 4.0), ("far", 0.8, 3.0), ("fast", 0.85, 1.0)):
+            if (method, i) != ("fast", 1):
+                folder.write(make_row(method, score, **here, predict_cpu_s=seconds))
+    small = {"dataset": "a", "data_sha256": "a", "n_train": 100, "n_features": 4, "n_test": 500}
+    for name in ("a", "b"):
+        shape = {**small, "dataset": name, "data_sha256": name, "n_train": SETS[name][0]}
+        shape["n_features"] = SETS[name][1]
+        folder.write(make_row("fast", 0.7, **shape, experiment="tables", predict_cpu_s=0.01))
+    text = make_ranking(folder, width=1000)
+    first = "with ≤ 10k rows near, then far; with 10k-100k rows near, then far."
+    assert f"To try first: {first}" in text
+    assert re.search(r"To predict faster: fast \(.* s, .* % behind\)\.", text)
+    assert "Failed: never on a (timeout); never on b (timeout); never on c (timeout)." in text
 
 
 def test_a_narrow_window_has_every_number(folder):

@@ -7,10 +7,12 @@ score of all competitors there; a failed run has an infinite distance and ranks 
 """
 
 import bisect
+import itertools
 import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kbench.config import options, read_yaml
@@ -28,12 +30,16 @@ from kbench.report.comparisons.tables import (
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import ranks
 from kbench.run.results.rows import WITHOUT_OUTCOME
+from kbench.run.results.stopped import stopped_at
 
 # Experiments whose rows are comparable in this way.
 EXPERIMENTS = ("tables", "tuned")
-# A data set is like the user's if its numbers of rows and columns are within this factor. A smaller
-# factor leaves one or two of the committed data sets, a larger one all of them. Set by hand.
-_FACTOR = 10.0
+# Size that is asked for -> the size of a data set, and the factor within which it is like the
+# user's. Smaller factors leave one or two of the committed data sets, larger ones all of them. Set
+# by hand.
+_SIZES = {"n": ("n_train", 10.0), "classes": ("n_classes", 3.0), "d": ("n_features", 10.0)}
+# A method that is further behind the best score, in per cent, is not worth its speed. Set by hand.
+_MOST_BEHIND = 50.0
 # Minimum number of data sets of a competitor: fewer say little about it. Set by hand.
 _MIN_SETS = 3
 # Number of rows for which seconds are given. Set by hand.
@@ -44,37 +50,89 @@ _BOUNDS = (10_000, 100_000)
 
 
 def standings(
-    rows: Iterable[Row], task: str | None = None, n: int | None = None, d: int | None = None
+    rows: Iterable[Row],
+    task: str | None = None,
+    n: int | None = None,
+    d: int | None = None,
+    classes: int | None = None,
 ) -> list[Sheet]:
-    """A table for each task, the smallest median distance first.
+    """A table for each task, the smallest median distance first; `advice` sums it up.
 
     rows : iterable of mapping. As for `comparisons`; only those of `EXPERIMENTS` count.
     task : {"binary", "multiclass", "regression"}, optional. Only this one.
-    n, d : Training rows and features of the user's data: only data sets within a factor of ten.
-        If fewer than two are left, data sets alike in one of both, or all; a note says so.
+    n, d, classes : Training rows, features and classes of the user's data: only data sets within a
+        factor of ten, and three of the classes. If fewer than two are left, data sets alike in some
+        of them, or all; a note says so. `classes` without a task is one of several classes, or two.
 
-    Raises ConfigError: fewer than two data sets of the task have rows of such an experiment.
+    Raises ConfigError: fewer than two data sets of the task have rows of such an experiment, or the
+    task has not so many classes.
     """
+    if classes is not None:
+        of_classes = "binary" if classes == 2 else "multiclass"
+        if classes < 2 or task not in (None, of_classes):
+            raise ConfigError(
+                f"classes={classes}: task=binary has 2 classes, task=multiclass 3 or more, "
+                "task=regression none"
+            )
+        task = of_classes
     ended = [row for row in rows if row["status"] not in WITHOUT_OUTCOME]
     used = [row for row in ended if {*EXPERIMENTS} & {*str(row["experiment"]).split(",")}]
     files = options("dataset")
     tables = [table for table in comparisons(_from_one_machine(used)) if table.problem.task]
     tables = [table for table in tables if not _has_leak(files.get(table.problem.dataset))]
-    for like in dict.fromkeys([(n, d), (n, None), (None, d), (None, None)]):
+    asked = {"n": n, "classes": classes, "d": d}
+    # First all that is asked, then without features, without classes, without rows, and so on.
+    kept = itertools.product(*[(True, False)] * len(asked))
+    for keeps in kept:
+        like = {key: asked[key] if keep else None for key, keep in zip(asked, keeps, strict=True)}
         by_task: defaultdict[str, list[Comparison]] = defaultdict(list)
         for table in tables:
-            if task in (None, table.problem.task) and _is_like(table, *like):
+            if task in (None, table.problem.task) and _is_like(table, like):
                 by_task[str(table.problem.task)].append(table)
         ranked = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
         if ranked:
-            notes = [] if like == (n, d) else [_note_on_sizes((n, d), like)]
-            # Without a number of rows, or data sets like it, columns show what it changes.
-            return [_sheet(name, sets, notes, divides=like[0] is None) for name, sets in ranked]
-    asked = "" if task is None else f" of task={task}"
+            notes = [] if like == asked else [_note_on_sizes(asked, like)]
+            return [_sheet(name, sets, notes) for name, sets in ranked]
+    wanted = "" if task is None else f" of task={task}"
     raise ConfigError(
-        f"fewer than two data sets{asked} have rows of the experiments {' or '.join(EXPERIMENTS)}: "
-        f"run `kbench experiment={EXPERIMENTS[0]}`"
+        f"fewer than two data sets{wanted} have rows of the experiments "
+        f"{' or '.join(EXPERIMENTS)}: run `kbench experiment={EXPERIMENTS[0]}`"
     )
+
+
+def advice(sheet: Sheet) -> list[str]:
+    """The first two methods of a ranking for each number of rows, and those that predict faster.
+
+    Of equal methods all are named. A method that predicts faster takes less than half of the
+    seconds of all that are nearer to the best score.
+    """
+    columns = list(map(list, zip(*sheet.rows, strict=True)))
+    of = dict(zip(sheet.header, columns, strict=True))
+    names = of["method"]
+    parts = []
+    for column in [name for name in sheet.header if name.endswith(" rows")] or ["% behind"]:
+        known = [text for text in of[column] if _is_number(text)]
+        least = sorted(known, key=float)[:2]
+        first = [
+            " = ".join(name for name, text in zip(names, of[column], strict=True) if text == behind)
+            for behind in dict.fromkeys(least)
+        ]
+        shown = ", then ".join(first) or "none"
+        parts.append(f"with {column} {shown}" if column != "% behind" else shown)
+    made = [f"To try first: {'; '.join(parts)}."]
+    fastest, faster = math.inf, []
+    for name, behind, seconds in zip(names, of["% behind"], of["predict s"], strict=True):
+        if not (_is_number(behind) and _is_number(seconds)):
+            continue
+        if float(seconds) < fastest / 2.0:
+            if math.isfinite(fastest) and float(behind) <= _MOST_BEHIND:
+                faster.append(f"{name} ({seconds} s, {behind} % behind)")
+            fastest = float(seconds)
+    return [*made, f"To predict faster: {', '.join(faster)}."] if faster else made
+
+
+def _is_number(text: str) -> bool:
+    return text not in ("", "fails")
 
 
 def _from_one_machine(rows: Sequence[Row]) -> list[Row]:
@@ -85,29 +143,29 @@ def _from_one_machine(rows: Sequence[Row]) -> list[Row]:
     return max(of_machine.values(), key=len, default=[])
 
 
-def _is_like(comparison: Comparison, n: int | None, d: int | None) -> bool:
-    sizes = (comparison.problem.n_train, n), (comparison.problem.n_features, d)
-    return all(
-        wanted is None or (size is not None and max(size, wanted) <= _FACTOR * min(size, wanted))
-        for size, wanted in sizes
-    )
+def _is_like(comparison: Comparison, asked: Mapping[str, int | None]) -> bool:
+    """Whether each size of a data set that is asked for is within its factor."""
+    for key, wanted in asked.items():
+        column, factor = _SIZES[key]
+        size = getattr(comparison.problem, column)
+        if wanted is not None and not (size and max(size, wanted) <= factor * min(size, wanted)):
+            return False
+    return True
 
 
-def _note_on_sizes(
-    asked: tuple[int | None, int | None], like: tuple[int | None, int | None]
-) -> str:
+def _note_on_sizes(asked: Mapping[str, int | None], like: Mapping[str, int | None]) -> str:
     """A note on the user's sizes that the data sets of a ranking do not have."""
-    sizes_of = [
-        ", ".join(f"{name}={size:,}" for name, size in zip("nd", sizes, strict=True) if size)
+    given, kept = (
+        ", ".join(f"{name}={size:,}" for name, size in sizes.items() if size)
         for sizes in (asked, like)
-    ]
-    shown = f"are for {sizes_of[1]} alone" if sizes_of[1] else "are all there are"
-    return f"No two data sets are within a factor of {_FACTOR:g} of {sizes_of[0]}; these {shown}."
+    )
+    factors = {f"{_SIZES[name][1]:g} of {name}" for name in asked if asked[name]}
+    shown = f"are for {kept} alone" if kept else "are all there are"
+    within = "a factor of " + " and ".join(sorted(factors))
+    return f"No answer for {given}: no two data sets are within {within}; these {shown}."
 
 
-def _sheet(
-    task: str, sets: Sequence[Comparison], remarks: Sequence[str], *, divides: bool
-) -> Sheet:
+def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str]) -> Sheet:
     files = options("method")
     methods = {line.method for table in sets for line in table.lines} & files.keys()
     with_metric = {name for name in methods if "metric" in read_yaml(files[name])}
@@ -127,7 +185,7 @@ def _sheet(
             gaps[name][number] = gap
             places[name].append(float(place))
     order = sorted(names, key=lambda name: (statistics.median(gaps[name].values()), name))
-    divided = _by_rows(sets) if divides else {}
+    divided = _by_rows(sets)
     rows = [
         _row(name, gaps[name], divided, places[name], [k[name] for k in lines if name in k])
         for name in order
@@ -142,22 +200,38 @@ def _sheet(
         " for methods with different numbers."
     )
     seconds = (
-        f"fit s, predict s: median over data sets of the CPU seconds of one thread, divided by the"
-        f" rows and times {_ROWS:,}, in environment {sets[0].machine.environment}. Each method has"
-        " one setting, which was fixed or searched on training rows."
+        "fit s, predict s: median over data sets of the CPU seconds of one thread, divided by the"
+        f" rows and times {_ROWS:,}, in environment {sets[0].machine.environment}; fits of kernel"
+        " methods grow faster than their rows. Each method has one setting, which was fixed or"
+        " searched on training rows."
     )
-    notes = [*remarks, f"Data sets (rows x features): {titles}.", distance]
+    notes = [f"Data sets (rows x features): {titles}.", distance]
     if divided:
         counts = ", ".join(f"{len(numbers)} with {name}" for name, numbers in divided.items())
         notes.append(
             f"Columns of rows: % behind on the data sets of so many training rows alone ({counts};"
-            " k is 1,000), of methods that have run on all of them."
+            " k is 1,000), empty for methods that have not run on all of them, “fails” for those"
+            " that failed on half of them."
         )
+    notes += _failures(names, lines)
     sizes = f"{len(sets)} data sets{_range(sets, 'n_train', 'rows')}"
     classes = _range(sets, "n_classes", "classes") if task == "multiclass" else ""
     groups = [*["distance"] * (1 + len(divided)), *["others"] * 5] if divided else ()
     name = f"Which model: {task}, {sizes}{classes}"
-    return Sheet(name, 1, header, rows, [*notes, seconds], groups)
+    sheet = Sheet(name, 1, header, rows, groups=groups)
+    return replace(sheet, notes=[*remarks, *advice(sheet), *notes, seconds])
+
+
+def _failures(names: Sequence[str], lines: Sequence[Mapping[str, Line]]) -> list[str]:
+    """Which methods failed on which data set, and at which limit."""
+    made = []
+    for name, known in itertools.product(names, lines):
+        if name in known and not known[name].ok:
+            line = known[name]
+            limits = {f"{s:g} s" for row in line.rows if (s := stopped_at(row)) is not None}
+            why = f"stopped at its limit of {max(limits)}" if limits else ", ".join(line.failures)
+            made.append(f"{name} on {title(line.problem)} ({why})")
+    return [f"Failed: {'; '.join(made)}."] if made else []
 
 
 def _has_leak(config: Path | None) -> bool:
@@ -167,8 +241,8 @@ def _has_leak(config: Path | None) -> bool:
 
 def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
     """Title of a range of training rows -> indices of its data sets, if there are two or more."""
-    thousands = [f"{bound // 1000}k rows" for bound in _BOUNDS]
-    titles = [*(f"≤ {rows}" for rows in thousands), f"> {thousands[-1]}"]
+    low, high = (f"{bound // 1000}k" for bound in _BOUNDS)
+    titles = [f"≤ {low} rows", f"{low}-{high} rows", f"> {high} rows"]
     numbers: dict[str, list[int]] = {title: [] for title in titles}
     for number, table in enumerate(sets):
         if table.problem.n_train is not None:
