@@ -280,6 +280,7 @@ def test_the_overview_begins_with_the_ranking_and_ends_with_my_results(folder):
     text = write_report(folder(*rows))[0].read_text()
     front = text[text.index('<section id="overview"') : text.index('<section id="claims"')]
     ranked = front.index("Which model: binary, 3 data sets")
-    papers = front.index("Did the papers")
-    assert ranked < front.index("All 2 methods") < papers
-    assert papers < front.index("My results") < front.rindex("usps")
+    assert '<a href="#overview-2">Did the papers' in front[:ranked]  # the way to what is below
+    papers = front.rindex("Did the papers")
+    assert ranked < front.index("To try first: svc, then mlp.") < papers
+    assert papers < front.rindex("My results") < front.rindex("usps")

@@ -288,6 +288,7 @@ for (const table of all("#lists table")) {
   }
 }
 
+for (const button of all("#lists .all")) expand(button);
 for (const button of all("#lists thead button")) button.onclick = () => sort(button.closest("th"));
 
 // search and filters: an item shows where it has every word and every chosen value

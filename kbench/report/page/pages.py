@@ -1,5 +1,7 @@
 """The web page of a results folder: the data sets, and what plug-ins add."""
 
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,33 +18,47 @@ from kbench.report.page.additions import Contribution
 from kbench.report.page.data_view import data_view, own_results
 from kbench.report.page.data_view import summary as data_summary
 from kbench.report.page.site import RowStore, Site, View, site
-from kbench.report.page.tags import about, element, plain, words
+from kbench.report.page.tags import about, element, notes, plain, words
 from kbench.report.sheet import Sheet
 
 # What the page shows, and what its words mean.
 _ABOUT = (
     "kbench runs experiments with large-scale kernel machines and their rivals, and this page shows"
-    " the runs of a results folder. A run is one method with one setting and seed on one data set;"
-    " the number of an environment stands for a machine with its software (Environments)."
+    " the runs of a results folder: one method with one setting and seed on one data set each."
 )
 
-# How to use the rankings of the overview for data of one's own.
+# How to use the rankings of the overview for data of one's own, and what their numbers mean.
 _RANKED = (
-    "Methods with defaults or with a search on training rows, the best first. % behind is by how"
-    " much the score is worse than the best one of a data set, in per cent of it, the median over"
-    " data sets; the columns of rows have it for data sets of so many training rows alone (k is"
-    " 1,000), empty if the method did not run on all of them, and “fails” if it failed on half of"
-    " them. Fit s and predict s are CPU seconds of one thread for 10,000 rows. With metric=small,"
-    " the default, a method also learns a metric of few rows where that helps, with metric=auto of"
-    " any number, with metric=null none. In a terminal “kbench report ranking task=regression"
-    " n=20000 d=30” ranks on data within a factor of ten of your rows and columns. Data with more"
-    " rows or classes than a heading names have no answer here: try the first two methods below"
-    " your task's heading on your file, “kbench -m method=FIRST,SECOND dataset.path=FILE"
-    " dataset.source.columns.target=COLUMN”."
+    "Methods with defaults or with a search on training rows, the best first. Data with more or"
+    " fewer rows, or with more classes, than a heading names have no answer here: try the methods"
+    " named first on your own file."
+)
+_MEANINGS = (
+    (
+        "% behind: how far a method's score is from the best on a data set, median over data sets."
+        " Its columns of rows have the data sets of so many training rows alone (k is 1,000), and"
+        " are empty if the method did not run on all of them."
+    ),
+    (
+        "fit s and predict s are CPU seconds of one thread for 10,000 rows; kernel methods grow"
+        " faster than this."
+    ),
+    (
+        "metric=small (default): also learns feature weights, on small data; metric=auto on data of"
+        " any size, metric=null never."
+    ),
+    (
+        "In a terminal “kbench report ranking task=multiclass n=20000 d=30 classes=12” ranks on"
+        " data like yours."
+    ),
+    (
+        "Your own file: “kbench -m method=FIRST,SECOND dataset.path=FILE"
+        " dataset.source.columns.target=COLUMN”."
+    ),
 )
 
-# Number of methods that the overview shows for each task; the others are folded. Set by hand.
-_FIRST = 6
+# Number of methods that the overview shows for each task before a button shows all. Set by hand.
+_FIRST = 4
 
 
 def page(
@@ -100,14 +116,8 @@ def page(
     return site(
         heading="kbench report",
         summary=_ABOUT,
-        front="".join(
-            [
-                about(" · ".join(summaries)),
-                _rankings(standings),
-                *(one.front for one in additions),
-                user_rows,
-            ]
-        ),
+        front=about(" · ".join(summaries))
+        + _questions([_rankings(standings), *(one.front for one in additions), user_rows]),
         views=views,
         rows=store.rows,
         environments=environments,
@@ -116,20 +126,41 @@ def page(
     )
 
 
+def _questions(fronts: Sequence[str]) -> str:
+    """The parts of the overview, and above them links to each by its first heading."""
+    parts, links = [], []
+    for i, front in enumerate(filter(None, fronts)):
+        if heading := re.search("<h3>(.*?)</h3>", front):
+            id = f"overview-{i + 1}"
+            links.append(element("a", heading[1], href=f"#{id}"))
+            front = front.replace(heading[0], element("h3", heading[1], id=id), 1)
+        parts.append(front)
+    above = element("p", " · ".join(links), class_="about") if len(links) > 1 else ""
+    return above + "".join(parts)
+
+
 def _has_own(comparison: Comparison) -> bool:
     """Whether a row of a comparison did not come with kbench."""
     return any(row["origin"] == "own" for line in comparison.lines for row in line.rows)
 
 
 def _rankings(standings: Sequence[Sheet]) -> str:
-    """The best methods of each task, and the others in a fold below."""
-    shown = ""
-    for sheet in map(_described, standings):
-        first = plain(replace(sheet, rows=sheet.rows[:_FIRST], notes=[]))
-        summary = element("summary", words(f"All {len(sheet.rows)} methods, and how they rank"))
-        rest = plain(replace(sheet, rows=sheet.rows[_FIRST:]), titled=False)
-        shown += first + element("details", summary + rest)
-    return element("h3", "Which model for my data?") + about(_RANKED) + shown if shown else ""
+    """For each task what to try, the best methods, and how they rank in a fold below."""
+    if not standings:
+        return ""
+    meanings = element("summary", "What the numbers mean") + notes(_MEANINGS)
+    shown = about(_RANKED) + element("details", meanings, class_="meanings")
+    for sheet in standings:
+        first = list(
+            itertools.takewhile(lambda note: not note.startswith("Data sets"), sheet.notes)
+        )
+        rest = sheet.notes[len(first) :]
+        says = element("p", "<br>".join(map(words, first)))
+        folded = element("summary", "Data sets, and how they rank") + notes(rest)
+        shown += element("h3", words(sheet.name)) + says
+        shown += plain(replace(_described(sheet), notes=[]), titled=False, shown=_FIRST)
+        shown += element("details", folded, class_="meanings")
+    return element("h3", "Which model for my data?") + shown
 
 
 def _described(sheet: Sheet) -> Sheet:

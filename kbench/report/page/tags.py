@@ -94,8 +94,13 @@ def is_wide(columns: int) -> bool:
     return columns > _PRINTED
 
 
-def plain(sheet: Sheet, kinds: Sequence[str] = (), *, titled: bool = True) -> str:
-    """A plain table as an article; `kinds` are classes of the first cells of its lines."""
+def plain(
+    sheet: Sheet, kinds: Sequence[str] = (), *, titled: bool = True, shown: int | None = None
+) -> str:
+    """A plain table as an article; `kinds` are classes of the first cells of its lines.
+
+    A button shows the lines after the first `shown`.
+    """
     aligned = ["word" if j < sheet.words else "" for j in range(len(sheet.header))]
     head = [header(text, kind=kind) for text, kind in zip(sheet.header, aligned, strict=True)]
     body = []
@@ -104,8 +109,12 @@ def plain(sheet: Sheet, kinds: Sequence[str] = (), *, titled: bool = True) -> st
         cells = [
             cell(text, "long" if side else "") for text, side in zip(rest, aligned[1:], strict=True)
         ]
-        body.append(f"<tr>{row_header(words(first), kind)}{''.join(cells)}</tr>")
+        more = "more" if shown is not None and i >= shown else ""
+        body.append(element("tr", row_header(words(first), kind) + "".join(cells), class_=more))
     content = element("div", table(f"Table: {sheet.name}", [head], body), class_="plain")
+    if shown is not None and len(sheet.rows) > shown:
+        text = f"Show all {len(sheet.rows)} lines"
+        content += element("button", text, class_="all", type="button")
     title = sheet.name if titled else ""
     return article(content + notes(sheet.notes), title=title, wide=is_wide(len(head)))
 

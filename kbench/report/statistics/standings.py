@@ -56,13 +56,15 @@ def standings(
     d: int | None = None,
     classes: int | None = None,
 ) -> list[Sheet]:
-    """A table for each task, the smallest median distance first; `advice` sums it up.
+    """A table for each task, the smallest median distance first.
 
     rows : iterable of mapping. As for `comparisons`; only those of `EXPERIMENTS` count.
     task : {"binary", "multiclass", "regression"}, optional. Only this one.
     n, d, classes : Training rows, features and classes of the user's data: only data sets within a
         factor of ten, and three of the classes. If fewer than two are left, data sets alike in some
         of them, or all; a note says so. `classes` without a task is one of several classes, or two.
+
+    Of the notes, those before "Data sets" say what to try and what failed.
 
     Raises ConfigError: fewer than two data sets of the task have rows of such an experiment, or the
     task has not so many classes.
@@ -100,7 +102,7 @@ def standings(
     )
 
 
-def advice(sheet: Sheet) -> list[str]:
+def _advice(sheet: Sheet) -> list[str]:
     """The first two methods of a ranking for each number of rows, and those that predict faster.
 
     Of equal methods all are named. A method that predicts faster takes less than half of the
@@ -205,21 +207,21 @@ def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str]) -> She
         " methods grow faster than their rows. Each method has one setting, which was fixed or"
         " searched on training rows."
     )
-    notes = [f"Data sets (rows x features): {titles}.", distance]
+    below = [f"Data sets (rows x features): {titles}.", distance]
     if divided:
         counts = ", ".join(f"{len(numbers)} with {name}" for name, numbers in divided.items())
-        notes.append(
+        below.append(
             f"Columns of rows: % behind on the data sets of so many training rows alone ({counts};"
             " k is 1,000), empty for methods that have not run on all of them, “fails” for those"
             " that failed on half of them."
         )
-    notes += _failures(names, lines)
     sizes = f"{len(sets)} data sets{_range(sets, 'n_train', 'rows')}"
     classes = _range(sets, "n_classes", "classes") if task == "multiclass" else ""
     groups = [*["distance"] * (1 + len(divided)), *["others"] * 5] if divided else ()
     name = f"Which model: {task}, {sizes}{classes}"
     sheet = Sheet(name, 1, header, rows, groups=groups)
-    return replace(sheet, notes=[*remarks, *advice(sheet), *notes, seconds])
+    first = [*remarks, *_advice(sheet), *_failures(names, lines)]
+    return replace(sheet, notes=[*first, *below, seconds])
 
 
 def _failures(names: Sequence[str], lines: Sequence[Mapping[str, Line]]) -> list[str]:
