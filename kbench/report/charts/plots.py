@@ -8,6 +8,7 @@ import itertools
 import json
 import logging
 import math
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,10 @@ from kbench.report.comparisons.tables import (
     Line,
     Row,
     comparisons,
+    of_seconds,
     shortest_text,
 )
+from kbench.report.statistics.days import Days
 from kbench.report.statistics.fronts import Cost, pareto, points
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ _MARKERS = "osD^vP*X<>"
 _COLUMNS, _WIDTH, _HEIGHT = 3, 4.2, 3.3
 # Inches of an entry of the legend, beside its letters, of a letter and of a line. Set by hand.
 _SYMBOL, _LETTER, _LINE = 0.6, 0.08, 0.22
+_TITLE = 65  # letters of the legend's title below a panel
 # Values that span more than this factor get a logarithmic axis. Set by hand.
 _WIDE = 20.0
 
@@ -100,7 +104,12 @@ def figure(
     height = math.ceil(len(drawn) / width)
     columns = int(_WIDTH * width / (_SYMBOL + _LETTER * max(map(len, methods))))
     columns = max(1, min(columns, len(methods)))
-    of_legend = 0.3 + _LINE * math.ceil(len(methods) / columns)
+    meaning = _meaning(drawn, x, y)
+    if x == "seconds" or of_seconds(x) or of_seconds(str(y)):
+        ok = (row for comparison, _ in drawn for line in comparison.lines for row in line.ok)
+        meaning = f"{meaning}. {Days(rows).remark(ok)}".removesuffix(". ")
+    lines = math.ceil(len(methods) / columns) + len(meaning) // (_TITLE * width)
+    of_legend = 0.3 + _LINE * lines
     made = Figure(figsize=(_WIDTH * width, _HEIGHT * height + of_legend), layout="constrained")
     panels = list(itertools.chain(*made.subplots(height, width, squeeze=False)))
     titles = [title_with_splits(comparison.problem) for comparison, _ in drawn]
@@ -121,7 +130,7 @@ def figure(
         handles,
         loc="outside lower center",
         ncols=columns,
-        title=_meaning(drawn, x, y),
+        title="\n".join(textwrap.wrap(meaning, _TITLE * width)),
         title_fontsize="small",
     )
     return made

@@ -306,7 +306,7 @@ def comparisons(
     rows = list(rows)
     over: list[Row] = []
     if splits:
-        over, rows = over_splits(rows, lambda row: (row["method"], _sorted_parameters(row)))
+        over, rows = over_splits(rows, lambda row: (row["method"], sorted_parameters(row)))
     made = _grouped(rows, _problems(rows), metric)
     n_splits: defaultdict[LearningTask, set[str]] = defaultdict(set)
     problems = _problems(over)
@@ -374,7 +374,7 @@ def _problems(rows: list[Row]) -> list[LearningTask]:
 def _lines(rows: list[Row], problem: LearningTask, score: Quantity) -> list[Line]:
     by_setting: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        by_setting[row["method"], _sorted_parameters(row)].append(row)
+        by_setting[row["method"], sorted_parameters(row)].append(row)
     by_method: defaultdict[str, list[Line]] = defaultdict(list)
     for (method, _), members in by_setting.items():
         kept = _one_per_split_and_seed(members)
@@ -399,7 +399,8 @@ def _parameters(row: Row) -> dict[str, Any]:
     return params
 
 
-def _sorted_parameters(row: Row) -> str:
+def sorted_parameters(row: Row) -> str:
+    """The parameters as one text, equal for runs that differ in their seed alone."""
     return _sorted_text(row["params"], row["seed"])
 
 

@@ -39,6 +39,7 @@ from kbench.report.page.tags import (
     words,
 )
 from kbench.report.page.tags import notes as notes_list
+from kbench.report.statistics.days import Days
 from kbench.report.statistics.fronts import COSTS, points
 from kbench.report.text.notes import COST, notes
 from kbench.report.text.notes import legend as marks_of
@@ -83,7 +84,8 @@ def data_view(
     searched : Run -> search of a self-tuning estimator, as `searches` returns them
     """
     methods = sorted({line.method for comparison in comparisons for line in comparison.lines})
-    details = _Details(columns, settings, environments, methods, store, reliability, searched)
+    days = Days.of(comparisons)
+    details = _Details(columns, settings, environments, methods, store, reliability, searched, days)
     items = []
     for group in _by_problem(comparisons):
         problem = group[0].problem
@@ -151,6 +153,7 @@ class _Details:
         store: RowStore,
         reliability: Mapping[Run, Groups],
         searched: Mapping[Run, Searched],
+        days: Days,
     ) -> None:
         self.columns = columns
         self.settings = settings
@@ -159,6 +162,7 @@ class _Details:
         self.store = store
         self.reliability = reliability
         self.searched = searched
+        self.days = days
 
     def problem(self, group: Sequence[Comparison]) -> str:
         """A description, and an article for each machine."""
@@ -178,7 +182,7 @@ class _Details:
         if cut:
             text = f"Show all {len(comparison.lines)} lines"
             more = element("button", text, class_="all", type="button")
-        below = notes(comparison, cut, self.settings, "the button shows all")
+        below = notes(comparison, cut, self.settings, "the button shows all", self.days)
         return article(
             element("p", words(machine), class_="machine")
             + (figure(charts, legend, f"{_CHARTS} {COST}.") if charts else "")

@@ -20,6 +20,7 @@ from kbench.report.page.data_view import summary as data_summary
 from kbench.report.page.site import RowStore, Site, View, site
 from kbench.report.page.tags import about, element, notes, plain, words
 from kbench.report.sheet import Sheet
+from kbench.report.statistics.days import Days
 
 # What the page shows, and what its words mean.
 _ABOUT = (
@@ -121,6 +122,7 @@ def page(
         views=views,
         rows=store.rows,
         environments=environments,
+        days=Days(store.rows),
         used=sorted(used.union(*(addition.environments for addition in additions))),
         remarks=remarks,
     )

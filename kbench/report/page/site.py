@@ -23,6 +23,7 @@ from kbench.report.charts.style import COLOURS, MARKERS
 from kbench.report.comparisons.tables import Row
 from kbench.report.page.embedded import packed_rows
 from kbench.report.page.tags import element, table, words
+from kbench.report.statistics.days import Days
 
 # The filters of the overview: attribute of an item -> title of its menu.
 FACETS = {"paper": "Paper", "set": "Data set", "method": "Method", "verdict": "Verdict"}
@@ -118,6 +119,7 @@ def site(
     views: Sequence[View],
     rows: Sequence[Row],
     environments: Mapping[str, Mapping[str, Any]],
+    days: Days,
     used: Sequence[str],
     remarks: Sequence[str] = (),
 ) -> Site:
@@ -126,11 +128,11 @@ def site(
     heading, summary : Words
     front : HTML of the overview
     rows : sequence of mapping. The rows to which `data-r` of the details refers by number.
-    environments : Description by id; `used` are those to describe
+    environments, days : Description by id, and the days of their runs; `used` are those to describe
     remarks : Lines at the top of the page, such as files that could not be read
     """
     shown = [view for view in views if view.items]
-    machines = "".join(_environment(name, environments) for name in used)
+    machines = "".join(_environment(name, environments, days) for name in used)
     links = [("overview", "Overview"), *((view.id, view.title) for view in shown)]
     links.append(("environments", "Environments"))
     items = [item for view in shown for item in view.items]
@@ -194,11 +196,12 @@ def _symbols() -> str:
     return f'<svg class="defs" aria-hidden="true"><defs>{paths}</defs></svg>'
 
 
-def _environment(name: str, environments: Mapping[str, Mapping[str, Any]]) -> str:
+def _environment(name: str, environments: Mapping[str, Mapping[str, Any]], days: Days) -> str:
     facts = {**environments.get(name, {})}
     titles = {"blas": "BLAS", "cpu": "CPU", "logical_cpus": "logical CPUs", "os": "OS"}
     titles |= {"python": "Python", "ram_gib": "RAM, GiB", "simd": "SIMD", "kernel": "OS kernel"}
     facts = {titles.get(key, key): fact for key, fact in facts.items()}
+    facts |= {"days of its runs": days.summary(name)}
     packages = facts.pop("packages", None) or {}
     facts |= {"packages": ", ".join(f"{package} {v}" for package, v in sorted(packages.items()))}
     listed = "".join(

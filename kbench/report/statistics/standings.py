@@ -29,6 +29,7 @@ from kbench.report.comparisons.tables import (
 )
 from kbench.report.sheet import Sheet
 from kbench.report.statistics.compare import ranks
+from kbench.report.statistics.days import Days
 from kbench.run.results.rows import WITHOUT_OUTCOME
 from kbench.run.results.stopped import stopped_at
 
@@ -77,6 +78,7 @@ def standings(
                 "task=regression none"
             )
         task = of_classes
+    rows = list(rows)
     ended = [row for row in rows if row["status"] not in WITHOUT_OUTCOME]
     used = [row for row in ended if {*EXPERIMENTS} & {*str(row["experiment"]).split(",")}]
     files = options("dataset")
@@ -94,7 +96,8 @@ def standings(
         ranked = [(name, sets) for name, sets in sorted(by_task.items()) if len(sets) > 1]
         if ranked:
             notes = [] if like == asked else [_note_on_sizes(asked, like)]
-            return [_sheet(name, sets, notes) for name, sets in ranked]
+            days = Days(rows)
+            return [_sheet(name, sets, notes, days) for name, sets in ranked]
     wanted = "" if task is None else f" of task={task}"
     raise ConfigError(
         f"fewer than two data sets{wanted} have rows of the experiments "
@@ -167,7 +170,7 @@ def _note_on_sizes(asked: Mapping[str, int | None], like: Mapping[str, int | Non
     return f"No answer for {given}: no two data sets are within {within}; these {shown}."
 
 
-def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str]) -> Sheet:
+def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str], days: Days) -> Sheet:
     files = options("method")
     methods = {line.method for table in sets for line in table.lines} & files.keys()
     with_metric = {name for name in methods if "metric" in read_yaml(files[name])}
@@ -221,7 +224,8 @@ def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str]) -> She
     name = f"Which model: {task}, {sizes}{classes}"
     sheet = Sheet(name, 1, header, rows, groups=groups)
     first = [*remarks, *_advice(sheet), *_failures(names, lines)]
-    return replace(sheet, notes=[*first, *below, seconds])
+    of_days = days.remark(row for known in lines for line in known.values() for row in line.ok)
+    return replace(sheet, notes=[*first, *below, seconds, *([of_days] if of_days else [])])
 
 
 def _failures(names: Sequence[str], lines: Sequence[Mapping[str, Line]]) -> list[str]:

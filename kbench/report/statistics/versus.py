@@ -23,6 +23,7 @@ from kbench.report.comparisons.tables import (
     Row,
     comparisons,
     measured,
+    of_seconds,
     pair_key,
     unequal,
 )
@@ -38,6 +39,7 @@ from kbench.report.statistics.compare import (
     mean_ranks,
     ranks,
 )
+from kbench.report.statistics.days import Days
 
 FEW_TEST_ROWS = 10
 """With fewer test rows than this neither method wins by a score: one row of ten changes an accuracy
@@ -219,6 +221,15 @@ def sheets(comparison: Versus) -> list[Sheet]:
     for table in comparison.comparisons:
         best = [table.best_lines[m] for m in comparison.methods if m in table.best_lines]
         sheets[-1].notes.extend(f"{_where(table)}: {remark}" for remark in unequal(best))
+    seconds = [
+        row
+        for table, quantity in zip(comparison.comparisons, comparison.quantities, strict=True)
+        for method in comparison.methods
+        if of_seconds(quantity.column) and method in table.best_lines
+        for row in table.best_lines[method].ok
+    ]
+    if of_days := Days.of(comparison.comparisons).remark(seconds):
+        sheets[-1].notes.append(of_days)
     if comparison.chosen:
         counts = ", ".join(f"{method} ({count})" for method, count in comparison.chosen.items())
         sheets[-1].notes.append(

@@ -19,6 +19,7 @@ from kbench.report.comparisons.cells import (
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison
 from kbench.report.sheet import Sheet, narrowed
+from kbench.report.statistics.days import Days
 from kbench.report.text.notes import legend, notes
 
 _PREAMBLE = r"""\documentclass[10pt]{article}
@@ -77,11 +78,12 @@ def latex(
     """One table for each comparison on a page of its own; the best of a column is bold."""
     marks = legend(comparisons, columns, "bold: best of its column")
     blocks = [_PREAMBLE + r"\noindent " + escaped(marks) + ".\n"]
+    days = Days.of(comparisons)
     for comparison in comparisons:
         shown, cut = comparison.shortened(settings)
         caption = f"{title(comparison.problem)}: {describe_problem(comparison.problem)}."
         caption += f" {describe_machine(comparison.machine, environments)}."
-        below = notes(comparison, cut, settings, "format=csv has all")
+        below = notes(comparison, cut, settings, "format=csv has all", days)
         blocks.append(_table(caption, _tabular(grid(shown, columns)), below))
     return "\n".join([*blocks, "\\end{document}\n"])
 

@@ -8,6 +8,7 @@ from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, LearningTask
 from kbench.report.safe import markdown as escaped
 from kbench.report.sheet import Sheet
+from kbench.report.statistics.days import Days
 from kbench.report.text.notes import legend, notes
 
 Environments = Mapping[str, Mapping[str, Any]]
@@ -23,6 +24,7 @@ def markdown(
     """One section for each problem, one table for each machine; the best of a column is bold."""
     blocks = ["# Results", f"{legend(comparisons, columns, '**best of its column**')}."]
     previous: LearningTask | None = None
+    days = Days.of(comparisons)
     for comparison in comparisons:
         if comparison.problem != previous:
             blocks.append(f"## {escaped(title(comparison.problem))}")
@@ -31,7 +33,7 @@ def markdown(
         shown, cut = comparison.shortened(settings)
         blocks.append(escaped(describe_machine(comparison.machine, environments)) + ":")
         blocks.append(_markdown_table(grid(shown, columns)))
-        below = notes(comparison, cut, settings, "format=csv has all")
+        below = notes(comparison, cut, settings, "format=csv has all", days)
         blocks += [f"- {escaped(note)}" for note in below]
     return "\n\n".join(blocks) + "\n"
 

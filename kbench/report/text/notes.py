@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from kbench.errors import counted
 from kbench.report.comparisons.quantities import SECONDS, Quantity
 from kbench.report.comparisons.tables import Comparison, Line, contended, unequal
+from kbench.report.statistics.days import Days, days_of
 
 # Failures (pairs of method and status), warnings and repetitions below a table; others are only
 # counted. Set by hand.
@@ -39,13 +40,16 @@ def legend(comparisons: Iterable[Comparison], columns: Iterable[Quantity], best:
     return "; ".join(parts)
 
 
-def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: str) -> list[str]:
+def notes(
+    comparison: Comparison, cut: Mapping[str, int], settings: int, rest: str, days: Days
+) -> list[str]:
     """The remarks, one line each.
 
     comparison : With all its lines, including those that are not shown
     cut : mapping of str to int
         Method -> number of its lines, for methods that show only `settings` lines.
     rest : Where to find the other lines, such as `format=csv has all`
+    days : Those of all rows that are reported
     """
     remarks_below = unequal(comparison.lines)
     n_splits = comparison.problem.n_splits
@@ -79,6 +83,12 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
             f"Wall seconds of {disturbed} of {len(ok)} runs are left out, because other processes"
             " kept the machine busy; CPU seconds are of all runs."
         )
+    if of_days := days.remark(ok):
+        mixed = [line.label for line in comparison.lines if len(days_of(line.ok)) > 1]
+        if mixed:
+            more = f" and {len(mixed) - _REPEATED} other lines" if len(mixed) > _REPEATED else ""
+            of_days += f" Means and ± of seconds mix days: {', '.join(mixed[:_REPEATED])}{more}."
+        remarks_below.append(of_days)
     if any(line.not_converged for line in comparison.lines):
         counts = ", ".join(
             f"{line.label} ({line.not_converged} of {len(line.ok)})"

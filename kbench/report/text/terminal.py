@@ -23,6 +23,7 @@ from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, LearningTask
 from kbench.report.safe import printable
 from kbench.report.sheet import Sheet, narrowed
+from kbench.report.statistics.days import Days
 from kbench.report.text.notes import legend, notes
 
 _GAP = "  "
@@ -72,6 +73,7 @@ def terminal(
     blocks = []
     previous: LearningTask | None = None
     dropped: dict[str, None] = {}
+    days = Days.of(comparisons)
     for comparison in comparisons:
         shown, cut = comparison.shortened(settings)
         table, settings_below, missing = _fitted(shown, columns, width)
@@ -86,7 +88,7 @@ def terminal(
         for painted, setting in zip(_aligned(table, paint), below_line, strict=True):
             lines.append(painted)
             lines += [f"  {line}" for line in wrapped([setting], width - 2, "dim", paint) if line]
-        below = notes(comparison, cut, settings, "format=csv has all")
+        below = notes(comparison, cut, settings, "format=csv has all", days)
         lines += wrapped(below, width, "dim", paint)
         blocks.append("\n".join(lines))
     kept = [one for one in columns if one.title not in dropped]
