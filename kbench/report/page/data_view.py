@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import Any
 
+from kbench.errors import counted
 from kbench.report.charts.reliability import Groups, Run, reliability_chart
 from kbench.report.charts.search_chart import Searched, search_charts
 from kbench.report.charts.style import styles
@@ -127,18 +128,23 @@ def anchor(problem: LearningTask) -> str:
 
 
 def summary(comparisons: Sequence[Comparison]) -> str:
-    """Numbers of data sets, methods, runs and environments, in words."""
-    rows = [row for comparison in comparisons for line in comparison.lines for row in line.rows]
+    """Numbers of data sets, methods, runs and environments, in words.
+
+    A run that is set aside has other limits than the one that counts; the table of its data set has
+    a note. All runs are the rows of `kbench.read_rows`, but for the trials of tunings.
+    """
+    lines = [line for comparison in comparisons for line in comparison.lines]
+    rows = [row for line in lines for row in line.rows]
+    aside = sum(line.set_aside for line in lines)
     failed = sum(row["status"] != "ok" for row in rows)
-    counts = [
-        (len({comparison.problem.dataset for comparison in comparisons}), "data set"),
-        (len({line.method for comparison in comparisons for line in comparison.lines}), "method"),
-        (len(rows), "run"),
-        (len({comparison.machine.environment for comparison in comparisons}), "environment"),
-    ]
-    texts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts]
-    texts[2] += f" ({failed:,} failed)" if failed else ""
-    return " · ".join(texts)
+    sets = counted(len({comparison.problem.dataset for comparison in comparisons}), "data set")
+    texts = [f"{sets} in {counted(len(comparisons), 'table')}"]
+    texts.append(counted(len({line.method for line in lines}), "method"))
+    texts.append(counted(len(rows) + aside, "run"))
+    texts[-1] += f", {failed:,} failed" if failed else ""
+    texts[-1] += f", {aside:,} set aside for others of the same seeds" if aside else ""
+    machines = {comparison.machine.environment for comparison in comparisons}
+    return " · ".join([*texts, counted(len(machines), "environment")])
 
 
 class _Details:
