@@ -57,7 +57,8 @@ def reliability_chart(
         "fraction of right predictions", [min(lowest_confidence, lowest), 1.0], margin=0.03
     )
     label = "fraction of right predictions against the probability of the predicted class"
-    drawn = Plot(across, up, label=label, width=450)
+    title = "calibration: right predictions by their probability"
+    drawn = Plot(across, up, label=label, title=title, width=450)
     start = max(across.low, up.low)
     drawn.line([(start, start), (1.0, 1.0)], kind="guide")
     for method, (line, of_run) in shown.items():

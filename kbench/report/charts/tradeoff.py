@@ -53,7 +53,8 @@ def tradeoff(
     up = Axis.around(quantity.title, [end * quantity.factor for end in ends], margin=0.07)
     across = Axis.around(f"{cost.title}, {cost.unit}", [p.cost for p in drawn_points], log=True)
     what = f"{quantity.title} against {cost.title} ({cost.unit})"
-    drawn = Plot(across, up, label=f"{what}, one mark for each method and setting", width=450)
+    label = f"{what}, one mark for each method and setting"
+    drawn = Plot(across, up, label=label, title=what, width=450)
     front = pareto(kept, sign)
     _stairs(drawn, front, quantity)
     seen: dict[str, int] = {}

@@ -205,7 +205,10 @@ class _Details:
         shown = grid(comparison, self.columns)
         columns = [_aligned(shown, j) for j in range(len(shown.quantities))]
         head = [header("method")]
-        head += [header(q.title, direction=q.direction) for q in shown.quantities]
+        head += [
+            header(q.title, direction=q.direction, beside=_room(shown, j))
+            for j, q in enumerate(shown.quantities)
+        ]
         head.append(header("runs"))
         seen: dict[str, int] = {}
         body = []
@@ -248,6 +251,12 @@ def _cells(comparison: Comparison) -> str:
         + cell(failed or "")
         + element("td", where + element("div", words(several)) * bool(several), class_="word")
     )
+
+
+def _room(shown: Grid, j: int) -> str:
+    """As much room as the deviations of a column take, so that its header stands above values."""
+    widest = max((len(row[j].sd) for row in shown.cells), default=0)
+    return element("small", _FIGURE * widest, aria_hidden="true") if widest else ""
 
 
 def _aligned(shown: Grid, j: int) -> list[str]:

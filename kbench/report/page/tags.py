@@ -11,6 +11,9 @@ from kbench.report.charts.svg import Chart, inline
 from kbench.report.safe import printable
 from kbench.report.sheet import Sheet
 
+# Characters of a unit at most, which does not stand alone on a line of a header. Set by hand.
+_UNIT = 2
+
 # Columns that fit on a landscape page of A4; wider tables are printed on A3. Set by hand.
 _PRINTED = 20
 
@@ -53,12 +56,25 @@ def row_header(content: str, kind: str = "") -> str:
     return element("th", content, scope="row", class_=kind)
 
 
-def header(text: str, *, direction: str = "", kind: str = "", name: str = "") -> str:
-    """A column's header, a button that sorts by it; `direction` says which values are better."""
-    better = {"max": " <span>↑</span>", "min": " <span>↓</span>"}.get(direction, "")
-    shown = words(text) or '<span class="hidden">row</span>'  # a button's name for screen readers
+def header(
+    text: str, *, direction: str = "", kind: str = "", name: str = "", beside: str = ""
+) -> str:
+    """A column's header, a button that sorts by it; `direction` says which values are better.
+
+    A unit and the arrow stay with the word before them. `beside` is HTML that keeps the place of
+    what the column's cells have on the right of their values.
+    """
+    better = {"max": "\u00a0<span>↑</span>", "min": "\u00a0<span>↓</span>"}.get(direction, "")
+    *first, last = text.split(" ")
+    unit = bool(first) and len(last) <= _UNIT
+    shown = (
+        words(f"{' '.join(first)}\u00a0{last}" if unit else text)
+        or '<span class="hidden">row</span>'
+    )  # a button's name for screen readers
     button = element("button", shown + better, type="button")
-    return element("th", button, scope="col", data_better=direction, class_=kind, aria_label=name)
+    return element(
+        "th", button + beside, scope="col", data_better=direction, class_=kind, aria_label=name
+    )
 
 
 def spanning(text: str, columns: int) -> str:
