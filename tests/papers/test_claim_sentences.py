@@ -144,7 +144,8 @@ def test_a_query_is_of_the_methods_that_its_sentence_names(claim):
     methods = set().union(*(cell[0] for cell in _all(claim)))
     for words, named in METHODS.items():
         if re.search(words, claim.says):
-            assert methods & named, (words, methods)
+            same_problem = {"kernel_svc"} if "LIBSVM's problem" in claim.quantity else set()
+            assert methods & (named | same_problem), (words, methods)
 
 
 @pytest.mark.parametrize("claim", DECIDED, ids=_id)

@@ -15,7 +15,15 @@ from report_rows import failed, make_row
 
 from kbench.papers.claims import decision, ratios, terms
 from kbench.papers.claims.decision import in_words, verdict
-from kbench.papers.claims.outcomes import FAILS, HOLDS, NOT_RUN, OTHER_DATA, OUTCOMES, TOO_NOISY
+from kbench.papers.claims.outcomes import (
+    FAILS,
+    HOLDS,
+    NOT_RUN,
+    OTHER_DATA,
+    OTHER_MACHINES,
+    OUTCOMES,
+    TOO_NOISY,
+)
 from kbench.papers.claims.stated import Bound, _claim, claims
 from kbench.papers.claims.verdicts import detail, line, of_papers, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
@@ -25,6 +33,7 @@ from kbench.report.comparisons import tables
 from kbench.report.statistics.growth import MAX_RESIDUAL
 from kbench.run.results.folder import ResultsFolder
 
+APART = "svc in environment ffff0000; dcsvm_early in environment 0a1b2c3d"
 SPEED = claims()[0]  # early at least 100 times faster than LIBSVM on covtype
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -50,7 +59,7 @@ def test_a_reason_is_one_entry_of_the_table_that_page_terminal_css_and_docs_read
     docs = (DOCS / "papers.md").read_text()
     assert [one.word for one in OUTCOMES[:2]] == ["holds", "does not hold"]
     assert {one.word for one in OUTCOMES[2:]} == {"open"}
-    assert len({one.reason for one in OUTCOMES[2:]}) == 5
+    assert len({one.reason for one in OUTCOMES[2:]}) == 7
     for one in OUTCOMES:
         assert not one.badge or f".badge.{one.badge} " in css
         assert f"| {one} | {one.means} |" in docs
@@ -84,7 +93,8 @@ def test_terms_are_of_one_data_set_and_one_machine():
     part = on_a_part("svc", 300.0)
     assert verdict(SPEED, runs(early, part)).outcome is NOT_RUN
     elsewhere = on_covtype("svc", 300.0, environment="ffff0000")
-    assert verdict(SPEED, runs(early, elsewhere)).outcome is NOT_RUN
+    found = verdict(SPEED, runs(early, elsewhere))
+    assert (found.outcome, found.why) == (OTHER_MACHINES, APART)
     both = [part, on_a_part("dcsvm_early", 1.0)]
     found = verdict(SPEED, runs(early, *both))
     assert (found.outcome, found.figures) == (OTHER_DATA, (300.0, 300.0))

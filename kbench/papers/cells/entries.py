@@ -231,7 +231,7 @@ def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
         printed=in_paper,
         match=match,
         rows=tuple(line.rows),
-        stand_in=bool(match.choice.params) or share is not None,
+        stand_in=match.choice.differs or share is not None,
         share=share,
     )
     mean = mean_sd(runs.values(line, measure, wanted.at))

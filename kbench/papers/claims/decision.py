@@ -98,6 +98,8 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     by_machine = [(machine, _cases(claim, runs, machine)) for machine in machines]
     machine, cases = max(by_machine, key=lambda pair: _answers(pair[1]))
     outcome, why = _outcome(claim, cases)
+    if outcome is outcomes.NOT_RUN and (apart := _apart([cases for _, cases in by_machine])):
+        outcome, why = outcomes.OTHER_MACHINES, apart
     answered = [case for case in cases if case.figures is not None]
     own = [case for case in cases if case.of_the_paper]
     # A claim is refuted by the paper's own data, and what it says is shown of all data.
@@ -128,6 +130,19 @@ def _cases(claim: Claim, runs: Runs, machine: TimingConditions | None) -> list[C
     return [case for case in cases if case.printed is not None] or cases
 
 
+def _apart(of_machines: Sequence[Sequence[Case]]) -> str:
+    """The terms' methods with the environments of their runs, if no machine has all of a case."""
+    for cases in zip(*of_machines, strict=True):
+        by_term = [
+            [term.source for term in same if term.measured is not None]
+            for same in zip(*(case.terms for case in cases), strict=True)
+        ]
+        whole = (all(term.measured is not None for term in case.terms) for case in cases)
+        if all(by_term) and not any(whole):
+            return "; ".join(", ".join(dict.fromkeys(sources)) for sources in by_term)
+    return ""
+
+
 def _answers(cases: Sequence[Case]) -> tuple[int, int]:
     """Numbers of answered cases and of runs that match a term."""
     keys = {key for case in cases for term in case.terms for key in term.keys}
@@ -145,6 +160,8 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     of_rows = dict.fromkeys(t.unknown for case in answered for t in case.terms if t.unknown)
     if unknown := claim.unknown or ("" if claim.ours else "; ".join(of_rows)):
         return outcomes.UNKNOWN_SETTINGS, unknown
+    if claim.differs:
+        return outcomes.OTHER_SETTINGS, claim.differs
     assert claim.holds is not None
     own = [case for case in cases if case.of_the_paper]
     kept, missed = (sum(case.kept is side for case in own) for side in (True, False))

@@ -39,16 +39,22 @@ FAILS = Outcome(
 OTHER_DATA = _open(
     "other data", "the runs are on data that stand in for the paper's, such as a part of its rows"
 )
-UNKNOWN_SETTINGS = _open(
-    "unknown settings",
-    "the paper does not give the settings, or the runs have others that matter to the number",
+UNKNOWN_SETTINGS = _open("settings not stated", "the paper does not give the settings")
+OTHER_SETTINGS = _open(
+    "other settings", "the runs have settings other than the paper's that matter to the number"
 )
 TOO_NOISY = _open(
     "too noisy", "the answer changes if times or scores differ as much as those of equal runs do"
 )
 NOT_RUN = _open("not run", "nobody has made the runs, or they ended without a value")
+OTHER_MACHINES = _open(
+    "other machines", "the two sides have runs on different machines alone, which are not compared"
+)
 NO_DATA = _open("no data", "the data are not present, and no other data stand in for them")
 
-OUTCOMES = (HOLDS, FAILS, OTHER_DATA, UNKNOWN_SETTINGS, TOO_NOISY, NOT_RUN, NO_DATA)
+OUTCOMES = (
+    *(HOLDS, FAILS, OTHER_DATA, UNKNOWN_SETTINGS, OTHER_SETTINGS),
+    *(TOO_NOISY, NOT_RUN, OTHER_MACHINES, NO_DATA),
+)
 # Reason -> outcome.
 OPEN = {outcome.reason: outcome for outcome in OUTCOMES if outcome.reason}

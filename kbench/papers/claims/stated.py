@@ -5,7 +5,7 @@ A claim is a query over cells, which `kbench.papers.claims.decision` answers.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -81,7 +81,8 @@ class Claim:
     quantity: str = ""
     quote: str = ""
     ours: bool = False
-    unknown: str = ""
+    unknown: str = ""  # Settings that the paper does not give
+    differs: str = ""  # Settings of the runs that are not the paper's
     run: str = ""
     idea: "Claim | None" = None
 
@@ -184,6 +185,11 @@ def _cell(spelt: Any, claim: Mapping[str, Any]) -> CellPlace:
         name, row, column, label = (part.strip() for part in spelt.split("|"))
         return CellPlace(of_paper.tables[name], row, column, label)
     keys = dict(spelt)
+    if "cell" in keys:  # of a table, filled by the runs of another row or of other settings
+        place = _cell(keys.pop("cell"), claim)
+        wanted = place.table.rows[keys.pop("row", place.row)] & selector(**keys)
+        rows = {**place.table.rows, place.row: wanted}
+        return replace(place, table=replace(place.table, rows=rows))
     asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
     run = claim.get("run", "")
     wanted = selector(run=run, **{"kernel": of_paper.kernel} | keys)

@@ -43,12 +43,13 @@ class Term:
     why: str = ""  # Why there is no value; the name of the data if they are absent
     absent: bool = False  # Whether there are no data to make the runs with
     data: str = ""  # The data set of the runs
+    source: str = ""  # Their method and environment
     keys: tuple[str, ...] = ()  # The runs; empty if there are none
     share: float | None = None  # Our rows over the paper's, where both are known and differ
     stand_in: bool = False  # Whether the runs are of other data than the paper's
     unknown: str = ""  # Settings of the runs that the paper does not state
     # Spread of equal runs: the factor by which seconds and errors may differ, and the difference of
-    # accuracies, `CHANCE_ROWS` / test rows.
+    # accuracies, `CHANCE_ROWS` / test rows or the deviation over seeds, whichever is more.
     factor: float = 1.0
     chance: float = 0.0
 
@@ -124,12 +125,13 @@ def _value(cell: CellPlace, runs: Runs, machine: TimingConditions | None, choice
         measured=_scaled(measured, quantity.factor),
         why=without if filled.value is None else "",
         data=where,
+        source=f"{line.method} in environment {line.rows[0]['environment']}",
         keys=tuple(row["key"] for row in filled.rows),
         share=filled.share,
         stand_in=filled.stand_in,
         unknown=f"the paper does not state {names} of {line.method}" if names else "",
         factor=factor,
-        chance=chance * quantity.factor,
+        chance=max(chance, filled.sd or 0.0) * quantity.factor if chance else 0.0,
     )
 
 

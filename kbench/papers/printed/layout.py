@@ -23,13 +23,15 @@ PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
 class Choice:
     """A data set of kbench that stands for a paper's, and parameters that replace the paper's.
 
-    `share` is our rows over the paper's, where they are fewer and no table of sizes tells it.
+    `share` is our rows over the paper's, where they are fewer and no table of sizes tells it. A
+    choice `differs` if it is another data set of kbench than the first of its list, the paper's.
     """
 
     dataset: str
     variant: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     share: float | None = None
+    differs: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +238,13 @@ def paper(name: str) -> Paper:
     """
     read = load(f"{name}.yaml")
     data = {
-        label: tuple(Choice(**c | {"params": _numbers(c.get("params", {}))}) for c in choices)
+        label: tuple(
+            Choice(
+                **c | {"params": _numbers(c.get("params", {}))},
+                differs=c["dataset"] != choices[0]["dataset"],
+            )
+            for c in choices
+        )
         for label, choices in read["data"].items()
     }
     tables = {table: _table(name, table, read, data) for table in read["tables"]}
