@@ -8,7 +8,7 @@ have run. A second line has the medians over all other settings, such as a grid.
 quotient of the costs of two steps, or of phases of each: 5 means that the second costs a fifth. A
 step is one line of rows: of the system's experiments, or if they have none of all commands, the
 line that cells prefer (`kbench.papers.cells.runs.preference`). A part is a gain only if the second
-step's score is about as good (`_as_good`); a star marks the others, and medians leave them out. The
+step's score is about as good (`_gain`); a star marks the others, and medians leave them out. The
 last line has the median over data sets, each of which counts once, with its most training rows.
 
 A *budget* is a limit of the cost of predictions, a multiple of the time of a product with a vector.
@@ -26,7 +26,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from kbench.papers.cells.cell_notes import clocks, ended_as, limits
+from kbench.papers.cells import days
+from kbench.papers.cells.cell_notes import clocks, ended_as, limits, of_seconds
 from kbench.papers.cells.readings import mean_of, phases_of
 from kbench.papers.cells.runs import Runs, asked_first, made_by, preference, those_of
 from kbench.papers.printed.causes import MAX_RELATIVE
@@ -60,6 +61,8 @@ MAX_LOSS = 1.0
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]
+# Comparisons with their settings, the main one first.
+Compared = Sequence[tuple[Comparison, list[Setting]]]
 # A row of a sheet, and the machine to name in it; None in rows that name no machine.
 OfMachine = tuple[TimingConditions | None, list[str]]
 
@@ -159,7 +162,7 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
         blank = [""] * (len(header) - 2 - len(parts))
         medians = [_over_sets(compared, part, system) for part in parts]
         rows.append((None, [OVER_SETS, "", *blank, *medians]))
-    notes = _notes(system, compared)
+    notes = _notes(system, compared, runs)
     if gone := [step for step in system.steps if step not in shown]:
         notes.append(f"Without runs at these settings: {', '.join(gone)}.")
     if not rows:
@@ -184,7 +187,7 @@ def _with_machines(
     return replace(sheet, rows=texts, notes=[*sheet.notes, *described], groups=groups)
 
 
-def _notes(system: System, compared: Sequence[tuple[Comparison, list[Setting]]]) -> list[str]:
+def _notes(system: System, compared: Compared, runs: Runs) -> list[str]:
     """Notes on the parts, on what steps do not have in common, on failed and disturbed runs."""
     words = "; ".join(f"{name} = {part}" for name, part in system.parts.items())
     notes = [f"× columns are quotients of {system.cost.title} of two steps: {words}."]
@@ -209,6 +212,10 @@ def _notes(system: System, compared: Sequence[tuple[Comparison, list[Setting]]])
     cost = measure("", of=system.cost.column)
     for line in lines:
         notes += clocks(line, cost)
+    if of_seconds(cost):
+        rows = [row for line in lines for row in line.rows]
+        for _, group in itertools.groupby(sorted(rows, key=days.machine_of), key=days.machine_of):
+            notes += days.notes(runs, list(group))
     ended = [note for line in lines if line.failures for note in limits(line)]
     return notes + list(dict.fromkeys(ended))
 
@@ -288,45 +295,37 @@ def _quotient(steps: Mapping[str, Line], part: CostRatio, system: System) -> flo
     return None if before is None or not after else before / after
 
 
-def _as_good(before: Line, after: Line, score: Quantity) -> bool:
-    """Whether the second score is worse than the first one by no more than is allowed."""
-    first, second = before.mean_sd(score.column), after.mean_sd(score.column)
-    if first is None or second is None:
-        return False
-    points = score.title.endswith("%")
-    allowed = MAX_LOSS if points else MAX_RELATIVE * abs(first[0]) * score.factor
-    return score.sign * (first[0] - second[0]) * score.factor <= allowed + 1e-9  # of rounding
-
-
 def _gain(steps: Mapping[str, Line], part: CostRatio, system: System) -> float | None:
-    """The quotient of a part whose second step is about as good as the first one."""
-    quotient = _quotient(steps, part, system)
-    if quotient is None or not _as_good(steps[part.before], steps[part.after], system.score):
+    """The quotient of a part if the second step's score is known and about as good."""
+    quotient, score = _quotient(steps, part, system), system.score
+    if quotient is None:
         return None
-    return quotient
+    first, second = (steps[name].mean_sd(score.column) for name in (part.before, part.after))
+    if first is None or second is None:
+        return None
+    percent = score.title.endswith("%")
+    allowed = MAX_LOSS if percent else MAX_RELATIVE * abs(first[0]) * score.factor
+    loss = score.sign * (first[0] - second[0]) * score.factor
+    return quotient if loss <= allowed + 1e-9 else None  # accuracies are rounded
 
 
 def _marked(steps: Mapping[str, Line], part: CostRatio, system: System) -> str:
     """The quotient of a part, with a star if it is no gain."""
-    star = "" if _gain(steps, part, system) is not None else "*"
-    return text + star if (text := _ratio(_quotient(steps, part, system))) else ""
+    text = _ratio(_quotient(steps, part, system))
+    return f"{text}*" if text and _gain(steps, part, system) is None else text
 
 
-def _over_sets(
-    compared: Sequence[tuple[Comparison, list[Setting]]], part: CostRatio, system: System
-) -> str:
+def _over_sets(compared: Compared, part: CostRatio, system: System) -> str:
     """The median gain over data sets, and of how many of those with a quotient it is."""
     gains: dict[str, float | None] = {}
-    for comparison, ((_, steps), *_) in sorted(compared, key=lambda one: -_n_train(one[0])):
+    for comparison, ((_, steps), *_) in sorted(
+        compared, key=lambda c: -(c[0].problem.n_train or 0)
+    ):
         if _quotient(steps, part, system) is not None:
             gains.setdefault(comparison.problem.dataset, _gain(steps, part, system))
     known = [gain for gain in gains.values() if gain is not None]
     middle = _ratio(statistics.median(known)) if known else "none"
     return f"{middle} ({len(known)} of {len(gains)} sets)" if gains else ""
-
-
-def _n_train(comparison: Comparison) -> int:
-    return comparison.problem.n_train or 0
 
 
 def _seconds_of(line: Line, phases: Sequence[str]) -> float | None:

@@ -5,13 +5,14 @@ import io
 import math
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paper_rows import rbf, runs, with_params
-from report_rows import failed, make_row
+from paper_rows import cell, rbf, runs, with_params
+from report_rows import START, failed, make_row
 
 from kbench.papers.claims import decision, ratios, terms
 from kbench.papers.claims.decision import in_words, verdict
@@ -28,6 +29,7 @@ from kbench.papers.claims.stated import Bound, _claim, claims
 from kbench.papers.claims.verdicts import detail, line, of_papers, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.printed.causes import MAX_OF_ERROR, MAX_POINTS, MAX_RELATIVE
+from kbench.papers.printed.layout import legend
 from kbench.report import make_papers
 from kbench.report.comparisons import tables
 from kbench.report.statistics.growth import MAX_RESIDUAL
@@ -63,6 +65,26 @@ def test_a_reason_is_one_entry_of_the_table_that_page_terminal_css_and_docs_read
     for one in OUTCOMES:
         assert not one.badge or f".badge.{one.badge} " in css
         assert f"| {one} | {one.means} |" in docs
+
+
+def test_seconds_of_two_days_are_off_by_what_equal_settings_differ():
+    """Twenty settings took a third of the time a day later, more than the factor of one day."""
+    later = {"started_at": START + timedelta(days=1)}
+    both = [
+        with_params(on_covtype("ltpu", 3.0 / n, **at), C=1000 + setting)
+        for setting in range(20)
+        for n, at in ((1, {}), (3, later))
+    ]
+    early = on_covtype("dcsvm_early", 1.0)
+    one_day = verdict(SPEED, runs(*both, on_covtype("svc", 250.0), early))
+    two_days = verdict(SPEED, runs(*both, on_covtype("svc", 250.0, **later), early))
+    assert (one_day.outcome, one_day.days, two_days.outcome) == (HOLDS, (), TOO_NOISY)
+    said = "equal settings took 0.33 of the time on 2026-01-02 of what they took on 2026-01-01"
+    assert two_days.days == (f"seconds of 2 days, 2026-01-01, 2026-01-02: {said}",)
+    found = runs(
+        *both, *(on_covtype("svc", 250.0, seed=i, **at) for i, at in ((0, {}), (1, later)))
+    )
+    assert any(said in note for note in cell(found, "LIBSVM", "covtype", "seconds").notes)
 
 
 @pytest.mark.parametrize(
@@ -359,6 +381,7 @@ def test_the_numbers_of_the_docs_are_those_of_the_code():
         f"an error below {MAX_POINTS / MAX_OF_ERROR:g} %, or {percent} of a kernel error",
         "`O(cnk) | n^1.00`",
     ]
+    assert stated[0] in legend("claims_page")
     for words in stated:
         assert words in text
         text = text.replace(words, "")

@@ -68,7 +68,7 @@ def test_a_ratio_to_another_table_has_the_notes_on_the_seconds_there():
     for row, said in ((svc, False), (disturbed, True)):
         ratio = cell(runs(own, row), "ijcnn1", "", "× LIBSVM", table)
         assert ratio.value == pytest.approx(1 / 3)
-        assert any("other processes disturbed" in note for note in ratio.notes) == said
+        assert any("other load" in note for note in ratio.notes) == said
 
 
 def test_a_total_is_of_all_settings_or_says_how_many():
@@ -175,7 +175,7 @@ def test_an_exponent_of_seconds_says_which_runs_other_processes_disturbed():
     table = paper("meka").tables["table4"]
     found = runs(grown(1000), grown(2000, other_cpus=0.9), grown(4000))
     size = "svd on covtype_like (n=2000,n_test=500)"
-    told = f"{size}: other processes disturbed 1 of 1 runs, whose seconds may be too many"
+    told = f"{size}: 1 of 1 timings may be too long (other load)"
     over = "over 3 sizes, 1,000 to 4,000 rows"
     assert cell(found, "SVD", "", "time", table).notes == (over, told)
     assert cell(found, "SVD", "", "storage", table).notes == (over,)

@@ -158,10 +158,10 @@ def test_a_figure_of_seconds_says_how_many_runs_other_processes_disturbed(others
     rows = [row for name in ("kernel_svc", "svc", "dcsvm") for row in two(name, 1.0)]
     for i, row in enumerate(rows):
         row |= {"fit_cpu_s": row["fit_wall_s"], "other_cpus": 0.9 if i < others else 0.0}
-    line = f"other processes disturbed {said}, whose seconds may be too many"
+    line = f"the timings of {said} may be too long (other load)"
     assert (line in remarks("dcsvm_fig3_accuracy", runs(*rows))) == bool(others)
     swept = [rbf(m, 0.9, C=2.0, gamma=g, other_cpus=0.9) for m in ("svc", "dcsvm") for g in (2, 64)]
-    assert not any("disturbed" in one for one in remarks("dcsvm_fig5_8", runs(*swept)))
+    assert not any("other load" in one for one in remarks("dcsvm_fig5_8", runs(*swept)))
 
 
 def test_a_panel_is_of_the_machine_with_most_of_its_lines_and_joins_no_two():

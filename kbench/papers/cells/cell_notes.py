@@ -45,8 +45,14 @@ def clocks(line: Line, measure: Measure) -> tuple[str, ...]:
     if of_wall_seconds(measure.curve):
         left_out = [f"{where}: {which}, which are left out"] if disturbed else []
         return f"{where}: wall seconds", *left_out
-    timed = any(name.startswith(_TIMED) for name in measure.of)
-    return (f"{where}: {which}, whose seconds may be too many",) if timed and disturbed else ()
+    if not (of_seconds(measure) and disturbed):
+        return ()
+    return (f"{where}: {disturbed} of {len(line.ok)} timings may be too long (other load)",)
+
+
+def of_seconds(measure: Measure) -> bool:
+    """Whether a measure reads seconds, or multiples of seconds."""
+    return any(name.startswith(_TIMED) for name in measure.of)
 
 
 def _where(line: Line) -> str:

@@ -8,7 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kbench.papers.cells.cell_notes import clocks, differences, ended_as, limits, share_of_rows
+from kbench.papers.cells import days
+from kbench.papers.cells.cell_notes import (
+    clocks,
+    differences,
+    ended_as,
+    limits,
+    of_seconds,
+    share_of_rows,
+)
 from kbench.papers.cells.readings import least_seconds
 from kbench.papers.cells.runs import Match, Runs, identity, made_by
 from kbench.papers.printed.causes import Cause, cause_of, difference, is_score
@@ -240,6 +248,8 @@ def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
         bound = least_seconds(line) if measure.trains else None
         return replace(entry, status=ended_as(line), lower_bound=bound, notes=limits(line, bound))
     time_notes = limits(line) if ended else clocks(line, measure)
+    if of_seconds(measure):
+        time_notes += days.notes(runs, line.rows)
     if mean is None:
         # A cell that the paper does not print stays empty: the method may not have the quantity.
         expected = None if in_paper is None else match
@@ -327,7 +337,10 @@ def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Ent
         status = f"{below.match.line.method}: {below.status}" if below.status else ""
         return replace(made, status=status, notes=below.notes if status else ())
     # The notes of a denominator from another table stand nowhere else in this one.
-    return replace(made, value=above.value / below.value, notes=below.notes if colon else ())
+    notes = below.notes if colon else ()
+    if of_seconds(numerator.measure) and days.days_of(above.rows) != days.days_of(below.rows):
+        notes += days.notes(runs, made.rows)
+    return replace(made, value=above.value / below.value, notes=notes)
 
 
 def _sum(addends: Sequence[Entry]) -> Entry:

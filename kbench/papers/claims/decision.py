@@ -20,6 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kbench.papers.cells import days
 from kbench.papers.cells.runs import Runs
 from kbench.papers.claims import outcomes
 from kbench.papers.claims.outcomes import Outcome
@@ -73,6 +74,7 @@ class Verdict:
     shares: dict[str, float | None] = field(default_factory=dict)
     keys: tuple[str, ...] = ()  # The runs behind the figure
     machine: TimingConditions | None = None  # The machine of all these runs
+    days: tuple[str, ...] = ()  # The days of compared seconds, if they are of several
     # The same question with the paper's idea alone against the same code.
     idea: "Verdict | None" = None
 
@@ -121,12 +123,13 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
         shares={term.data: term.share for term in used if term.data},
         keys=tuple(dict.fromkeys(key for term in used for key in term.keys)),
         machine=machine,
+        days=days.notes(runs, [row for term in used for row in term.rows]),
         idea=None if claim.idea is None else verdict(claim.idea, runs, as_idea=True),
     )
 
 
 def _cases(claim: Claim, runs: Runs, machine: TimingConditions | None) -> list[Case]:
-    cases = [_case(claim, terms_of(terms, runs, machine)) for terms in claim.cases]
+    cases = [_case(claim, terms_of(terms, runs, machine), runs) for terms in claim.cases]
     return [case for case in cases if case.printed is not None] or cases
 
 
@@ -196,14 +199,15 @@ def _outcome_without_runs(no_data: bool, missing: Sequence[Term]) -> tuple[Outco
     return outcomes.NOT_RUN, min(missing, key=lambda term: (term.absent, not term.keys)).why
 
 
-def _case(claim: Claim, terms: Sequence[Term]) -> Case:
+def _case(claim: Claim, terms: Sequence[Term], runs: Runs) -> Case:
     figures = _possible(claim.kind, [term.measured for term in terms])
     printed = _possible(claim.kind, [term.printed for term in terms])
     wider = figures
     if figures is not None and (len(terms) < 2 or len({term.keys for term in terms}) > 1):
         low, high = figures
         if claim.kind in ("ratio", "value"):
-            factor = max(term.factor for term in terms)
+            several = days.factor(runs, [row for term in terms for row in term.rows])
+            factor = max(several, *(term.factor for term in terms))
             wider = low / factor, high * factor
         else:
             least = 0.0 if claim.kind == "range" else -math.inf

@@ -15,7 +15,7 @@ from kbench.papers.printed.causes import MAX_RELATIVE
 from kbench.papers.printed.layout import CellPlace, Choice, paper
 from kbench.papers.printed.settings import stated_settings, unnamed
 from kbench.report.comparisons.cells import title
-from kbench.report.comparisons.tables import LearningTask, TimingConditions, of_seconds
+from kbench.report.comparisons.tables import LearningTask, Row, TimingConditions, of_seconds
 
 # A run that failed might have had any seconds, accuracy or error; none of these is negative.
 UNKNOWN: Interval = (0.0, math.inf)
@@ -52,6 +52,7 @@ class Term:
     # accuracies, `CHANCE_ROWS` / test rows or the deviation over seeds, whichever is more.
     factor: float = 1.0
     chance: float = 0.0
+    rows: tuple[Row, ...] = ()  # The runs behind seconds, whose days count
 
 
 def terms_of(terms: Terms, runs: Runs, machine: TimingConditions | None) -> list[Term]:
@@ -83,6 +84,7 @@ def _added(terms: Sequence[Term]) -> Term:
         printed=combined([term.printed for term in terms], math.fsum),
         measured=combined([term.measured for term in terms], math.fsum),
         keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
+        rows=tuple(row for term in terms for row in term.rows),
     )
 
 
@@ -122,6 +124,7 @@ def _value(cell: CellPlace, runs: Runs, machine: TimingConditions | None, choice
     factor, chance = _noise(cell, line.problem)
     return replace(
         term,
+        rows=filled.rows if factor == NOISE_OF_SECONDS else (),
         measured=_scaled(measured, quantity.factor),
         why=without if filled.value is None else "",
         data=where,

@@ -68,6 +68,7 @@ def detail(verdict: Verdict) -> list[str]:
         lines.append(f"{own}; runs on any data answer {verdict.answered}.")
     if verdict.machine is not None and verdict.answered:
         lines.append(f"The runs are of environment {verdict.machine.environment}.")
+    lines += [f"{said[0].upper()}{said[1:]}." for said in verdict.days]
     if verdict.idea is not None:
         figure = line(verdict).idea or verdict.idea.why
         lines.append(f"The idea alone: {verdict.idea.claim.quantity}: {figure}.")

@@ -111,7 +111,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     remarks += _remarks_of_panels(panels, _lacking)
     if n_contended := sum(panel.n_contended for panel in panels):
         runs = "one run" if n_contended == 1 else f"{n_contended} runs"
-        remarks.append(f"other processes disturbed {runs}, whose seconds may be too many")
+        remarks.append(f"the timings of {runs} may be too long (other load)")
     # A curve shows one seed, any other point the mean over seeds.
     counts: dict[bool, list[int]] = {True: [], False: []}
     for panel in panels:

@@ -238,13 +238,7 @@ def paper(name: str) -> Paper:
     """
     read = load(f"{name}.yaml")
     data = {
-        label: tuple(
-            Choice(
-                **c | {"params": _numbers(c.get("params", {}))},
-                differs=c["dataset"] != choices[0]["dataset"],
-            )
-            for c in choices
-        )
+        label: tuple(_choice(differs=c["dataset"] != choices[0]["dataset"], **c) for c in choices)
         for label, choices in read["data"].items()
     }
     tables = {table: _table(name, table, read, data) for table in read["tables"]}
@@ -252,6 +246,10 @@ def paper(name: str) -> Paper:
     if unknown := sorted(absent - set(data)):
         raise ValueError(f"{name}.yaml: absent names {unknown[0]}, which is not in data")
     return Paper(name, **read | {"data": data, "tables": tables, "absent": absent})
+
+
+def _choice(*, params: Mapping[str, Any] | None = None, **spelt: Any) -> Choice:
+    return Choice(params=_numbers(params or {}), **spelt)
 
 
 def all_tables() -> list[TableLayout]:
