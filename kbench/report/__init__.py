@@ -212,8 +212,9 @@ def _split_off_reference(tables: Sequence[Comparison]) -> tuple[list[Comparison]
     if lines:
         lines.insert(
             0,
-            f"{counted(len(methods), 'data set')} with reference rows alone; dataset=NAME shows "
-            "the tables of one, `kbench report ranking` compares over all, format=csv has them:",
+            "`kbench report ranking` says which method for which data, dataset=NAME shows the "
+            f"tables of one of these {counted(len(methods), 'data set')} with reference rows "
+            "alone, format=csv has all:",
         )
     kept = [table for table in tables if table.problem.dataset in own]
     return kept, "".join(f"{line}\n" for line in lines)
