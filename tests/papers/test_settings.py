@@ -125,14 +125,14 @@ def test_a_setting_that_is_recalled_is_told_from_one_that_the_paper_states():
     cell = CellPlace(table, "DoublySGD, preconditioned", "QuantumMachine", "MAE")
     (note,) = (one for one in entry(cell, found, found.machines[0]).notes if "laplacian" in one)
     assert "n_epochs 32 (paper: 1)" in note
-    assert "kernel laplacian (its appendix, from memory: rbf)" in note
-    assert "n_parameters 196608 (its appendix, from memory: 1048576)" in note
+    assert "kernel laplacian (appendix, unverified: rbf)" in note
+    assert "n_parameters 196608 (appendix, unverified: 1048576)" in note
 
 
 @pytest.mark.parametrize(
     ("column", "method", "row", "noted"),
     [
-        ("Forest", "r_pegasos", "r-Pegasos", "batch_size 64 (its appendix, from memory: 1024)"),
+        ("Forest", "r_pegasos", "r-Pegasos", "batch_size 64 (appendix, unverified: 1024)"),
         ("Forest", "k_sdca", "k-SDCA", "one batch size for all methods"),
     ],
 )

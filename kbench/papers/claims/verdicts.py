@@ -111,7 +111,8 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
 
 def at_hand(verdict: Verdict) -> str:
     """Whether runs keep the bound of an open claim, as text, although they do not decide it."""
-    return {True: "runs keep it", False: "runs miss it", None: ""}[verdict.kept_by_rows]
+    words = {True: "our runs would confirm it", False: "our runs would contradict it", None: ""}
+    return words[verdict.kept_by_rows]
 
 
 def of_papers(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:

@@ -34,7 +34,7 @@ class Stated:
         """The settings by where they come from, in the words of the notes."""
         return {
             "paper": self.stated,
-            "its appendix, from memory": self.recalled,
+            "appendix, unverified": self.recalled,
             "by the printed cost": self.implied,
         }
 
