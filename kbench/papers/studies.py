@@ -26,7 +26,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from kbench.papers.cells import days
 from kbench.papers.cells.cell_notes import clocks, ended_as, limits, of_seconds
 from kbench.papers.cells.readings import mean_of, phases_of
 from kbench.papers.cells.runs import Runs, asked_first, made_by, preference, those_of
@@ -213,9 +212,7 @@ def _notes(system: System, compared: Compared, runs: Runs) -> list[str]:
     for line in lines:
         notes += clocks(line, cost)
     if of_seconds(cost):
-        rows = [row for line in lines for row in line.rows]
-        for _, group in itertools.groupby(sorted(rows, key=days.machine_of), key=days.machine_of):
-            notes += days.notes(runs, list(group))
+        notes += runs.days.notes(row for line in lines for row in line.rows)
     ended = [note for line in lines if line.failures for note in limits(line)]
     return notes + list(dict.fromkeys(ended))
 

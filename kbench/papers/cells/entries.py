@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kbench.papers.cells import days
 from kbench.papers.cells.cell_notes import (
     clocks,
     differences,
@@ -25,6 +24,7 @@ from kbench.papers.printed.numbers import Printed
 from kbench.papers.printed.settings import departures, stated_settings
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.comparisons.tables import LearningTask, Row, TimingConditions, mean_sd
+from kbench.report.statistics.days import days_of
 from kbench.report.statistics.growth import MAX_RESIDUAL, MIN_SIZES, fitted_power
 
 # Texts of cells without a value.
@@ -249,7 +249,7 @@ def _read(cell: CellPlace, runs: Runs, machine: TimingConditions) -> Entry:
         return replace(entry, status=ended_as(line), lower_bound=bound, notes=limits(line, bound))
     time_notes = limits(line) if ended else clocks(line, measure)
     if of_seconds(measure):
-        time_notes += days.notes(runs, line.rows)
+        time_notes += runs.days.notes(line.rows)
     if mean is None:
         # A cell that the paper does not print stays empty: the method may not have the quantity.
         expected = None if in_paper is None else match
@@ -338,8 +338,8 @@ def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Ent
         return replace(made, status=status, notes=below.notes if status else ())
     # The notes of a denominator from another table stand nowhere else in this one.
     notes = below.notes if colon else ()
-    if of_seconds(numerator.measure) and days.days_of(above.rows) != days.days_of(below.rows):
-        notes += days.notes(runs, made.rows)
+    if of_seconds(numerator.measure) and days_of(above.rows) != days_of(below.rows):
+        notes += runs.days.notes(made.rows)
     return replace(made, value=above.value / below.value, notes=notes)
 
 

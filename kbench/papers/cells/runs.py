@@ -4,7 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from kbench.papers.cells.readings import SECONDS, column, of_wall_seconds, training_seconds
@@ -18,6 +18,7 @@ from kbench.report.comparisons.tables import (
     method_version,
     start_time,
 )
+from kbench.report.statistics.days import Days
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
@@ -75,6 +76,11 @@ class Runs:
         self._lines: dict[tuple[int, ...], list[Line]] = {}
         self.places = sorted(self._by_method, key=_order)
         self.machines = list(dict.fromkeys(machine for machine, *_ in self.places))
+
+    @cached_property
+    def days(self) -> Days:
+        """Machine speed by day, of all rows."""
+        return Days(self.rows)
 
     def find(
         self, machine: TimingConditions, wanted: Selector, choices: Sequence[Choice]

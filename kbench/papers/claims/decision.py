@@ -20,7 +20,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kbench.papers.cells import days
 from kbench.papers.cells.runs import Runs
 from kbench.papers.claims import outcomes
 from kbench.papers.claims.outcomes import Outcome
@@ -123,7 +122,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
         shares={term.data: term.share for term in used if term.data},
         keys=tuple(dict.fromkeys(key for term in used for key in term.keys)),
         machine=machine,
-        days=days.notes(runs, [row for term in used for row in term.rows]),
+        days=runs.days.notes(row for term in used for row in term.rows),
         idea=None if claim.idea is None else verdict(claim.idea, runs, as_idea=True),
     )
 
@@ -206,7 +205,7 @@ def _case(claim: Claim, terms: Sequence[Term], runs: Runs) -> Case:
     if figures is not None and (len(terms) < 2 or len({term.keys for term in terms}) > 1):
         low, high = figures
         if claim.kind in ("ratio", "value"):
-            several = days.factor(runs, [row for term in terms for row in term.rows])
+            several = runs.days.spread(row for term in terms for row in term.rows)
             factor = max(several, *(term.factor for term in terms))
             wider = low / factor, high * factor
         else:

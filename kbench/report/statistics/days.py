@@ -9,6 +9,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from kbench.report.comparisons.tables import (
@@ -22,6 +23,9 @@ from kbench.report.comparisons.tables import (
 
 # Environment and threads.
 _Machine = tuple[str, int]
+# Shorter fits say more of their start than of the machine; fewer settings say nothing of a spread.
+# Set by hand.
+_MIN_SECONDS, _MIN_SETTINGS = 0.05, 5
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class Days:
             if day is None or row["status"] != "ok" or not seconds:
                 continue
             self.counts[_machine(row)][day] += 1
-            by_setting[_machine(row)][_setting(row)][day].append(seconds)
+            if seconds >= _MIN_SECONDS:
+                by_setting[_machine(row)][_setting(row)][day].append(seconds)
         self._seconds = {
             machine: [
                 {day: statistics.median(values) for day, values in days.items()}
@@ -73,8 +78,7 @@ class Days:
 
     def factor(self, machine: _Machine, day: str, other: str) -> Factor | None:
         """Seconds of `day` over those of `other`; None without a setting that has runs on both."""
-        known = self._seconds.get(machine, ())
-        ratios = [days[day] / days[other] for days in known if day in days and other in days]
+        ratios = self._ratios(machine, day, other)
         if not ratios:
             return None
         deciles = statistics.quantiles(ratios, n=10, method="inclusive") if len(ratios) > 1 else []
@@ -87,10 +91,7 @@ class Days:
         The factors are to the day with the most of these rows, on each machine.
         """
         texts = []
-        of_machine: defaultdict[_Machine, Counter[str]] = defaultdict(Counter)
-        for row in _attempts(rows):
-            if row["status"] == "ok" and (day := _day(row)) is not None:
-                of_machine[_machine(row)][day] += 1
+        of_machine = _days_of_machines(rows)
         for machine, days in sorted(of_machine.items()):
             if len(days) < 2:
                 continue
@@ -103,6 +104,27 @@ class Days:
             where = f" in environment {machine[0]}" if len(of_machine) > 1 else ""
             texts.append(f"most are of {base}{where}; {', '.join(said)}")
         return f"Seconds of different days: {'; '.join(texts)}." if texts else ""
+
+    def notes(self, rows: Iterable[Row]) -> tuple[str, ...]:
+        """The remark as a note below a table; none if all rows are of one day."""
+        remark = self.remark(rows).rstrip(".")
+        return (remark[0].lower() + remark[1:],) if remark else ()
+
+    def spread(self, rows: Iterable[Row]) -> float:
+        """The factor within which 19 of 20 equal settings agree on the days of rows; 1 if nothing
+        is known."""
+        factors = [1.0]
+        for machine, days in _days_of_machines(rows).items():
+            for early, late in combinations(sorted(days), 2):
+                ratios = self._ratios(machine, late, early)
+                ordered = sorted(max(ratio, 1.0 / ratio) for ratio in ratios)
+                if len(ordered) >= _MIN_SETTINGS:
+                    factors.append(ordered[int(0.95 * len(ordered))])
+        return max(factors)
+
+    def _ratios(self, machine: _Machine, day: str, other: str) -> list[float]:
+        known = self._seconds.get(machine, ())
+        return [days[day] / days[other] for days in known if day in days and other in days]
 
     def summary(self, environment: str) -> str:
         """The days of an environment with their runs, and their factors to the one with most."""
@@ -122,6 +144,15 @@ class Days:
 def days_of(rows: Iterable[Row]) -> list[str]:
     """The days on which runs and their attempts began, in order."""
     return sorted({day for row in _attempts(rows) if (day := _day(row)) is not None})
+
+
+def _days_of_machines(rows: Iterable[Row]) -> dict[_Machine, Counter[str]]:
+    """Machine -> day -> number of ok runs."""
+    counts: defaultdict[_Machine, Counter[str]] = defaultdict(Counter)
+    for row in _attempts(rows):
+        if row["status"] == "ok" and (day := _day(row)) is not None:
+            counts[_machine(row)][day] += 1
+    return counts
 
 
 def _attempts(rows: Iterable[Row]) -> Iterable[Row]:
