@@ -253,10 +253,11 @@ class _Search:
     def run(self, epsilon: float, *, warm: bool) -> SmallDualResult:
         """Solve all problems; `warm`: whether coefficients may be other than 0."""
         source, end, m = self._source, self._end, len(self._plan)
-        flat = _FLAT * max(float(end.errors[2]), 1e-30)
+        # The compiled loop takes floats alone.
+        tol, flat = float(self._limits.tol), _FLAT * max(float(end.errors[2]), 1e-30)
         self._arguments = (
             source.factor, self._sums, self.rows, self.slots, self._work, self._states,
-            *end.scratch, epsilon, flat, end.errors, self._limits.tol, source.exact_points,
+            *end.scratch, float(epsilon), flat, end.errors, tol, source.exact_points,
             source.exact_factor, end.limits, end.functions, self.report,
         )  # fmt: skip
         has_blocks = source.points is None and self._plan[0, 1, END] > 0

@@ -49,3 +49,11 @@ def test_a_tube_around_everything_needs_no_support():
     model = KernelSVR(epsilon=100.0, **EXACT).fit(X, y)
     assert len(model.support_) == 0
     assert np.abs(y - model.predict(X)).max() <= 100.0
+
+
+def test_parameters_may_be_whole_numbers():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    options = {"epsilon": 0, "tol": 1, "C": 2, "gamma": 1}
+    whole = KernelSVR(**options).fit(X, X[:, 0])
+    of_floats = KernelSVR(**{name: float(value) for name, value in options.items()}).fit(X, X[:, 0])
+    np.testing.assert_array_equal(whole.predict(X), of_floats.predict(X))
