@@ -152,18 +152,19 @@ class KernelMatrix:
         points, m = self.points(rows), len(rows)
         if out is None:
             out = np.empty((m, m), self.dtype)
-        is_dear = _COPYING_NS < self.nanoseconds < math.inf
-        step = max(_SQUARE, -(-m // _N_BLOCKS)) if is_dear else max(1, m)
-        scratch = np.empty(min(step, m) * m, self.dtype) if step < m else out.reshape(-1)
+        step = max(_SQUARE, -(-m // _N_BLOCKS))
+        if step >= m or not _COPYING_NS < self.nanoseconds < math.inf:
+            self.kernel.evaluate(points, points, out)
+            self.count(out.size)
+            return out
+        scratch = np.empty(step * m, self.dtype)
         for start in range(0, m, step):
-            columns = points[start:] if start else points
-            left = points if step >= m else points[start : start + step]
+            left, columns = points[start : start + step], points[start:]
             block = scratch[: left.shape[0] * columns.shape[0]].reshape(left.shape[0], -1)
             self.kernel.evaluate(left, columns, block)
             self.count(block.size)
-            if step < m:
-                out[start : start + step, start:] = block
-                out[start:, start : start + step] = block.T
+            out[start : start + step, start:] = block
+            out[start:, start : start + step] = block.T
         return out
 
     def product(self, columns: np.ndarray, coef: np.ndarray, rows: Any = None) -> np.ndarray:

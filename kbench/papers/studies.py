@@ -307,7 +307,7 @@ def _gain(steps: Mapping[str, Line], part: CostRatio, system: System) -> float |
 
 
 def _marked(steps: Mapping[str, Line], part: CostRatio, system: System) -> str:
-    """The quotient of a part, with a star if it is no gain."""
+    """The quotient of a part; a star marks one that does not count as a gain."""
     text = _ratio(_quotient(steps, part, system))
     return f"{text}*" if text and _gain(steps, part, system) is None else text
 

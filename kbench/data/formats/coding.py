@@ -51,6 +51,7 @@ from kbench.data.formats.table import (
     require_dropped,
     require_layout,
     require_same_columns,
+    stack_pieces,
 )
 from kbench.data.sources.array_file import ArrayWriter
 from kbench.errors import DataError, counted
@@ -368,7 +369,7 @@ class Coding:
                     f"{tables[0].path}: no feature is left, each text of its columns is in fewer "
                     f"than {RARE_ROWS} rows"
                 )
-            X = _stack([_features(t, layout, unknown, self._unknown) for t in tables])
+            X = stack_pieces([_features(t, layout, unknown, self._unknown) for t in tables])
         y = np.concatenate([_target(t, labels) for t in tables])
         where, target = place_of_row(tables), str(tables[0].target)
         if self.known is None:
@@ -490,11 +491,3 @@ def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:
     targets = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     y: np.ndarray = targets[column.values]
     return y
-
-
-def _stack(pieces: list[Any]) -> Any:
-    from scipy.sparse import vstack
-
-    if len(pieces) == 1:
-        return pieces[0]
-    return (np.vstack if isinstance(pieces[0], np.ndarray) else vstack)(pieces)

@@ -438,3 +438,14 @@ def _locate(pieces: list[tuple[int, Callable[[int], str]]], row: int) -> str:
             return where(row)
         row -= n
     raise IndexError(row)
+
+
+def stack_pieces(pieces: list[Any]) -> Any:
+    """The rows of all pieces, arrays or CSR."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if isinstance(pieces[0], np.ndarray):
+        return np.vstack(pieces)
+    from scipy.sparse import vstack
+
+    return vstack(pieces, format="csr")

@@ -50,7 +50,7 @@ class Probabilities:
     classes_: np.ndarray
     timings_: dict[str, float]
     _sigmoids: np.ndarray  # (regions, m, 2)
-    # Whether `converged_` says that the problem of all rows is solved, not that of those kept.
+    # Whether `converged_` speaks of the problem of all rows, not only of the rows that were kept.
     solves_all_rows: ClassVar[bool] = True
 
     def _regions(self, X: Any) -> np.ndarray | None:

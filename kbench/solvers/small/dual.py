@@ -246,7 +246,7 @@ class _Search:
         )
         self._sizes = (plan[:, :, END] - plan[:, :, FIRST]).sum(axis=1)
         self._before_end = self._end.steps_before(self._sizes)
-        self._max_steps = np.minimum(self._before_end, self._most_steps)
+        self._max_steps = np.minimum(self._before_end, self._step_limit)
         self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
         self._cross, self._every = _NO_VALUES, np.arange(len(rows))
 
@@ -287,11 +287,11 @@ class _Search:
         return solve_problems(p, last, stage, fresh, steps, cross, *problems, *after)
 
     @property
-    def _most_steps(self) -> int:
+    def _step_limit(self) -> int:
         return 2**62 if self._limits.max_iter < 0 else self._limits.max_iter
 
     def _in_time(self, n_steps: int) -> int:
-        """At most so many steps until the clock is looked at."""
+        """`n_steps`, or fewer if the clock has to be looked at before; 0 after the deadline."""
         if not self._watched:
             return n_steps
         return 0 if self._limits.deadline.passed else min(n_steps, self._limits.steps_per_call)
@@ -332,7 +332,7 @@ class _Search:
         limits, report, end = self._limits, self.report[p], self._end
         arrays, points = self._of(p), self._points(p)
         *_, problem, state = arrays
-        left, before_end = self._most_steps, int(self._before_end[p])
+        left, before_end = self._step_limit, int(self._before_end[p])
         before_interior, ends = self._steps_before_interior(len(points)), before_end < 2**62
         best, n_worse, before, iterations = math.inf, 0, 0.0, 0
         self._matrix: Matrix | None = None
