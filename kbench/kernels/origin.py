@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# Rows from which the middle of the others is estimated: a sort of this many values a column. Set by
-# hand.
+# Rows at most from which the middle of the others is estimated: a sort of these values a column.
+# Set by hand.
 _SAMPLE = 33
 # The mean is left for the middle if it is further from it than this multiple of the width of the
 # densest half of a column, the largest of all columns. Rounded to float32 about the mean, rows lose
@@ -27,14 +27,14 @@ def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)
     """
     if mean is None:
         mean = X.mean(axis=0, dtype=np.float64)
-    n = X.shape[0]
-    rows = X[np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp)][:, columns]
-    values = np.sort(rows.toarray() if sp.issparse(rows) else rows, axis=0).astype(np.float64)
+    rows = X[:: -(-X.shape[0] // _SAMPLE)][:, columns]
+    values = (rows.toarray() if sp.issparse(rows) else rows).astype(np.float64)
+    values.sort(axis=0)
     m = len(values)
     widths = values[m // 2 :] - values[: m - m // 2]
-    densest = widths.argmin(axis=0)
-    middle = np.take_along_axis(values, densest[None] + m // 4, axis=0)[0]
-    width = widths.min(axis=0).max(initial=0.0)
+    densest, every = widths.argmin(axis=0), np.arange(values.shape[1])
+    middle = values[densest + m // 4, every]
+    width = widths[densest, every].max(initial=0.0)
     if width == 0.0 and m > 2:  # few values are not 0
         width = (values[-2] - values[1]).max(initial=0.0)
     if width == 0.0:
