@@ -177,7 +177,10 @@ class RowCache:
         if self._gathered is None or self._gathered[0] != (first, len(self.columns)):
             # Free the old points before the new ones are allocated.
             self._gathered = None
-            points = self._kernel.points(self.columns[first:])
+            columns: Any = self.columns[first:]
+            if np.array_equal(columns, np.arange(len(self._kernel))):
+                columns = slice(None)  # Nothing has to be copied.
+            points = self._kernel.points(columns)
             self._gathered = (first, len(self.columns)), points
         return self._gathered[1]
 
