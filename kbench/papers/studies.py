@@ -322,7 +322,8 @@ def _over_sets(compared: Compared, part: CostRatio, system: System) -> str:
             gains.setdefault(comparison.problem.dataset, _gain(steps, part, system))
     known = [gain for gain in gains.values() if gain is not None]
     middle = _ratio(statistics.median(known)) if known else "none"
-    return f"{middle} ({len(known)} of {len(gains)} sets)" if gains else ""
+    of = f"{len(known)} of {len(gains)}" if len(known) < len(gains) else f"{len(gains)}"
+    return f"{middle} over {of} sets" if gains else ""
 
 
 def _seconds_of(line: Line, phases: Sequence[str]) -> float | None:

@@ -60,7 +60,10 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         headline = link(first.claim.says, claim_id(verdicts.index(first)))
         state = ", ".join(filter(None, (str(first.outcome), at_hand(first))))
         measured = says.measured if first.worst else f"{says.measured} on {says.data}"
-        figures = {"printed": says.printed, "measured": measured, "idea alone": says.idea}
+        idea = (
+            f"{says.idea} on {first.idea.worst}" if first.idea and first.idea.worst else says.idea
+        )
+        figures = {"printed": says.printed, "measured": measured, "idea alone": idea}
         texts = [f"{kind} {figure}" for kind, figure in figures.items() if figure]
         cells = row_header(words(name)) + "".join(map(cell, tally(several)))
         cells += element("td", headline + element("div", words(state)), class_="long")
@@ -95,7 +98,7 @@ def claims_views(verdicts: Sequence[Verdict]) -> list[View]:
         counts = counted(shown.values())
         text = f"Of the papers' claims {counts}. {legend('claims', 'claims_page')}"
         if ours:
-            text = f"Questions that the papers do not ask: {counts}."
+            text = f"Statements of ours, which no paper makes: {counts}."
         # The papers print no figure of our own questions.
         head = [header(name, kind="word") for name in (names[:2] + names[3:] if ours else names)]
         items = [_claim(verdict, number) for number, verdict in shown.items()]
@@ -139,7 +142,7 @@ def tables_view(
 ) -> View:
     """Every table with its number of measured cells, and its detail."""
     head = [header("table"), header("caption", kind="word"), header("cells")]
-    head += [header("on the paper's data"), header("on stand-ins"), header("not run")]
+    head += [header("on the paper's data"), header("on stand-ins"), header("no value")]
     outcomes: dict[str, list[str]] = {}
     for verdict in verdicts:
         for layout in tables_of(verdict.claim):

@@ -72,8 +72,8 @@ def test_every_cell_is_measured_on_own_or_other_data_or_not_run():
     assert (count.cells, count.absent, count.not_run) == (80, 20, 78)
     assert (count.own, count.stand_in, count.ended, count.missing) == (2, 0, 2, 56)
     assert str(count) == (
-        "80 cells: 2 measured on the paper's data at its size, 0 on stand-ins, 78 not run"
-        " (2 ended without a value, 56 no rows, 20 no data)"
+        "80 cells: 2 measured on the paper's data at its size, 0 on stand-ins, 78 without a value"
+        " (2 tried, 56 no rows, 20 no data)"
     )
     part = coverage(filled(TABLE3, runs({**svc, "n_train": 4999}, lost)))
     assert (part.own, part.stand_in) == (0, 2)

@@ -225,5 +225,5 @@ def test_a_median_counts_each_data_set_once_and_no_quotient_of_a_worse_score():
         "covtype_93k [1]": "4.0",
         "covtype_93k (first_train=5000) [1]": "1.0",
         "mnist [1]": "90*",
-        OVER_SETS: "3.0 (2 of 3 sets)",
+        OVER_SETS: "3.0 over 2 of 3 sets",
     }

@@ -47,11 +47,11 @@ class Coverage:
     def __str__(self) -> str:
         if not self.cells:
             return "No cells to count: sums, ratios and sizes are not counted"
-        why = {"ended without a value": self.ended, "no rows": self.missing, "no data": self.absent}
+        why = {"tried": self.ended, "no rows": self.missing, "no data": self.absent}
         counts = ", ".join(f"{n:,} {name}" for name, n in why.items() if n)
         return (
             f"{self.cells:,} cells: {self.own:,} measured on the paper's data at its size,"
-            f" {self.stand_in:,} on stand-ins, {self.not_run:,} not run"
+            f" {self.stand_in:,} on stand-ins, {self.not_run:,} without a value"
             + (f" ({counts})" if counts else "")
         )
 
@@ -201,7 +201,7 @@ def _letter(i: int) -> str:
 
 def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     """Numbers of cells: a line for each table, for each paper, and for all papers together."""
-    header = ["table", "cells", "paper's data", "stand-ins", "not run", "sizes"]
+    header = ["table", "cells", "paper's data", "stand-ins", "no value", "sizes"]
     rows = []
     for name in PAPERS:
         own = [table for table in tables if table.table.paper == name]

@@ -27,6 +27,9 @@ from kbench.papers.claims.stated import Claim, Interval, combined
 from kbench.papers.claims.terms import Term, terms_of
 from kbench.report.comparisons.tables import TimingConditions
 
+# Fewer of the paper's rows do not tell on which side of a bound all of them would be. Set by hand.
+_LEAST_SHARE = 0.05
+
 
 @dataclass(frozen=True)
 class Case:
@@ -74,18 +77,11 @@ class Verdict:
     keys: tuple[str, ...] = ()  # The runs behind the figure
     machine: TimingConditions | None = None  # The machine of all these runs
     days: tuple[str, ...] = ()  # The days of compared seconds, if they are of several
+    # Whether the answered cases keep the bound clearly, whatever their data; None if they leave it
+    # open, or if settings other than the paper's or few of its rows make the figure.
+    kept_by_rows: bool | None = None
     # The same question with the paper's idea alone against the same code.
     idea: "Verdict | None" = None
-
-    @property
-    def kept_by_rows(self) -> bool | None:
-        """Whether the figure of an open claim keeps its bound; None if rows leave that open."""
-        bound, figures = self.claim.holds, self.figures
-        if bound is None or figures is None or not self.outcome.reason:
-            return None
-        if self.claim.case is not None:
-            figures = figures[0] / 100.0, figures[1] / 100.0
-        return bound.kept_by(figures)
 
 
 def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
@@ -106,6 +102,9 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     # A claim is refuted by the paper's own data, and what it says is shown of all data.
     shown = own if outcome is outcomes.FAILS and not as_idea else answered
     used = [term for case in shown for term in case.terms]
+    shares = {term.data: term.share for term in used if term.data}
+    tells = not claim.differs and all(s is None or s >= _LEAST_SHARE for s in shares.values())
+    asked = len(cases) if claim.case else len(answered)
     worst = _worst(claim, shown).terms[0].data if len(shown) > 1 and claim.case is None else ""
     return Verdict(
         claim=claim,
@@ -119,10 +118,11 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
         own=len(own),
         answered=len(answered),
         asked=len(cases),
-        shares={term.data: term.share for term in used if term.data},
+        shares=shares,
         keys=tuple(dict.fromkeys(key for term in used for key in term.keys)),
         machine=machine,
         days=runs.days.notes(row for term in used for row in term.rows),
+        kept_by_rows=_kept(claim, answered, asked) if tells else None,
         idea=None if claim.idea is None else verdict(claim.idea, runs, as_idea=True),
     )
 
@@ -166,10 +166,7 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
         return outcomes.OTHER_SETTINGS, claim.differs
     assert claim.holds is not None
     own = [case for case in cases if case.of_the_paper]
-    kept, missed = (sum(case.kept is side for case in own) for side in (True, False))
-    held = kept == len(cases) or (False if missed else None)
-    if claim.case is not None:
-        held = claim.holds.kept_by((kept / len(cases), 1.0 - missed / len(cases)))
+    held = _kept(claim, own, len(cases))
     if held is not None:
         return (outcomes.HOLDS if held else outcomes.FAILS), ""
     if len(own) < len(answered):
@@ -186,6 +183,14 @@ def _outcome(claim: Claim, cases: Sequence[Case]) -> tuple[Outcome, str]:
     where = f" on {noisy.terms[0].data}" if len(cases) > 1 else ""
     words = in_words(noisy.wider or (0.0, 0.0), _unit(claim, cases))
     return outcomes.TOO_NOISY, f"{words}{where} with what equal runs differ by"
+
+
+def _kept(claim: Claim, cases: Sequence[Case], asked: int) -> bool | None:
+    """Whether `cases` of those `asked` keep the claim's bound clearly; None if that is open."""
+    kept, missed = (sum(case.kept is side for case in cases) for side in (True, False))
+    if claim.case is not None and claim.holds is not None:
+        return claim.holds.kept_by((kept / asked, 1.0 - missed / asked))
+    return False if missed else kept == asked > 0 or None
 
 
 def _outcome_without_runs(no_data: bool, missing: Sequence[Term]) -> tuple[Outcome, str]:

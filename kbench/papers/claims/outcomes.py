@@ -29,7 +29,7 @@ def _open(reason: str, means: str) -> Outcome:
 
 HOLDS = Outcome(
     "holds",
-    "on the paper's own data every case that the paper prints keeps the claim's bound",
+    "every case that the paper prints keeps the claim's bound, on the paper's own data",
     Style(2, 0),
     "good",
 )

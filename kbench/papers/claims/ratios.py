@@ -9,13 +9,18 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kbench.papers.claims.decision import Verdict
-from kbench.papers.claims.outcomes import OUTCOMES
 from kbench.papers.printed.layout import PAPERS, legend, paper
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot, marker
 from kbench.report.page.tags import element, figure, words
 
 _MARK = 10.0  # units of the view box between the centres of marks that touch; set by hand
+# Marks of open claims, by whether our runs keep their bound.
+_OPEN = {
+    True: ("open: kept", Style(2, 2)),
+    False: ("open: missed", Style(1, 2)),
+    None: ("open: no answer", Style(4, 2)),
+}
 _ROW = 38  # units of the view box that a line of marks is high; set by hand
 
 
@@ -32,6 +37,7 @@ class Dot(NamedTuple):
 def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
     """The picture as HTML; empty without figures of claims."""
     dots: dict[bool, list[Dot]] = {True: [], False: []}  # by whether their values are ratios
+    marks: dict[str, Style] = {}
     for number, verdict in enumerate(verdicts):
         if verdict.figures is None or verdict.printed is None or verdict.claim.ours:
             continue
@@ -41,12 +47,13 @@ def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
             continue  # rows bound the figure on one side alone, or it has no logarithm
         value = measured / printed if relative else measured - printed
         tooltip = f"{verdict.claim.says} Verdict: {verdict.outcome}."
-        name, style = paper(verdict.claim.paper).title, verdict.outcome.style
+        name, outcome = paper(verdict.claim.paper).title, verdict.outcome
+        open_one = _OPEN[verdict.kept_by_rows]
+        word, style = open_one if outcome.reason else (outcome.word, outcome.style)
+        marks[word] = style
         dots[relative].append(Dot(value, tooltip, claim_id(number), name, style))
     charts = [_chart(several, log=relative) for relative, several in dots.items() if several]
-    styles = {dot.style for several in dots.values() for dot in several}
-    marks = {outcome.word: outcome.style for outcome in OUTCOMES if outcome.style in styles}
-    return figure(charts, list(marks.items()), legend("picture")) if charts else ""
+    return figure(charts, sorted(marks.items()), legend("picture")) if charts else ""
 
 
 def _chart(dots: Sequence[Dot], *, log: bool) -> Chart:

@@ -12,6 +12,7 @@ from kbench.papers.claims.stated import Interval
 from kbench.papers.printed.layout import PAPERS, legend, paper
 from kbench.report.sheet import Sheet
 
+_WOULD = {True: "confirm", False: "contradict"}
 _MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcome in OUTCOMES)
 
 # Lines and columns of a paper's screen; characters of the column of verdicts there and in a
@@ -19,7 +20,7 @@ _MEANINGS = " ".join(f"{str(outcome).capitalize()}: {outcome.means}." for outcom
 _LINES, _SCREEN, _OUTCOME, _NARROW, _GAP = 44, 100, 22, 13, 2
 
 # Titles of what `tally` counts.
-TALLY = ("hold", "do not hold", "open: kept", "missed", "no figure", "paper's data")
+TALLY = ("hold", "do not hold", "open: kept", "by idea", "missed", "neither", "own data")
 
 
 class Words(NamedTuple):
@@ -36,20 +37,22 @@ def line(verdict: Verdict) -> Words:
     """The printed figure, the measured one, the figure of the idea alone, and the data sets."""
     measured = figure = _words(verdict, verdict.figures)
     if verdict.worst and verdict.figures is not None:
-        measured += f" on {verdict.worst}"
+        measured += f" on {_with_share(verdict, verdict.worst)}"
     idea = "" if verdict.idea is None else _words(verdict.idea, verdict.idea.figures)
     return Words(_words(verdict, verdict.printed), measured, figure, idea, data_of(verdict))
 
 
 def data_of(verdict: Verdict) -> str:
     """The data sets with their shares of the paper's rows, and how many cases they answer."""
-    names = [
-        name if share is None else f"{name} {100 * share:.2g} %"
-        for name, share in verdict.shares.items()
-    ]
+    names = [_with_share(verdict, name) for name in verdict.shares]
     n = verdict.own if verdict.outcome is FAILS else verdict.answered
     cases = f"{n} of {verdict.asked}: " if names and verdict.asked > 1 else ""
     return cases + ", ".join(names)
+
+
+def _with_share(verdict: Verdict, name: str) -> str:
+    share = verdict.shares.get(name)
+    return name if share is None else f"{name} {100 * share:.2g} %"
 
 
 def detail(verdict: Verdict) -> list[str]:
@@ -63,9 +66,8 @@ def detail(verdict: Verdict) -> list[str]:
     if verdict.why:
         lines.append(f"Open ({verdict.outcome.reason}): {verdict.why}.")
     if verdict.answered and verdict.asked > 1:
-        clearly = f" and clearly keep the bound in {verdict.kept} of them" if verdict.own else ""
-        own = f"Runs on the paper's own data answer {verdict.own} of {verdict.asked} cases{clearly}"
-        lines.append(f"{own}; runs on any data answer {verdict.answered}.")
+        own = f"{verdict.own} on the paper's data, {verdict.kept} of these clearly keep the bound"
+        lines.append(f"Runs answer {verdict.answered} of {verdict.asked} cases, {own}.")
     if verdict.machine is not None and verdict.answered:
         lines.append(f"The runs are of environment {verdict.machine.environment}.")
     lines += [f"{said[0].upper()}{said[1:]}." for said in verdict.days]
@@ -96,23 +98,34 @@ def counted(verdicts: Collection[Verdict]) -> str:
     why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
     text = f"{counts[HOLDS.word]} hold, {counts[FAILS.word]} do not hold"
     text += f", {sum(reasons.values())} are open" + (f" ({why})" if why else "")
-    n = Counter(verdict.kept_by_rows for verdict in verdicts)
-    return f"{text}; runs keep the bound of {n[True]} open ones and miss that of {n[False]}"
+    n = Counter(verdict.kept_by_rows for verdict in verdicts if verdict.outcome.reason)
+    return f"{text}; our runs support {n[True]} of the open ones and speak against {n[False]}"
 
 
 def tally(verdicts: Sequence[Verdict]) -> list[str]:
     """The counts named in `TALLY`, as texts."""
     outcomes = [sum(verdict.outcome is kind for verdict in verdicts) for kind in (HOLDS, FAILS)]
-    rows = Counter(verdict.kept_by_rows for verdict in verdicts if verdict.outcome.reason)
+    answers = [(v.kept_by_rows, _kept_by_idea(v)) for v in verdicts if v.outcome.reason]
+    rows = Counter(kept for kept, _ in answers)
+    ideas = Counter(idea for kept, idea in answers if kept)
     own = sum(0 < verdict.own == verdict.asked for verdict in verdicts)
-    counts = [*outcomes, rows[True], rows[False], rows[None]]
+    by_idea = f"{ideas[True]} of {ideas[True] + ideas[False]}"
+    counts = [*outcomes, rows[True], by_idea, rows[False], rows[None]]
     return [*map(str, counts), f"{own} of {len(verdicts)}"]
 
 
 def at_hand(verdict: Verdict) -> str:
     """Whether runs keep the bound of an open claim, as text, although they do not decide it."""
-    words = {True: "our runs would confirm it", False: "our runs would contradict it", None: ""}
-    return words[verdict.kept_by_rows]
+    kept, idea = verdict.kept_by_rows, _kept_by_idea(verdict)
+    if kept is None or not verdict.outcome.reason:
+        return ""
+    said = f"our runs would {_WOULD[kept]} it"
+    return said if idea in (None, kept) else f"{said}, the idea alone would {_WOULD[idea]} it"
+
+
+def _kept_by_idea(verdict: Verdict) -> bool | None:
+    """Whether the idea alone keeps the bound of the claim; None if it has no answer."""
+    return None if verdict.idea is None else verdict.idea.kept_by_rows
 
 
 def of_papers(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
@@ -182,12 +195,11 @@ def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[
 
 
 def _shortened(figure: str) -> str:
-    """A figure, shortened to the width of its column: a range becomes ~ and its lower end."""
-    for words, sign in (("at least ", "≥ "), ("at most ", "≤ "), ("from ", "~ ")):
-        if figure.startswith(words):
-            figure = sign + figure.removeprefix(words)
-    figure = figure.replace("× linear", "×").replace(" points", " pt").replace("kcal/mol", "")
-    return figure.partition(" to ")[0].strip()
+    """A figure, shortened to the width of its column."""
+    shorter = {"at least ": "≥ ", "at most ": "≤ ", "from ": "", "× linear": "×", " points": " pt"}
+    for words, sign in (shorter | {"kcal/mol": ""}).items():
+        figure = figure.replace(words, sign)
+    return figure.strip()
 
 
 def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
@@ -230,15 +242,11 @@ def _record(verdict: Verdict) -> dict[str, Any]:
 
 def _end(verdict: Verdict) -> tuple[float | None, str]:
     """The end of the figure that decides, and "at least" or "at most" if it is a bound."""
-    if verdict.figures is None:
+    figures, bound = verdict.figures, verdict.claim.holds
+    if figures is None or bound is None:
         return None, ""
-    low, high = verdict.figures
-    bound = verdict.claim.holds
-    assert bound is not None
-    end = bound.best((low, high)) if verdict.outcome is FAILS else bound.worst((low, high))
-    if low == high:
-        return end, ""
-    return end, "at least" if end == low else "at most"
+    end = bound.best(figures) if verdict.outcome is FAILS else bound.worst(figures)
+    return end, "" if figures[0] == figures[1] else "at least" if end == figures[0] else "at most"
 
 
 def _words(verdict: Verdict, figures: Interval | None) -> str:
