@@ -71,5 +71,5 @@ def test_only_equal_settings_are_compared():
         days = Days([run("svc", 4.0, **WHOLE), run("svc", 1.0, days=1, **{**WHOLE, **change})])
         assert days.factor(("0a1b2c3d", 1), SECOND, FIRST) is None
     rows = [run("svc", 4.0, **WHOLE), run("knn", 1.0, days=1, **WHOLE)]
-    assert Days(rows).remark(rows).endswith(f"on {SECOND} no setting ran on both.")
+    assert Days(rows).remark(rows).endswith(f"on {SECOND} no setting ran on both days.")
     assert Days(rows).remark(rows[:1]) == ""

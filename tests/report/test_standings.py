@@ -93,9 +93,9 @@ def test_what_to_try_is_of_methods_that_ran_on_so_many_rows(folder):
         shape["n_features"] = SETS[name][1]
         folder.write(make_row("fast", 0.7, **shape, experiment="tables", predict_cpu_s=0.01))
     text = make_ranking(folder, width=1000)
-    first = "with ≤ 10k rows near, then far; with 10k-100k rows near, then far."
+    first = "with 100-5,000 rows near, then far; with 20,000-50,000 rows near, then far."
     assert f"To try first: {first}" in text
-    assert re.search(r"To predict faster: fast \(.* s, .* % behind\)\.", text)
+    assert re.search(r"To predict faster: fast \(.* % behind, .* s per 10,000 rows\)\.", text)
     assert "Failed: never on a (timeout); never on b (timeout); never on c (timeout)." in text
 
 

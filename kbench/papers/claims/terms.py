@@ -16,6 +16,7 @@ from kbench.papers.printed.layout import CellPlace, Choice, paper
 from kbench.papers.printed.settings import stated_settings, unnamed
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.tables import LearningTask, Row, TimingConditions, of_seconds
+from kbench.report.statistics.compare import CHANCE_ROWS
 
 # A run that failed might have had any seconds, accuracy or error; none of these is negative.
 UNKNOWN: Interval = (0.0, math.inf)
@@ -24,9 +25,6 @@ UNKNOWN: Interval = (0.0, math.inf)
 NOISE_OF_SECONDS = 1.88
 # The factor by which two values of RMSE or of a kernel error may differ and count as equal.
 NOISE_OF_ERRORS = 1.0 + MAX_RELATIVE
-# A difference of this many test rows may be due to chance (sign test): if one of two models alone
-# is right on each of five rows, it is the same model five times with the probability 1/16.
-CHANCE_ROWS = 5
 
 _TIMES = ("prediction_cost", "prediction_cost_loop")
 _ERRORS = ("rmse", "mae", "kernel_error")

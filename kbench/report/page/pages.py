@@ -30,23 +30,22 @@ _ABOUT = (
 
 # How to use the rankings of the overview for data of one's own, and what their numbers mean.
 _RANKED = (
-    "Methods with defaults or with a search on training rows, the best first. Data with more or"
-    " fewer rows, or with more classes, than a heading names have no answer here: try the methods"
-    " named first on your own file."
+    "Methods with defaults or with a search on training rows, the best first. Outside a heading's"
+    " range of rows and classes there is no answer: try the methods named first on your own file."
 )
 _MEANINGS = (
     (
         "% behind: how far a method's score is from the best on a data set, median over data sets."
-        " Its columns of rows have the data sets of so many training rows alone (k is 1,000), and"
-        " are empty if the method did not run on all of them."
+        " The columns of rows have the data sets of that size alone, and are empty if the method"
+        " did not run on all of them."
     ),
     (
         "fit s and predict s are CPU seconds of one thread for 10,000 rows; kernel methods grow"
         " faster than this."
     ),
     (
-        "metric=small (default): also learns feature weights, on small data; metric=auto on data of"
-        " any size, metric=null never."
+        "metric: whether feature weights are learned, too: of small data only (small, the"
+        " default), of data of any size (auto), never (null)."
     ),
     (
         "In a terminal “kbench report ranking task=multiclass n=20000 d=30 classes=12” ranks on"

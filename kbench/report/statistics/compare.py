@@ -23,6 +23,10 @@ LEVEL = 0.95  # nominal coverage of intervals; set by hand
 RESAMPLES = 5000
 _SEED = 0
 
+# A difference of this many test rows may be due to chance (sign test): if one of two models alone
+# is right on each of five rows, it is the same model five times with the probability 1/16.
+CHANCE_ROWS = 5
+
 Array = NDArray[np.float64]
 
 

@@ -99,7 +99,7 @@ class Days:
             said = []
             for day in sorted({*days} - {base}):
                 factor = self.factor(machine, day, base)
-                took = f"fits took {factor} as long" if factor else "no setting ran on both"
+                took = f"fits took {factor} as long" if factor else "no setting ran on both days"
                 said.append(f"on {day} {took}")
             where = f" in environment {machine[0]}" if len(of_machine) > 1 else ""
             texts.append(f"most are of {base}{where}; {', '.join(said)}")

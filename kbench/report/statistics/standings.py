@@ -3,7 +3,8 @@
 A competitor is a method with a setting that its experiment fixed before it saw any test row
 (`tables` and `tuned`: defaults, or a search on training rows). It takes part if it has an outcome
 on three data sets of the task. Its distance on a data set is the relative difference to the best
-score of all competitors there; a failed run has an infinite distance and ranks last.
+score of all competitors there, none within a few test rows of it; a failed run has an infinite
+distance and ranks last.
 """
 
 import bisect
@@ -28,7 +29,7 @@ from kbench.report.comparisons.tables import (
     shortest_text,
 )
 from kbench.report.sheet import Sheet
-from kbench.report.statistics.compare import ranks
+from kbench.report.statistics.compare import CHANCE_ROWS, ranks
 from kbench.report.statistics.days import Days
 from kbench.run.results.rows import WITHOUT_OUTCOME
 from kbench.run.results.stopped import stopped_at
@@ -83,7 +84,8 @@ def standings(
     used = [row for row in ended if {*EXPERIMENTS} & {*str(row["experiment"]).split(",")}]
     files = options("dataset")
     tables = [table for table in comparisons(_from_one_machine(used)) if table.problem.task]
-    tables = [table for table in tables if not _has_leak(files.get(table.problem.dataset))]
+    leaking = [table for table in tables if _has_leak(files.get(table.problem.dataset))]
+    tables = [table for table in tables if table not in leaking]
     asked = {"n": n, "classes": classes, "d": d}
     # First all that is asked, then without features, without classes, without rows, and so on.
     kept = itertools.product(*[(True, False)] * len(asked))
@@ -97,7 +99,14 @@ def standings(
         if ranked:
             notes = [] if like == asked else [_note_on_sizes(asked, like)]
             days = Days(rows)
-            return [_sheet(name, sets, notes, days) for name, sets in ranked]
+            left_out = [
+                [title(table.problem) for table in leaking if table.problem.task == name]
+                for name, _ in ranked
+            ]
+            return [
+                _sheet(name, sets, notes, days, names)
+                for (name, sets), names in zip(ranked, left_out, strict=True)
+            ]
     wanted = "" if task is None else f" of task={task}"
     raise ConfigError(
         f"fewer than two data sets{wanted} have rows of the experiments "
@@ -131,7 +140,7 @@ def _advice(sheet: Sheet) -> list[str]:
             continue
         if float(seconds) < fastest / 2.0:
             if math.isfinite(fastest) and float(behind) <= _MOST_BEHIND:
-                faster.append(f"{name} ({seconds} s, {behind} % behind)")
+                faster.append(f"{name} ({behind} % behind, {seconds} s per {_ROWS:,} rows)")
             fastest = float(seconds)
     return [*made, f"To predict faster: {', '.join(faster)}."] if faster else made
 
@@ -170,7 +179,13 @@ def _note_on_sizes(asked: Mapping[str, int | None], like: Mapping[str, int | Non
     return f"No answer for {given}: no two data sets are within {within}; these {shown}."
 
 
-def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str], days: Days) -> Sheet:
+def _sheet(
+    task: str,
+    sets: Sequence[Comparison],
+    remarks: Sequence[str],
+    days: Days,
+    left_out: Sequence[str],
+) -> Sheet:
     files = options("method")
     methods = {line.method for table in sets for line in table.lines} & files.keys()
     with_metric = {name for name in methods if "metric" in read_yaml(files[name])}
@@ -182,14 +197,17 @@ def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str], days: 
     places: defaultdict[str, list[float]] = defaultdict(list)
     for number, (comparison, known) in enumerate(zip(sets, lines, strict=True)):
         taking_part = [name for name in names if name in known]
-        scores = [_score(known[name], comparison) for name in taking_part]
+        scores = _up_to_chance(
+            [_score(known[name], comparison) for name in taking_part], comparison
+        )
         behind = _distances(scores, _best_score(comparison, scores))
         for name, gap, place in zip(
             taking_part, behind, ranks([scores], comparison.score.sign)[0], strict=True
         ):
             gaps[name][number] = gap
             places[name].append(float(place))
-    order = sorted(names, key=lambda name: (statistics.median(gaps[name].values()), name))
+    # Distances over other data sets are not comparable: methods with fewer come after the others.
+    order = sorted(names, key=lambda n: (-len(gaps[n]), statistics.median(gaps[n].values()), n))
     divided = _by_rows(sets)
     rows = [
         _row(name, gaps[name], divided, places[name], [k[name] for k in lines if name in k])
@@ -200,9 +218,9 @@ def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str], days: 
     titles = ", ".join(_with_size(table.problem) for table in sets)
     distance = (
         f"% behind: median over data sets of the {sets[0].score.title.removesuffix(' %')}'s"
-        " difference to the best method's, in per cent of it. Mean rank ± its standard error over"
-        " data sets, where it varies. Sets: the number of data sets, which are not the same ones"
-        " for methods with different numbers."
+        f" difference to the best method's, in per cent of it; none within {CHANCE_ROWS} test rows."
+        " Mean rank ± its standard error over data sets, where it varies. Sets: the number of data"
+        " sets; methods with fewer come last."
     )
     seconds = (
         "fit s, predict s: median over data sets of the CPU seconds of one thread, divided by the"
@@ -211,12 +229,13 @@ def _sheet(task: str, sets: Sequence[Comparison], remarks: Sequence[str], days: 
         " searched on training rows."
     )
     below = [f"Data sets (rows x features): {titles}.", distance]
+    if left_out:
+        below.append(f"Left out, as features hold the target: {', '.join(sorted(left_out))}.")
     if divided:
         counts = ", ".join(f"{len(numbers)} with {name}" for name, numbers in divided.items())
         below.append(
-            f"Columns of rows: % behind on the data sets of so many training rows alone ({counts};"
-            " k is 1,000), empty for methods that have not run on all of them, “fails” for those"
-            " that failed on half of them."
+            f"Columns of rows: % behind on data sets of that size alone ({counts}), empty for"
+            " methods that have not run on all of them, “fails” for those that failed on half."
         )
     sizes = f"{len(sets)} data sets{_range(sets, 'n_train', 'rows')}"
     classes = _range(sets, "n_classes", "classes") if task == "multiclass" else ""
@@ -247,13 +266,14 @@ def _has_leak(config: Path | None) -> bool:
 
 def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
     """Title of a range of training rows -> indices of its data sets, if there are two or more."""
-    low, high = (f"{bound // 1000}k" for bound in _BOUNDS)
-    titles = [f"≤ {low} rows", f"{low}-{high} rows", f"> {high} rows"]
-    numbers: dict[str, list[int]] = {title: [] for title in titles}
+    groups: list[list[int]] = [[] for _ in range(len(_BOUNDS) + 1)]
     for number, table in enumerate(sets):
         if table.problem.n_train is not None:
-            numbers[titles[bisect.bisect_left(_BOUNDS, table.problem.n_train)]].append(number)
-    return {title: group for title, group in numbers.items() if 1 < len(group) < len(sets)}
+            groups[bisect.bisect_left(_BOUNDS, table.problem.n_train)].append(number)
+    ranges = (_range([sets[i] for i in group], "n_train", "rows") for group in groups)
+    titles = (text.removeprefix(", ").replace(" to ", "-") for text in ranges)
+    named = zip(titles, groups, strict=True)
+    return {title: group for title, group in named if 1 < len(group) < len(sets)}
 
 
 def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
@@ -320,6 +340,14 @@ def _seconds(lines: Sequence[Line], column: str, rows: str) -> str:
         return ""
     middle = statistics.median(seconds)
     return f"{middle:.{decimals_for(middle, 2)}f}"
+
+
+def _up_to_chance(scores: Sequence[float], comparison: Comparison) -> list[float]:
+    """The scores; the best one instead of accuracies that few test rows separate from it."""
+    top, n = _best_score(comparison, scores), comparison.problem.n_test
+    if comparison.score.column != "accuracy" or not n:
+        return list(scores)
+    return [top if abs(top - score) * n < CHANCE_ROWS else score for score in scores]
 
 
 def _distances(scores: Sequence[float], top: float) -> list[float]:
