@@ -321,9 +321,10 @@ def _over_sets(compared: Compared, part: CostRatio, system: System) -> str:
         if _quotient(steps, part, system) is not None:
             gains.setdefault(comparison.problem.dataset, _gain(steps, part, system))
     known = [gain for gain in gains.values() if gain is not None]
-    middle = _ratio(statistics.median(known)) if known else "none"
-    of = f"{len(known)} of {len(gains)}" if len(known) < len(gains) else f"{len(gains)}"
-    return f"{middle} over {of} sets" if gains else ""
+    if not known:
+        return f"none of {len(gains)} sets" if gains else ""
+    of = f"{len(known)} of {len(gains)}" if len(known) < len(gains) else f"{len(known)}"
+    return f"{_ratio(statistics.median(known))} over {of} sets"
 
 
 def _seconds_of(line: Line, phases: Sequence[str]) -> float | None:

@@ -74,7 +74,8 @@ def front(verdicts: Sequence[Verdict], systems: Sequence[Sheet]) -> str:
         body.append(f"<tr>{cells}</tr>")
     answer = element("p", words(f"Of {len(theirs)} claims {counted(theirs)}."))
     top = element("h3", "Did the papers' claims hold?") + answer
-    top += about(legend("outcomes", "papers"))
+    meaning = element("summary", "What the columns mean") + about(legend("outcomes", "papers"))
+    top += element("details", meaning, class_="meanings")
     return top + table("The papers", [head], body) + picture(verdicts, claim_id)
 
 
