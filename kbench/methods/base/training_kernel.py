@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from kbench.kernels import Kernel, make_kernel
@@ -12,6 +13,11 @@ NOT_FINITE = (
     "The dual coefficients or intercepts are not finite. The input data may contain large values "
     "and need to be preprocessed"
 )
+# Largest difference of mirrored kernel values that counts as rounding, as a fraction of the largest
+# value: the square root of float32's. Set by hand.
+_ASYMMETRY = 3e-4
+# Guard: rows and columns of a tile of that comparison.
+_TILE = 512
 
 
 def require_dense_values(kernel: Any, X: Any) -> None:
@@ -20,22 +26,46 @@ def require_dense_values(kernel: Any, X: Any) -> None:
         raise TypeError("Sparse precomputed kernels are not supported; pass X.toarray()")
 
 
+def require_kernel_values(kernel: Any, X: Any) -> None:
+    """Raise an error, as `training_kernel` has them, for precomputed values that are no kernel's."""
+    require_dense_values(kernel, X)
+    if isinstance(kernel, str) and kernel == "precomputed":
+        require_kernel_matrix(X)
+
+
+def require_kernel_matrix(K: np.ndarray, name: str = "kernel='precomputed'") -> None:
+    """Raise a ValueError unless K is square and symmetric, up to rounding. O(n^2).
+
+    name : what gave the values, for the message
+    """
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"{name} needs a square matrix of values between the training rows, got shape {K.shape}"
+        )
+    largest = float(max(K.max(initial=0.0), -K.min(initial=0.0)))
+    starts = range(0, len(K), _TILE)
+    for i, j in ((i, j) for i in starts for j in starts if i <= j):
+        upper, lower = K[i : i + _TILE, j : j + _TILE], K[j : j + _TILE, i : i + _TILE].T
+        different = ~(np.abs(upper - lower) <= _ASYMMETRY * largest)
+        if different.any():
+            a, b = np.argwhere(different)[0]
+            raise ValueError(
+                f"{name} needs a symmetric matrix, but the value of rows {i + a} and {j + b} is "
+                f"{upper[a, b]:.6g} and that of rows {j + b} and {i + a} is {lower[a, b]:.6g}; "
+                "pass (K + K.T) / 2 if the mean of the two is meant"
+            )
+
+
 def training_kernel(estimator: Any, X: Any) -> Kernel:
     """The kernel function for training rows X : (n, d), or (n, n) values.
 
     With an array gamma, pass the rows that `scaled_rows` returns.
 
     Raises TypeError: precomputed values are sparse.
-    Raises ValueError: precomputed values are not square, or gamma="scale" of these rows is not a
-    positive number.
+    Raises ValueError: precomputed values are not square or not symmetric, or gamma="scale" of these
+    rows is not a positive number.
     """
-    require_dense_values(estimator.kernel, X)
-    precomputed = isinstance(estimator.kernel, str) and estimator.kernel == "precomputed"
-    if precomputed and X.shape[0] != X.shape[1]:
-        raise ValueError(
-            "kernel='precomputed' needs a square matrix of values between the training rows, got "
-            f"shape {X.shape}"
-        )
+    require_kernel_values(estimator.kernel, X)
     try:
         return make_kernel(
             estimator.kernel,

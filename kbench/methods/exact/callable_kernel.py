@@ -24,7 +24,7 @@ from kbench.kernels.constraints import KernelParameters
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.kernel import Kernel
 from kbench.methods.base.quick_checks import QuickChecks
-from kbench.methods.base.training_kernel import training_kernel
+from kbench.methods.base.training_kernel import require_kernel_matrix, training_kernel
 from kbench.methods.base.widths import scaled_rows
 from kbench.prediction.flops import expansion_flops
 
@@ -176,6 +176,8 @@ class TakesAnyRows(KernelParameters, QuickChecks):
         X = scaled_rows(self, X)
         if callable(self.kernel):
             X, fits = self._training_values(X)
+            if fits:
+                require_kernel_matrix(X, "a callable kernel")
             kernel: Kernel = Precomputed() if fits else WholeRowsKernel(self.kernel, X)
         else:
             kernel = training_kernel(self, X)

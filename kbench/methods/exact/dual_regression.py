@@ -52,7 +52,8 @@ class DualRegression(RegressorMixin, ExactDual):
         Raises
         ------
         ValueError
-            A parameter or weight is out of range, or a precomputed matrix is not square.
+            A parameter or weight is out of range, or a precomputed matrix is not square
+            or not symmetric.
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):

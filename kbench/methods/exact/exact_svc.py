@@ -99,7 +99,8 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes, a precomputed matrix not square.
+            A parameter out of range, fewer than two classes, a precomputed matrix that is not
+            square or not symmetric.
         """
         trace = Trace() if trace is None else trace
         if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:

@@ -119,7 +119,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
         Raises
         ------
         ValueError
-            A parameter out of range, a precomputed matrix not square.
+            A parameter out of range, a precomputed matrix not square or not symmetric.
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):

@@ -25,7 +25,7 @@ from kbench.methods.base.ridge import (
     WeightedRidgeRegressorMixin,
     warn_unconverged,
 )
-from kbench.methods.base.training_kernel import require_dense_values
+from kbench.methods.base.training_kernel import require_kernel_values
 from kbench.methods.base.widths import one_width, rescaled
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
@@ -204,10 +204,11 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         rows, `alpha_`. `TunedKernelRidge` chooses the kernel's width, too.
     kernel : str or callable, default="linear"
         A name of `kbench.kernels.KERNELS` ("poly" also as "polynomial"), or another one of
-        `sklearn.metrics.pairwise.PAIRWISE_KERNEL_FUNCTIONS`, whose values scikit-learn computes. A
+        `sklearn.metrics.pairwise.PAIRWISE_KERNEL_FUNCTIONS`, whose values scikit-learn computes.
+        "precomputed" values of training rows are dense and symmetric, up to 3e-4 of the largest. A
         callable has two rows as its arguments and returns a number.
     gamma : float, (d,) array, {"scale", "auto"} or None, default=None
-        None is 1 / d, and 1 for "chi2".
+        None is 1 / d, and 1 for "chi2"; "scale" is that of all rows, those of weight 0 included.
     degree : float, default=3
     coef0 : float, default=1
     kernel_params : dict or None, default=None
@@ -265,9 +266,6 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
 
     def _kernel(self, X: Any) -> Kernel:
         if self.kernel == "precomputed":
-            require_dense_values(self.kernel, X)
-            if X.shape[0] != X.shape[1]:
-                raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
             return Precomputed()
         if callable(self.kernel):
             parameters = tuple((self.kernel_params or {}).items())
@@ -337,6 +335,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         return bool(np.finfo(np.float64).eps * trace > _SINGULAR * float(np.min(self.alpha_)))
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
+        require_kernel_values(self.kernel, X)
         self.X_fit_ = X
         return super()._fit(X, Y, trace, sample_weight)
 

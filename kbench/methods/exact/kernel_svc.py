@@ -35,9 +35,10 @@ class KernelSVC(LinearInChunks):
         callable gets all rows of `fit` in one call, as in SVC, if their values fit into
         `cache_size` (8 n^2 bytes); beyond, it is called with blocks of rows and all rows of `fit`.
         The rows may be of any kind, such as texts, and the values sparse. Precomputed values are
-        dense.
+        dense. Values of training rows are symmetric, up to 3e-4 of the largest one.
     gamma : float, (d,) array or {"scale", "auto"}, default="scale"
-        "scale" is 1 / (d Var(X)), "auto" 1 / d. Positive: with gamma=0 the kernel is constant, so
+        "scale" is 1 / (d Var(X)) of all rows, those of weight 0 included, as in SVC; "auto" is
+        1 / d. Positive: with gamma=0 the kernel is constant, so
         that every row would have the same decision value. An array has a width for each column of
         X: "rbf" is then exp(-sum_j gamma_j (x_j - z_j)^2), and any kernel that of gamma=1 and
         columns times sqrt(gamma_j), or times gamma_j where gamma multiplies a distance and not its
