@@ -162,3 +162,19 @@ def test_a_fit_of_few_steps_says_so_and_is_no_worse_than_the_mean_or_the_most_fr
             assert any("stopped by max_iter" in str(w.message) for w in said)
             assert {w.filename for w in said} == {__file__}
         require_no_worse_than_a_constant(model, X, y, {"max_iter": finished})
+
+
+@pytest.mark.parametrize("tol", [1000.0, 1.0, 0.2])
+@pytest.mark.parametrize(
+    "machine", [one for one in supervised(machines()) if "tol" in one.names], ids=str
+)
+def test_a_fit_of_a_loose_tolerance_is_no_worse_than_the_mean_or_the_most_frequent_class(
+    machine, tol
+):
+    """At a violation of 1 a model may be 0 everywhere, which rounding decides."""
+    X, targets, two, three = heavy_tailed(6)
+    model = build(machine).set_params(tol=tol)
+    for y in (two, three) if is_classifier(model) else (targets,):
+        with warnings.catch_warnings(action="ignore"):
+            model.fit(X, y)
+        require_no_worse_than_a_constant(model, X, y, {"tol": build(machine).tol})

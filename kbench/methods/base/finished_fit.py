@@ -18,6 +18,9 @@ from kbench.trace import Deadline
 # Rows on which a stopped classifier is compared with the most frequent class: the time of a
 # prediction against an error of a hundredth in its accuracy. Set by hand.
 _MAX_ROWS = 2000
+# Largest `tol` that shows by itself that a solved model is better than a constant: a violation of 1
+# is that of a model that is 0 everywhere, whose intercept rounding may decide. Set by hand.
+_TIGHT = 0.1
 # Training rows that are predicted to see whether a model has finite numbers: the kernel values of a
 # row depend on all numbers of the model. Set by hand.
 _PREDICTED_ROWS = 16
@@ -51,8 +54,8 @@ def require_finite(estimator: Any, X: Any = None, **numbers: Any) -> None:
 def keep_the_better(
     estimator: Any, X: Any, y: Any, sample_weight: Any, deadline: Deadline | None
 ) -> None:
-    """Replace the model of a classifier that was stopped, or that has no criterion to stop, if it
-    is right on fewer of its training rows than the most frequent class would be; a
+    """Replace the model of a classifier that was stopped, or that has no criterion to stop or a
+    loose one, if it is right on fewer of its training rows than the most frequent class would be; a
     ConvergenceWarning says so.
 
     A solver that was stopped early may leave functions that are 0 everywhere, or that know the last
@@ -67,7 +70,8 @@ def keep_the_better(
     """
     stopped = deadline is not None and deadline.passed
     solved = getattr(estimator, "converged_", False) and estimator.solves_all_rows
-    if solved and not stopped:
+    is_loose = (getattr(estimator, "tol", None) or 0.0) > _TIGHT
+    if solved and not (stopped or is_loose):
         return
     classes = estimator.classes_
     labels = np.asarray(y).ravel()
@@ -91,10 +95,12 @@ def keep_the_better(
     # A solver without a limit on steps was ended by rounding.
     has_limit = hasattr(estimator, "converged_") and getattr(estimator, "max_iter", -1) > 0
     end = "stopped by max_time" if stopped else "stopped by max_iter" if has_limit else "ended"
+    if solved and not stopped:
+        end = f"ended by tol={estimator.tol:g}"
     warn(
         f"{end} at a training accuracy of "
         f"{matmul(weight, right) / counts.sum():.2f}, below the "
         f"{counts.max() / counts.sum():.2f} of the most frequent class, which the model now "
-        "predicts: allow more time or more steps, or scale the columns",
+        "predicts: allow more time or more steps, lower tol, or scale the columns",
         ConvergenceWarning,
     )

@@ -28,7 +28,12 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import RegressionDualResult, solve_regression_dual
 from kbench.solvers.interior_point.duals import InteriorResult
 from kbench.solvers.small import MAX_POINTS_OF_REGRESSION, Limits, is_small, solve_each
+from kbench.solvers.stopped import least_loss_intercept
 from kbench.trace import Deadline, Trace
+
+# Largest violation, as a fraction of the range of the targets, that decides between the intercepts
+# of a constant function. Set by hand.
+_TIGHT = 0.1
 
 
 class DualSolution(NamedTuple):
@@ -99,6 +104,9 @@ class ExactDual(CountedPrediction, TakesAnyRows):
             solutions, matrix = self._solve(
                 X, kernel, duals, trace, coupled, start, unit * self.tol
             )
+            if coupled and start is None:
+                pairs = zip(solutions, duals, strict=True)
+                solutions = [_with_best_constant(solution, dual) for solution, dual in pairs]
             self._set_solutions(solutions, coupled)
         with trace.phase("prepare"):
             self._set_machine(given, X, kernel, matrix)
@@ -268,6 +276,15 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
+
+
+def _with_best_constant(solution: DualSolution, dual: Dual) -> DualSolution:
+    """The solution; if a loose `tol` has ended it without a support vector, with the intercept of
+    least loss: the usual one, the middle between the extreme targets, depends on two rows."""
+    if solution.coef.any() or solution.violation <= _TIGHT * np.ptp(dual.z):
+        return solution
+    constant = least_loss_intercept(dual.z, dual.lower, dual.upper, dual.epsilon)
+    return solution._replace(intercept=constant)
 
 
 def _of_interior(result: InteriorResult) -> DualSolution:
