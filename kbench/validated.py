@@ -10,6 +10,12 @@ Estimators that make CSR rows dense while they are fitted say so by a class attr
 
 so that a fit that cannot have the memory is refused here, before it allocates anything. Both
 numbers are measured: `tests/methods/test_wide_rows.py` compares them with the memory of fits.
+
+A row of weight zero is as if it were not there: `fit` does not see it, so that it takes part in
+nothing that the rows determine, such as gamma="scale", clusters and random draws. Classes in the
+place of scikit-learn's, which see it, say so by
+
+    sees_unweighted_rows = True
 """
 
 import functools
@@ -20,8 +26,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import _fit_context, is_regressor
-from sklearn.utils import Tags, validation
+from sklearn.base import _fit_context, is_classifier, is_regressor
+from sklearn.utils import Tags, _safe_indexing, validation
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 
 from kbench import process_memory
@@ -33,7 +39,8 @@ from kbench.chunked import FLOATS, ChunkedRows
 SMALLEST_TARGET, LARGEST_TARGET = 1e-30, 1e30
 # Guard: range of the largest absolute entry of rows; variances and distances stay finite.
 _RANGE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-150, 1e150)}
-
+# Attributes that hold numbers of training rows: an array, or a list of arrays.
+_ROW_NUMBERS = ("support_", "representatives_", "samples_", "centres_")
 
 # Constraints of parameters that many estimators have, with equal values.
 _USUAL: dict[str, list[Any]] = {
@@ -90,16 +97,54 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
             before = attributes.copy()
             # Sigmoids of the former model, which its `probability` would find, do not suit this.
             attributes.pop("_sigmoids", None)
+            weighted = None
+            if method.__name__ == "fit" and not getattr(estimator, "sees_unweighted_rows", False):
+                arguments, options, weighted = _weighted_rows(estimator, arguments, options)
             try:
-                return fit(estimator, *arguments, **options)
+                fitted = fit(estimator, *arguments, **options)
             except BaseException:
                 attributes.clear()
                 attributes.update(before)
                 raise
+            for name in _ROW_NUMBERS if weighted is not None else ():
+                if isinstance(numbers := attributes.get(name), list):
+                    attributes[name] = [weighted[each] for each in numbers]
+                elif numbers is not None:
+                    attributes[name] = weighted[numbers]
+            return fitted
 
         return all_or_nothing
 
     return decorate
+
+
+def _weighted_rows(
+    estimator: Any, arguments: tuple, options: dict[str, Any]
+) -> tuple[tuple, dict[str, Any], np.ndarray | None]:
+    """The arguments of `fit` for the rows of positive weight, and the numbers of these rows.
+
+    The arguments as they are, and None, if all rows have one, if the estimator's own checks have to
+    refuse the weights, and with kernel="precomputed", whose columns belong to all rows.
+    """
+    given = dict(zip(("X", "y", "sample_weight"), arguments, strict=False)) | options
+    unchanged = arguments, options, None
+    weight, kernel = given.get("sample_weight"), getattr(estimator, "kernel", None)
+    if weight is None or (isinstance(kernel, str) and kernel == "precomputed"):
+        return unchanged
+    try:
+        weight = np.asarray(weight, np.float64)
+        rows, y = np.flatnonzero(weight), np.asarray(given.get("y"))
+        if len(rows) in (0, len(weight)) or weight.shape != y.shape[:1]:
+            return unchanged
+        classes_left = not is_classifier(estimator) or len(np.unique(y[rows])) == len(np.unique(y))
+    except (TypeError, ValueError):  # weights or labels that cannot be compared
+        return unchanged
+    if not classes_left or not (np.isfinite(weight) & (weight >= 0.0)).all():
+        return unchanged
+    X = given["X"]
+    given["X"] = _safe_indexing(X.tocsr() if sp.issparse(X) else X, rows)
+    given["y"], given["sample_weight"] = _safe_indexing(given["y"], rows), weight[rows]
+    return (), given, rows
 
 
 def needs_memory(estimator: Any) -> ValueError:

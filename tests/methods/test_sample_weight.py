@@ -27,6 +27,7 @@ FOURIER = RandomFourierFeatures(64, gamma=0.2, random_state=0)
 SGD = {"block_size": 64, "batch_size": 1000, "n_epochs": 3, "gamma": 0.2, "random_state": 0}
 
 
+@pytest.mark.filterwarnings("ignore:rank=80 is more than n_samples=58:UserWarning")
 @pytest.mark.parametrize(
     "estimator",
     [

@@ -7,12 +7,14 @@ import warnings
 import numpy as np
 import pandas
 import pytest
+import scipy.sparse as sp
 from all_machines import build, machines
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.class_weight import compute_sample_weight
 
+from kbench import validated
 from kbench.methods import KernelNuSVC, KernelNuSVR, KernelOneClassSVM, KernelSVC, KernelSVR
 from kbench.methods.automatic.self_tuning import SelfTuning
 
@@ -134,6 +136,32 @@ def test_a_number_is_the_weight_of_every_row_and_pandas_integers_are_weights(mac
             return
         for same in (2.0, pandas.Series(np.full(100, 2), dtype="Int64")):
             np.testing.assert_array_equal(build(machine).fit(X2, Y2, same).predict(X2), a)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("machine", OF_ROWS, ids=str)
+def test_a_row_of_weight_zero_is_as_if_it_were_not_there(machine, container):
+    """Far rows of no weight had a part in gamma="scale", in clusters and in random draws."""
+    rng = np.random.default_rng(0)
+    weight = np.where(rng.random(len(Y)) < 0.3, 0.0, 1.0 + np.arange(len(Y)) % 2)
+    rows, kept = np.where(weight[:, None] > 0.0, X, 30.0 * X[:, ::-1]), weight > 0.0
+    parameters = {}
+    if getattr(machine.cls, "sees_unweighted_rows", False):  # as scikit-learn's, in "scale"
+        parameters = {"gamma": 0.3} | ({"alpha": 0.1} if "alpha" in machine.names else {})
+    models = [build(machine).set_params(**parameters) for _ in range(2)]
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            models[0].fit(container(rows), Y, weight)
+        except ValueError as error:
+            assert "no sample_weight" in str(error)  # noqa: PT017
+            return
+        models[1].fit(container(rows[kept]), Y[kept], weight[kept])
+    a, b = (getattr(one, "decision_function", one.predict)(X) for one in models)
+    np.testing.assert_allclose(a, b, atol=1e-2 * np.abs(b).max() if parameters else 0.0)
+    if not parameters:
+        for name in set(validated._ROW_NUMBERS) & set(vars(models[0])):
+            numbers, among = (np.concatenate([vars(model)[name]], axis=None) for model in models)
+            np.testing.assert_array_equal(numbers, np.flatnonzero(kept)[among])
 
 
 def separated(y):

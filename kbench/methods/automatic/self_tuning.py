@@ -66,7 +66,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
     def _searched_rows(
         self, X: Any, y: np.ndarray, sample_weight: Any = None
     ) -> tuple[Any, np.ndarray, np.ndarray | None]:
-        """The rows of positive weight, each once, with their weights; None where all weigh alike.
+        """The rows, each once, with their weights; None where all weigh alike.
 
         Weights of rows have mean 1, because C is chosen. Copies of a row are one row with the sum
         of their weights. Otherwise models would be validated on rows that they have seen.
@@ -74,9 +74,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         self.n_copies_ = 0
         weight = None
         if sample_weight is not None:
-            weight = checked_weights(sample_weight, len(y))
-            rows = np.flatnonzero(weight > 0.0)
-            X, y, weight = X[rows], y[rows], relative_weights(weight[rows])
+            weight = relative_weights(checked_weights(sample_weight, len(y)))
         distinct = without_copies(X, y)
         if distinct is None:
             return X, y, weight

@@ -81,7 +81,8 @@ class DualSVC(KernelParameters, BoxSVC):
             Or `ChunkedRows`, where the class says so; they bring their labels.
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C row by row. It does not influence how the rows are divided.
+            Multiplies C row by row. It does not influence how the rows are divided; rows of weight
+            0 are left out before.
         trace : Trace, optional
             Receives the phases and the intermediate states that the class describes.
 

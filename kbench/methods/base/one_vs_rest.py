@@ -40,8 +40,7 @@ class OneVsRest(TakesSparseRows, ChunkScores, Probabilities, ClassifierMixin, Qu
     # Whether entries that are not finite have to be refused before `_decide` sees them. False if
     # `_decide` refuses them itself.
     _checks_finite: ClassVar[bool] = True
-    # Whether rows of negative weight are left out, as `SVC` does, or refused.
-    _negative_weight_is_zero: ClassVar[bool] = False
+    sees_unweighted_rows: ClassVar[bool] = False  # else negative weights are zero, as in `SVC`
 
     # The parameters of a nested part are checked by its own `fit`.
     @fit_context(prefer_skip_nested_validation=False)
@@ -134,7 +133,7 @@ class OneVsRest(TakesSparseRows, ChunkScores, Probabilities, ClassifierMixin, Qu
         X, y = self._checked_rows_and_targets(X, y)
         classes, index = class_labels.encode(y)
         weight = checked_weights(
-            sample_weight, len(index), negative_is_zero=self._negative_weight_is_zero
+            sample_weight, len(index), negative_is_zero=self.sees_unweighted_rows
         )
         class_labels.require_two(len(classes))
         if sample_weight is not None:

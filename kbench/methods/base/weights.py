@@ -1,10 +1,12 @@
 """Checks of the weights of rows and of classes, for every estimator that takes them.
 
-Weights are finite. The weight of a row is positive, or zero, which is as if the row were not there.
-Estimators that replace scikit-learn's support vector machines (`KernelSVC`, `KernelSVR`,
-`KernelNuSVC`, `KernelNuSVR`, `KernelOneClassSVM`) treat a negative weight as zero, as scikit-learn
-does. The weight of a class is positive, and so is the weight of at least one of its rows, because a
-class without weight would have no decision function; `SVC` refuses it, too.
+Weights are finite. The weight of a row is positive, or zero, which is as if the row were not there:
+`kbench.validated` leaves it out before `fit`. Estimators that replace scikit-learn's support vector
+machines (`KernelSVC`, `KernelSVR`, `KernelNuSVC`, `KernelNuSVR`, `KernelOneClassSVM`) treat a
+negative weight as zero, as scikit-learn does; in these and in `KernelRidge` gamma="scale" is that
+of all rows, as in scikit-learn. The weight of a class is positive, and so is the weight of at least
+one of its rows, because a class without weight would have no decision function; `SVC` refuses it,
+too.
 """
 
 from numbers import Number

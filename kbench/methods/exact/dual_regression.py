@@ -21,8 +21,7 @@ class DualRegression(RegressorMixin, ExactDual):
     A subclass has the parameters C and fit_intercept beside those of `ExactDual`, and `_duals`.
     """
 
-    # Whether rows of negative weight are left out, as `SVR` does; else they are refused.
-    _leaves_out_negative: ClassVar[bool] = False
+    sees_unweighted_rows: ClassVar[bool] = False  # else negative weights are zero, as in `SVR`
 
     C: float
     fit_intercept: bool
@@ -63,7 +62,7 @@ class DualRegression(RegressorMixin, ExactDual):
             require_target_range(y)
             if sample_weight is not None:
                 C *= checked_weights(
-                    sample_weight, len(y), negative_is_zero=self._leaves_out_negative
+                    sample_weight, len(y), negative_is_zero=self.sees_unweighted_rows
                 )
             duals = self._duals(y, bounded(C))
         self._warn(self._fit_duals(X, duals, trace, coupled=self.fit_intercept))

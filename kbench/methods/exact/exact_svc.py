@@ -37,7 +37,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     """
 
     _peer: ClassVar[str]
-    _negative_weight_is_zero: ClassVar[bool] = True
+    sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: constraint

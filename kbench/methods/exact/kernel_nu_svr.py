@@ -79,7 +79,7 @@ class KernelNuSVR(HasPeer, DualRegression):
     """
 
     _peer: ClassVar[str] = "NuSVR"
-    _leaves_out_negative: ClassVar[bool] = True
+    sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **DualRegression._parameter_constraints,
         "C": BOUND,

@@ -89,6 +89,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     """
 
     _peer: ClassVar[str] = "OneClassSVM"
+    sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **ExactDual._parameter_constraints,
         "nu": [Interval(Real, 0, 1, closed="right")],

@@ -242,6 +242,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     True
     """
 
+    sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **ExactRidge._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like", StrOptions({"loo"})],

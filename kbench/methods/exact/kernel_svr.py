@@ -89,7 +89,7 @@ class KernelSVR(HasPeer, DualRegression):
     """
 
     _peer: ClassVar[str] = "SVR"
-    _leaves_out_negative: ClassVar[bool] = True
+    sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **DualRegression._parameter_constraints,
         "C": BOUND,
