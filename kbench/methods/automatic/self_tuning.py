@@ -145,7 +145,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
                 X = self.metric_.mapped(X)
         scaler = None
         if self.scaler is not None and self.metric_ is None:
-            scaler = _scaler_of_csr(X) if sp.issparse(X) else _scaler_of_arrays(X)
+            scaler = _scaler_of(X)
         compares_scales = scaler is not None
         rows = PreparedRows(X, self.kernel_, rng)
         if not (compares_scales or compares_kernels):
@@ -262,33 +262,39 @@ def improves(before: np.ndarray, after: np.ndarray) -> bool:
     return bool(differences.mean() > min_gain)
 
 
-def _scaler_of_arrays(X: np.ndarray) -> StandardScaler | None:
-    """A scaler if the deviations of the columns with more than two values differ.
+def _scaler_of(X: Any) -> StandardScaler | None:
+    """A scaler of dense or CSR rows, if some columns hold measurements and their sizes differ.
 
-    The deviation of an indicator is how rare it is, not a unit of measurement: standardised, the
-    rarest keywords of a text count most.
+    The size of a measurement is its deviation. Columns of two values, and columns that are mostly
+    zero, as words are, keep their rarity, which is no unit of measurement: standardised, the rarest
+    keywords of a text count most. Their size is the distance of the two values, or the root mean
+    square of the entries that are not zero.
     """
-    at_extreme = np.equal(X, X.min(axis=0)) | np.equal(X, X.max(axis=0))
-    deviations = X[:, ~at_extreme.all(axis=0)].std(axis=0)
-    return StandardScaler().fit(X) if _differ(deviations) else None
-
-
-def _scaler_of_csr(X: Any) -> StandardScaler | None:
-    """A scaler without means if the sizes of the columns differ, and some hold measurements.
-
-    Indicators, and columns that are mostly zero, as words are, keep their rarity: their size is the
-    root mean square of their entries. Without other columns nothing is scaled.
-    """
-    n_entries = X.count_nonzero(axis=0)
-    squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() / np.maximum(n_entries, 1)
-    largest = abs(X).max(axis=0).toarray().ravel()
-    rare = (2 * n_entries <= X.shape[0]) | np.isclose(squares, largest**2)
-    if rare.all():
+    n, is_csr = X.shape[0], sp.issparse(X)
+    low, high = (_of_columns(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
+    if is_csr:
+        inner = (X.data > low[X.indices]) & (X.data < high[X.indices]) & (X.data != 0.0)
+        n_inner = np.bincount(X.indices[inner], minlength=X.shape[1])
+        n_entries, squares = X.count_nonzero(axis=0), _of_columns(X.multiply(X).sum(axis=0))
+        n_inner += (n_entries < n) & (low < 0.0) & (high > 0.0)
+    else:
+        n_inner = np.count_nonzero((low < X) & (high > X), axis=0)
+        n_entries, squares = np.count_nonzero(X, axis=0), np.einsum("ij,ij->j", X, X)
+    mostly_zero = 2 * n_entries <= n
+    if not np.any((n_inner > 0) & ~mostly_zero):
         return None
-    scaler = StandardScaler(with_mean=False).fit(X)
-    sizes = np.where(rare, np.sqrt(squares), scaler.scale_)
+    # Without means, CSR rows stay sparse; distances are the same.
+    scaler = StandardScaler(with_mean=not is_csr).fit(X)
+    rare = np.sqrt(squares / np.maximum(n_entries, 1))
+    sizes = np.where(mostly_zero, rare, np.where(n_inner > 0, scaler.scale_, high - low))
     scaler.scale_ = np.where(sizes > 0.0, sizes, 1.0)
     return scaler if _differ(sizes[sizes > 0.0]) else None
+
+
+def _of_columns(values: Any) -> np.ndarray:
+    """Dense numbers (d,) of a reduction of dense or CSR rows."""
+    dense: np.ndarray = np.asarray(values.toarray() if sp.issparse(values) else values).ravel()
+    return dense
 
 
 def _differ(sizes: np.ndarray) -> bool:

@@ -490,6 +490,22 @@ def test_indicators_are_not_standardised_because_they_are_rare():
     assert TunedKernelSVC(random_state=0).fit(X, y).scaler_ is None
 
 
+def test_columns_have_one_size_whatever_the_container():
+    """Dense indicators were divided by their deviation, so that the rarest counted most."""
+    rng = np.random.default_rng(0)
+    coin, rare = rng.integers(0, 2, 400), np.where(rng.random(400) < 0.1, 3.0, 0.0)
+    normal, words = 100.0 * rng.normal(size=400), rare * rng.integers(1, 5, 400)
+    columns = [normal, 1e4 + normal, coin, 1 + coin, 2 * coin - 1, 0 * coin, 0 * coin + 7, rare]
+    X = np.column_stack([*columns, words])
+    sparse, explicit_zeros = sp.csr_array(X), sp.csr_array(np.ones(X.shape))
+    explicit_zeros.data = X.ravel()
+    size = X[:, 0].std()
+    expected = [size, size, 1, 1, 2, 1, 1, 3, np.sqrt(np.mean(words[words > 0] ** 2))]
+    for rows in (X, sparse, explicit_zeros):
+        np.testing.assert_allclose(self_tuning._scaler_of(rows).scale_, expected)
+        assert self_tuning._scaler_of(rows[:, 2:8]) is None
+
+
 def test_the_last_rows_of_each_class_are_held_out():
     index = np.array([0, 1, 0, 0, 2, 1, 0, 0, 1, 1])
     task = Classification(index, 3, balanced=False)
