@@ -91,26 +91,35 @@ def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def influence(config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a config on which the prepared arrays depend, besides the raw content."""
 
-    def without_nulls(value: Any) -> Any:
+    def plain(value: Any, path: str) -> bool:
+        """Whether null would say the same."""
+        key = KEYS.get(path)
+        null = None if key is None or path not in equal_to_null else key.null
+        return value is None or (type(value) is type(null) and value == null)
+
+    def without_nulls(value: Any, path: str = "") -> Any:
         if isinstance(value, Mapping):
-            return {k: without_nulls(v) for k, v in value.items() if v is not None}
+            inner = {k: (v, f"{path}.{k}".lstrip(".")) for k, v in value.items()}
+            return {k: without_nulls(*pair) for k, pair in inner.items() if not plain(*pair)}
         return value
 
     kept = {k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE}
     if isinstance(config.get("target"), Mapping):
         kept["target"] = {**config["target"], "scale": target_scale(config)}
     source = config.get("source") or {}
+    # Shipped configs say `X: X` and `drop: []`, which is part of the keys of reference rows.
+    is_file = source.get("kind") == "file"
+    equal_to_null = {path for path in KEYS if is_file or not path.startswith("source.")}
     if source.get("zero_based") not in (None, "auto"):
         kept["source"] = {"zero_based": source["zero_based"]}
     if source.get("format") not in (None, "libsvm"):
         kept["source"] = {k: source[k] for k in ("format", "columns", "arrays") if source.get(k)}
-        if not any((source.get("arrays") or {}).values()):
-            kept["source"].pop("arrays", None)
-        if source.get("kind") == "file" and "columns" in kept["source"]:
-            # Only what differs from the defaults: this names the form of the file in tables.
-            columns = source["columns"].items()
-            kept["source"]["columns"] = {k: v for k, v in columns if v not in ([], "error")}
-    return without_nulls(kept)
+    if config.get("scale") == "none" and "scale_over" in config:
+        kept["scale_over"] = "train"  # changes nothing
+    kept = without_nulls(kept)
+    if not kept.get("source", {}).get("arrays", True):
+        del kept["source"]["arrays"]
+    return kept
 
 
 def target_scale(config: Mapping[str, Any]) -> str:

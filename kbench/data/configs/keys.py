@@ -126,6 +126,8 @@ class Key(NamedTuple):
     meaning: str
     optional: bool = True
     """Whether the key may be null or absent."""
+    null: Any = None
+    """The value that null stands for, if one does: runs with either are equal."""
 
 
 KEYS: dict[str, Key] = {
@@ -165,7 +167,9 @@ KEYS: dict[str, Key] = {
         _texts, "csv: names of the columns in order; by default those of the header, or 1, 2, ..."
     ),
     "source.columns.target": Key(
-        _column, "csv, parquet, arff: the target, by name or by place from 1; -1, the last, if null"
+        _column,
+        "csv, parquet, arff: the target, by name or by place from 1; -1, the last, if null",
+        null=-1,
     ),
     "source.columns.group": Key(
         _column,
@@ -177,23 +181,27 @@ KEYS: dict[str, Key] = {
         "csv, parquet, arff: columns of categories; each becomes one feature a category | auto:"
         " every column of texts; categories of fewer than 5 rows share a feature, and unknown ones"
         " have zeros",
+        null=[],
     ),
-    "source.columns.drop": Key(_columns, "csv, parquet, arff: columns to leave out"),
+    "source.columns.drop": Key(_columns, "csv, parquet, arff: columns to leave out", null=[]),
     "source.columns.unknown": Key(
         _one_of("error", "ignore"),
         "csv, parquet, arff: a category that the training file lacks is an error | ignore: all its"
         " features are 0",
+        null="error",
     ),
     "source.zero_based": Key(
         _zero_based,
         "libsvm: whether indices start at 0; auto: if any file of the set has an index 0",
+        null="auto",
     ),
-    "source.arrays.X": Key(_text, "npz, mat: name of the features; X if null"),
-    "source.arrays.y": Key(_text, "npz, mat: name of the targets; y if null"),
+    "source.arrays.X": Key(_text, "npz, mat: name of the features; X if null", null="X"),
+    "source.arrays.y": Key(_text, "npz, mat: name of the targets; y if null", null="y"),
     "source.arrays.groups": Key(
         _text,
         "npz, mat: name of a number for each row, equal ones of which stay on one side of a random"
         " split; groups if null",
+        null="groups",
     ),
     "source.arrays.matrices": Key(
         _one_of("sorted_triangle"),
@@ -260,6 +268,7 @@ KEYS: dict[str, Key] = {
         _one_of("all", "normal"),
         "outlier: rows to train on, whose labels the method does not see: all, if null too |"
         " normal: outliers are left out of the training rows",
+        null="all",
     ),
     "target.scale": Key(
         _one_of("fit", "none", "max", "unit", "standard"),
@@ -268,12 +277,15 @@ KEYS: dict[str, Key] = {
         " | unit: to [0, 1] | standard: as fit, scores too; as the training rows have it",
     ),
     "target.missing": Key(
-        _one_of("drop", "error"), "a row without a target is left out, if null too | an error"
+        _one_of("drop", "error"),
+        "a row without a target is left out, if null too | an error",
+        null="drop",
     ),
     "missing": Key(
         _one_of("error", "mean", "median", "indicator", "drop"),
         "a missing number is an error, if null too | filled with the mean or median of the column's"
         " training rows | the mean, and a feature says where | drop: the row is left out",
+        null="error",
     ),
     "scale": Key(
         _one_of(*SCALES),
@@ -303,6 +315,7 @@ KEYS: dict[str, Key] = {
         _boolean,
         "random: whether rows of one group (source.columns.group, qid of LIBSVM text) stay on one"
         " side; true if null",
+        null=True,
     ),
     "split.repeats": Key(
         _integer_from(1),
@@ -329,7 +342,7 @@ KEYS: dict[str, Key] = {
         _fraction, "instead of folds: fraction of the training rows that validate"
     ),
     "holdout.rows": Key(_integer_from(1), "number of remaining rows to train on; all if null"),
-    "holdout.seed": Key(_integer_from(0), "seed of the division into folds; 0 if null"),
+    "holdout.seed": Key(_integer_from(0), "seed of the division into folds; 0 if null", null=0),
     "storage": Key(
         _one_of("auto", "dense", "csr"),
         "form of the prepared arrays; auto: sparse rows are dense with at most 1,024 columns and"

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from support import left_over, merge, named, opened, saved, shipped, user_file
 
 from kbench.data import check_config, fingerprint, influence, prepare
+from kbench.data.configs.keys import KEYS
 from kbench.data.formats import parquet, read
 from kbench.data.formats.molecules import BOHR, coulomb_matrix, sorted_triangle
 from kbench.data.sources.piece_sizes import changed_piece_sizes
@@ -261,6 +262,21 @@ def test_several_files_of_one_part_follow_each_other(folders):
     np.testing.assert_array_equal([*data.X_train, *data.X_test], [[1], [3], [5]])
     with pytest.raises(DataError, match=r"toy: n is 3 in .*red and .*white, should be 4"):
         prepare(merge(config, {"facts": {"n": 4}}), folders)
+
+
+def test_null_and_the_value_that_it_stands_for_are_the_same_form():
+    """Of every key that says what null stands for, in a file of a user where it is of `source`."""
+    nulls = {path: key.null for path, key in KEYS.items() if key.null is not None}
+    assert {"missing", "split.group", "source.columns.target", "source.arrays.X"} <= {*nulls}
+    for path, null in nulls.items():
+        form = "npz" if ".arrays." in path else "libsvm" if "zero" in path else "csv"
+        base = user_file("t", source={"format": form}, holdout={"fraction": 0.5})
+        *groups, last = path.split(".")
+        over = {last: null}
+        for group in reversed(groups):
+            over = {group: over}
+        assert influence(merge(base, over)) == influence(base), path
+        assert KEYS[path].check(null) is None
 
 
 def test_what_says_how_a_file_is_read_changes_the_folder(folders):

@@ -185,6 +185,9 @@ def test_a_method_s_version_is_part_of_the_key_from_the_second_on(config_file):
 def test_values_that_are_equal_have_equal_keys():
     assert keys("method=svc", "method.C=1") == keys("method=svc", "method.C=1.0")
     assert keys("method=svc", "method.C=1,1.0") == keys("method=svc", "method.C=1")
+    swept = ("dataset.missing=null,error", "dataset.scale_over=train,all")
+    raw = ("method=svc", "dataset.scale=none")
+    assert keys(*raw, *swept) == keys(*raw)
 
 
 def test_keys_depend_on_what_changes_the_outcome_and_on_nothing_else():
