@@ -103,7 +103,8 @@ class ColumnLayout(TypedDict):
     """How the columns of a table became features.
 
     A later table is read the same way if `source.known` is {"layout": ..., "labels": ...}. It may
-    lack the target, which then is 0, and a label that the training file lacks becomes NaN.
+    lack the target, which then is missing. A text that the training file lacks becomes NaN, and
+    follows those of the training file in `PartRows.labels`.
 
     columns : dict of str to list of str
         The feature columns, in order, with the categories of each; an empty list for numbers.

@@ -372,7 +372,9 @@ class Coding:
             X = stack_pieces([_features(t, layout, unknown, self._unknown) for t in tables])
         y = np.concatenate([_target(t, labels) for t in tables])
         where, target = place_of_row(tables), str(tables[0].target)
-        if self.known is None:
+        if self.known is not None:
+            labels = (*(labels or ()), *_strange_texts(tables, y))
+        else:
             if labels is not None and not self._options.text_target:
                 texts = [k for k, text in enumerate(labels) if number(text) is None]
                 row = int(np.argmax(np.isin(y, texts)))
@@ -464,6 +466,21 @@ def _features(
     starts = np.cumsum(np.concatenate(counts))
     entries = (np.concatenate(values), np.concatenate(rows), starts)
     return csc_matrix(entries, shape=(table.n, starts.size - 1)).tocsr()
+
+
+def _strange_texts(tables: list[Table], y: np.ndarray) -> list[str]:
+    """The texts of the targets that are unknown, NaN in y : (n,), though they are not missing."""
+    texts: set[str] = set()
+    start = 0
+    for table in tables:
+        column = table.columns[table.target] if table.target is not None else None
+        unknown = np.isnan(y[start : start + table.n])
+        start += table.n
+        if column is not None and column.categories is not None:
+            texts |= {column.categories[k] for k in np.unique(column.values[unknown])}
+        elif column is not None:
+            texts |= {f"{v:.17g}" for v in np.unique(column.values[unknown])}
+    return sorted(text for text in texts if not is_missing(text))
 
 
 def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:

@@ -137,6 +137,8 @@ def read_rows(
                 f"the columns are taken in their order, as the model knows no names: {columns}",
             )
         rows.has_targets = name != "libsvm" or bool(np.any(rows.y))
+        if rows.has_targets and (line := target.unknown_labels(rows.y, raw.labels or ())):
+            rows.notes += (line,)
     else:
         rows = sources.load(checked, files, scratch).test
     n_missing = 0 if preparation.imputation is None else int(rows_with_missing(rows).sum())

@@ -1,7 +1,7 @@
 """From the labels of the files to the targets of a task."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,6 +108,21 @@ class TargetMap:
         return (
             f"{counted(n, 'test row')} of classes that no training row has count as errors: {shown}"
         )
+
+    def unknown_labels(self, labels: np.ndarray, texts: Sequence[str] = ()) -> str | None:
+        """A sentence about labels of later rows that are no class of the model; None without any.
+
+        labels : (n,), as in the files. texts : those of the model, then others that the rows have.
+        """
+        strange = [*map(repr, texts[len(self.texts or ()) :])]
+        if self.labels:
+            present = np.unique(labels[~np.isnan(labels)])
+            strange += [f"{label:.15g}" for label in present[~np.isin(present, self.labels)]]
+        if not strange:
+            return None
+        known = map(repr, self.texts) if self.texts else (f"{v:.15g}" for v in self.labels)
+        right = f"a class of the model, which are {listed(known)}" if self.labels else "a number"
+        return f"rows whose target is {listed(strange)} are not scored: it is not {right}"
 
     def scored(self, targets: np.ndarray) -> np.ndarray:
         """Targets or predictions : (n,) in the unit in which a run is scored."""

@@ -338,6 +338,26 @@ def test_targets_of_later_rows_are_those_of_training_or_unknown(folders, trained
     assert not known(np.where(Y > 0, "yes", "no"), Y)[0].any()
 
 
+@pytest.mark.parametrize(
+    "form", sorted({*WRITERS, *(f"{name} of texts" for name in TABLES)} - {"npy"})
+)
+@pytest.mark.parametrize("classes", [[1, 2], [3, 4], ["pos", "neg"], [0, 1]])
+def test_labels_of_later_rows_that_the_model_lacks_are_said(folders, form, classes):
+    """In one line, with those of the model: a score over what is left misleads."""
+    name, _, texts = form.partition(" ")
+    if isinstance(classes[0], str) and name not in TABLES:
+        pytest.skip("such files hold numbers alone")
+    own, known = (np.array(["no", "yes"]), "'no', 'yes'") if texts else (np.array([0, 1]), "0, 1")
+    data = opened(config_of(name, folders, X, own[Y.astype(int)]), folders)
+    later = config_of(name, folders, X, np.array(classes)[Y.astype(int)])
+    notes = read_rows(later, folders, data.preparation, folders.read_only[0] / "s").notes
+    strange = [repr(f"{c}") if texts else repr(c) for c in classes if texts or c not in own]
+    said = f"rows whose target is {', '.join(sorted(strange))} are not scored: it is not a class of"
+    assert [n for n in notes if "not scored" in n] == [
+        f"{said} the model, which are {known}" for _ in strange[:1]
+    ]
+
+
 @pytest.mark.parametrize("trained", TABLES)
 @pytest.mark.parametrize("later", TABLES)
 def test_later_rows_may_come_in_any_format_of_tables(folders, trained, later):
