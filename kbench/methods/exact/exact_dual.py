@@ -27,7 +27,7 @@ from kbench.methods.exact.svc_conventions import NOT_FITTED, like_rows, read_onl
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import RegressionDualResult, solve_regression_dual
 from kbench.solvers.interior_point.duals import InteriorResult
-from kbench.solvers.small import MAX_POINTS_OF_REGRESSION, Limits, is_small, solve_each
+from kbench.solvers.small import MAX_POINTS_OF_REGRESSION, StepLimits, is_small, solve_each
 from kbench.solvers.stopped import least_loss_intercept
 from kbench.trace import Deadline, Trace
 
@@ -147,7 +147,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         rows = None if isinstance(kernel, Precomputed | WholeRowsKernel) else X
         solutions: list[DualSolution | None] = [None] * len(duals)
         if coupled and is_small(n, rows, self.cache_size, MAX_POINTS_OF_REGRESSION):
-            limits = Limits(tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
+            limits = StepLimits(tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
             try:
                 solutions = self._solve_small(X, kernel, duals, limits, start, total)
             except KernelRangeError:
@@ -196,7 +196,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         X: Any,
         kernel: Kernel,
         duals: Sequence[Dual],
-        limits: Limits,
+        limits: StepLimits,
         start: np.ndarray | None,
         total: float,
     ) -> list[DualSolution | None]:

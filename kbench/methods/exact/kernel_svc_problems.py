@@ -15,7 +15,7 @@ from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.interior import Interior
 from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
 from kbench.solvers import BoxDualResult
-from kbench.solvers.small import Limits, is_small, solve_each, solve_pairs
+from kbench.solvers.small import StepLimits, is_small, solve_each, solve_pairs
 from kbench.trace import Deadline, Trace
 
 
@@ -57,7 +57,7 @@ class SolvesPairs(ExactSVC):
         by_rank = self._solve_by_rank(data, set(range(m)) - set(small), interior, solution)
         if small:
             coef0 = None if last is None else last.scaled(data.C)
-            limits = Limits(self.tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
+            limits = StepLimits(self.tol, self.max_iter, deadline, trace, memory_mb=self.cache_size)
             try:
                 self._solve_small(data, small, coef0, limits, solution)
             except KernelRangeError:
@@ -155,7 +155,7 @@ class SolvesPairs(ExactSVC):
         data: Data,
         problems: list[int],
         coef0: np.ndarray | None,
-        limits: Limits,
+        limits: StepLimits,
         solution: Solution,
     ) -> None:
         """Solve these problems by the small-problem solver; set their part of `solution`."""

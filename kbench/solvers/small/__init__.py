@@ -1,16 +1,16 @@
 """The small-problem solver, for few points and many classes; `box_dual` is the other one."""
 
 from kbench.solvers.small.choice import MAX_POINTS_OF_REGRESSION, is_small
-from kbench.solvers.small.dual import Limits, SmallDualResult, solve_each, solve_pairs
-from kbench.solvers.small.rows import GaussianRows, MatrixRows, Rows, interior_work
+from kbench.solvers.small.dual import SmallDualResult, StepLimits, solve_each, solve_pairs
+from kbench.solvers.small.rows import GaussianRows, KernelValues, MatrixRows, interior_work
 
 __all__ = [
     "MAX_POINTS_OF_REGRESSION",
     "GaussianRows",
-    "Limits",
+    "KernelValues",
     "MatrixRows",
-    "Rows",
     "SmallDualResult",
+    "StepLimits",
     "interior_work",
     "is_small",
     "solve_each",

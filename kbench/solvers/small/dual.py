@@ -44,7 +44,7 @@ from kbench.solvers.small.problems import (
     WIDTH,
 )
 from kbench.solvers.small.problems import solve_problems as _solve_problems
-from kbench.solvers.small.rows import Rows, of_classes
+from kbench.solvers.small.rows import KernelValues, of_classes
 from kbench.solvers.small.steps import (
     BETA,
     DROP,
@@ -111,7 +111,7 @@ class SmallDualResult:
 
 
 @dataclass(frozen=True)
-class Limits:
+class StepLimits:
     """Limits on the steps of a problem."""
 
     tol: float
@@ -126,10 +126,10 @@ class Limits:
 
 
 def solve_pairs(
-    rows: Rows,
+    rows: KernelValues,
     starts: np.ndarray,
     C: np.ndarray,
-    limits: Limits,
+    limits: StepLimits,
     pairs: Sequence[tuple[int, int]],
     *,
     coef0: np.ndarray | None = None,
@@ -137,7 +137,7 @@ def solve_pairs(
 ) -> SmallDualResult:
     """Solve the problems of pairs of classes a < b; class a is the positive one.
 
-    rows : Rows of n points sorted by class
+    rows : KernelValues of n points sorted by class
     starts : (k + 1,) ints. Class c has the points starts[c] ... starts[c + 1] - 1.
     C : (n,) bounds
     pairs : sequence of m pairs
@@ -177,11 +177,11 @@ def solve_pairs(
 
 
 def solve_each(
-    rows: Rows,
+    rows: KernelValues,
     targets: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
-    limits: Limits,
+    limits: StepLimits,
     *,
     epsilon: float = 0.0,
     coef0: np.ndarray | None = None,
@@ -189,7 +189,7 @@ def solve_each(
 ) -> SmallDualResult:
     """Solve m problems over the same points: one against the rest, or a regression.
 
-    rows : Rows of n points
+    rows : KernelValues of n points
     targets, lower, upper : (m, n). z and the bounds l and u of each problem.
     coef0 : (m, n), optional. Where to start, feasible; default 0.
     total : The sum s of the coefficients of each problem; other than 0 it needs `coef0`
@@ -225,13 +225,13 @@ class _Search:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: KernelValues,
         n: int,
         plan: np.ndarray,
         problems: tuple[np.ndarray, ...],
         values: tuple,
         coef: np.ndarray,
-        limits: Limits,
+        limits: StepLimits,
         total: float = 0.0,
     ) -> None:
         self._source, self._limits, self._total = rows, limits, total

@@ -28,7 +28,7 @@ from kbench.solvers.small.face import (
     E,
 )
 from kbench.solvers.small.problems import N_PLACES, addresses
-from kbench.solvers.small.rows import Rows
+from kbench.solvers.small.rows import KernelValues
 from kbench.solvers.small.steps import (
     BETA,
     DROP,
@@ -80,7 +80,7 @@ class ExactOptimum:
     """
 
     def __init__(
-        self, source: Rows, n: int, m: int, tol: float, memory_mb: float, *, centred: bool
+        self, source: KernelValues, n: int, m: int, tol: float, memory_mb: float, *, centred: bool
     ) -> None:
         self._source, self._tol, self._centred = source, tol, centred
         self._memory_mb = memory_mb

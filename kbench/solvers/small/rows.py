@@ -51,7 +51,7 @@ _LOG_2 = 0.693147180369123816490, 1.90821492927058770002e-10
 _FEW_DIFFERENCES = 2**17
 
 
-class Rows(Protocol):
+class KernelValues(Protocol):
     """Kernel values between n points, as the small-problem solver needs them.
 
     Attributes
@@ -101,12 +101,12 @@ class Rows(Protocol):
 
 
 def interior_work(kernel: Kernel, X: Any, n: int) -> float:
-    """Multiplications of a factorisation of n points of this kernel, see `Rows.work`.
+    """Multiplications of a factorisation of n points of this kernel, see `KernelValues.work`.
 
     X : (n_train, d) rows, or None or (n_train, n_train) values if these are given
     """
     if not kernel.of_rows:
-        return factorisation(n, math.inf)  # `Rows.whole` looks at the values
+        return factorisation(n, math.inf)  # `KernelValues.whole` looks at the values
     if not kernel.is_definite:
         return math.inf
     return factorisation(n, kernel.rank(X.shape[1]))
@@ -186,7 +186,7 @@ _values_of_few: Any = values_of_few  # mypy takes compiled functions for ones wi
 
 
 class GaussianRows:
-    """exp(-gamma ||x - z||^2) between dense rows, see `Rows`.
+    """exp(-gamma ||x - z||^2) between dense rows, see `KernelValues`.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ class GaussianRows:
 
 
 class MatrixRows:
-    """Any kernel's matrix, in float64 blocks, see `Rows`.
+    """Any kernel's matrix, in float64 blocks, see `KernelValues`.
 
     Parameters
     ----------
@@ -401,7 +401,7 @@ class MatrixRows:
 
 
 def of_classes(
-    rows: Rows, starts: np.ndarray, sizes: np.ndarray, memory_mb: float | None
+    rows: KernelValues, starts: np.ndarray, sizes: np.ndarray, memory_mb: float | None
 ) -> tuple[tuple, np.ndarray]:
     """Arguments `n_features` to `known` of `solve_problems`; and (k, 4) POINTS to N_KEPT of `plan`.
 

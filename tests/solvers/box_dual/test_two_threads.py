@@ -10,7 +10,7 @@ import pytest
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.box_dual.row_cache import RowCache
-from kbench.solvers.small import GaussianRows, Limits, solve_each
+from kbench.solvers.small import GaussianRows, StepLimits, solve_each
 from kbench.trace import Deadline, Trace
 
 pytestmark = pytest.mark.skipif(
@@ -104,7 +104,7 @@ def test_the_small_engine_finds_the_same_model_with_two_threads():
     for n_threads in (1, 2):
         numba.set_num_threads(n_threads)
         rows = GaussianRows(X, gamma)
-        limits = Limits(1e-6, -1, Deadline(None, Trace()), Trace())
+        limits = StepLimits(1e-6, -1, Deadline(None, Trace()), Trace())
         lower, upper = np.minimum(0.0, 5.0 * z), np.maximum(0.0, 5.0 * z)
         coefs.append(solve_each(rows, z, lower, upper, limits).coef)
     np.testing.assert_array_equal(coefs[1], coefs[0])

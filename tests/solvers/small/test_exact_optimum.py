@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from kbench.methods import KernelSVC, KernelSVR
 from kbench.solvers.interior_point.duals import solve_interior
 from kbench.solvers.interior_point.problem import StoredKernel
-from kbench.solvers.small import GaussianRows, Limits, exact_optimum, solve_each
+from kbench.solvers.small import GaussianRows, StepLimits, exact_optimum, solve_each
 from kbench.solvers.small.face import (
     HIGH,
     LOW,
@@ -29,7 +29,7 @@ from kbench.solvers.small.face import (
 from kbench.trace import Deadline, Trace
 
 EPS = np.finfo(float).eps
-NO_LIMIT = Limits(1e-3, -1, Deadline(None, Trace()), Trace())
+NO_LIMIT = StepLimits(1e-3, -1, Deadline(None, Trace()), Trace())
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
-from kbench.solvers.small import GaussianRows, Limits, MatrixRows, solve_each, solve_pairs
+from kbench.solvers.small import GaussianRows, MatrixRows, StepLimits, solve_each, solve_pairs
 from kbench.solvers.small.rows import FEW_FEATURES, by_feature, exponential
 from kbench.solvers.small.steps import (
     POWER_ERROR,
@@ -27,7 +27,7 @@ part_of_largest_error = njit(lambda k: _part_of_largest_error(k))
 
 def limits(tol=1e-3, max_iter=-1, max_time=None, trace=None, **more):
     trace = Trace() if trace is None else trace
-    return Limits(tol, max_iter, Deadline(max_time, trace), trace, **more)
+    return StepLimits(tol, max_iter, Deadline(max_time, trace), trace, **more)
 
 
 def binary(n=300, d=4, seed=0):
