@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 import kbench.kernels.functions  # noqa: F401  fills the table
-from kbench.kernels.kernel import Kernel, Range, parameters
+from kbench.kernels.kernel import Kernel, parameters
 from kbench.kernels.named import make_kernel
 from kbench.kernels.registry import KERNELS, kernel_names
 
@@ -60,11 +60,8 @@ def kernel_constraints(*capabilities: str, function: bool = False) -> dict[str, 
     constraints: dict[str, list[Any]] = {"kernel": [name, *([callable] if function else [])]}
     for kernel in name.options:
         for parameter, values in parameters(KERNELS[kernel]).items():
-            constraints[parameter] = _constraint(values)
+            closed = "neither" if values.open or values.low is None else "left"
+            interval = Interval(Integral if values.whole else Real, values.low, None, closed=closed)
+            automatic = [StrOptions({"scale", "auto"})] if values.automatic else []
+            constraints[parameter] = [*automatic, interval]
     return constraints
-
-
-def _constraint(values: Range) -> list[Any]:
-    closed = "neither" if values.open or values.low is None else "left"
-    interval = Interval(Integral if values.whole else Real, values.low, None, closed=closed)
-    return [*([StrOptions({"scale", "auto"})] if values.automatic else []), interval]

@@ -24,7 +24,7 @@ measured until then decides (docs/tuned.md).
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -209,7 +209,9 @@ def search(
     # Masks of observations: which ones the surface takes, and near which the answer is chosen.
     in_surface = near_answer = np.empty(0, bool)
     surface: Surface | None = None
-    for number, rung in enumerate(_growing(plan)):
+    number = -1
+    while plan:  # further rungs may be added meanwhile
+        number, rung = number + 1, plan.pop(0)
         if surface is not None:
             if deadline.passed:
                 break
@@ -252,12 +254,6 @@ def search(
         last = seen.on(seen.pairs[int(np.flatnonzero(in_surface)[-1])])
         _choose(result, rows, task, seen, surface, in_surface if cut else last, near_answer, goal)
     return result
-
-
-def _growing(plan: list[Rung]) -> Iterator[Rung]:
-    """The rungs of a plan, to which the caller may add further ones meanwhile."""
-    while plan:
-        yield plan.pop(0)
 
 
 def _proposed(

@@ -229,7 +229,10 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
             use.rank = self._rank([len(rows) for rows in groups], pairs)
         with trace.phase("bases"):
             local, based = self._local_bases(X, kernel, groups, use, rng)
-            bases = self._bases(X, groups, local)
+            bases: list[np.ndarray] = Parallel(n_jobs=self.n_jobs)(
+                delayed(basis_rows)(basis, X[rows], self.dtype)
+                for basis, rows in zip(local, groups, strict=True)
+            )
         with trace.phase("links"):
             blocks, linked = self._links(X, kernel, groups, local, bases, pairs, use, rng)
             link = self._assemble(blocks, [basis.shape[1] for basis in bases])
@@ -339,13 +342,6 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
         cluster = np.repeat(np.arange(c), [len(v) for v in values])
         top = np.argsort(-np.concatenate(values), kind="stable")[: use.rank * c]
         return [max(1, count) for count in np.bincount(cluster[top], minlength=c)]
-
-    def _bases(self, X: Any, groups: list[np.ndarray], local: list[LocalBasis]) -> list[np.ndarray]:
-        computed: list[np.ndarray] = Parallel(n_jobs=self.n_jobs)(
-            delayed(basis_rows)(basis, X[rows], self.dtype)
-            for basis, rows in zip(local, groups, strict=True)
-        )
-        return computed
 
     def _links(
         self,

@@ -282,7 +282,11 @@ class FactoredKernel(KernelApproximation):
 
     def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
         """(G + alpha I)^-1 Y. O(n k^2 + r^3 / 3) time, O(r^2) memory."""
-        return self._dual(Y, self._core.dual_weights(self._products(Y), alpha), alpha)
+        weights = self._core.dual_weights(self._products(Y), alpha)
+        out = np.empty(Y.shape)
+        for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
+            out[rows] = Y[rows] - _product(basis, weights[columns])
+        return out / alpha
 
     def ridge_machine(
         self, Y: np.ndarray, alpha: float, scale: np.ndarray | None = None
@@ -361,13 +365,6 @@ class FactoredKernel(KernelApproximation):
     def _products(self, Y: np.ndarray) -> list[np.ndarray]:
         """W_s' Y."""
         return [_transposed_product(basis, Y[rows]) for basis, rows in self._blocks()]
-
-    def _dual(self, Y: np.ndarray, weights: np.ndarray, alpha: float) -> np.ndarray:
-        """(Y - W weights) / alpha."""
-        out = np.empty(Y.shape)
-        for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
-            out[rows] = Y[rows] - _product(basis, weights[columns])
-        return out / alpha
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
         """L W' coef for coef : (n, m); (r, m) float64. A new point's row of W times it is f(x)."""

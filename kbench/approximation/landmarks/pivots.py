@@ -65,12 +65,11 @@ def randomly_pivoted_cholesky(
 def _root(inner: np.ndarray) -> np.ndarray:
     """The lower Cholesky factor of a block, with a shift of its diagonal if it needs one."""
     jitter, identity = _JITTER * max(float(inner.diagonal().max()), 1e-30), np.eye(len(inner))
-
-    def factor_with(shift: float) -> np.ndarray:
-        factor: np.ndarray = scipy.linalg.cholesky(inner + shift * identity, lower=True)
-        return factor
-
-    return at_first_shift(factor_with, jitter, 10.0 * jitter)
+    return at_first_shift(
+        lambda shift: scipy.linalg.cholesky(inner + shift * identity, lower=True),
+        jitter,
+        10.0 * jitter,
+    )
 
 
 def _thinned(

@@ -127,14 +127,11 @@ def _fitted(kind: str, X: Any) -> tuple[Any, np.ndarray]:
 
 def rows_with_missing(rows: Rows) -> np.ndarray:
     """Truth values, shape (n,): whether a row lacks a number."""
-    if isinstance(rows, SparseRows):
-        lacking = [_in_csr(csr) for csr in rows.csr_blocks()]
-    else:
-        lacking = [np.isnan(X).any(axis=1) for X in rows.blocks()]
+    if not isinstance(rows, SparseRows):
+        return np.concatenate([np.isnan(X).any(axis=1) for X in rows.blocks()])
+    lacking = []
+    for csr in rows.csr_blocks():
+        row_of_entry = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        missing = row_of_entry[np.isnan(csr.data)]
+        lacking.append(np.bincount(missing, minlength=csr.shape[0]) > 0)
     return np.concatenate(lacking)
-
-
-def _in_csr(csr: Any) -> np.ndarray:
-    missing = np.zeros(csr.shape[0], dtype=bool)
-    missing[np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))[np.isnan(csr.data)]] = True
-    return missing

@@ -13,10 +13,6 @@ from kbench.kernels.registry import registered
 from kbench.kernels.spectrum import ProductSpectrum, Spectrum
 
 
-def _cauchy_entries(rng: np.random.RandomState, shape: tuple[int, int]) -> np.ndarray:
-    return rng.standard_cauchy(shape)
-
-
 def _cauchy_quantile(levels: np.ndarray) -> np.ndarray:
     quantiles: np.ndarray = np.tan(np.pi * (levels - 0.5))
     return quantiles
@@ -30,7 +26,9 @@ class Laplacian(Exponential):
     name: ClassVar[str] = "laplacian"
     power: ClassVar[int] = 1
     gamma_power: ClassVar[int] = 1
-    spectrum: ClassVar[Spectrum] = ProductSpectrum(float, _cauchy_entries, _cauchy_quantile)
+    spectrum: ClassVar[Spectrum] = ProductSpectrum(
+        float, np.random.RandomState.standard_cauchy, _cauchy_quantile
+    )
 
     @classmethod
     def default_gamma(cls, inverse_square: float) -> float:

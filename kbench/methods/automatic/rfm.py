@@ -95,11 +95,6 @@ class Mapped:
         return self.machine(apply_root(X, self.root).astype(np.float32))
 
 
-def default_metric() -> LearnedMetric:
-    """A metric for tables of any kind."""
-    return LearnedMetric(kernel="any", scaling="auto")
-
-
 @dataclass(eq=False, repr=False)
 class RecursiveFeatureMachine(RidgeEstimator):
     """Base of the regressor and the classifier.
@@ -165,7 +160,8 @@ class RecursiveFeatureMachine(RidgeEstimator):
             X, Y = X[distinct[0]], Y[distinct[0]]
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31)
-        metric = default_metric() if self.metric is None else clone(self.metric)
+        any_table = LearnedMetric(kernel="any", scaling="auto")
+        metric = any_table if self.metric is None else clone(self.metric)
         if metric.random_state is None:
             metric.set_params(random_state=seed)
         classifier = is_classifier(self)

@@ -133,7 +133,9 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
 
         Also returns the rows as the search takes them, and its first rung if that was measured.
         """
-        if is_small := _is_small(X):
+        # A metric of few rows and columns costs a few seconds.
+        is_small = X.shape[0] <= constants.SMALL_ROWS and X.shape[1] <= constants.SMALL_COLUMNS
+        if is_small:
             X = X.toarray() if sp.issparse(X) else X
         compares_kernels = self.kernel == "auto" and is_small
         self.kernel_ = "rbf" if self.kernel == "auto" else self.kernel
@@ -146,9 +148,8 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         scaler = None
         if self.scaler is not None and self.metric_ is None:
             scaler = _scaler_of(X)
-        compares_scales = scaler is not None
         rows = PreparedRows(X, self.kernel_, rng)
-        if not (compares_scales or compares_kernels):
+        if scaler is None and not compares_kernels:
             return X, rows, None
         order = self._task(targets, factor).order(rng)
 
@@ -157,7 +158,7 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             return FirstRung(rows, task, order, limit, trace)
 
         # Time is divided equally: a part for each of these, and one for the rest of the search.
-        first = measured(rows, 2 + compares_scales + compares_kernels)
+        first = measured(rows, 2 + (scaler is not None) + compares_kernels)
         if scaler is not None:
             standardised = standardised_rows(scaler, X)
             other_rows = PreparedRows(standardised, self.kernel_, rng)
@@ -234,12 +235,6 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         metric = 0 if self.metric_ is None else self.metric_.nbytes_
         return int(self.best_estimator_.model_bytes_) + metric
-
-
-def _is_small(X: Any) -> bool:
-    """Whether a metric of the rows costs a few seconds."""
-    n, d = X.shape
-    return bool(n <= constants.SMALL_ROWS and d <= constants.SMALL_COLUMNS)
 
 
 def _too_late(deadline: Deadline) -> bool:

@@ -196,7 +196,10 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
             machines = [LandmarkMachine(np.zeros(n_outputs))] * tree.n_leaves
             offset = float32_offset(X)
             for (leaf, _), result in zip(groups, results, strict=True):
-                machines[leaf] = _moved(result.machine, offset)
+                machine = result.machine
+                if offset is not None and machine.landmarks is not None:
+                    machine = replace(machine, landmarks=machine.landmarks - offset)
+                machines[leaf] = machine
             require_finite(self, coef_=[machine.total for machine in machines])
             self._machine = LocalLandmarks(
                 tree.moved(offset), machines, X.shape[1], self.pseudo, offset=offset
@@ -287,10 +290,3 @@ def _train_leaf(
     kernel = KernelMatrix(function, dense)
     rng = np.random.RandomState(seed)
     return model._train_leaf(dense, kernel, rng, tuple(targets), max_time)
-
-
-def _moved(machine: LandmarkMachine, offset: np.ndarray | None) -> LandmarkMachine:
-    """The model for rows minus `offset`."""
-    if offset is None or machine.landmarks is None:
-        return machine
-    return replace(machine, landmarks=machine.landmarks - offset)

@@ -286,7 +286,8 @@ def train_leaf(
     scale = np.sqrt(gamma * LOG2_E)
     Z = np.ascontiguousarray(training.X * np.float32(scale))
     m = -(-n_landmarks // LANES) * LANES
-    landmarks = _first_landmarks(Z, training.kmeans_weights, m, rng)
+    landmarks = weighted_kmeans(Z, training.kmeans_weights, m, rng)  # it may give fewer
+    landmarks = np.vstack([landmarks, Z[rng.randint(len(Z), size=m - len(landmarks))]])
     first, intercept = _first_coef(Z, training.targets, landmarks, training.margins)
     landmarks = np.ascontiguousarray(landmarks.T, np.float32)
     log_widths, trained = np.zeros(m, np.float32), np.ascontiguousarray(first.T, np.float32)
@@ -325,14 +326,6 @@ def warn_of_time(estimator: TrainedLeaves, in_time: Iterable[bool]) -> None:
 def varying_features(X: np.ndarray, n_features: int) -> np.ndarray:
     """Sorted indices of the features with the largest standard deviations; (n_features,)."""
     return np.sort(np.argsort(-X.std(axis=0), kind="stable")[:n_features])
-
-
-def _first_landmarks(
-    Z: np.ndarray, weights: np.ndarray, m: int, rng: np.random.RandomState
-) -> np.ndarray:
-    """m landmarks by weighted k-means, filled up with random rows if it gives fewer; (m, f)."""
-    centres = weighted_kmeans(Z, weights, m, rng)
-    return np.vstack([centres, Z[rng.randint(len(Z), size=m - len(centres))]])
 
 
 def _first_coef(

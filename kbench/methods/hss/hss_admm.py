@@ -208,7 +208,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
-            values = self._values_of_C()
+            values: list[float] = self._checked_C(self.C_).tolist()
             bounds = targets.C.reshape(len(targets.Y), -1)
         chosen = 0
         if len(values) > 1:
@@ -254,10 +254,6 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         super()._validate_params()
         if not isinstance(self.C, str):
             self._checked_C(self.C)
-
-    def _values_of_C(self) -> list[float]:
-        values: list[float] = self._checked_C(self.C_).tolist()
-        return values
 
     @staticmethod
     def _checked_C(given: Any) -> np.ndarray:

@@ -428,14 +428,10 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
         self.n_iter_, self.n_seen_ = self._descent.n_steps, self._descent.n_rows
         self.n_parameters_ = sum(A.size for A in self._function.coef)
         self.model_bytes_ = 4 * self.n_parameters_ + self.row_map_.nbytes
-        self.prediction_flops_ = self._flops()
-        self.timings_ = dict(trace.timings)
-
-    def _flops(self) -> float:
-        """Cost of predicting a row, in inner products of two rows."""
         axes = 0 if self.row_map_.axes is None else self.row_map_.axes.size
         blocks = sum(self.features_.multiplications + A.size for A in self._function.coef)
-        return self.predict_votes * (axes + blocks) / self.n_features_in_
+        self.prediction_flops_ = self.predict_votes * (axes + blocks) / self.n_features_in_
+        self.timings_ = dict(trace.timings)
 
     @property
     def coef_(self) -> np.ndarray:

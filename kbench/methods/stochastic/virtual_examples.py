@@ -75,10 +75,8 @@ class VirtualExamples:
 
 def _side(kind: str, d: int) -> int:
     """Width of an image of d numbers, or order of a matrix with d numbers in its triangle."""
-    return _matrix_order(d) if kind == "coulomb" else image_shape(d)[0]
-
-
-def _matrix_order(d: int) -> int:
+    if kind != "coulomb":
+        return image_shape(d)[0]
     k = (isqrt(8 * d + 1) - 1) // 2
     if k * (k + 1) // 2 != d:
         raise ValueError(f"X has {d} features, which are not the upper triangle of a square matrix")

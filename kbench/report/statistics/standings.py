@@ -197,9 +197,9 @@ def _sheet(
     places: defaultdict[str, list[float]] = defaultdict(list)
     for number, (comparison, known) in enumerate(zip(sets, lines, strict=True)):
         taking_part = [name for name in names if name in known]
-        scores = _up_to_chance(
-            [_score(known[name], comparison) for name in taking_part], comparison
-        )
+        means = [known[name].mean_sd(comparison.score.column) for name in taking_part]
+        scores = [math.nan if mean is None else mean[0] for mean in means]
+        scores = _up_to_chance(scores, comparison)
         behind = _distances(scores, _best_score(comparison, scores))
         for name, gap, place in zip(
             taking_part, behind, ranks([scores], comparison.score.sign)[0], strict=True
@@ -297,11 +297,6 @@ def _name(line: Line, with_metric: Collection[str]) -> str:
     if line.method not in with_metric and "metric" not in line.params:
         return line.method
     return f"{line.method} metric={shortest_text(line.params.get('metric'))}"
-
-
-def _score(line: Line, comparison: Comparison) -> float:
-    mean = line.mean_sd(comparison.score.column)
-    return math.nan if mean is None else mean[0]
 
 
 def _row(

@@ -195,7 +195,7 @@ def _optimum(
             if best is not None and point.n_iter == before:
                 continue  # it has this gap already
             optimum = finish(problem, point)
-        if best is None or _is_better(optimum, best):
+        if best is None or (optimum.off > MAX_OFF, optimum.gap) < (best.off > MAX_OFF, best.gap):
             best = optimum
         if ended or _is_exact(best, tol):
             break
@@ -237,12 +237,6 @@ def rounding(diagonal: np.ndarray, coef: np.ndarray) -> float:
 
 def _is_exact(optimum: Optimum, tol: float) -> bool:
     return optimum.off <= MAX_OFF and optimum.violation <= tol and optimum.relative_gap <= _EXACT
-
-
-def _is_better(candidate: Optimum, other: Optimum) -> bool:
-    if (candidate.off <= MAX_OFF) != (other.off <= MAX_OFF):
-        return candidate.off <= MAX_OFF
-    return candidate.gap < other.gap
 
 
 def _problem(

@@ -269,7 +269,9 @@ class LowRank:
                 size = [math.sqrt(part.dot(part)) for part in left]
                 if turn == 0:
                     first = size
-                elif all(map(_is_solved, size, first)) or not any(map(_is_halved, size, last)):
+                elif all(a <= _SOLVED * b for a, b in zip(size, first, strict=True)) or not any(
+                    a < 0.5 * b for a, b in zip(size, last, strict=True)
+                ):
                     break
                 last = size
                 more = solve(np.concatenate(left))
@@ -409,11 +411,3 @@ class StoredKernel:
             return dx.ravel(), folded(signs, dx.ravel()) - s, db
 
         return direction
-
-
-def _is_solved(size: float, first: float) -> bool:
-    return size <= _SOLVED * first
-
-
-def _is_halved(size: float, last: float) -> bool:
-    return size < 0.5 * last
