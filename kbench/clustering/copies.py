@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.intrinsics.products import matmul
+from kbench.row_keys import row_keys
 
 # Values of a column, as a fraction of the distinct rows, from which on rows are not equal by
 # chance; and the fewest values, below which a column is a code. Set by hand.
@@ -29,39 +29,16 @@ def without_copies(X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | Non
     Returns (m,) row numbers in increasing order, and for each row the place of the one that it
     equals among them, (n,); or None if no row is a copy.
 
-    Takes one product with a vector, O(n d), and about a microsecond for each row that may be equal
-    to another.
+    O(n d) for the keys of the rows, O(n log n) for sorting them.
     """
-    first = _first_equal(X)
+    _, firsts, same = np.unique(row_keys(X), return_index=True, return_inverse=True)
+    first = firsts[same]  # the first row that equals each one
     rows, group = np.unique(first, return_inverse=True)
     if len(rows) == len(first) or np.any(y != y[first]):
         return None
     if _most_values_of_a_column(X[rows]) < max(_MIN_VALUES, _CONTINUOUS * len(rows)):
         return None
     return rows, group
-
-
-def _first_equal(X: Any) -> np.ndarray:
-    """For each row the number of the first row that equals it, (n,)."""
-    n, d = X.shape
-    direction = np.random.default_rng(0).normal(size=d)
-    with np.errstate(all="ignore"):
-        # Not by BLAS, whose sums depend on where a row stands: equal rows have equal keys.
-        keys = matmul(X, direction) if sp.issparse(X) else np.einsum("ij,j->i", X, direction)
-    _, group, sizes = np.unique(np.asarray(keys), return_inverse=True, return_counts=True)
-    first = np.arange(n)
-    known: dict[bytes, int] = {}
-    for row in np.flatnonzero(sizes[group] > 1).tolist():
-        first[row] = known.setdefault(_content(X, row), row)
-    return first
-
-
-def _content(X: Any, row: int) -> bytes:
-    """What a row holds; the same for 0.0 and -0.0."""
-    if not sp.issparse(X):
-        return (X[row] + 0.0).tobytes()
-    entries = slice(X.indptr[row], X.indptr[row + 1])
-    return X.indices[entries].tobytes() + (X.data[entries] + 0.0).tobytes()
 
 
 def _most_values_of_a_column(X: Any) -> int:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from kbench.data.sources.rows import Rows, SparseRows
+from kbench.row_keys import row_keys
 
 # Values beyond which rows are not compared: of 2^24 it takes about a tenth of the time of reading
 # them. Set by hand.
@@ -42,25 +43,6 @@ def copied_rows(train: Rows, test: Rows) -> str | None:
 
 def _hashes(rows: Rows) -> np.ndarray:
     """(n,) uint64, equal for equal rows with equal targets, different for nearly all others."""
-    weights = np.random.default_rng(0).integers(1 << 62, size=rows.d + 1, dtype=np.uint64) * 2 + 1
-    hashes = _mixed(rows.y) * weights[-1]
-    at = 0
-    for block in rows.csr_blocks() if isinstance(rows, SparseRows) else rows.blocks():
-        if isinstance(block, np.ndarray):
-            of_block = _mixed(block) @ weights[:-1]
-        else:
-            mixed = type(block)((_mixed(block.data), block.indices, block.indptr), block.shape)
-            of_block = mixed @ weights[:-1]
-        hashes[at : at + of_block.size] += of_block
-        at += of_block.size
-    return hashes
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """The bits of numbers as uint64, each one dependent on all; 0 stays 0, so that a sparse row
-    has the hash of a dense one."""
-    bits = (values.astype(np.float64) + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
-    bits ^= bits >> np.uint64(32)
-    bits *= np.uint64(0x9E3779B97F4A7C15)
-    bits ^= bits >> np.uint64(29)
-    return bits
+    blocks = rows.csr_blocks() if isinstance(rows, SparseRows) else rows.blocks()
+    of_features = np.concatenate([row_keys(block) for block in blocks])
+    return of_features + row_keys(rows.y[:, None]) * np.uint64(0x9E3779B97F4A7C15)

@@ -19,6 +19,7 @@ from kbench import class_labels
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.base.widths import has_widths, one_width, scaled_rows
+from kbench.row_keys import row_keys
 from kbench.width_search.leave_one_out import errors_by_ridge
 
 # Values of the parameters `alpha` and `C`.
@@ -29,8 +30,6 @@ ALPHA_ROWS = 500
 # approximate kernel matrices (MEKA) move eigenvalues below 0, down to about -0.01; much smaller
 # ridges than the least, 1/128, would leave their systems indefinite. Set by hand.
 _ALPHAS = 2.0 ** np.arange(-7, 4, 2)
-# Entries whose keys are computed at a time, 2 MB; set by hand.
-_BATCH = 2**18
 
 
 def chosen_alpha(
@@ -64,35 +63,10 @@ def _distinct_rows(X: Any, candidates: np.ndarray) -> np.ndarray:
     They do not depend on the order of the rows, nor on whether a row is repeated or has a weight,
     nor on a power of two as their unit, and how far they are from each other does not matter.
     """
-    order = np.unique(_row_keys(X)[candidates], return_index=True)[1]
-    return candidates[order[:ALPHA_ROWS]]
-
-
-def _row_keys(X: Any) -> np.ndarray:
-    """A hash of each row X : (n, d), array or CSR, by the bits of its float64 values; (n,) uint64.
-
-    Sums of odd numbers times bits, modulo 2^64 (Dietzfelbinger et al., J. Algorithms 1997).
-    """
-    (n, d), is_sparse = X.shape, sp.issparse(X)
-    factors = np.random.RandomState(0).randint(2**63, size=d, dtype=np.uint64) * 2 + 1
-    values = X.data if is_sparse else X
+    values = X.data if sp.issparse(X) else X
     exponent = math.frexp(max(values.max(initial=0.0), -values.min(initial=0.0)))[1]
-
-    def hashed(block: np.ndarray, of_columns: np.ndarray) -> np.ndarray:
-        # 0.0 is added to make -0.0 positive.
-        bits = (np.ldexp(block.astype(np.float64), -exponent) + 0.0).view(np.uint64)
-        return (bits ^ (bits >> np.uint64(32))) * of_columns
-
-    if is_sparse:
-        sums = np.zeros(len(values) + 1, np.uint64)
-        np.cumsum(hashed(values, factors[X.indices]), out=sums[1:])
-        return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
-    rows = max(1, _BATCH // max(d, 1))
-    keys = np.empty(n, np.uint64)
-    for start in range(0, n, rows):
-        block = slice(start, start + rows)
-        hashed(X[block], factors).sum(axis=1, out=keys[block])
-    return keys
+    order = np.unique(row_keys(X, exponent)[candidates], return_index=True)[1]
+    return candidates[order[:ALPHA_ROWS]]
 
 
 def chosen_c(estimator: Any, X: Any, index: np.ndarray, n_classes: int, weight: np.ndarray) -> Any:
