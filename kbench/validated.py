@@ -42,29 +42,45 @@ _RANGE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-150, 1e
 # Attributes that hold numbers of training rows: an array, or a list of arrays.
 _ROW_NUMBERS = ("support_", "representatives_", "samples_", "centres_")
 
+# Real numbers as values of a parameter, for `_parameter_constraints`.
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+
+
+def real(low: float | None, high: float | None, closed: str) -> Interval:
+    """Real numbers between two bounds; closed : "left", "right", "both" or "neither"."""
+    return Interval(Real, low, high, closed=closed)
+
+
+def integer(low: int, high: int | None = None) -> Interval:
+    """Whole numbers from `low`, up to `high`."""
+    return Interval(Integral, low, high, closed="left" if high is None else "both")
+
+
+def choice(*names: str) -> StrOptions:
+    """One of these texts."""
+    return StrOptions(set(names))
+
+
 # Constraints of parameters that many estimators have, with equal values.
 _USUAL: dict[str, list[Any]] = {
-    "cache_mb": [Interval(Real, 0, None, closed="left")],
-    "class_weight": [StrOptions({"balanced"}), dict, None],
-    "dtype": [StrOptions({"float32", "float64"})],
-    "error_rows": [Interval(Integral, 0, None, closed="left")],
+    "cache_mb": [NOT_NEGATIVE],
+    "class_weight": [choice("balanced"), dict, None],
+    "dtype": [choice("float32", "float64")],
+    "error_rows": [integer(0)],
     "fit_intercept": ["boolean"],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "max_time": [Interval(Real, 0, None, closed="left"), None],
-    "memory_mb": [Interval(Real, 0, None, closed="neither")],
-    "n_clusters": [Interval(Integral, 1, None, closed="left")],
-    "n_components": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [integer(1)],
+    "max_time": [NOT_NEGATIVE, None],
+    "memory_mb": [POSITIVE],
+    "n_clusters": [integer(1)],
+    "n_components": [integer(1)],
     # joblib refuses 0, but only when a fit is in progress.
-    "n_jobs": [
-        Interval(Integral, 1, None, closed="left"),
-        Interval(Integral, None, -1, closed="right"),
-        None,
-    ],
-    "n_landmarks": [Interval(Integral, 1, None, closed="left")],
-    "probability": ["boolean", Hidden(StrOptions({"deprecated"}))],
+    "n_jobs": [integer(1), Interval(Integral, None, -1, closed="right"), None],
+    "n_landmarks": [integer(1)],
+    "probability": ["boolean", Hidden(choice("deprecated"))],
     "random_state": ["random_state"],
-    "tol": [Interval(Real, 0, None, closed="neither")],
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    "tol": [POSITIVE],
+    "validation_fraction": [real(0, 1, closed="neither")],
     "warm_start": ["boolean"],
 }
 

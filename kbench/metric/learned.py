@@ -18,13 +18,11 @@ networks and backpropagation-free machine learning models", Science 383, 2024, A
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 
 from kbench.clustering.copies import without_copies
@@ -47,7 +45,15 @@ from kbench.metric.rounds import (
     preferred,
 )
 from kbench.trace import Trace
-from kbench.validated import fit_context, require_target_range, usual, validate_data
+from kbench.validated import (
+    POSITIVE,
+    choice,
+    fit_context,
+    integer,
+    require_target_range,
+    usual,
+    validate_data,
+)
 
 # Ridges that are compared, relative to the kernel's diagonal (unit targets). Set by hand.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -178,16 +184,16 @@ class LearnedMetric(MapsRows):
     dense_rows: ClassVar[tuple[float, int]] = (4.0, 12000)
 
     _parameter_constraints: ClassVar[dict] = {
-        "structure": [StrOptions({"auto", "full", "diagonal", "warped"}), "array-like"],
-        "kernel": [StrOptions({"auto", "matern12", "rbf", "laplacian", "any"})],
-        "scaling": [StrOptions({"standard", "clipped", "quantile", "auto"})],
-        "n_rounds": [Interval(Integral, 0, None, closed="left")],
-        "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "task": [StrOptions({"auto", "classification", "regression"})],
-        "max_rows": [Interval(Integral, 2, None, closed="left")],
-        "search_rows": [Interval(Integral, 2, None, closed="left")],
-        "gradient_rows": [Interval(Integral, 1, None, closed="left")],
+        "structure": [choice("auto", "full", "diagonal", "warped"), "array-like"],
+        "kernel": [choice("auto", "matern12", "rbf", "laplacian", "any")],
+        "scaling": [choice("standard", "clipped", "quantile", "auto")],
+        "n_rounds": [integer(0)],
+        "ridge": [choice("auto"), POSITIVE],
+        "rank": [integer(1), None],
+        "task": [choice("auto", "classification", "regression")],
+        "max_rows": [integer(2)],
+        "search_rows": [integer(2)],
+        "gradient_rows": [integer(1)],
         **usual("validation_fraction", "random_state"),
     }
 

@@ -8,14 +8,12 @@ error is the sum of the squares of the entries left out, which is small where ga
 import copy
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.clipped import clipped
 from kbench.approximation.clusters.local_expansions import LocalExpansions
@@ -33,7 +31,7 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
-from kbench.validated import TakesSparseRows, fit_context, usual, validate_data
+from kbench.validated import TakesSparseRows, choice, fit_context, integer, usual, validate_data
 
 
 class BlockDiagonalKernel(KernelApproximation):
@@ -188,9 +186,9 @@ class BKA(KernelParameters, TakesSparseRows, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
-        "partition": [StrOptions({"kmeans", "spectral", "random"})],
-        "n_samples": [Interval(Integral, 1, None, closed="left"), None],
-        "kmeans_iter": [Interval(Integral, 1, None, closed="left")],
+        "partition": [choice("kmeans", "spectral", "random")],
+        "n_samples": [integer(1), None],
+        "kmeans_iter": [integer(1)],
         **usual("n_clusters", "memory_mb", "dtype", "random_state"),
     }
 

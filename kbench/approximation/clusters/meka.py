@@ -25,7 +25,6 @@ clusters, and T_s the k directions of their span that hold most of the cluster's
 
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
-from numbers import Integral, Real
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
@@ -35,7 +34,6 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import presets
 from kbench.approximation.clipped import clipped
@@ -49,7 +47,16 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.prediction import group_rows
 from kbench.trace import Trace
-from kbench.validated import TakesSparseRows, fit_context, usual, validate_data
+from kbench.validated import (
+    NOT_NEGATIVE,
+    TakesSparseRows,
+    choice,
+    fit_context,
+    integer,
+    real,
+    usual,
+    validate_data,
+)
 
 # Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
 # Set by hand.
@@ -158,19 +165,19 @@ class MEKA(KernelParameters, TakesSparseRows, BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {
         **CONSTRAINTS,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
-        "preset": [StrOptions({"paper", "released"}), None],
-        "landmarks": [StrOptions({"kmeans", "uniform"}), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
-        "basis_sampling": [StrOptions({"diagonal", "partition_rows"}), None],
-        "link": [StrOptions({"galerkin", "sampled"}), None],
-        "rho": [Interval(Real, 0, None, closed="left"), None],
-        "pinv_cut": [Interval(Real, 0, 1, closed="left"), None],
-        "eps": [Interval(Real, 0, None, closed="left"), None],
-        "zero_fraction": [Interval(Real, 0, 1, closed="both"), None],
-        "rank_strategy": [StrOptions({"same", "size", "eigenvalues", "total"}), None],
+        "preset": [choice("paper", "released"), None],
+        "landmarks": [choice("kmeans", "uniform"), None],
+        "n_landmarks": [integer(1), None],
+        "basis_sampling": [choice("diagonal", "partition_rows"), None],
+        "link": [choice("galerkin", "sampled"), None],
+        "rho": [NOT_NEGATIVE, None],
+        "pinv_cut": [real(0, 1, closed="left"), None],
+        "eps": [NOT_NEGATIVE, None],
+        "zero_fraction": [real(0, 1, closed="both"), None],
+        "rank_strategy": [choice("same", "size", "eigenvalues", "total"), None],
         "psd": ["boolean"],
-        "n_samples": [Interval(Integral, 1, None, closed="left"), None],
-        "kmeans_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "n_samples": [integer(1), None],
+        "kmeans_iter": [integer(1), None],
         **usual("n_clusters", "dtype", "n_jobs", "random_state"),
     }
 

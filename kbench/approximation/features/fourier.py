@@ -28,13 +28,11 @@ under rotations, so they are aligned with the leading principal axes of the rows
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.features.feature_map import FeatureMap, dense, is_wide
 from kbench.approximation.features.turns import SERIES, write_features
@@ -46,7 +44,7 @@ from kbench.kernels.registry import kernel_names
 from kbench.kernels.spectrum import IsotropicSpectrum, Spectrum
 from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.stored import MAX_FEATURES, check_arrays, check_number, check_whole, require
-from kbench.validated import usual
+from kbench.validated import POSITIVE, choice, usual
 
 # Largest number of rows from which the principal axes are computed: O(rows d^2) time, against the
 # accuracy of the axes. Set by hand.
@@ -78,8 +76,8 @@ class FourierFeatures(FeatureMap):
     _unit: float = 1.0
 
     _parameter_constraints: ClassVar[dict] = {
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "form": [StrOptions({"phase", "cos_sin"})],
+        "gamma": [choice("scale", "auto"), POSITIVE],
+        "form": [choice("phase", "cos_sin")],
         **usual("n_components", "random_state"),
     }
 
@@ -216,7 +214,7 @@ class RandomFourierFeatures(FourierFeatures):
     _parameter_constraints: ClassVar[dict] = {
         **FourierFeatures._parameter_constraints,
         **kernel_constraints("spectrum"),
-        "sampling": [StrOptions({"independent", "orthogonal", "quasi"})],
+        "sampling": [choice("independent", "orthogonal", "quasi")],
     }
 
     n_components: int = 100

@@ -10,7 +10,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from kbench.approximation.features.fastfood import Fastfood
 from kbench.approximation.features.feature_map import FeatureMap
@@ -20,6 +19,7 @@ from kbench.approximation.features.fourier import (
     require_isotropic,
 )
 from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank, require_one
+from kbench.validated import choice
 
 
 @dataclass(eq=False, repr=False)
@@ -63,7 +63,7 @@ class RandomFeatures(FeatureMap):
             for name in ("kernel", "gamma", "form", "random_state")
         },
         **CONSTRAINTS,
-        "features": [StrOptions({"fourier", "orthogonal", "quasi", "fastfood"})],
+        "features": [choice("fourier", "orthogonal", "quasi", "fastfood")],
     }
 
     rank: int | None = 128

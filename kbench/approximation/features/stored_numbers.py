@@ -7,15 +7,14 @@ of rank k are 2 k columns, and MEKA keeps its links.
 """
 
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any
 
-from sklearn.utils._param_validation import Interval
+from kbench.validated import POSITIVE, integer
 
 # Constraints of the two parameters; a user sets one of them.
 CONSTRAINTS: dict[str, list[Any]] = {
-    "rank": [Interval(Integral, 1, None, closed="left"), None],
-    "numbers_per_row": [Interval(Real, 0, None, closed="neither"), None],
+    "rank": [integer(1), None],
+    "numbers_per_row": [POSITIVE, None],
 }
 
 

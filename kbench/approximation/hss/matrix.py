@@ -11,14 +11,13 @@ matrix.
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation.hss.compression import (
@@ -37,7 +36,15 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.presets import HSS, resolve
 from kbench.trace import Trace
-from kbench.validated import fit_context, usual, validate_data
+from kbench.validated import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    choice,
+    fit_context,
+    integer,
+    usual,
+    validate_data,
+)
 
 # Parameters on which the tree and the table of neighbours depend.
 _ORDERING = ("tree", "balanced", "leaf_size", "n_neighbours", "n_trees", "random_state")
@@ -146,20 +153,20 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
-        "preset": [StrOptions(set(HSS))],
-        "tree": [StrOptions({"2means", "kd", "pca", "cobble", "natural"})],
+        "preset": [choice(*filter(None, HSS))],
+        "tree": [choice("2means", "kd", "pca", "cobble", "natural")],
         "balanced": ["boolean"],
-        "leaf_size": [Interval(Integral, 2, None, closed="left"), None],
-        "n_neighbours": [Interval(Integral, 0, None, closed="left"), None],
-        "n_trees": [Interval(Integral, 1, None, closed="left"), None],
-        "rel_tol": [Interval(Real, 0, None, closed="left"), None],
-        "abs_tol": [Interval(Real, 0, None, closed="left"), None],
-        "trace_tol": [Interval(Real, 0, None, closed="left"), None],
-        "max_rank": [Interval(Integral, 1, None, closed="left"), None],
-        "max_near": [Interval(Integral, 1, None, closed="left"), StrOptions({"none"}), None],
-        "n_far": [Interval(Integral, 0, None, closed="left"), None],
-        "sketch": [Interval(Integral, 1, None, closed="left"), StrOptions({"none"}), None],
-        "memory_mb": [Interval(Real, 0, None, closed="neither"), None],
+        "leaf_size": [integer(2), None],
+        "n_neighbours": [integer(0), None],
+        "n_trees": [integer(1), None],
+        "rel_tol": [NOT_NEGATIVE, None],
+        "abs_tol": [NOT_NEGATIVE, None],
+        "trace_tol": [NOT_NEGATIVE, None],
+        "max_rank": [integer(1), None],
+        "max_near": [integer(1), choice("none"), None],
+        "n_far": [integer(0), None],
+        "sketch": [integer(1), choice("none"), None],
+        "memory_mb": [POSITIVE, None],
         **usual("dtype", "random_state"),
     }
 

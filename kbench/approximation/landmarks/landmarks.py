@@ -6,11 +6,9 @@ Moody and Darken, "Fast Learning in Networks of Locally-Tuned Processing Units" 
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.clipped import clipped
 from kbench.approximation.features.feature_map import FeatureMap
@@ -26,7 +24,7 @@ from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.prediction.landmarks import LocalLandmarks, fits_float32, float32_offset
 from kbench.prediction.packing import LandmarkMachine
 from kbench.stored import MAX_FEATURES, check_arrays, check_whole, require
-from kbench.validated import usual
+from kbench.validated import choice, integer, usual
 
 # Maximum numbers of Gaussian landmarks and of features for the float32 code of fast prediction,
 # which takes sixteen landmarks at a time, and the largest rounding error for which it is used, as a
@@ -75,9 +73,9 @@ class LandmarkFeatures(KernelParameters, FeatureMap):
 
     _parameter_constraints: ClassVar[dict] = {
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
-        "landmarks": [StrOptions({"uniform", "kmeans", "rpcholesky"})],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "kmeans_iter": [Interval(Integral, 1, None, closed="left")],
+        "landmarks": [choice("uniform", "kmeans", "rpcholesky")],
+        "n_samples": [integer(1)],
+        "kmeans_iter": [integer(1)],
         **usual("n_components", "random_state"),
     }
 

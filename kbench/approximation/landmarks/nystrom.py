@@ -12,17 +12,16 @@ take an eighth of the time to factorise and half of the time to transform.
 """
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import blas, lapack
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.landmarks.landmarks import LandmarkFeatures
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.named import pairwise_kernel, pairwise_names
+from kbench.validated import choice, real
 
 # Guard: a landmark whose residual is below this multiple of the largest k(z, z) is dropped: it lies
 # in the span of the others, and its feature would consist of float32 rounding errors.
@@ -63,9 +62,9 @@ class Nystrom(LandmarkFeatures):
 
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkFeatures._parameter_constraints,
-        "kernel": [StrOptions(pairwise_names()), callable],
+        "kernel": [choice(*pairwise_names()), callable],
         "gamma": [*LandmarkFeatures._parameter_constraints["gamma"], None],
-        "degree": [Interval(Real, 1, None, closed="left"), None],
+        "degree": [real(1, None, closed="left"), None],
         "coef0": [*LandmarkFeatures._parameter_constraints["coef0"], None],
     }
 

@@ -13,12 +13,12 @@ features side by side, divided by sqrt(p).
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt
 
 from kbench.approximation.clipped import clipped
 from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank, require_one
@@ -26,6 +26,7 @@ from kbench.approximation.landmarks.landmarks import LandmarkFeatures
 from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
+from kbench.validated import POSITIVE, choice, integer
 
 # Rows per block of float64 kernel values: memory against the overhead of a call. Set by hand.
 _BATCH = 1024
@@ -87,15 +88,15 @@ class SpectralNystrom(LandmarkFeatures):
         **{k: v for k, v in LandmarkFeatures._parameter_constraints.items() if k != "n_components"},
         **CONSTRAINTS,
         "n_landmarks": [
-            Interval(Integral, 1, None, closed="left"),
+            integer(1),
             Interval(RealNotInt, 1, None, closed="left"),
-            StrOptions({"all"}),
+            choice("all"),
             None,
         ],
-        "truncation": [StrOptions({"landmarks", "rows"})],
-        "eigensolver": [StrOptions({"exact", "randomized", "lanczos"})],
-        "n_experts": [Interval(Integral, 1, None, closed="left")],
-        "memory_mb": [Interval(Real, 0, None, closed="neither")],
+        "truncation": [choice("landmarks", "rows")],
+        "eigensolver": [choice("exact", "randomized", "lanczos")],
+        "n_experts": [integer(1)],
+        "memory_mb": [POSITIVE],
     }
 
     n_components: int = field(init=False, default=0)  # no parameter: `rank` takes its place

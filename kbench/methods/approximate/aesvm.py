@@ -5,18 +5,17 @@ Nandan, Khargonekar and Talathi, "Fast SVM Training Using Approximate Extreme Po
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.expansions.representative_set import representative_set
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
+from kbench.validated import choice, integer, real
 
 
 @dataclass(eq=False, repr=False)
@@ -97,10 +96,10 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
             if name != "shrinking"
         },
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
-        "eps": [Interval(Real, None, None, closed="neither")],
-        "first_level": [StrOptions({"fls2", "fls1"})],
-        "first_size": [Interval(Integral, 1, None, closed="left")],
-        "second_size": [Interval(Integral, 1, None, closed="left")],
+        "eps": [real(None, None, closed="neither")],
+        "first_level": [choice("fls2", "fls1")],
+        "first_size": [integer(1)],
+        "second_size": [integer(1)],
         "random_state": ["random_state"],
     }
 

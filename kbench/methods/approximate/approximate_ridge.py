@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 
 from kbench import class_labels
@@ -49,7 +49,7 @@ from kbench.methods.out_of_core.ridge_chunks import (
 )
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context, usual, validate_data
+from kbench.validated import choice, fit_context, usual, validate_data
 
 
 @dataclass(eq=False, repr=False)
@@ -59,7 +59,7 @@ class _ApproximateRidge(RidgeEstimator):
     _parameter_constraints: ClassVar[dict] = {
         **RidgeEstimator._parameter_constraints,
         "approximation": [HasMethods(["fit", "kernel_matrix"]), None],
-        "solver": [StrOptions({"direct", "cg", "pcg"})],
+        "solver": [choice("direct", "cg", "pcg")],
         **usual("tol", "max_iter", "max_time", "error_rows", "random_state"),
     }
 

@@ -24,7 +24,6 @@ embedding Phi of 2 m rows, each column of which has 8 entries of +-1 / sqrt(8):
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +31,6 @@ import scipy.sparse as sp
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.blas import ssyrk
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import Machine, kernel_error
 from kbench.approximation.clipped import clipped
@@ -49,7 +47,7 @@ from kbench.methods.base.ridge import (
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import NOT_NEGATIVE, choice, integer, usual
 
 # Rows of a block of float64 kernel values with the landmarks: more rows take more memory (8 bytes
 # for each row and landmark), fewer make GEMM slower. Set by hand.
@@ -124,9 +122,9 @@ class FalkonRidge(KernelRidgeEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **KernelRidgeEstimator._parameter_constraints,
-        "preconditioner_rows": [Interval(Integral, 0, None, closed="left"), None],
-        "preconditioner": [StrOptions({"rows", "krill"}), None],
-        "memory_mb": [Interval(Real, 0, None, closed="left")],
+        "preconditioner_rows": [integer(0), None],
+        "preconditioner": [choice("rows", "krill"), None],
+        "memory_mb": [NOT_NEGATIVE],
         **usual("n_components", "tol", "max_iter", "max_time", "error_rows", "random_state"),
     }
 

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
 from kbench.chunked import ChunkedRows
@@ -27,7 +26,7 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import LinearDualResult, solve_linear_dual
 from kbench.solvers.box_dual.duplicates import Duplicates
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context, usual
+from kbench.validated import choice, fit_context, usual
 
 
 class FeatureSVC(CountedPrediction, OneVsRest):
@@ -42,7 +41,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
 
     _parameter_constraints: ClassVar[dict] = {
         "C": PENALTY,
-        "loss": [StrOptions({"hinge", "squared_hinge"})],
+        "loss": [choice("hinge", "squared_hinge")],
         **usual("tol", "max_iter", "max_time", "class_weight"),
         **usual("probability", "memory_mb", "random_state"),
     }

@@ -5,13 +5,11 @@ Keerthi, Chapelle and DeCoste, "Building Support Vector Machines with Reduced Cl
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench.errors import warn
 from kbench.kernels import KernelMatrix
@@ -24,7 +22,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_sparse_primal
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import integer, usual
 
 
 @dataclass(eq=False, repr=False)
@@ -103,7 +101,7 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, OneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "n_candidates": [Interval(Integral, 1, None, closed="left")],
+        "n_candidates": [integer(1)],
         "C": PENALTY,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         **usual("n_components", "class_weight", "probability", "max_time", "dtype", "random_state"),

@@ -14,7 +14,6 @@ by clusters as in xRFM (2025) and in BKA (Si, Hsieh and Dhillon, JMLR 18, 2017, 
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +21,7 @@ import scipy.linalg
 from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods
 
 from kbench.approximation import Machine
 from kbench.approximation.clusters.local_expansions import LocalExpansions
@@ -36,7 +35,7 @@ from kbench.metric.ridge_problem import apply_root
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
-from kbench.validated import usual
+from kbench.validated import integer, usual
 
 # Rows that centroids are learned from: 20,000 rows place a few dozen centroids well. Set by hand.
 _CLUSTERED_ROWS = 20000
@@ -139,8 +138,8 @@ class RecursiveFeatureMachine(RidgeEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         "metric": [HasMethods(["fit", "transform"]), None],
-        "max_exact": [Interval(Integral, 1, None, closed="left")],
-        "cluster_size": [Interval(Integral, 1, None, closed="left")],
+        "max_exact": [integer(1)],
+        "cluster_size": [integer(1)],
         "local_metrics": ["boolean"],
         **usual("fit_intercept", "n_jobs", "random_state", "probability"),
     }

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +9,6 @@ import scipy.sparse as sp
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.clustering.copies import without_copies
@@ -19,7 +17,7 @@ from kbench.methods.base.standardised import standardised_rows
 from kbench.methods.base.weights import checked_weights, relative_weights
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, validate_data
+from kbench.validated import POSITIVE, TakesSparseRows, choice, validate_data
 from kbench.width_search import constants
 from kbench.width_search.gram import PreparedRows
 from kbench.width_search.search import FirstRung, WidthSearchResult, search
@@ -34,10 +32,10 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
     """Base of the self-tuning estimators: metric, search, and which model is fitted in the end."""
 
     _parameter_constraints: ClassVar[dict] = {
-        "kernel": [KernelName(["exponential"]), StrOptions({"auto"})],
-        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
-        "metric": [StrOptions({"auto", "small"}), None],
-        "scaler": [StrOptions({"auto"}), None],
+        "kernel": [KernelName(["exponential"]), choice("auto")],
+        "time_budget": [POSITIVE, None],
+        "metric": [choice("auto", "small"), None],
+        "scaler": [choice("auto"), None],
         "random_state": ["random_state"],
     }
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import StrOptions
 
 from kbench import class_labels
 from kbench.errors import without_warnings
@@ -31,7 +30,7 @@ from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.methods.exact.kernel_svr import KernelSVR
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context, usual, validate_data
+from kbench.validated import choice, fit_context, usual, validate_data
 from kbench.width_search import constants
 from kbench.width_search.c_path import OutOfTime
 from kbench.width_search.gram import PreparedRows
@@ -122,7 +121,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
 
     _parameter_constraints: ClassVar[dict] = {
         **SelfTuning._parameter_constraints,
-        "scoring": [StrOptions({"accuracy", "balanced_accuracy"}), None],
+        "scoring": [choice("accuracy", "balanced_accuracy"), None],
         **usual("class_weight", "probability"),
     }
 

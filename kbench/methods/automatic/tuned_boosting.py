@@ -16,7 +16,6 @@ it until a budget is spent.
 
 import time
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,12 +32,11 @@ from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.metrics import make_scorer, zero_one_loss
 from sklearn.model_selection import HalvingRandomSearchCV, ShuffleSplit, cross_validate
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context, usual, validate_data
+from kbench.validated import POSITIVE, fit_context, integer, usual, validate_data
 
 # Every number below is set by hand. Settings of a bracket, and the minimal number of rows on which
 # they are compared.
@@ -107,8 +105,8 @@ class TunedBoosting(BaseEstimator):
     random_state: Any = None
 
     _parameter_constraints: ClassVar[dict] = {
-        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
-        "n_brackets": [Interval(Integral, 0, None, closed="left")],
+        "time_budget": [POSITIVE, None],
+        "n_brackets": [integer(0)],
         **usual("max_iter", "random_state"),
     }
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval
 
 from kbench.errors import warn
 from kbench.kernels import Kernel, KernelMatrix
@@ -22,7 +20,7 @@ from kbench.methods.base.widths import scaled_rows
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import integer, usual
 
 
 class KernelProblems(NamedTuple):
@@ -45,7 +43,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
     _parameter_constraints: ClassVar[dict] = {
         "C": PENALTY,
         **kernel_constraints(function=True),
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "max_iter": [integer(-1)],
         "shrinking": ["boolean"],
         **usual("tol", "cache_mb", "class_weight", "max_time", "dtype", "probability"),
     }

@@ -8,22 +8,21 @@ that ridge.
 
 import math
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import class_labels
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.base.widths import has_widths, one_width, scaled_rows
 from kbench.row_keys import row_keys
+from kbench.validated import POSITIVE, choice
 from kbench.width_search.leave_one_out import errors_by_ridge
 
 # Values of the parameters `alpha` and `C`.
-ALPHA = PENALTY = [Interval(Real, 0, None, closed="neither"), StrOptions({"loo"})]
+ALPHA = PENALTY = [POSITIVE, choice("loo")]
 # Rows whose leave-one-out errors choose `alpha`: an eigendecomposition of 0.05 s. Set by hand.
 ALPHA_ROWS = 500
 # Ridges that are compared: factors of 4, which change a leave-one-out error little. Errors of

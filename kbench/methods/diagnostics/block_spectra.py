@@ -4,12 +4,10 @@ Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation" (JMLR 18, 2017), 
 3: blocks in one row have nearly the same column space, which is what MEKA exploits.
 """
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import BKA, Machine
 from kbench.intrinsics.products import matmul
@@ -17,6 +15,7 @@ from kbench.kernels import KernelMatrix
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeEstimator
 from kbench.trace import Trace
+from kbench.validated import POSITIVE, integer, real
 
 
 class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
@@ -81,10 +80,10 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **RidgeEstimator._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [POSITIVE],
         "approximation": [BKA, None],
-        "rank_tol": [Interval(Real, 0, 1, closed="left")],
-        "n_angles": [Interval(Integral, 0, None, closed="left")],
+        "rank_tol": [real(0, 1, closed="left")],
+        "n_angles": [integer(0)],
         "random_state": ["random_state"],
     }
 

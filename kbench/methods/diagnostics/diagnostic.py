@@ -2,12 +2,10 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels.constraints import KernelParameters
@@ -15,7 +13,7 @@ from kbench.methods.base.box_svc import BoxSVC, KernelProblems
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.box_dual.split import independent_groups
 from kbench.trace import Trace
-from kbench.validated import fit_context
+from kbench.validated import POSITIVE, fit_context
 
 # Kernel values between groups of support vectors are left out if that changes the objective by less
 # than this multiple of sum a: larger ones save more kernel values and lose digits. It is far below
@@ -31,7 +29,7 @@ class TwoClassDiagnostic(KernelParameters, BoxSVC):
 
     _parameter_constraints: ClassVar[dict] = {
         name: BoxSVC._parameter_constraints[name] for name in _MODEL_PARAMETERS
-    } | {"C": [Interval(Real, 0, None, closed="neither")]}
+    } | {"C": [POSITIVE]}
     C: float = 1.0
     cache_mb: float = 200.0
     random_state: Any = None

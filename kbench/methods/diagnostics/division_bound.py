@@ -6,11 +6,9 @@ Vector Machines" (ICML 2014).
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.methods.base.box_svc import KernelProblems
 from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc, true_objective
@@ -18,6 +16,7 @@ from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.divide.division import PARTITIONS
 from kbench.prediction import group_rows
 from kbench.trace import Trace
+from kbench.validated import choice, integer
 
 # Rows per block of the kernel matrix while its absolute values are summed: 8 bytes of memory for
 # each of these rows and each point. Set by hand.
@@ -79,8 +78,8 @@ class DivisionBound(TwoClassDiagnostic):
 
     _parameter_constraints: ClassVar[dict] = {
         **TwoClassDiagnostic._parameter_constraints,
-        "n_clusters": [Interval(Integral, 1, None, closed="left"), "array-like"],
-        "partition": [StrOptions(set(PARTITIONS))],
+        "n_clusters": [integer(1), "array-like"],
+        "partition": [choice(*PARTITIONS)],
         "n_samples": DCSVC._parameter_constraints["n_samples"],
         "random_state": ["random_state"],
     }

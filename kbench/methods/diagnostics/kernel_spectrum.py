@@ -5,19 +5,17 @@ Direction Method of Multipliers ..." (EURO Journal on Computational Optimization
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench.clustering import sampled_kmeans
 from kbench.methods.base.box_svc import KernelProblems
 from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc
 from kbench.trace import Trace
-from kbench.validated import usual
+from kbench.validated import integer, usual
 
 
 @dataclass(eq=False, repr=False)
@@ -85,7 +83,7 @@ class KernelSpectrum(TwoClassDiagnostic):
 
     _parameter_constraints: ClassVar[dict] = {
         **TwoClassDiagnostic._parameter_constraints,
-        "resolution": [Interval(Integral, 1, None, closed="left")],
+        "resolution": [integer(1)],
         **usual("n_clusters", "random_state"),
     }
 

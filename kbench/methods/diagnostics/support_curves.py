@@ -8,7 +8,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems, Start
 from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc, true_objective
@@ -17,6 +16,7 @@ from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.box_dual.shrinking import shrinking_descent
 from kbench.trace import Trace
+from kbench.validated import choice
 
 
 def _dcsvm(random_state: Any, **options: Any) -> BoxSVC:
@@ -129,7 +129,7 @@ class SupportCurves(TwoClassDiagnostic):
 
     _parameter_constraints: ClassVar[dict] = {
         **TwoClassDiagnostic._parameter_constraints,
-        "solver": [StrOptions(set(_SOLVERS))],
+        "solver": [choice(*_SOLVERS)],
         "reference_tol": BoxSVC._parameter_constraints["tol"],
         "random_state": ["random_state"],
     }

@@ -6,12 +6,10 @@ Machines" (ICML 2014), appendix, Table 6.
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
@@ -19,7 +17,7 @@ from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import number_of_groups
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import integer, usual
 
 
 @dataclass(eq=False, repr=False)
@@ -94,7 +92,7 @@ shrinking
 
     _parameter_constraints: ClassVar[dict] = {
         **DualSVC._parameter_constraints,
-        "n_estimators": [Interval(Integral, 1, None, closed="left"), None],
+        "n_estimators": [integer(1), None],
         "shrinking": BoxSVC._parameter_constraints["shrinking"],
         **usual("n_jobs"),
     }

@@ -6,18 +6,16 @@ Graf, Cosatto, Bottou, Durdanovic and Vapnik, "Parallel Support Vector Machines:
 
 import itertools
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import integer, usual
 
 
 @dataclass(eq=False, repr=False)
@@ -100,8 +98,8 @@ shrinking
 
     _parameter_constraints: ClassVar[dict] = {
         **DualSVC._parameter_constraints,
-        "n_parts": [Interval(Integral, 1, None, closed="left")],
-        "feedback": [Interval(Integral, 0, None, closed="left")],
+        "n_parts": [integer(1)],
+        "feedback": [integer(0)],
         "shrinking": BoxSVC._parameter_constraints["shrinking"],
         **usual("n_jobs"),
     }

@@ -4,13 +4,11 @@ Zhang, Duchi and Wainwright, "Divide and Conquer Kernel Ridge Regression" (COLT 
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import Machine
 from kbench.chunked import ChunkedRows
@@ -31,7 +29,7 @@ from kbench.methods.out_of_core.ridge_chunks import SubsetTrainer, fit_subsets
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import integer, usual
 
 # The default number of subsets is at most the first number, until each has more rows than the
 # second: its kernel matrix is then 1 GiB of float32. Set by hand.
@@ -88,7 +86,7 @@ class DCRidge(KernelRidgeEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **KernelRidgeEstimator._parameter_constraints,
-        "n_parts": [Interval(Integral, 1, None, closed="left"), None],
+        "n_parts": [integer(1), None],
         **usual("tol", "max_iter", "max_time", "dtype", "memory_mb", "n_jobs", "random_state"),
     }
 

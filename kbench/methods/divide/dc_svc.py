@@ -7,13 +7,11 @@ Algorithm 1 (training), equation 3 (the kernel that the clusters' solutions mini
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import presets
 from kbench.approximation.clusters.local_expansions import LocalExpansions
@@ -35,7 +33,7 @@ from kbench.prediction import (
     prediction_dtype,
 )
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import choice, integer, usual
 
 # A level is not trained if one of its clusters has more than this fraction of the points: it would
 # cost nearly as much as the whole problem, which follows anyway. Set by hand.
@@ -201,13 +199,13 @@ max_iter, max_time, dtype, shrinking
 
     _parameter_constraints: ClassVar[dict] = {
         **DualSVC._parameter_constraints,
-        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
-        "combine": [StrOptions({"early", "naive", "bcm", "exact"})],
-        "partition": [StrOptions(set(PARTITIONS)), None],
-        "n_samples": [Interval(Integral, 1, None, closed="left"), None],
-        "n_levels": [Interval(Integral, 1, None, closed="left"), None],
-        "branching": [Interval(Integral, 2, None, closed="left"), None],
-        "preset": [StrOptions({"paper", "released"}), None],
+        "n_clusters": [integer(1), None],
+        "combine": [choice("early", "naive", "bcm", "exact")],
+        "partition": [choice(*PARTITIONS), None],
+        "n_samples": [integer(1), None],
+        "n_levels": [integer(1), None],
+        "branching": [integer(2), None],
+        "preset": [choice("paper", "released"), None],
         "tol": [*BoxSVC._parameter_constraints["tol"], None],
         "level_tol": [*BoxSVC._parameter_constraints["tol"], None],
         "shrinking": BoxSVC._parameter_constraints["shrinking"],

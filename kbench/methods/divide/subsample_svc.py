@@ -6,17 +6,16 @@ Support Vector Machines" (ICML 2014), Table 2.
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems
 from kbench.methods.base.dual_svc import DualSVC, Trained, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
+from kbench.validated import real
 
 
 @dataclass(eq=False, repr=False)
@@ -77,7 +76,7 @@ shrinking
 
     _parameter_constraints: ClassVar[dict] = {
         **DualSVC._parameter_constraints,
-        "fraction": [Interval(Real, 0, 1, closed="right")],
+        "fraction": [real(0, 1, closed="right")],
         "shrinking": BoxSVC._parameter_constraints["shrinking"],
     }
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +25,7 @@ from kbench.methods.exact.kernel_svc_fit import Data, Solution
 from kbench.methods.exact.svc_conventions import NOT_FITTED, bounded, like_rows, read_only
 from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context, needs_memory
+from kbench.validated import choice, fit_context, needs_memory
 
 
 class ExactSVC(TakesAnyRows, BoxSVC):
@@ -46,7 +45,7 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         },
         "cache_size": BoxSVC._parameter_constraints["cache_mb"],
         "verbose": ["verbose"],
-        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "decision_function_shape": [choice("ovr", "ovo")],
         "break_ties": ["boolean"],
         "random_state": ["random_state"],
     }

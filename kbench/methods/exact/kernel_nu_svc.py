@@ -3,12 +3,10 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 
 from kbench.errors import warn
 from kbench.kernels import KernelMatrix
@@ -18,6 +16,7 @@ from kbench.methods.exact.kernel_svc_fit import Data, Solution
 from kbench.solvers.nu_dual.nu_descent import FLOAT64_POINTS, solve_nu_dual
 from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
 from kbench.trace import Deadline, Trace
+from kbench.validated import real
 
 # Guard: rounding of sums of weights: nu may exceed the largest feasible value by this fraction.
 _ROUNDING = 1e-12
@@ -105,7 +104,7 @@ class KernelNuSVC(ExactSVC):
     _peer: ClassVar[str] = "NuSVC"
     _parameter_constraints: ClassVar[dict] = {
         **ExactSVC._parameter_constraints,
-        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+        "nu": [real(0.0, 1.0, closed="right")],
     }
     # Weights alone bound the coefficients.
     C: ClassVar[float] = 1.0

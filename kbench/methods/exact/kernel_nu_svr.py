@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods.exact.dual_regression import DualRegression
@@ -16,6 +14,7 @@ from kbench.methods.exact.svc_conventions import BOUND
 from kbench.methods.exact.to_sklearn import HasPeer
 from kbench.solvers.nu_dual.nu_descent import solve_nu_dual
 from kbench.trace import Deadline, Trace
+from kbench.validated import real
 
 
 @dataclass(eq=False, repr=False)
@@ -83,7 +82,7 @@ class KernelNuSVR(HasPeer, DualRegression):
     _parameter_constraints: ClassVar[dict] = {
         **DualRegression._parameter_constraints,
         "C": BOUND,
-        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+        "nu": [real(0.0, 1.0, closed="right")],
     }
     fit_intercept = True  # as `NuSVR`, without a choice
 

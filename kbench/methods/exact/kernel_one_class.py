@@ -1,12 +1,10 @@
 """The support of a distribution by a one-class support vector machine, solved exactly."""
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples
 
 from kbench.methods.base.training_kernel import require_dense_values
@@ -15,7 +13,7 @@ from kbench.methods.exact.exact_dual import ExactDual
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.to_sklearn import HasPeer
 from kbench.trace import Trace
-from kbench.validated import fit_context
+from kbench.validated import fit_context, real
 
 
 @dataclass(eq=False, repr=False)
@@ -92,7 +90,7 @@ class KernelOneClassSVM(HasPeer, OutlierMixin, ExactDual):
     sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **ExactDual._parameter_constraints,
-        "nu": [Interval(Real, 0, 1, closed="right")],
+        "nu": [real(0, 1, closed="right")],
     }
 
     _: KW_ONLY

@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import d2_pinball_score
-from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.limits import checked_numbers
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
+from kbench.validated import POSITIVE, real
 
 
 @dataclass(eq=False, repr=False)
@@ -96,8 +95,8 @@ class KernelQuantileRegressor(DualRegression):
     _peer: ClassVar[str] = "QuantileRegressor"
     _parameter_constraints: ClassVar[dict] = {
         **DualRegression._parameter_constraints,
-        "quantile": [Interval(Real, 0, 1, closed="neither"), "array-like"],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "quantile": [real(0, 1, closed="neither"), "array-like"],
+        "C": [POSITIVE],
         "fit_intercept": ["boolean"],
     }
 

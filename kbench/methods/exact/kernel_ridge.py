@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FactoredKernel, LowRankKernel, Machine, Nystrom
 from kbench.approximation.landmarks.pivots import randomly_pivoted_cholesky
@@ -31,7 +29,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
 from kbench.solvers.ridge.kernel_ridge import least_squares, low_rank_inverse
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual, validate_data
+from kbench.validated import NOT_NEGATIVE, choice, usual, validate_data
 
 # Pivots that accelerated randomly pivoted Cholesky proposes at a time: 1 / `_BLOCKS` of the
 # landmarks, and at least `_MIN_BLOCK`. Larger blocks make matrix products faster, and more
@@ -104,8 +102,8 @@ class ExactRidge(KernelRidgeEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         **KernelRidgeEstimator._parameter_constraints,
-        "solver": [StrOptions({"cholesky", "pcg"})],
-        "preconditioner": [StrOptions({"nystrom", "rpcholesky"}), None],
+        "solver": [choice("cholesky", "pcg")],
+        "preconditioner": [choice("nystrom", "rpcholesky"), None],
         **usual("n_landmarks", "tol", "max_iter", "max_time", "dtype", "memory_mb"),
     }
 
@@ -245,15 +243,10 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **ExactRidge._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="left"), "array-like", StrOptions({"loo"})],
-        "kernel": [StrOptions({*pairwise_names(), "precomputed"}), callable],
-        "gamma": [
-            StrOptions({"scale", "auto"}),
-            Interval(Real, 0, None, closed="left"),
-            "array-like",
-            None,
-        ],
-        "degree": [Interval(Real, 0, None, closed="left")],
+        "alpha": [NOT_NEGATIVE, "array-like", choice("loo")],
+        "kernel": [choice(*pairwise_names(), "precomputed"), callable],
+        "gamma": [choice("scale", "auto"), NOT_NEGATIVE, "array-like", None],
+        "degree": [NOT_NEGATIVE],
         "kernel_params": [dict, None],
     }
 

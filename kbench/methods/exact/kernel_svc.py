@@ -3,12 +3,10 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import StrOptions
-
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.exact.linear_chunks import LinearInChunks
 from kbench.methods.exact.svc_conventions import BOUND, warn_of_unbounded
-from kbench.validated import usual
+from kbench.validated import choice, usual
 
 
 @dataclass(eq=False, repr=False)
@@ -182,7 +180,7 @@ class KernelSVC(LinearInChunks):
     _parameter_constraints: ClassVar[dict] = {
         **LinearInChunks._parameter_constraints,
         "C": [*BOUND, *PENALTY],
-        "multi_class": [StrOptions({"ovr", "ovo"})],
+        "multi_class": [choice("ovr", "ovo")],
         "split": ["boolean"],
         **usual("fit_intercept", "warm_start"),
     }

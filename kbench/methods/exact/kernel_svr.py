@@ -1,16 +1,15 @@
 """Support vector regression with the epsilon-insensitive loss, solved exactly."""
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from kbench.methods.exact.dual_regression import DualRegression
 from kbench.methods.exact.interior import Dual
 from kbench.methods.exact.svc_conventions import BOUND
 from kbench.methods.exact.to_sklearn import HasPeer
+from kbench.validated import NOT_NEGATIVE
 
 
 @dataclass(eq=False, repr=False)
@@ -93,7 +92,7 @@ class KernelSVR(HasPeer, DualRegression):
     _parameter_constraints: ClassVar[dict] = {
         **DualRegression._parameter_constraints,
         "C": BOUND,
-        "epsilon": [Interval(Real, 0, None, closed="left")],
+        "epsilon": [NOT_NEGATIVE],
         "fit_intercept": ["boolean"],
     }
 

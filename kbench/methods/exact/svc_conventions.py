@@ -1,14 +1,13 @@
 """What `KernelSVC` and `KernelSVR` do as `SVC` and `SVR` do, beside the problem that they solve."""
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 
 from kbench.errors import warn
+from kbench.validated import real
 
 # The message of a NotFittedError, with the name that scikit-learn's users search for.
 NOT_FITTED = (
@@ -16,7 +15,7 @@ NOT_FITTED = (
     "arguments before using this estimator."
 )
 # Constraints of C.
-BOUND: list[Any] = [Interval(Real, 0, None, closed="right")]
+BOUND: list[Any] = [real(0, None, closed="right")]
 # Upper bound of dual variables in the place of infinity. With kernel values of about 1, larger ones
 # would leave no digits of the decision values beside their rounding. Guard.
 _LARGEST_C = 1e10

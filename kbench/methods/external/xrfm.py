@@ -6,20 +6,18 @@ choose the round by, and features and targets of unit variance; this module prov
 """
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
 from kbench.errors import UnavailableError
 from kbench.methods.base.standardised import standardised_rows
-from kbench.validated import fit_context, usual, validate_data
+from kbench.validated import fit_context, integer, usual, validate_data
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -49,8 +47,8 @@ class _XRFM(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "max_leaf_size": [Interval(Integral, 1, None, closed="left")],
-        "n_trees": [Interval(Integral, 1, None, closed="left")],
+        "max_leaf_size": [integer(1)],
+        "n_trees": [integer(1)],
         **usual("validation_fraction", "random_state"),
     }
 

@@ -4,7 +4,6 @@ Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2
 """
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +11,6 @@ import scipy.linalg
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench.errors import warn
 from kbench.intrinsics.products import matmul
@@ -31,7 +29,7 @@ from kbench.methods.fast_prediction.landmark_leaves import (
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, fit_context, usual, validate_data
+from kbench.validated import POSITIVE, TakesSparseRows, fit_context, usual, validate_data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -149,7 +147,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkLeaves._parameter_constraints,
         "C": PENALTY,
-        "linear_tol": [Interval(Real, 0, None, closed="neither")],
+        "linear_tol": [POSITIVE],
         **usual("tol", "max_iter", "max_time", "cache_mb", "class_weight", "probability"),
     }
 
@@ -321,7 +319,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         **LandmarkLeaves._parameter_constraints,
         "alpha": ALPHA,
         "fit_intercept": ["boolean", None],
-        "memory_mb": [Interval(Real, 0, None, closed="neither")],
+        "memory_mb": [POSITIVE],
     }
 
     alpha: float | str = "loo"

@@ -6,14 +6,12 @@ by Nystrom's formula, which is more accurate.
 """
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import class_labels
 from kbench.clustering.axis_tree import AxisTree, class_tree
@@ -38,7 +36,7 @@ from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context, usual
+from kbench.validated import NOT_NEGATIVE, choice, fit_context, usual
 
 # Standard deviation of the noise of synthetic rows, in standard deviations of each feature in the
 # leaf: large enough to fill the box of the leaf, small enough to stay in it mostly. Set by hand.
@@ -157,9 +155,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
 
     _parameter_constraints: ClassVar[dict] = {
         **TrainedLeaves._parameter_constraints,
-        "router": [StrOptions({"classes", "variance"})],
-        "target": [StrOptions({"leaf", "global", "labels"})],
-        "n_synthetic": [Interval(Real, 0, None, closed="left")],
+        "router": [choice("classes", "variance")],
+        "target": [choice("leaf", "global", "labels")],
+        "n_synthetic": [NOT_NEGATIVE],
         "C": PENALTY,
         **usual("tol", "cache_mb", "class_weight", "probability"),
     }

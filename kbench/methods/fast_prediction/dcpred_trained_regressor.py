@@ -7,7 +7,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import RegressorMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 
 from kbench.clustering.axis_tree import AxisTree, target_tree
 from kbench.kernels import make_kernel
@@ -28,7 +27,7 @@ from kbench.prediction import group_rows
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, fit_context, validate_data
+from kbench.validated import TakesSparseRows, choice, fit_context, validate_data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -88,7 +87,7 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
 
     _parameter_constraints: ClassVar[dict] = {
         **TrainedLeaves._parameter_constraints,
-        "router": [StrOptions({"targets", "variance"})],
+        "router": [choice("targets", "variance")],
     }
 
     _ROUTERS: ClassVar[tuple[str, ...]] = ("variance", "targets")

@@ -6,13 +6,11 @@ Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.landmarks.pseudo_landmarks import (
     PSEUDO,
@@ -39,7 +37,7 @@ from kbench.prediction.landmarks import (
 )
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import POSITIVE, choice, integer, usual
 
 # Minimum number of rows for each column, which is a landmark or a product of landmarks: rows of the
 # sample on which R is fitted, and of a leaf that chooses its number of products itself. With fewer
@@ -79,13 +77,13 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
 
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
-        "n_leaves": [Interval(Integral, 1, None, closed="left"), None],
-        "pseudo": [StrOptions(set(PSEUDO))],
-        "n_pseudo": [Interval(Integral, 1, None, closed="left"), None],
-        "landmarks": [StrOptions({"weighted", "kmeans", "support"})],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "branching": [Interval(Integral, 2, None, closed="left")],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "n_leaves": [integer(1), None],
+        "pseudo": [choice(*PSEUDO)],
+        "n_pseudo": [integer(1), None],
+        "landmarks": [choice("weighted", "kmeans", "support")],
+        "gamma": [choice("scale", "auto"), POSITIVE],
+        "branching": [integer(2)],
+        "n_samples": [integer(1)],
         **usual("n_landmarks", "error_rows", "random_state", "n_jobs"),
     }
 

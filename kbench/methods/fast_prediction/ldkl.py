@@ -1,14 +1,12 @@
 """Local deep kernel learning: a tree of hyperplanes with a gated linear model in each node."""
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.errors import warn
 from kbench.intrinsics.products import matmul
@@ -19,7 +17,7 @@ from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import float32_offset
 from kbench.solvers.stochastic.local_tree import train_tree, tree_sizes
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import POSITIVE, choice, integer, usual
 
 # The vectors of the tree are multiplied by the scale of the rows and stored in float32, whose range
 # is 1e-38 to 3e38: this bound leaves eight digits for the vectors themselves. Guard.
@@ -108,14 +106,14 @@ class LDKLClassifier(OneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "depth": [Interval(Integral, 0, 16, closed="both")],
-        "lambda_w": [Interval(Real, 0, None, closed="neither")],
-        "lambda_p": [Interval(Real, 0, None, closed="neither")],
-        "lambda_q": [Interval(Real, 0, None, closed="neither")],
-        "sigma": [Interval(Real, 0, None, closed="neither")],
-        "schedule": [StrOptions({"pegasos", "adam"})],
-        "rate": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "depth": [integer(0, 16)],
+        "lambda_w": [POSITIVE],
+        "lambda_p": [POSITIVE],
+        "lambda_q": [POSITIVE],
+        "sigma": [POSITIVE],
+        "schedule": [choice("pegasos", "adam")],
+        "rate": [POSITIVE],
+        "batch_size": [integer(1), None],
         **usual("max_iter", "max_time", "class_weight", "probability", "random_state"),
     }
 

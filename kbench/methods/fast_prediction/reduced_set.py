@@ -5,13 +5,11 @@ Schoelkopf, Knirsch, Smola and Burges, "Fast Approximation of Support Vector Ker
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.expansions.reduced_set import reduced_set
 from kbench.kernels import KernelMatrix
@@ -19,7 +17,7 @@ from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.box_svc import BoxSVC, KernelProblems, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import choice, integer, usual
 
 
 @dataclass(eq=False, repr=False)
@@ -103,8 +101,8 @@ converged_, n_features_in_
             for name, constraint in BoxSVC._parameter_constraints.items()
             if name not in ("kernel", "degree", "coef0", "shrinking")
         },
-        "preimage": [StrOptions({"gradient", "fixed_point"})],
-        "n_restarts": [Interval(Integral, 1, None, closed="left")],
+        "preimage": [choice("gradient", "fixed_point")],
+        "n_restarts": [integer(1)],
         **usual("n_components", "random_state"),
     }
 

@@ -8,19 +8,18 @@ all rows.
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench.cost import linear_prediction_s, median_s, unit_rows
 from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset, float32_rows
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Deadline, Trace
+from kbench.validated import POSITIVE
 
 _HELD_OUT = 5  # one row in five is held out for validation; set by hand
 _SAMPLE = 10_000  # rows from which the models that are timed are made; set by hand
@@ -41,9 +40,7 @@ class TargetCost(BaseEstimator):
         Candidates, their costs, and their scores on the rows held out.
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        "target_cost": [Interval(Real, 0, None, closed="neither"), None]
-    }
+    _parameter_constraints: ClassVar[dict] = {"target_cost": [POSITIVE, None]}
 
     _machine: LocalLandmarks
     random_state: Any

@@ -3,14 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.chunked import ChunkedRows
 from kbench.clustering import weighted_kmeans
@@ -39,7 +37,7 @@ from kbench.prediction.landmarks import (
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers.stochastic.landmark_training import train_landmarks
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import POSITIVE, choice, integer, usual
 
 # Every number below is set by hand. Ridge regression with the first penalty on b' K_UU b, and the
 # second on the square of each number, gives the initial coefficients. It is solved four times, and
@@ -77,11 +75,11 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
 
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
-        "n_leaves": [Interval(Integral, 1, None, closed="left"), None],
-        "n_features": [Interval(Integral, 1, None, closed="left"), None],
-        "min_rows": [Interval(Integral, 1, None, closed="left")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "n_leaves": [integer(1), None],
+        "n_features": [integer(1), None],
+        "min_rows": [integer(1)],
+        "epochs": [integer(1)],
+        "gamma": [choice("scale", "auto"), POSITIVE],
         **usual("n_landmarks", "max_time", "random_state", "n_jobs"),
     }
 

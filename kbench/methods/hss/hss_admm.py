@@ -7,13 +7,11 @@ Computational Optimization 10, 2022), Algorithm 3.
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from kbench.approximation import HSSMatrix
@@ -27,7 +25,7 @@ from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.methods.hss.hss_dual import DualSolutionPath, solve_dual
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context, usual, validate_data
+from kbench.validated import POSITIVE, choice, fit_context, usual, validate_data
 
 # The paper's rule for beta: 100, and tenfold from each of these numbers of rows on.
 _BETA_STEPS = (100_000, 1_000_000)
@@ -152,11 +150,11 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
     _parameter_constraints: ClassVar[dict] = {
         "matrix": [HSSMatrix, None],
         "C": [*PENALTY, "array-like"],
-        "beta": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither"), None],
+        "beta": [choice("auto"), POSITIVE],
+        "tol": [POSITIVE, None],
         "polish": ["boolean"],
-        "polish_tol": [Interval(Real, 0, None, closed="neither")],
-        "predict_with": [StrOptions({"exact", "compressed"})],
+        "polish_tol": [POSITIVE],
+        "predict_with": [choice("exact", "compressed")],
         **usual("max_iter", "max_time", "validation_fraction", "class_weight"),
         **usual("probability", "error_rows", "warm_start", "random_state"),
     }

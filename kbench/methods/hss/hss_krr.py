@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation import HSSMatrix
@@ -26,7 +25,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers.ridge.kernel_ridge import inverse, shifted_cholesky, solve_kernel_ridge
 from kbench.trace import Trace
-from kbench.validated import fit_context, usual, validate_data
+from kbench.validated import choice, fit_context, usual, validate_data
 
 # Seconds of a compressed fit, for n rows and rank R between the two halves of the data:
 # a n + b n R + c R^3. An exact fit takes d n^3. Set by hand, from 4,000 and 8,000 rows of five
@@ -123,7 +122,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict] = {
         "matrix": [HSSMatrix, None],
         "alpha": ALPHA,
-        "predict_with": [StrOptions({"exact", "compressed"})],
+        "predict_with": [choice("exact", "compressed")],
         "fit_intercept": ["boolean", None],
         **usual("error_rows", "warm_start", "random_state"),
     }

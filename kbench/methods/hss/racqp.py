@@ -6,13 +6,11 @@ authors' driver for support vector machines.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.errors import warn
 from kbench.kernels import KernelMatrix
@@ -25,7 +23,7 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_racqp
 from kbench.solvers.stopped import settle
 from kbench.trace import Deadline, Trace
-from kbench.validated import usual
+from kbench.validated import POSITIVE, choice, integer, usual
 
 
 @dataclass(eq=False, repr=False)
@@ -117,11 +115,11 @@ class RACQPClassifier(KernelParameters, CountedPrediction, OneVsRest):
     _parameter_constraints: ClassVar[dict] = {
         "C": PENALTY,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
-        "mode": [StrOptions({"rac", "rp", "cyclic"})],
-        "block_size": [Interval(Integral, 1, None, closed="left")],
-        "beta": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "mode": [choice("rac", "rp", "cyclic")],
+        "block_size": [integer(1)],
+        "beta": [choice("auto"), POSITIVE],
         "halved": ["boolean"],
-        "decimals": [Interval(Integral, 0, None, closed="left"), None],
+        "decimals": [integer(0), None],
         **usual(
             "max_iter", "tol", "max_time", "class_weight", "probability", "dtype", "random_state"
         ),

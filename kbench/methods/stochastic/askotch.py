@@ -5,11 +5,9 @@ Kernel Ridge Regression" (arXiv 2407.10070); the algorithm is `kbench.solvers.ri
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from kbench.approximation.clipped import clipped
 from kbench.kernels import KernelMatrix
@@ -17,6 +15,7 @@ from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeRegressorMixin
 from kbench.methods.stochastic.ridge_descent import RidgeDescent
 from kbench.solvers.ridge.askotch import solve_askotch
 from kbench.solvers.ridge.limited_steps import DescentResult
+from kbench.validated import POSITIVE, integer
 
 # The paper's block is a hundredth of the rows. Blocks of fewer rows than this take no fewer
 # seconds, but more steps (`scripts/bench_ridge_descent.py`).
@@ -56,12 +55,12 @@ class ASkotchRidge(RidgeDescent):
 
     _parameter_constraints: ClassVar[dict] = {
         **RidgeDescent._parameter_constraints,
-        "block_size": [Interval(Integral, 1, None, closed="left"), None],
-        "rank": [Interval(Integral, 1, None, closed="left")],
+        "block_size": [integer(1), None],
+        "rank": [integer(1)],
         "accelerated": ["boolean"],
         "damping": ["boolean"],
-        "mu": [Interval(Real, 0, None, closed="neither"), None],
-        "nu": [Interval(Real, 0, None, closed="neither"), None],
+        "mu": [POSITIVE, None],
+        "nu": [POSITIVE, None],
     }
 
     _: KW_ONLY

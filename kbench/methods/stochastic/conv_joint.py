@@ -8,7 +8,6 @@ through all layers: the "jointly-trained" net of the comparison by Dai et al. (N
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +15,6 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
@@ -31,7 +29,16 @@ from kbench.intrinsics.products import matmul
 from kbench.methods.stochastic.mean_loss import PASSES, random_batches
 from kbench.methods.stochastic.virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, fit_context, validate_data
+from kbench.validated import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    TakesSparseRows,
+    choice,
+    fit_context,
+    integer,
+    real,
+    validate_data,
+)
 
 # For each batch, its mean loss before the step, and its number of rows.
 Losses = Iterator[tuple[float, int]]
@@ -105,14 +112,14 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "n_filters": [Interval(Integral, 1, None, closed="left")],
+        "n_filters": [integer(1)],
         **PASSES,
-        "step_size": [Interval(Real, 0, None, closed="neither")],
-        "momentum": [Interval(Real, 0, 1, closed="neither")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "virtual": [StrOptions({"shifts", "elastic"}), None],
-        "virtual_size": [Interval(Real, 0, None, closed="neither")],
-        "n_copies": [Interval(Integral, 1, None, closed="left")],
+        "step_size": [POSITIVE],
+        "momentum": [real(0, 1, closed="neither")],
+        "weight_decay": [NOT_NEGATIVE],
+        "virtual": [choice("shifts", "elastic"), None],
+        "virtual_size": [POSITIVE],
+        "n_copies": [integer(1)],
         "random_state": ["random_state"],
     }
 

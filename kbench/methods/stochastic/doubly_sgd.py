@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import StrOptions
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
@@ -22,7 +21,7 @@ from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
 from kbench.methods.base.weights import class_weights, require_weighted_classes
 from kbench.methods.stochastic.doubly_sgd_base import SAMPLE, DoublySGD, Weigh
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context, usual
+from kbench.validated import choice, fit_context, usual
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -150,7 +149,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
 
     _parameter_constraints: ClassVar[dict] = {
         **DoublySGD._parameter_constraints,
-        "loss": [StrOptions({"log", "hinge", "smoothed_hinge"})],
+        "loss": [choice("log", "hinge", "smoothed_hinge")],
         **usual("class_weight", "probability"),
     }
 

@@ -7,14 +7,13 @@ Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly S
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.approximation.seeded.named_blocks import median_gamma, seeded_features, seeded_kernels
@@ -34,7 +33,17 @@ from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.stochastic.doubly_stochastic import DoublyStochastic, Memory
 from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
-from kbench.validated import TakesSparseRows, fit_context, usual, validate_data
+from kbench.validated import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    TakesSparseRows,
+    choice,
+    fit_context,
+    integer,
+    real,
+    usual,
+    validate_data,
+)
 
 Weigh = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)
 
@@ -55,32 +64,29 @@ class DoublySGD(TakesSparseRows, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "block_size": [Interval(Integral, 1, None, closed="left")],
+        "block_size": [integer(1)],
         **PASSES,
-        "max_blocks": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel": [StrOptions(set(seeded_kernels()))],
-        "gamma": [
-            StrOptions({"median", "scale", "auto"}),
-            Interval(Real, 0, None, closed="neither"),
-        ],
-        "smoothness": [Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, 0, None, closed="left")],
-        "nu": [Interval(Real, 0, None, closed="left")],
-        "step_size": [Interval(Real, 0, None, closed="neither")],
-        "step_decay": [Interval(Real, 0, None, closed="left")],
+        "max_blocks": [integer(1), None],
+        "kernel": [choice(*seeded_kernels())],
+        "gamma": [choice("median", "scale", "auto"), POSITIVE],
+        "smoothness": [POSITIVE],
+        "degree": [integer(1)],
+        "coef0": [NOT_NEGATIVE],
+        "nu": [NOT_NEGATIVE],
+        "step_size": [POSITIVE],
+        "step_decay": [NOT_NEGATIVE],
         "preconditioned": ["boolean"],
-        "ridge": [Interval(Real, 0, None, closed="neither")],
-        "average": [Interval(Real, 0, 1, closed="left")],
+        "ridge": [POSITIVE],
+        "average": [real(0, 1, closed="left")],
         "unit_norm": ["boolean"],
-        "pca_components": [Interval(Integral, 1, None, closed="left"), None],
-        "virtual": [StrOptions(set(KINDS)), None],
-        "virtual_size": [Interval(Real, 0, None, closed="neither")],
-        "n_copies": [Interval(Integral, 1, None, closed="left")],
-        "predict_votes": [Interval(Integral, 1, None, closed="left")],
-        "n_shards": [Interval(Integral, 1, None, closed="left")],
+        "pca_components": [integer(1), None],
+        "virtual": [choice(*KINDS), None],
+        "virtual_size": [POSITIVE],
+        "n_copies": [integer(1)],
+        "predict_votes": [integer(1)],
+        "n_shards": [integer(1)],
         "checkpoint": [str, None],
-        "checkpoint_s": [Interval(Real, 0, None, closed="left")],
+        "checkpoint_s": [NOT_NEGATIVE],
         **usual("n_jobs", "cache_mb", "random_state"),
     }
 

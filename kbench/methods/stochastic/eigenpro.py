@@ -5,17 +5,16 @@ the algorithm is `kbench.solvers.ridge.eigenpro`.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeRegressorMixin
 from kbench.methods.stochastic.ridge_descent import RidgeDescent
 from kbench.solvers.ridge.eigenpro import solve_eigenpro
 from kbench.solvers.ridge.limited_steps import DescentResult
+from kbench.validated import NOT_NEGATIVE, choice, integer
 
 # The paper's sample of rows: up to the first number of rows the second, above it the third.
 _MANY_ROWS, _SAMPLE, _LARGER_SAMPLE = 100_000, 2_000, 12_000
@@ -57,10 +56,10 @@ class EigenProRidge(RidgeDescent):
 
     _parameter_constraints: ClassVar[dict] = {
         **RidgeDescent._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"})],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "subsample_size": [Interval(Integral, 1, None, closed="left"), None],
-        "n_directions": [Interval(Integral, 1, None, closed="left"), None],
+        "alpha": [NOT_NEGATIVE, choice("loo")],
+        "batch_size": [integer(1)],
+        "subsample_size": [integer(1), None],
+        "n_directions": [integer(1), None],
     }
 
     _: KW_ONLY

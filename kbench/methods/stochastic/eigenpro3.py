@@ -5,11 +5,9 @@ Abedsoltan, Belkin and Pandit, "Toward Large Kernel Models" (ICML 2023). The alg
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from kbench.approximation.clipped import clipped
 from kbench.kernels import KernelMatrix
@@ -18,6 +16,7 @@ from kbench.methods.stochastic.eigenpro import EigenProRidge
 from kbench.methods.stochastic.ridge_descent import RidgeDescent
 from kbench.solvers.ridge.eigenpro3 import solve_eigenpro3
 from kbench.solvers.ridge.limited_steps import DescentResult
+from kbench.validated import integer
 
 # Least number of sampled centres for each direction. The paper's code has 10 (5,000 for 500). More
 # leave fewer directions, which take more passes; of 2 eigenvectors are noise, and steps diverge
@@ -92,12 +91,12 @@ class EigenPro3Ridge(RidgeDescent):
     _parameter_constraints: ClassVar[dict] = {
         **RidgeDescent._parameter_constraints,
         "alpha": EigenProRidge._parameter_constraints["alpha"],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "subsample_size": [Interval(Integral, 1, None, closed="left")],
-        "n_directions": [Interval(Integral, 1, None, closed="left")],
-        "projection_passes": [Interval(Integral, 0, None, closed="left"), None],
-        "projection_period": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [integer(1)],
+        "batch_size": [integer(1), None],
+        "subsample_size": [integer(1)],
+        "n_directions": [integer(1)],
+        "projection_passes": [integer(0), None],
+        "projection_period": [integer(1)],
         "variance_reduction": ["boolean"],
     }
 

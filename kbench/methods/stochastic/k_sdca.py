@@ -8,7 +8,6 @@ Minimization" (JMLR 14, 2013), procedure SDCA-Perm. With f = sum_i y_i a_i k(x_i
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -70,8 +69,6 @@ class KernelSDCA(KernelPasses):
     >>> model.score(X[1000:], y[1000:]) > 0.9
     True
     """
-
-    _parameter_constraints: ClassVar[dict] = KernelPasses._parameter_constraints
 
     batch_size: int = 1024
     n_epochs: int = 5

@@ -6,12 +6,10 @@ Bordes, Ertekin, Weston and Bottou, "Fast Kernel Classifiers with Online and Act
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import Kernel, KernelMatrix
@@ -23,6 +21,7 @@ from kbench.methods.base.parts import Part
 from kbench.solvers import BoxDualResult
 from kbench.solvers.incremental.lasvm import solve_online, visit_chunk
 from kbench.trace import Deadline, Trace
+from kbench.validated import integer
 
 
 class Held(NamedTuple):
@@ -132,7 +131,7 @@ max_iter, max_time, dtype
     _parameter_constraints: ClassVar[dict] = {
         **DualSVC._parameter_constraints,
         "gamma": BoxSVC._parameter_constraints["gamma"],  # rows of a stream are kept as they come
-        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "epochs": [integer(1)],
         "fit_intercept": ["boolean"],
     }
 

@@ -2,21 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.one_vs_rest import BinaryProblems, StreamClassifier
 from kbench.methods.base.survey import Survey
 from kbench.methods.base.weights import relative_weights
-from kbench.validated import usual
+from kbench.validated import POSITIVE, integer, usual
 
 # Constraints of the parameters of passes over batches.
 PASSES: dict[str, list[Any]] = {
-    "batch_size": [Interval(Integral, 1, None, closed="left")],
-    "n_epochs": [Interval(Integral, 1, None, closed="left")],
+    "batch_size": [integer(1)],
+    "n_epochs": [integer(1)],
     **usual("max_time"),
 }
 
@@ -25,7 +23,7 @@ PASSES: dict[str, list[Any]] = {
 class MeanLoss(StreamClassifier):
     """Base of classifiers with the parameter nu in place of C."""
 
-    _parameter_constraints: ClassVar[dict] = {"nu": [Interval(Real, 0, None, closed="neither")]}
+    _parameter_constraints: ClassVar[dict] = {"nu": [POSITIVE]}
 
     C: ClassVar[float] = 1.0
     nu: float = 1e-4

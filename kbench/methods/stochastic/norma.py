@@ -7,16 +7,15 @@ Processing 52, 2004), section II, by batches of b rows:
 """
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.one_vs_rest import BinaryProblems
 from kbench.methods.stochastic.kernel_passes import KernelPasses
 from kbench.solvers.stochastic.losses import LOSSES
+from kbench.validated import POSITIVE, choice, integer
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -77,9 +76,9 @@ class NORMA(KernelPasses):
 
     _parameter_constraints: ClassVar[dict] = {
         **KernelPasses._parameter_constraints,
-        "n_epochs": [Interval(Integral, 1, None, closed="left"), None],
-        "loss": [StrOptions({"hinge", "smoothed_hinge", "log"})],
-        "theta": [Interval(Real, 0, None, closed="neither")],
+        "n_epochs": [integer(1), None],
+        "loss": [choice("hinge", "smoothed_hinge", "log")],
+        "theta": [POSITIVE],
     }
 
     loss: str = "hinge"

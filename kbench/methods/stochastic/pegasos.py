@@ -9,12 +9,10 @@ Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: Primal Estimated sub-GrAdie
 
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows, batches
@@ -27,7 +25,7 @@ from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random
 from kbench.methods.stochastic.sdca import SDCAClassifier
 from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context
+from kbench.validated import fit_context, integer
 
 # Least number of rows on which the features of rows in chunks are chosen: their variance gives
 # gamma="scale", and landmarks are drawn from them. Set by hand.
@@ -96,7 +94,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     _parameter_constraints: ClassVar[dict] = {
         **SDCAClassifier._parameter_constraints,
         **PASSES,
-        "n_epochs": [Interval(Integral, 1, None, closed="left"), None],
+        "n_epochs": [integer(1), None],
         "project": ["boolean"],
     }
 

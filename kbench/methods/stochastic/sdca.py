@@ -6,11 +6,9 @@ LIBLINEAR's dual coordinate descent, so `kbench.solvers.linear.linear_dual` does
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureMap, Nystrom, RandomFourierFeatures
 from kbench.intrinsics.products import matmul
@@ -19,6 +17,7 @@ from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.one_vs_rest import LabelledChunk
 from kbench.methods.stochastic.k_sdca import ascend
 from kbench.methods.stochastic.mean_loss import MeanLoss
+from kbench.validated import choice, integer
 
 # Rows per block of a stream: 2 MiB of inner products against the overhead of a call. Set by hand.
 _STREAM_ROWS = 512
@@ -83,8 +82,8 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
     _parameter_constraints: ClassVar[dict] = {
         **FeatureSVC._parameter_constraints,
         **MeanLoss._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "features": [StrOptions({"fourier", "nystrom"})],
+        "n_components": [integer(1)],
+        "features": [choice("fourier", "nystrom")],
         **kernel_constraints("spectrum"),
     }
 

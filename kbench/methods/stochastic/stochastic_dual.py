@@ -6,17 +6,16 @@ Descent for Gaussian Processes Done Right" (ICLR 2024, arXiv 2310.20581); the al
 """
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeRegressorMixin
 from kbench.methods.stochastic.ridge_descent import RidgeDescent
 from kbench.solvers.ridge.limited_steps import DescentResult
 from kbench.solvers.ridge.stochastic_dual import solve_stochastic_dual
+from kbench.validated import POSITIVE, integer, real
 
 
 @dataclass(eq=False, repr=False)
@@ -51,10 +50,10 @@ class SDDRidge(RidgeDescent):
 
     _parameter_constraints: ClassVar[dict] = {
         **RidgeDescent._parameter_constraints,
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "step_size": [Interval(Real, 0, None, closed="neither"), None],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "averaging": [Interval(Real, 0, 1, closed="right"), None],
+        "batch_size": [integer(1)],
+        "step_size": [POSITIVE, None],
+        "momentum": [real(0, 1, closed="left")],
+        "averaging": [real(0, 1, closed="right"), None],
     }
 
     _: KW_ONLY
