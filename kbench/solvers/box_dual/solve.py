@@ -33,17 +33,23 @@ _NEGLECTED = 0.1
 _MAX_PAIRS = 0.5
 
 
-@dataclass(frozen=True)
-class _Minimum:
-    """Outcome of `_minimise`; see `BoxDualResult`."""
+@dataclass(frozen=True, kw_only=True)
+class _Outcome:
+    """What the results of both solvers have in common; see `BoxDualResult`."""
 
+    intercept: float
+    objective: float
     violation: float
+    duality_gap: float
+    n_iter: int
+    kernel_entries: int
+    converged: bool
     stop_reason: str
     n_groups: int
 
 
-@dataclass(frozen=True)
-class RegressionDualResult:
+@dataclass(frozen=True, kw_only=True)
+class RegressionDualResult(_Outcome):
     """Solution of the dual of epsilon-insensitive regression and how it was reached.
 
     Attributes
@@ -58,19 +64,10 @@ class RegressionDualResult:
     """
 
     coef: np.ndarray
-    intercept: float
-    objective: float
-    violation: float
-    duality_gap: float
-    n_iter: int
-    kernel_entries: int
-    converged: bool
-    stop_reason: str
-    n_groups: int
 
 
-@dataclass(frozen=True)
-class BoxDualResult:
+@dataclass(frozen=True, kw_only=True)
+class BoxDualResult(_Outcome):
     """Solution of the dual and how it was reached.
 
     Attributes
@@ -107,15 +104,6 @@ class BoxDualResult:
     alpha: np.ndarray
     gradient: np.ndarray
     gradient_error: float
-    intercept: float
-    objective: float
-    violation: float
-    duality_gap: float
-    n_iter: int
-    kernel_entries: int
-    converged: bool
-    stop_reason: str
-    n_groups: int
 
 
 def solve_box_dual(
@@ -197,7 +185,6 @@ def solve_box_dual(
     budget = Budget(
         math.inf if max_iter < 0 else max_iter, max_time, Trace() if trace is None else trace
     )
-    entries_before = kernel.n_entries
     beta = _feasible(y, C, alpha0, intercept)
     known = gradient0 is not None and np.array_equal(beta, y * alpha0)
     iterate = Iterate(
@@ -221,15 +208,8 @@ def solve_box_dual(
         alpha=alpha,
         gradient=gradient,
         gradient_error=iterate.residual_error,
-        intercept=iterate.intercept,
-        objective=iterate.objective,
-        violation=outcome.violation,
         duality_gap=float(np.sum(np.where(margin > 0.0, alpha, alpha - C) * margin)),
-        n_iter=budget.n_iter,
-        kernel_entries=kernel.n_entries - entries_before,
-        converged=outcome.stop_reason == "tol",
-        stop_reason=outcome.stop_reason,
-        n_groups=outcome.n_groups,
+        **outcome,
     )
 
 
@@ -286,7 +266,6 @@ def solve_regression_dual(
     lower = -C if lower is None else np.asarray(lower, np.float64)
     targets, trace = np.asarray(targets, np.float64), Trace() if trace is None else trace
     budget = Budget(math.inf if max_iter < 0 else max_iter, max_time, trace)
-    entries_before = kernel.n_entries
     iterate = Iterate(
         kernel,
         targets,
@@ -305,23 +284,16 @@ def solve_regression_dual(
     # gain. The gain is linear between the bounds and 0, so the best one is a bound or 0.
     highest = np.maximum(0.0, np.maximum(C * (error - epsilon), lower * (error + epsilon)))
     gain = highest - beta * error + epsilon * np.abs(beta)
-    return RegressionDualResult(
-        coef=beta,
-        intercept=iterate.intercept,
-        objective=iterate.objective,
-        violation=outcome.violation,
-        duality_gap=float(gain.sum()),
-        n_iter=budget.n_iter,
-        kernel_entries=kernel.n_entries - entries_before,
-        converged=outcome.stop_reason == "tol",
-        stop_reason=outcome.stop_reason,
-        n_groups=outcome.n_groups,
-    )
+    return RegressionDualResult(coef=beta, duality_gap=float(gain.sum()), **outcome)
 
 
-def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) -> _Minimum:
-    """Solve the iterate's problem in place: point, residual and objective are the solution's."""
+def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) -> dict[str, Any]:
+    """Solve the iterate's problem in place: point, residual and objective are the solution's.
+
+    Returns the fields of `_Outcome` but the duality gap.
+    """
     kernel, options, n = iterate.kernel, strategy.options, len(iterate)
+    entries_before = kernel.n_entries
     # Inside, violations are distances from the intercept: half of LIBSVM's criterion.
     factor = 2.0 if iterate.coupled else 1.0
     copies = None
@@ -356,7 +328,16 @@ def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) 
         iterate.intercept = intercept_at_ends(*state, iterate.intercept)
     iterate.objective = iterate.true_objective()
     iterate.report(violation / factor, n)
-    return _Minimum(violation, stop_reason or "tol", max(1, len(groups)))
+    return {
+        "intercept": iterate.intercept,
+        "objective": iterate.objective,
+        "violation": violation,
+        "n_iter": iterate.budget.n_iter,
+        "kernel_entries": kernel.n_entries - entries_before,
+        "converged": not stop_reason,
+        "stop_reason": stop_reason or "tol",
+        "n_groups": max(1, len(groups)),
+    }
 
 
 def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -> np.ndarray:
