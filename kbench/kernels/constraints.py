@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 import kbench.kernels.functions  # noqa: F401  fills the table
@@ -34,6 +35,12 @@ class KernelParameters:
     def _make_kernel(self, X: Any) -> Kernel:
         """The kernel; the rows X : (n, d) determine a gamma of "scale" or "auto"."""
         return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
 
 
 class KernelName(StrOptions):

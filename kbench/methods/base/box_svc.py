@@ -6,7 +6,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
 
 from kbench.errors import warn
 from kbench.kernels import Kernel, KernelMatrix
@@ -117,12 +116,6 @@ class BoxSVC(CountedPrediction, OneVsRest):
             "max_iter": self.max_iter,
             "shrinking": self.shrinking,
         }
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
 
 
 def warn_of_limits(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.utils import Tags
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from kbench.intrinsics.products import matmul
@@ -270,12 +269,6 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         return read_only(matmul(self.dual_coef_, self.support_vectors_))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
 
 
 def _with_best_constant(solution: DualSolution, dual: Dual) -> DualSolution:

@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import Tags
 
 from kbench.approximation import FactoredKernel, LowRankKernel, Machine, Nystrom
 from kbench.approximation.landmarks.pivots import randomly_pivoted_cholesky
@@ -426,12 +425,6 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
             return deviations[alphas[0]]
         n_targets = self.dual_coef_.shape[1]
         return np.column_stack([deviations[alpha] for alpha in np.broadcast_to(alphas, n_targets)])
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
 
 
 @dataclass(eq=False, repr=False)
