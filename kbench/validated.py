@@ -79,6 +79,7 @@ _USUAL: dict[str, list[Any]] = {
     "n_landmarks": [integer(1)],
     "probability": ["boolean", Hidden(choice("deprecated"))],
     "random_state": ["random_state"],
+    "shrinking": ["boolean"],
     "tol": [POSITIVE],
     "validation_fraction": [real(0, 1, closed="neither")],
     "warm_start": ["boolean"],

@@ -5,21 +5,21 @@ Nandan, Khargonekar and Talathi, "Fast SVM Training Using Approximate Extreme Po
 """
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from kbench.approximation.expansions.representative_set import representative_set
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
-from kbench.methods.base.box_svc import BoxSVC, KernelProblems, solve_problems
+from kbench.methods.base.box_svc import BoxClassifier, KernelProblems, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 from kbench.validated import choice, integer, real
 
 
 @dataclass(eq=False, repr=False)
-class AESVC(KernelParameters, BoxSVC):
+class AESVC(KernelParameters, BoxClassifier):
     """C-support vector classifier on approximate extreme points (AESVM), with intercept.
 
         1. choose representatives x_t of each class such that every row is within a squared
@@ -90,17 +90,12 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **{
-            name: constraint
-            for name, constraint in BoxSVC._parameter_constraints.items()
-            if name != "shrinking"
-        },
+        **BoxClassifier._parameter_constraints,
         **kernel_constraints("of_rows", "positive_semidefinite", function=True),
         "eps": [real(None, None, closed="neither")],
         "first_level": [choice("fls2", "fls1")],
         "first_size": [integer(1)],
         "second_size": [integer(1)],
-        "random_state": ["random_state"],
     }
 
     eps: float = 0.01
@@ -108,15 +103,6 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
     first_level: str = "fls2"
     first_size: int = 100_000
     second_size: int = 1000
-    C: float | str = 1.0
-    tol: float = 1e-3
-    cache_mb: float = 1000.0
-    class_weight: dict | str | None = None
-    probability: bool = False
-    max_iter: int = -1
-    max_time: float | None = None
-    dtype: str = "float32"
-    random_state: Any = None
 
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> None:
         with trace.phase("prepare"):

@@ -1,7 +1,7 @@
 """Base of the kernel support vector classifiers: parameters, problems, and reported results."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -40,11 +40,9 @@ class BoxSVC(CountedPrediction, OneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": PENALTY,
         **kernel_constraints(function=True),
         "max_iter": [integer(-1)],
-        "shrinking": ["boolean"],
-        **usual("tol", "cache_mb", "class_weight", "max_time", "dtype", "probability"),
+        **usual("tol", "max_time", "dtype"),
     }
 
     @property
@@ -116,6 +114,27 @@ class BoxSVC(CountedPrediction, OneVsRest):
             "max_iter": self.max_iter,
             "shrinking": self.shrinking,
         }
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BoxClassifier(BoxSVC):
+    """`BoxSVC` with the parameters of the problem and of the solver."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **BoxSVC._parameter_constraints,
+        "C": PENALTY,
+        **usual("cache_mb", "class_weight", "probability", "random_state"),
+    }
+
+    C: float | str = 1.0
+    tol: float | None = 1e-3
+    cache_mb: float = 1000.0
+    class_weight: dict | str | None = None
+    probability: bool = False
+    max_iter: int = -1
+    max_time: float | None = None
+    dtype: str = "float32"
+    random_state: Any = None
 
 
 def warn_of_limits(

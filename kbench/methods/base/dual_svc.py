@@ -14,7 +14,7 @@ import numpy as np
 from kbench.chunked import ChunkedRows
 from kbench.errors import warn
 from kbench.kernels.constraints import KernelParameters
-from kbench.methods.base.box_svc import BoxSVC, KernelProblems
+from kbench.methods.base.box_svc import BoxClassifier, KernelProblems
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.parts import Part
 from kbench.methods.base.widths import require_one_width, with_widths
@@ -35,30 +35,15 @@ class Trained(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class DualSVC(KernelParameters, BoxSVC):
+class DualSVC(KernelParameters, BoxClassifier):
     """Parameters of the model, `fit`, and the attributes that describe the solution.
 
     A subclass implements `_train`.
     """
 
-    C: float | str = 1.0
-    tol: float | None = 1e-3
     cache_mb: float = 200.0
-    class_weight: dict | str | None = None
-    probability: bool = False
-    max_iter: int = -1
-    max_time: float | None = None
-    dtype: str = "float32"
-    random_state: Any = None
 
-    _parameter_constraints: ClassVar[dict] = {
-        **{
-            name: constraint
-            for name, constraint in with_widths(BoxSVC._parameter_constraints).items()
-            if name != "shrinking"
-        },
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: ClassVar[dict] = with_widths(BoxClassifier._parameter_constraints)
 
     @abstractmethod
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:

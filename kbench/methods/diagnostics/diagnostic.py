@@ -9,7 +9,7 @@ from sklearn.utils import Tags
 
 from kbench.intrinsics.products import matmul
 from kbench.kernels.constraints import KernelParameters
-from kbench.methods.base.box_svc import BoxSVC, KernelProblems
+from kbench.methods.base.box_svc import BoxClassifier, BoxSVC, KernelProblems
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.box_dual.split import independent_groups
 from kbench.trace import Trace
@@ -28,7 +28,7 @@ class TwoClassDiagnostic(KernelParameters, BoxSVC):
     """Base class of the diagnostics, which predict with a fitted model."""
 
     _parameter_constraints: ClassVar[dict] = {
-        name: BoxSVC._parameter_constraints[name] for name in _MODEL_PARAMETERS
+        name: BoxClassifier._parameter_constraints[name] for name in _MODEL_PARAMETERS
     } | {"C": [POSITIVE]}
     C: float = 1.0
     cache_mb: float = 200.0

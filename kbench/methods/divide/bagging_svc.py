@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from kbench.methods.base.box_svc import BoxSVC, KernelProblems
+from kbench.methods.base.box_svc import KernelProblems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import number_of_groups
@@ -93,8 +93,7 @@ shrinking
     _parameter_constraints: ClassVar[dict] = {
         **DualSVC._parameter_constraints,
         "n_estimators": [integer(1), None],
-        "shrinking": BoxSVC._parameter_constraints["shrinking"],
-        **usual("n_jobs"),
+        **usual("n_jobs", "shrinking"),
     }
 
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from kbench.methods.base.box_svc import BoxSVC, KernelProblems
+from kbench.methods.base.box_svc import KernelProblems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
@@ -100,8 +100,7 @@ shrinking
         **DualSVC._parameter_constraints,
         "n_parts": [integer(1)],
         "feedback": [integer(0)],
-        "shrinking": BoxSVC._parameter_constraints["shrinking"],
-        **usual("n_jobs"),
+        **usual("n_jobs", "shrinking"),
     }
 
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:

@@ -208,8 +208,7 @@ max_iter, max_time, dtype, shrinking
         "preset": [choice("paper", "released"), None],
         "tol": [*BoxSVC._parameter_constraints["tol"], None],
         "level_tol": [*BoxSVC._parameter_constraints["tol"], None],
-        "shrinking": BoxSVC._parameter_constraints["shrinking"],
-        **usual("n_jobs"),
+        **usual("n_jobs", "shrinking"),
     }
 
     def _settings(self) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from kbench.methods.base.box_svc import BoxSVC, KernelProblems
+from kbench.methods.base.box_svc import KernelProblems
 from kbench.methods.base.dual_svc import DualSVC, Trained, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
-from kbench.validated import real
+from kbench.validated import real, usual
 
 
 @dataclass(eq=False, repr=False)
@@ -77,7 +77,7 @@ shrinking
     _parameter_constraints: ClassVar[dict] = {
         **DualSVC._parameter_constraints,
         "fraction": [real(0, 1, closed="right")],
-        "shrinking": BoxSVC._parameter_constraints["shrinking"],
+        **usual("shrinking"),
     }
 
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:

@@ -23,10 +23,12 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels.constraints import KernelParameters
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.kernel import Kernel
+from kbench.methods.base.box_svc import BoxSVC
 from kbench.methods.base.quick_checks import QuickChecks
 from kbench.methods.base.training_kernel import require_kernel_matrix, training_kernel
-from kbench.methods.base.widths import scaled_rows
+from kbench.methods.base.widths import scaled_rows, with_widths
 from kbench.prediction.flops import expansion_flops
+from kbench.validated import NOT_NEGATIVE, usual
 
 # Bytes of kernel values of one call, where not all fit into `cache_size`: the calls are few, and
 # the values pass. Set by hand.
@@ -132,6 +134,15 @@ class ValueCentres:
 
     def flops(self, n_outputs: int, n_features: int) -> float:
         return expansion_flops(len(self), n_outputs, n_features)
+
+
+# Constraints of the parameters of `TakesAnyRows`.
+EXACT_CONSTRAINTS: dict[str, list[Any]] = {
+    **with_widths(BoxSVC._parameter_constraints),
+    "cache_size": [NOT_NEGATIVE],
+    "verbose": ["verbose"],
+    **usual("shrinking"),
+}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

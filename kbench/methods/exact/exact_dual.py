@@ -10,11 +10,10 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
-from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
+from kbench.methods.base.box_svc import warn_of_limits
 from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.new_rows import checked_rows
-from kbench.methods.base.widths import with_widths
-from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
+from kbench.methods.exact.callable_kernel import EXACT_CONSTRAINTS, TakesAnyRows, WholeRowsKernel
 from kbench.methods.exact.expansions import (
     interior_note,
     is_dense_gaussian,
@@ -66,15 +65,7 @@ class ExactDual(CountedPrediction, TakesAnyRows):
     """
 
     _peer: ClassVar[str]
-    _parameter_constraints: ClassVar[dict] = {
-        **{
-            name: constraint
-            for name, constraint in with_widths(BoxSVC._parameter_constraints).items()
-            if name not in ("C", "class_weight", "cache_mb", "probability")
-        },
-        "cache_size": BoxSVC._parameter_constraints["cache_mb"],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints: ClassVar[dict] = EXACT_CONSTRAINTS
 
     def _fit_duals(
         self,

@@ -18,14 +18,14 @@ from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import class_weights
-from kbench.methods.base.widths import has_widths, require_one_width, with_widths
-from kbench.methods.exact.callable_kernel import TakesAnyRows, WholeRowsKernel
+from kbench.methods.base.widths import has_widths, require_one_width
+from kbench.methods.exact.callable_kernel import EXACT_CONSTRAINTS, TakesAnyRows, WholeRowsKernel
 from kbench.methods.exact.expansions import is_dense_gaussian, pair_expansion, shared_expansion
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
 from kbench.methods.exact.svc_conventions import NOT_FITTED, bounded, like_rows, read_only
 from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Deadline, Trace
-from kbench.validated import choice, fit_context, needs_memory
+from kbench.validated import choice, fit_context, needs_memory, usual
 
 
 class ExactSVC(TakesAnyRows, BoxSVC):
@@ -38,16 +38,10 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     _peer: ClassVar[str]
     sees_unweighted_rows: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
-        **{
-            name: constraint
-            for name, constraint in with_widths(BoxSVC._parameter_constraints).items()
-            if name not in ("C", "cache_mb")
-        },
-        "cache_size": BoxSVC._parameter_constraints["cache_mb"],
-        "verbose": ["verbose"],
+        **EXACT_CONSTRAINTS,
         "decision_function_shape": [choice("ovr", "ovo")],
         "break_ties": ["boolean"],
-        "random_state": ["random_state"],
+        **usual("class_weight", "probability", "random_state"),
     }
 
     decision_function_shape: str

@@ -14,14 +14,14 @@ from sklearn.utils import check_random_state
 from kbench.approximation.expansions.reduced_set import reduced_set
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.rbf import RBF
-from kbench.methods.base.box_svc import BoxSVC, KernelProblems, solve_problems
+from kbench.methods.base.box_svc import BoxClassifier, KernelProblems, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 from kbench.validated import choice, integer, usual
 
 
 @dataclass(eq=False, repr=False)
-class ReducedSetSVC(BoxSVC):
+class ReducedSetSVC(BoxClassifier):
     """C-support vector classifier with intercept and Gaussian kernel, reduced to few centres.
 
     The exact model w = sum_i a_i phi(x_i) is approximated by sum_j b_j phi(z_j): each point z_j
@@ -98,12 +98,12 @@ converged_, n_features_in_
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: constraint
-            for name, constraint in BoxSVC._parameter_constraints.items()
-            if name not in ("kernel", "degree", "coef0", "shrinking")
+            for name, constraint in BoxClassifier._parameter_constraints.items()
+            if name not in ("kernel", "degree", "coef0")
         },
         "preimage": [choice("gradient", "fixed_point")],
         "n_restarts": [integer(1)],
-        **usual("n_components", "random_state"),
+        **usual("n_components"),
     }
 
     # The formulas of the pre-image hold for the Gaussian kernel only.
@@ -115,16 +115,7 @@ converged_, n_features_in_
     _: KW_ONLY
     preimage: str = "gradient"
     n_restarts: int = 4
-    C: float | str = 1.0
     gamma: float | str = "scale"
-    tol: float = 1e-3
-    cache_mb: float = 1000.0
-    class_weight: dict | str | None = None
-    probability: bool = False
-    max_iter: int = -1
-    max_time: float | None = None
-    dtype: str = "float32"
-    random_state: Any = None
 
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)
