@@ -4,11 +4,13 @@ The command line prints `str(error)` and exits with code 2. Any other exception 
 defect of kbench, or a failure of a method, which is stored in the row of its run.
 """
 
+import importlib
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 NO_CACHE = (
     "numba can write its compiled functions neither beside kbench nor into the user's cache "
@@ -100,3 +102,11 @@ class ModelError(KbenchError):
 
 class UnavailableError(KbenchError):
     """A method whose optional package is not installed or does not work on this machine."""
+
+
+def required(module: str, needs: str, extra: str) -> Any:
+    """A module of an optional package; an UnavailableError says what `needs` it, and the extra."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UnavailableError(f"{needs} ({error}); pip install 'kbench[{extra}]'") from error

@@ -9,7 +9,7 @@ from typing import Any, Self
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
-from kbench.errors import UnavailableError
+from kbench.errors import UnavailableError, required
 
 
 class IntelexSVC(SVC):
@@ -31,7 +31,8 @@ class IntelexSVC(SVC):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        accelerated = _svc_class()(**self.get_params(deep=False)).fit(X, y, sample_weight)
+        svm = required("sklearnex.svm", "svc_intelex needs scikit-learn-intelex", "intelex")
+        accelerated = svm.SVC(**self.get_params(deep=False)).fit(X, y, sample_weight)
         if not hasattr(accelerated, "_onedal_estimator"):
             raise UnavailableError(
                 "svc_intelex: scikit-learn-intelex fell back to scikit-learn for these parameters"
@@ -53,13 +54,3 @@ class IntelexSVC(SVC):
     def decision_function(self, X: Any) -> Any:
         check_is_fitted(self, "accelerated_")
         return self.accelerated_.decision_function(X)
-
-
-def _svc_class() -> type[SVC]:
-    try:
-        from sklearnex.svm import SVC as AcceleratedSVC
-    except ImportError as exc:
-        raise UnavailableError(
-            f"svc_intelex needs scikit-learn-intelex ({exc}); pip install 'kbench[intelex]'"
-        ) from exc
-    return AcceleratedSVC

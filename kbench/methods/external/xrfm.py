@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from kbench import class_labels
-from kbench.errors import UnavailableError
+from kbench.errors import required
 from kbench.methods.base.standardised import standardised_rows
 from kbench.validated import fit_context, integer, usual, validate_data
 
@@ -58,7 +58,7 @@ class _XRFM(BaseEstimator):
     random_state: Any = None
 
     def _fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        machine = _package()
+        machine = required("xrfm", "xrfm needs the package xrfm", "xrfm").xRFM
         rng = check_random_state(self.random_state)
         order = rng.permutation(len(X))
         n_held_out = max(1, round(self.validation_fraction * len(X)))
@@ -115,13 +115,3 @@ class XRFMRegressor(RegressorMixin, _XRFM):
         """Estimates at rows X : (u, d); (u,) float64."""
         values = self._predict(X).reshape(-1).astype(np.float64)
         return self._mean + self._deviation * values
-
-
-def _package() -> Any:
-    try:
-        from xrfm import xRFM
-    except ImportError as error:
-        raise UnavailableError(
-            f"xrfm needs the package xrfm ({error}); pip install 'kbench[xrfm]'"
-        ) from error
-    return xRFM

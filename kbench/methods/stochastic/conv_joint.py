@@ -6,6 +6,7 @@ through all layers: the "jointly-trained" net of the comparison by Dai et al. (N
 7). PyTorch computes the gradients; the fitted net consists of arrays and predicts without PyTorch.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -24,7 +25,7 @@ from kbench.approximation.seeded.convolution_blocks import (
     image_shape,
     random_filters,
 )
-from kbench.errors import UnavailableError
+from kbench.errors import required
 from kbench.intrinsics.products import matmul
 from kbench.methods.stochastic.mean_loss import PASSES, random_batches
 from kbench.methods.stochastic.virtual_examples import VirtualExamples
@@ -153,7 +154,8 @@ class JointConvolutionClassifier(TakesSparseRows, ClassifierMixin, BaseEstimator
         self
         """
         trace = Trace() if trace is None else trace
-        return self._fit_by(lambda *arguments: descend(_torch(), *arguments), X, y, trace)
+        torch = functools.partial(required, "torch", "conv_joint needs PyTorch", "torch")
+        return self._fit_by(lambda *arguments: descend(torch(), *arguments), X, y, trace)
 
     def _fit_by(self, descend: Callable[..., Losses], X: Any, y: Any, trace: Trace) -> Self:
         """Fit by `descend`, which takes the arguments of the module's `descend` after `torch`."""
@@ -314,13 +316,3 @@ def descend(
         loss.backward()
         optimizer.step()
         yield loss.item(), len(classes)
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise UnavailableError(
-            f"conv_joint needs PyTorch ({error}); pip install 'kbench[torch]'"
-        ) from error
-    return torch
