@@ -12,7 +12,7 @@ from kbench.chunked import ChunkedRows
 from kbench.errors import warn
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.limits import limit
-from kbench.methods.base.one_vs_rest import LabelledChunk, OneVsRest
+from kbench.methods.base.one_vs_rest import LabelledChunk, WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.base.weights import require_weight_range
@@ -29,7 +29,7 @@ from kbench.trace import Deadline, Trace
 from kbench.validated import choice, fit_context, usual
 
 
-class FeatureSVC(CountedPrediction, OneVsRest):
+class FeatureSVC(CountedPrediction, WeightedOneVsRest):
     """Base class of the estimators; a subclass has `__init__` and `_feature_map`.
 
     The dual of the linear model is solved by coordinate descent on float32 features, which all

@@ -8,7 +8,7 @@ penalty is on the weights of the units and not on the norm of a function.
 """
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sklearn.utils._param_validation import HasMethods
 
@@ -105,11 +105,7 @@ class LinearizedSVC(FeatureSVC):
     loss: str = "hinge"
     tol: float = 0.1
     max_iter: int = 1000
-    max_time: float | None = None
-    class_weight: dict | str | None = None
-    probability: bool = False
     memory_mb: float = 4096.0
-    random_state: Any = None
 
     def _feature_map(self, seed: int) -> FeatureMap:
         return fresh_part(self.feature_map, Nystrom(1000, landmarks="kmeans"), seed)

@@ -5,7 +5,7 @@ Keerthi, Chapelle and DeCoste, "Building Support Vector Machines with Reduced Cl
 """
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -15,7 +15,7 @@ from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit
-from kbench.methods.base.one_vs_rest import BinaryProblems, OneVsRest
+from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.base.weights import require_weight_range
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -26,7 +26,7 @@ from kbench.validated import integer, usual
 
 
 @dataclass(eq=False, repr=False)
-class SparsePrimalSVC(KernelParameters, CountedPrediction, OneVsRest):
+class SparsePrimalSVC(KernelParameters, CountedPrediction, WeightedOneVsRest):
     """Squared-hinge kernel machine on a greedily grown basis, without intercept.
 
     Minimises 1/2 ||f||^2 + 1/2 sum_i C_i max(0, 1 - y_i f(x_i))^2 over
@@ -111,11 +111,7 @@ class SparsePrimalSVC(KernelParameters, CountedPrediction, OneVsRest):
     _: KW_ONLY
     n_candidates: int = 59
     C: float | str = 1.0
-    class_weight: dict | str | None = None
-    probability: bool = False
-    max_time: float | None = None
     dtype: str = "float32"
-    random_state: Any = None
 
     def _train(self, targets: BinaryProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)

@@ -12,7 +12,7 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import kernel_constraints
 from kbench.kernels.functions.callable import FunctionKernel
 from kbench.kernels.functions.precomputed import Precomputed
-from kbench.methods.base.one_vs_rest import OneVsRest
+from kbench.methods.base.one_vs_rest import OneVsRest, WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.base.training_kernel import training_kernel
 from kbench.methods.base.widths import scaled_rows
@@ -117,7 +117,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BoxClassifier(BoxSVC):
+class BoxClassifier(BoxSVC, WeightedOneVsRest):
     """`BoxSVC` with the parameters of the problem and of the solver."""
 
     _parameter_constraints: ClassVar[dict] = {
@@ -129,12 +129,8 @@ class BoxClassifier(BoxSVC):
     C: float | str = 1.0
     tol: float | None = 1e-3
     cache_mb: float = 1000.0
-    class_weight: dict | str | None = None
-    probability: bool = False
     max_iter: int = -1
-    max_time: float | None = None
     dtype: str = "float32"
-    random_state: Any = None
 
 
 def warn_of_limits(

@@ -1,6 +1,7 @@
 """Base of classifiers that consist of binary models: checks, labels, weights, decisions."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -158,7 +159,17 @@ class OneVsRest(TakesSparseRows, ChunkScores, Probabilities, ClassifierMixin, Qu
         return positive.sum(axis=0)
 
 
-class StreamClassifier(OneVsRest):
+@dataclass(eq=False, repr=False, kw_only=True)
+class WeightedOneVsRest(OneVsRest):
+    """Base of the classifiers with weights of classes, probabilities, a time limit and a seed."""
+
+    class_weight: dict | str | None = None
+    probability: bool = False
+    max_time: float | None = None
+    random_state: Any = None
+
+
+class StreamClassifier(WeightedOneVsRest):
     """Base of the classifiers that also learn from a stream; a subclass has `_learn`."""
 
     @fit_context(prefer_skip_nested_validation=True)

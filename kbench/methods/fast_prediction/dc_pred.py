@@ -18,7 +18,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.limits import limit
 from kbench.methods.base.new_rows import checked_rows
-from kbench.methods.base.one_vs_rest import OneVsRest
+from kbench.methods.base.one_vs_rest import WeightedOneVsRest
 from kbench.methods.base.penalty import ALPHA, PENALTY, chosen_alpha
 from kbench.methods.fast_prediction.landmark_leaves import (
     LandmarkLeaves,
@@ -33,7 +33,7 @@ from kbench.validated import POSITIVE, TakesSparseRows, fit_context, usual, vali
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DCPredClassifier(OneVsRest, LandmarkLeaves):
+class DCPredClassifier(WeightedOneVsRest, LandmarkLeaves):
     """Support vector machine by leaves of a k-means tree, on few landmarks each (DC-Pred++).
 
     Algorithm 2 of the paper, for the Gaussian kernel:
@@ -155,10 +155,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     tol: float = 1e-3
     linear_tol: float = 0.1
     max_iter: int = 1000
-    max_time: float | None = None
     cache_mb: float = 200.0
-    class_weight: dict | str | None = None
-    probability: bool = False
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:

@@ -20,7 +20,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions.rbf import RBF
 from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.chunk_scores import rows_in_chunks
-from kbench.methods.base.one_vs_rest import BinaryProblems, OneVsRest
+from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.sizes import LEAF_ROWS, number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
@@ -44,7 +44,7 @@ _NOISE = 0.5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
+class DCPredTrainedClassifier(WeightedOneVsRest, TrainedLeaves):
     """Squared-hinge models on trained Gaussian landmarks in the leaves of a decision tree.
 
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;
@@ -170,8 +170,6 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     C: float | str = 1.0
     tol: float = 0.05
     cache_mb: float = 200.0
-    class_weight: dict | str | None = None
-    probability: bool = False
 
     def _validate_params(self) -> None:
         super()._validate_params()

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from kbench.errors import warn
 from kbench.intrinsics.products import matmul
 from kbench.methods.base.limits import limit
-from kbench.methods.base.one_vs_rest import BinaryProblems, OneVsRest
+from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
 from kbench.methods.base.weights import relative_weights
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import float32_offset
@@ -28,7 +28,7 @@ _MAX_PASSES = 300
 
 
 @dataclass(eq=False, repr=False)
-class LDKLClassifier(OneVsRest):
+class LDKLClassifier(WeightedOneVsRest):
     """Hinge-loss model on a trained tree of local linear models (LDKL).
 
     In a complete tree of depth T, with vectors w and p in each node and q in each inner node,
@@ -130,10 +130,6 @@ class LDKLClassifier(OneVsRest):
     rate: float = 0.02
     max_iter: int = 3000
     batch_size: int | None = None
-    max_time: float | None = None
-    class_weight: dict | str | None = None
-    probability: bool = False
-    random_state: Any = None
 
     def _train(self, targets: BinaryProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)

@@ -19,7 +19,7 @@ from kbench.class_labels import winners
 from kbench.errors import warn
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import checked_numbers, limit
-from kbench.methods.base.one_vs_rest import OneVsRest
+from kbench.methods.base.one_vs_rest import WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.methods.hss.hss import CompressedKernel, hss_model
 from kbench.methods.hss.hss_dual import DualSolutionPath, solve_dual
@@ -32,7 +32,7 @@ _BETA_STEPS = (100_000, 1_000_000)
 
 
 @dataclass(eq=False, repr=False)
-class HSSADMMClassifier(CountedPrediction, OneVsRest):
+class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
     """C-support vector classifier with intercept on a compressed kernel matrix.
 
     The kernel matrix is compressed once (`HSSMatrix`), the compressed matrix plus `beta` I is
@@ -165,16 +165,12 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
     beta: float | str = "auto"
     max_iter: int = 10
     tol: float | None = None
-    max_time: float | None = None
     polish: bool = False
     polish_tol: float = 1e-3
     validation_fraction: float = 0.2
     predict_with: str = "exact"
-    class_weight: dict | str | None = None
-    probability: bool = False
     error_rows: int = 0
     warm_start: bool = False
-    random_state: Any = None
 
     # The parameters of the nested matrix are checked by its own `fit`.
     @fit_context(prefer_skip_nested_validation=False)

@@ -16,7 +16,7 @@ from kbench.errors import warn
 from kbench.kernels import KernelMatrix
 from kbench.kernels.constraints import KernelParameters, kernel_constraints
 from kbench.methods.base.limits import limit
-from kbench.methods.base.one_vs_rest import BinaryProblems, OneVsRest
+from kbench.methods.base.one_vs_rest import BinaryProblems, WeightedOneVsRest
 from kbench.methods.base.penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
@@ -27,7 +27,7 @@ from kbench.validated import POSITIVE, choice, integer, usual
 
 
 @dataclass(eq=False, repr=False)
-class RACQPClassifier(KernelParameters, CountedPrediction, OneVsRest):
+class RACQPClassifier(KernelParameters, CountedPrediction, WeightedOneVsRest):
     """C-support vector classifier with intercept by multi-block ADMM.
 
     Solves the dual of `sklearn.svm.SVC` block by block (see `kbench.solvers.admm.racqp`). The
@@ -132,13 +132,9 @@ class RACQPClassifier(KernelParameters, CountedPrediction, OneVsRest):
     beta: float | str = "auto"
     max_iter: int = 50
     tol: float = 0.01
-    max_time: float | None = None
     halved: bool = True
     decimals: int | None = None
-    class_weight: dict | str | None = None
-    probability: bool = False
     dtype: str = "float32"
-    random_state: Any = None
 
     def _train(self, targets: BinaryProblems, deadline: Deadline, trace: Trace) -> None:
         rng = check_random_state(self.random_state)

@@ -27,10 +27,6 @@ class MeanLoss(StreamClassifier):
 
     C: ClassVar[float] = 1.0
     nu: float = 1e-4
-    max_time: float | None = None
-    class_weight: dict | str | None = None
-    probability: bool = False
-    random_state: Any = None
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> BinaryProblems:
         targets = super()._targets(X, y, sample_weight)
