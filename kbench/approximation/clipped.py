@@ -10,7 +10,5 @@ def clipped(name: str, size: int, n_samples: int) -> int:
     """
     if size <= n_samples:
         return size
-    warn(
-        f"{name}={size} is more than n_samples={n_samples}: {n_samples} is used",
-    )
+    warn(f"{name}={size} is more than n_samples={n_samples}: {n_samples} is used")
     return n_samples

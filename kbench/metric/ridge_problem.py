@@ -96,12 +96,7 @@ class RidgeProblem:
         return Z, KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32), gamma
 
     def solve(
-        self,
-        root: Root,
-        matrix: KernelMatrix,
-        ridges: Sequence[float],
-        *,
-        beyond: bool = True,
+        self, root: Root, matrix: KernelMatrix, ridges: Sequence[float], *, beyond: bool = True
     ) -> tuple[float, float, np.ndarray]:
         """Lowest held-out error, its ridge and coefficients (n, m).
 

@@ -19,12 +19,7 @@ from kbench.approximation.clipped import clipped
 from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.approximation.landmarks.spectrum import leading_eigenpairs
 from kbench.approximation.operator import KernelApproximation, Machine
-from kbench.clustering import (
-    Centroids,
-    KernelCentres,
-    kmeans_centroids,
-    sampled_kmeans,
-)
+from kbench.clustering import Centroids, KernelCentres, kmeans_centroids, sampled_kmeans
 from kbench.clustering.kernel_kmeans import occupied_centres
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix

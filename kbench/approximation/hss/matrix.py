@@ -265,7 +265,7 @@ class HSSMatrix(KernelParameters, HSSProducts, BaseEstimator):
                 if typed and n <= EXACT_ROWS:
                     warn(
                         f"n_trees={self.n_trees} has no effect: the neighbours of {n} rows, up to "
-                        f"{EXACT_ROWS}, are searched exactly",
+                        f"{EXACT_ROWS}, are searched exactly"
                     )
                 # In the order of the tree, neighbouring points are close in memory.
                 self._near = nearest_neighbours(ordered, k, rng, max_trees=settings["n_trees"])

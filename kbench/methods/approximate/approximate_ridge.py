@@ -161,7 +161,7 @@ class _ApproximateRidge(RidgeEstimator):
             if hasattr(self, "_machine"):
                 warn(
                     "partial_fit begins a stream and forgets what fit has learned, because fit "
-                    "does not keep the sums of its rows",
+                    "does not keep the sums of its rows"
                 )
             self.__dict__.pop("intercept_", None)  # of an earlier fit
             part = fresh_part(self.approximation, MEKA(), self.random_state)

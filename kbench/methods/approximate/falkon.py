@@ -208,7 +208,7 @@ class FalkonRidge(KernelRidgeEstimator):
             warn(
                 f"rounding errors of float32 kernel values of up to {gram.diagonal().max():.3g} "
                 f"act as a ridge of {damping:.3g} beside alpha={self.alpha_:.3g}, so that columns "
-                "of small scale are lost: scale the columns, or raise alpha",
+                "of small scale are lost: scale the columns, or raise alpha"
             )
         T = cholesky(gram, overwrite_a=True)
         if self.preconditioner == "krill":

@@ -20,13 +20,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import loguniform, uniform
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    RegressorMixin,
-    clone,
-    is_classifier,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.metrics import make_scorer, zero_one_loss

@@ -125,7 +125,5 @@ def fitting_number(name: str, value: int, n: int, otherwise: int) -> int:
     """The parameter's value, or `otherwise` with a warning if it exceeds the n training points."""
     if value <= n:
         return value
-    warn(
-        f"{name}={value} is more than the {n} training points; it is reduced to {otherwise}",
-    )
+    warn(f"{name}={value} is more than the {n} training points; it is reduced to {otherwise}")
     return otherwise

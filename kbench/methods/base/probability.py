@@ -129,13 +129,13 @@ class Probabilities:
             warn(
                 f"class {self.classes_[sizes.argmin()]} has one row, so that none of it can be "
                 "held out; the sigmoids of probability=True are those of the decision values of "
-                "training rows, which are too far from zero",
+                "training rows, which are too far from zero"
             )
             return self._calibrated_values(X)
         if n_folds < _FOLDS:
             warn(
                 f"class {self.classes_[sizes.argmin()]} has {n_folds} rows, which are too few for "
-                f"the {_FOLDS} folds of probability=True; there are {n_folds}",
+                f"the {_FOLDS} folds of probability=True; there are {n_folds}"
             )
         machine = clone(self).set_params(probability=False, **parameters)
         pairwise = machine.__sklearn_tags__().input_tags.pairwise
@@ -245,7 +245,7 @@ def fitted_sigmoids(
     if not common[:, 0].all():
         warn(
             f"the decision values of {len(index)} held-out rows do not rise with the class, so "
-            "that its probability is the same for all rows; more rows would show how it rises",
+            "that its probability is the same for all rows; more rows would show how it rises"
         )
     if regions is None:
         return common[None]

@@ -139,7 +139,7 @@ class DCRidge(KernelRidgeEstimator):
             n_parts = max(1, n // FEW_ROWS)
             warn(
                 f"n_parts={self.n_parts} is more than the {n} training points; it is reduced to "
-                f"{n_parts}",
+                f"{n_parts}"
             )
         check_memory(-(-n // n_parts), self.dtype, self.memory_mb)
         return np.array_split(check_random_state(self.random_state).permutation(n), n_parts)

@@ -151,9 +151,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         """Warn of sizes above the number of rows n."""
         for name, used in (("n_leaves", self._leaves_for(n)), ("n_landmarks", n)):
             if (getattr(self, name) or 0) > n:
-                warn(
-                    f"{name}={getattr(self, name)} is more than the {n} rows; {used} are used",
-                )
+                warn(f"{name}={getattr(self, name)} is more than the {n} rows; {used} are used")
 
     def _fit_leaves(
         self,

@@ -237,10 +237,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
         compressed.keep(self)
         self.timings_ = dict(trace.timings)
         if not self.converged_:
-            warn(
-                self._unconverged(solution),
-                ConvergenceWarning,
-            )
+            warn(self._unconverged(solution), ConvergenceWarning)
         self._calibrate(targets.X, y, sample_weight, trace, deadline, C=self.C_, warm_start=False)
         return self
 
@@ -279,7 +276,7 @@ class HSSADMMClassifier(CountedPrediction, WeightedOneVsRest):
             raised = f"beta='auto' is {beta:.3g}: " if beta > wanted else ""
             warn(
                 f"{raised}the compressed matrix is too indefinite for beta={wanted:g}; "
-                "preset='fast' or 'accurate', or smaller tolerances, compress it more accurately",
+                "preset='fast' or 'accurate', or smaller tolerances, compress it more accurately"
             )
         return compressed, solution
 

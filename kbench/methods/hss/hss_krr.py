@@ -242,7 +242,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
             warn(
                 f"the kernel matrix of {n} rows hardly compresses (rank {rank:.0f} between halves "
                 f"of {n // 2} rows), and an exact one takes too much memory; FalkonRegressor or "
-                "ApproximateRidge need less of both",
+                "ApproximateRidge need less of both"
             )
             return False
         return faster

@@ -169,11 +169,7 @@ class ExactOptimum:
         report[INTERCEPT] -= shift
 
     def before_solution(
-        self,
-        epsilon: float,
-        points: np.ndarray,
-        arrays: tuple[np.ndarray, ...],
-        report: np.ndarray,
+        self, epsilon: float, points: np.ndarray, arrays: tuple[np.ndarray, ...], report: np.ndarray
     ) -> bool:
         """Move from the coefficients of the steps towards the optimum; return whether it is found.
 

@@ -23,10 +23,7 @@ from numba import njit
 from numba.extending import register_jitable
 
 from kbench.intrinsics.scalars import larger, smaller
-from kbench.solvers.interior_point.counted_work import (
-    NANOSECONDS_OF_STEP,
-    NANOSECONDS_PER_POINT,
-)
+from kbench.solvers.interior_point.counted_work import NANOSECONDS_OF_STEP, NANOSECONDS_PER_POINT
 from kbench.solvers.small.steps import (
     BETA,
     DROP,
