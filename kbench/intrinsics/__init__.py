@@ -13,8 +13,8 @@ address). Rules of this folder:
 - Callers see ordinary functions of numba arrays and numbers, never LLVM values, except for
   the building blocks of other modules of this folder.
 
-Modules: `atomics` (memory shared by threads), `bits` (population count), `byte_products` (inner
-products of bytes, AVX-512 VNNI), `calls` (by address), `landmark_tiles` (Gaussian landmarks,
-sixteen at a time), `scalars` (the larger of two numbers, bits of a float), `tree_descent` (eight
-rows at a time down a tree), `views` (matrices in flat arrays).
+Modules: `atomics` (memory shared by threads), `byte_products` (inner products of bytes, AVX-512
+VNNI), `calls` (by address), `landmark_tiles` (Gaussian landmarks, sixteen at a time), `scalars`
+(the larger of two numbers, bits of a float, population count), `tree_descent` (eight rows at a time
+down a tree), `views` (matrices in flat arrays).
 """

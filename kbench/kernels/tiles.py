@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from kbench.intrinsics.bits import popcount
+from kbench.intrinsics.scalars import popcount
 from kbench.kernels.threads import run
 from kbench.kernels.work_sharing import Loop, divided, share
 

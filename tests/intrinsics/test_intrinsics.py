@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import TypingError, float64, int64, njit, none
 
-from kbench.intrinsics import atomics, bits, byte_products, calls, scalars, views
+from kbench.intrinsics import atomics, byte_products, calls, scalars, views
 
 COUNTER = 5
 
@@ -56,7 +56,7 @@ def test_a_divided_loop_called_by_address_is_the_loop(n, block):
 @njit
 def _count_ones(words, out):
     for k in range(len(words)):
-        out[k] = bits.popcount(words[k])
+        out[k] = scalars.popcount(words[k])
 
 
 def test_popcount_counts_the_ones():
