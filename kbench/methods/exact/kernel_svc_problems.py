@@ -36,14 +36,6 @@ class SolvesPairs(ExactSVC):
     def _keep(self, data: Data, solution: Solution) -> None:
         self._last = LastFit.of(data, solution) if self.warm_start else None
 
-    def _solver_options(self) -> dict[str, Any]:
-        return {
-            "tol": self.tol,
-            "cache_mb": self.cache_size,
-            "max_iter": self.max_iter,
-            "shrinking": self.shrinking,
-        }
-
     def _solve(
         self, data: Data, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
@@ -83,7 +75,10 @@ class SolvesPairs(ExactSVC):
                 trace=trace,
                 intercept=self.fit_intercept,
                 split=self.split,
-                **(self._solver_options() | {"max_iter": max_iter}),
+                tol=self.tol,
+                cache_mb=self.cache_size,
+                max_iter=max_iter,
+                shrinking=self.shrinking,
             )[0]
 
         results = []
