@@ -2,7 +2,6 @@
 
 from math import prod
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -44,12 +43,7 @@ class ArrayWriter:
     def __enter__(self) -> "ArrayWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and self._rows is None:
             self._file.seek(0)
             self._write_header(self._size // self._row_size)
