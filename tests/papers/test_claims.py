@@ -26,6 +26,7 @@ from kbench.papers.claims.verdicts import claimed_bound, detail, line, verdict_r
 from kbench.papers.printed.layout import CellPlace, Selector, paper
 
 DECIDED = [one for one in claims() if not one.open]
+HUNDRED = "early model trains more than a hundred"
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_a_printed_limit_is_the_least_that_a_run_took():
 
 
 def test_a_claim_says_what_it_computes_and_what_refutes_it():
-    found = verdict(_claim_on("early model trains more than a hundred"), runs())
+    found = verdict(_claim_on(HUNDRED), runs())
     (record,) = verdict_records([found])
     assert record["quantity"].startswith("LIBSVM's training seconds at a tolerance of .001 over")
     assert record["bound"] == "The claim holds if it is at least 100 ×."
@@ -164,7 +165,7 @@ def test_a_claim_without_a_query_has_its_reason_and_no_bound():
 )
 def test_a_run_that_ended_at_its_limit_counts_as_the_least_it_takes(limit, outcome, figures):
     """At least 100 times LIBSVM's seconds; a limit that leaves the answer open decides nothing."""
-    claim = _claim_on("early model trains more than a hundred")
+    claim = _claim_on(HUNDRED)
     found = verdict(claim, _stopped("svc", limit, "dcsvm_early", 10.0))
     assert (found.outcome, found.figures) == (outcome, pytest.approx(figures))
     assert line(found).measured == f"at least {figures[0]:g} ×"
@@ -181,13 +182,13 @@ def test_a_run_that_ended_at_its_limit_counts_as_the_least_it_takes(limit, outco
     ],
 )
 def test_a_limit_over_fit_and_prediction_is_no_bound_of_the_seconds_of_the_fit(message, figures):
-    claim = _claim_on("early model trains more than a hundred")
+    claim = _claim_on(HUNDRED)
     found = verdict(claim, _stopped("svc", 1500, "dcsvm_early", 10.0, message))
     assert found.figures == (figures and pytest.approx(figures))
 
 
 def test_a_method_that_ended_at_its_limit_is_refuted_by_a_faster_rival():
-    claim = _claim_on("early model trains more than a hundred")
+    claim = _claim_on(HUNDRED)
     found = verdict(claim, _stopped("dcsvm_early", 100, "svc", 50.0))
     assert found.outcome is FAILS
     assert line(found).measured == "from 0 to 0.5 ×"
@@ -277,7 +278,7 @@ def test_cases_without_rows_may_keep_the_bound_of_a_share_or_miss_it(cases, slow
 
 @pytest.mark.parametrize(("rows_of_paper", "outcome"), [(464_810, HOLDS), (46_481, OTHER_DATA)])
 def test_rows_of_a_part_of_the_paper_s_data_leave_a_claim_open(rows_of_paper, outcome):
-    claim = _claim_on("early model trains more than a hundred")
+    claim = _claim_on(HUNDRED)
     made = MadeRows("dcsvm")
     made.put("table3 | DC-SVM (early) | covtype | seconds", 1.0)
     made.put("table3 | LIBSVM | covtype | seconds", 300.0)
@@ -305,11 +306,7 @@ def test_settings_that_the_paper_does_not_state_leave_a_claim_open(n_leaves, out
 @pytest.mark.parametrize(
     ("words", "place", "share"),
     [
-        (
-            "early model trains more than a hundred",
-            {"dataset": "covtype_93k", "n_train": 46481},
-            0.1,
-        ),
+        (HUNDRED, {"dataset": "covtype_93k", "n_train": 46481}, 0.1),
         # Runs that a claim selects itself.
         ("with a tolerance of .1 for both the early model in two levels", {"n_train": 24995}, 0.5),
         # A paper that prints the number of all rows.

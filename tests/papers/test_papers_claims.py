@@ -101,14 +101,11 @@ def test_a_verdict_changes_with_the_rows(seconds, outcome):
     assert ("with what equal runs differ by" in found.why) == (outcome is TOO_NOISY)
 
 
-def test_a_claim_without_runs_is_open_and_so_is_one_with_a_failed_run():
+def test_a_claim_without_runs_is_open():
     early = on_covtype("dcsvm_early", 2.0)
     found = verdict(SPEED, runs(early))
     assert found.outcome is NOT_RUN
     assert "experiment=dcsvm_table3" in found.why
-    lost = failed("svc", "timeout", dataset="covtype", params=on_covtype("svc", 1.0)["params"])
-    found = verdict(SPEED, runs(early, lost))
-    assert (found.outcome, found.why) == (NOT_RUN, "svc on covtype: timeout")
 
 
 def test_terms_are_of_one_data_set_and_one_machine():
@@ -278,25 +275,25 @@ def test_a_quotient_within_one_run_is_not_off():
     assert verdict(claim_on("kernel_svc", "dcsvm", of), runs(row, other)).outcome is TOO_NOISY
 
 
-@pytest.mark.parametrize(("cost", "outcome"), [(5.0, TOO_NOISY), (10.0, HOLDS), (0.5, FAILS)])
-def test_costs_of_predictions_may_be_off_by_two(cost, outcome):
-    claim = replace(claim_on("ldkl", "meka", ["prediction_cost"] * 2), holds=Bound.of(">= 4"))
-    rows = [make_row(name, 0.9, prediction_cost=c) for name, c in (("ldkl", cost), ("meka", 1.0))]
-    rows = [{**row, "dataset": "ijcnn1", "n_train": 49990} for row in rows]
-    rows = [{**row, "params": '{"kernel": "rbf"}'} for row in rows]
-    assert verdict(claim, runs(*rows)).outcome is outcome
-
-
 @pytest.mark.parametrize(
-    ("rmse", "outcome"), [(1.2, HOLDS), (1.13, TOO_NOISY), (1.06, TOO_NOISY), (0.9, FAILS)]
+    ("quantity", "bound", "quotient", "outcome"),
+    [
+        *(("prediction_cost", 4, *one) for one in ((5.0, TOO_NOISY), (10.0, HOLDS), (0.5, FAILS))),
+        *(("rmse", 1.1, *one) for one in ((1.2, HOLDS), (1.13, TOO_NOISY), (1.06, TOO_NOISY))),
+        ("rmse", 1.1, 0.9, FAILS),
+    ],
 )
-def test_a_quotient_of_errors_is_off_by_as_much_as_equal_scores_may_differ(rmse, outcome):
-    claim = claim_on("nystrom", "meka", ["rmse", "rmse"])
-    rows = [make_row("nystrom", None, rmse=rmse), make_row("meka", None, rmse=1.0)]
-    rows = [{**row, "dataset": "ijcnn1", "n_train": 49990} for row in rows]
-    rows = [{**row, "params": '{"kernel": "rbf"}'} for row in rows]
-    found = verdict(claim, runs(*rows))
-    assert found.outcome is outcome
+def test_costs_may_be_off_by_two_and_errors_as_equal_scores_differ(
+    quantity, bound, quotient, outcome
+):
+    claim = claim_on("ldkl", "meka", [quantity] * 2)
+    claim = replace(claim, holds=Bound.of(f">= {bound}"))
+    of = {"dataset": "ijcnn1", "n_train": 49990, "params": '{"kernel": "rbf"}'}
+    rows = [
+        make_row(name, None, **of, **{quantity: value})
+        for name, value in (("ldkl", quotient), ("meka", 1.0))
+    ]
+    assert verdict(claim, runs(*rows)).outcome is outcome
 
 
 def test_the_machine_whose_rows_the_table_s_experiment_made_decides_before_one_with_more_rows():

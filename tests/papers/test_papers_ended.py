@@ -10,20 +10,6 @@ from kbench.papers.cells.sheets import coverage
 from kbench.papers.printed.layout import paper
 
 
-def test_a_failed_run_shows_its_status():
-    lost = failed("svc", "memory", dataset="ijcnn1", params=rbf("svc", 1)["params"])
-    one = cell(runs(lost), "LIBSVM", "ijcnn1", "seconds")
-    assert (one.value, one.status) == (None, "memory")
-
-
-def test_a_failed_run_names_its_limit():
-    said = {"params": rbf("svc", 1)["params"], "message": "not done within limits.wall_s=120"}
-    one = cell(
-        runs(failed("svc", "timeout", dataset="ijcnn1", **said)), "LIBSVM", "ijcnn1", "seconds"
-    )
-    assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=120",)
-
-
 def test_the_seconds_of_a_stopped_fit_are_at_least_its_cpu_seconds_and_no_limit_of_wall_seconds():
     said = {"dataset": "ijcnn1", "params": rbf("svc", 1)["params"]}
 

@@ -64,6 +64,7 @@ def test_a_line_is_the_settings_of_a_method_in_the_order_of_the_abscissa():
 def test_a_single_setting_is_no_sweep_and_one_line_no_comparison():
     assert points("dcsvm_fig5_8", runs(*swept("svc", [2.0]), *swept("dcsvm", [2.0]))) == {}
     assert points("dcsvm_fig5_8", runs(*swept("svc", [2.0, 64.0]))) == {}
+    assert points("dcsvm_scaling", runs(*scaling_rows()[:2])) == {}
 
 
 def test_excess_is_relative_to_the_best_of_the_panel():
@@ -237,10 +238,6 @@ def test_a_line_goes_through_the_sizes_of_a_data_set_and_shows_where_a_run_was_s
     assert "exact: 1.50, up to 20,000" in text
     assert ">LIBSVM<" in text
     assert "training rows" in text
-
-
-def test_one_size_is_no_scaling():
-    assert points("dcsvm_scaling", runs(*scaling_rows()[:2])) == {}
 
 
 def test_remarks_of_a_figure_name_the_command_or_the_absent_data():
@@ -575,14 +572,6 @@ def test_axe_finds_no_accessibility_violations(opened, place, width, scheme):
     opened.size(width)
     opened.go(place)
     assert opened.axe_violations() == []
-
-
-def test_search_and_filters_stay_in_sight(opened):
-    opened.go("claims")
-    opened.js("scrollTo(0, 2000)")
-    place = "document.querySelector('#find').getBoundingClientRect()"
-    assert opened.js("scrollY") > 500
-    assert 0 <= opened.js(f"{place}.top") < opened.js(f"{place}.bottom") < 200
 
 
 def test_a_claim_is_a_line_whose_details_unfold(opened):

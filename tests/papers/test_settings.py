@@ -63,25 +63,24 @@ def test_no_note_of_any_table_lacks_its_reason(reference_report):
     assert [note for note in notes if "no reason is given" in note] == []
 
 
+def notes_of(place, row):
+    """Notes of the cell at (table, row, column, quantity) that this run alone fills."""
+    found = runs(row)
+    return " | ".join(entry(CellPlace(*place), found, found.machines[0]).notes)
+
+
 def test_a_row_of_dcpred_without_tuned_parameters_says_so():
-    table = paper("dcpred").tables["table1"]
+    place = paper("dcpred").tables["table1"], "kmeans Nystrom", "a9a", "accuracy"
     for tuned, said in ((None, True), ("dcpred", False)):
-        row = rbf("llsvm", 0.8, dataset="a9a", tuned=tuned)
-        row["params"] = '{"n_components": 50}'
-        found = runs(row)
-        cell = CellPlace(table, "kmeans Nystrom", "a9a", "accuracy")
-        notes = entry(cell, found, found.machines[0]).notes
-        assert any("without trials of its own" in note for note in notes) == said
+        row = rbf("llsvm", 0.8, dataset="a9a", tuned=tuned, params='{"n_components": 50}')
+        assert ("without trials of its own" in notes_of(place, row)) == said
 
 
 def test_a_parameter_that_the_paper_does_not_state_is_told():
-    table = paper("dcpred").tables["table1"]
-    row = rbf("dcpred", 0.8, dataset="a9a", tuned="dcpred")
     told = {"n_landmarks": 16, "pseudo": "monomials", "landmarks": "weighted", "n_leaves": 1}
-    row["params"] = json.dumps(told)
-    found = runs(row)
-    one = entry(CellPlace(table, "DC-Pred++", "a9a", "accuracy"), found, found.machines[0])
-    assert any("n_leaves 1 (the paper states none)" in note for note in one.notes)
+    row = rbf("dcpred", 0.8, dataset="a9a", tuned="dcpred", params=json.dumps(told))
+    place = paper("dcpred").tables["table1"], "DC-Pred++", "a9a", "accuracy"
+    assert "n_leaves 1 (the paper states none)" in notes_of(place, row)
 
 
 @pytest.mark.parametrize(
@@ -99,76 +98,63 @@ def test_a_size_that_is_not_the_printed_one_has_a_note(name, row, rows, said):
     features = {"ijcnn1": 22, "Adult": 123, "Forest": 54}[row]
     sizes = {"n_train": rows[0], "n_test": rows[1], "n_features": features}
     made = rbf("svc", 0.9, dataset=choice.dataset, variant=choice.variant, **sizes)
-    found = runs(made)
-    cell = CellPlace(table, row, "", "n")
-    notes = entry(cell, found, found.machines[0]).notes
-    assert any(said in note for note in notes) if said else not notes
+    notes = notes_of((table, row, "", "n"), made)
+    assert said in notes if said else not notes
 
 
 def test_a_note_follows_the_row():
-    table = paper("dcsvm").tables["table3"]
+    place = paper("dcsvm").tables["table3"], "DC-SVM (early)", "ijcnn1", "accuracy"
     loose = rbf("dcsvm_early", 0.98)
     strict = {**loose, "params": loose["params"].replace('"tol": 0.1', '"tol": 0.001')}
     for row, differs in ((loose, True), (strict, False)):
-        found = runs(row)
-        cell = CellPlace(table, "DC-SVM (early)", "ijcnn1", "accuracy")
-        notes = entry(cell, found, found.machines[0]).notes
-        assert any("tol 0.1 (paper: 0.001)" in note for note in notes) == differs
+        assert ("tol 0.1 (paper: 0.001)" in notes_of(place, row)) == differs
 
 
 def test_a_setting_that_is_recalled_is_told_from_one_that_the_paper_states():
     """The kernel and the random features of the molecules, one a parameter, one a column."""
+    params = '{"kernel": "laplacian", "n_epochs": 32, "preconditioned": true}'
+    told = {"dataset": "qm7_xyz", "mae": 4.4, "n_parameters": 196_608, "params": params}
     table = paper("dsgd").tables["stated_mae"]
-    row = rbf("doubly_sgd_regressor", None, dataset="qm7_xyz", mae=4.4, n_parameters=196_608)
-    row["params"] = '{"kernel": "laplacian", "n_epochs": 32, "preconditioned": true}'
-    found = runs(row)
-    cell = CellPlace(table, "DoublySGD, preconditioned", "QuantumMachine", "MAE")
-    (note,) = (one for one in entry(cell, found, found.machines[0]).notes if "laplacian" in one)
+    place = table, "DoublySGD, preconditioned", "QuantumMachine", "MAE"
+    notes = notes_of(place, rbf("doubly_sgd_regressor", None, **told))
+    (note,) = (one for one in notes.split(" | ") if "laplacian" in one)
     assert "n_epochs 32 (paper: 1)" in note
     assert "kernel laplacian (appendix, unverified: rbf)" in note
     assert "n_parameters 196608 (appendix, unverified: 1048576)" in note
 
 
 @pytest.mark.parametrize(
-    ("column", "method", "row", "noted"),
+    ("method", "row", "noted"),
     [
-        ("Forest", "r_pegasos", "r-Pegasos", "batch_size 64 (appendix, unverified: 1024)"),
-        ("Forest", "k_sdca", "k-SDCA", "one batch size for all methods"),
+        ("r_pegasos", "r-Pegasos", "batch_size 64 (appendix, unverified: 1024)"),
+        ("k_sdca", "k-SDCA", "one batch size for all methods"),
     ],
 )
-def test_batch_sizes_are_noted_where_the_paper_prints_no_number(column, method, row, noted):
-    table = paper("dsgd").tables["stated"]
-    made = rbf(method, 0.8, dataset="covtype_93k", error=0.2)
-    made["params"] = '{"batch_size": 64, "n_components": 256, "n_epochs": 1}'
-    found = runs(made)
-    one = entry(CellPlace(table, row, column, "error"), found, found.machines[0])
-    assert one.printed is None
-    assert any(noted in note for note in one.notes)
+def test_batch_sizes_are_noted_where_the_paper_prints_no_number(method, row, noted):
+    params = '{"batch_size": 64, "n_components": 256, "n_epochs": 1}'
+    made = rbf(method, 0.8, dataset="covtype_93k", error=0.2, params=params)
+    assert noted in notes_of((paper("dsgd").tables["stated"], row, "Forest", "error"), made)
 
 
-@pytest.mark.parametrize(("name", "noted"), [("table8", True), ("table7", False)])
-def test_the_solver_of_kernel_ridge_is_noted_where_it_matters(name, noted):
+@pytest.mark.parametrize(
+    ("name", "params", "noted"),
+    [("table8", '"gamma": 4, "alpha": 0.25', True), ("table7", '"gamma": 10', False)],
+    ids=["table8", "table7"],
+)
+def test_the_solver_of_kernel_ridge_is_noted_where_it_matters(name, params, noted):
     table = paper("meka").tables[name]
-    params = {"table7": '"gamma": 10', "table8": '"gamma": 4, "alpha": 0.25'}[name]
-    made = rbf("rks", None, dataset="covtype_93k", variant="meka", rmse=0.8, kernel_error=0.9)
-    made["params"] = (
-        f'{{{params}, "features": "fourier", "form": "phase", "numbers_per_row": 256,'
-        ' "solver": "direct"}'
-    )
-    found = runs(made)
-    label = next(iter(table.measures))
-    one = entry(CellPlace(table, "RKS", "covtype", label), found, found.machines[0])
-    assert one.value is not None
-    assert any("solver direct (paper: cg)" in note for note in one.notes) == noted
+    params += ', "features": "fourier", "form": "phase", "numbers_per_row": 256'
+    told = {"dataset": "covtype_93k", "variant": "meka", "rmse": 0.8, "kernel_error": 0.9}
+    made = rbf("rks", None, **told, params=f'{{{params}, "solver": "direct"}}')
+    place = table, "RKS", "covtype", next(iter(table.measures))
+    assert ("solver direct (paper: cg)" in notes_of(place, made)) == noted
 
 
 def test_a_size_that_a_printed_cost_implies_is_noted():
     table = paper("dcpred").tables["table1"]
     for column, size, noted in (("Letter", 100, True), ("Usps", 200, False)):
         (choice, *_) = paper("dcpred").data[column]
-        made = rbf("llsvm", 0.8, dataset=choice.dataset, variant=choice.variant, tuned="file")
-        made["params"] = json.dumps({"n_components": size})
-        found = runs(made)
-        cell = CellPlace(table, "kmeans Nystrom", column, "accuracy")
-        notes = entry(cell, found, found.machines[0]).notes
-        assert any("n_components 100 (by the printed cost: 140)" in one for one in notes) == noted
+        where = {"dataset": choice.dataset, "variant": choice.variant, "tuned": "file"}
+        made = rbf("llsvm", 0.8, **where, params=json.dumps({"n_components": size}))
+        notes = notes_of((table, "kmeans Nystrom", column, "accuracy"), made)
+        assert ("n_components 100 (by the printed cost: 140)" in notes) == noted
