@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pyarrow.parquet as pq
-import pytest
 from paper_rows import rbf, runs
 from report_rows import START, failed
 

@@ -1,7 +1,6 @@
 """The runner as a user starts it: statuses, skipping, signals, several runners, nothing lost."""
 
 import json
-import random
 import shlex
 import signal
 import time
@@ -118,49 +117,6 @@ def test_a_second_ctrl_c_ends_at_once_and_leaves_nothing_running(here):
     wait_for(lambda: not workers(here), within=5)
 
 
-@pytest.mark.timeout(600)
-def test_killing_the_runner_at_any_moment_loses_at_most_the_run_in_progress(here):
-    """Kills at random moments of a sweep; then it completes, with each row exactly once.
-
-    Most of a runner's time is start-up. Three kills in four are therefore counted from the moment
-    of the first new row, so that they meet a sweep that is under way.
-    """
-    command = ["-m", "method=nothing", "method.seconds=0.02", "seed=range(0,60)"]
-    begin = time.monotonic()
-    kbench(here, "method=nothing", check=0)  # the data are prepared once
-    one_run = time.monotonic() - begin  # nearly all of it start-up
-    folder = here / "results"
-    rng = random.Random(0)
-    finished = set(rows(here)["key"])
-    in_progress = 0
-    for kill in range(20):
-        before = len(list(folder.glob("*.parquet")))
-        runner = start(here, *command)
-        if kill % 4 == 0:
-            time.sleep(rng.uniform(0.05, 0.8) * one_run)
-        else:
-            wait_for(
-                lambda n=before, r=runner: (
-                    r.poll() is not None or len(list(folder.glob("*.parquet"))) > n
-                )
-            )
-            time.sleep(rng.uniform(0.0, 0.1))
-        runner.kill()
-        runner.communicate()
-        found = rows(here)
-        assert found["key"].is_unique
-        assert set(found["key"]) >= finished, "a row was lost"
-        in_progress += finished < set(found["key"]) and len(found) < 61
-        finished = set(found["key"])
-        wait_for(lambda: not workers(here), within=5)
-    assert in_progress >= 10, "too few kills met a sweep that was under way"
-    kbench(here, *command, check=0, timeout=300)
-    found = rows(here)
-    sleepers = found[found["command"].str.contains("seconds=0.02")]
-    assert sorted(sleepers["seed"]) == list(range(60))
-    assert set(found["status"]) == {"ok"}
-
-
 def test_runners_a_merge_loop_and_a_report_loop_at_once_do_each_run_once(here):
     """Every fit adds a byte to a file, so that a repeated run is seen even if its row is not."""
     seeds = range(30)
@@ -213,13 +169,10 @@ def test_jobs_are_used_only_when_asked_and_the_row_says_so(here):
     ("words", "named"),
     [
         (["method=positive", "method.value=-1"], "'value' parameter of Positive must be >= 0"),
-        (["method=nothing", "+method.hwo=1"], "no parameter 'hwo' (nearest: how)"),
-        (["method=svc", "method.C=-1"], "The 'C' parameter of SVC must be"),
-        (["method=svc", "method.kernel=rfb"], "The 'kernel' parameter of SVC must be"),
-        (["method=kernel_svc", "method.C=0"], "The 'C' parameter of KernelSVC must be"),
+        # ijcnn1 is not there.
         (
-            ["-m", "method=svc", "method.C=1,-1", "dataset=ijcnn1,digits"],  # which is not there
-            "The 'C' parameter of SVC must be",
+            ["-m", "method=svc", "method.C=1,-1", "dataset=ijcnn1,digits"],
+            "The 'C' parameter of SVC",
         ),
     ],
 )

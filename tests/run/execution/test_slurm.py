@@ -336,18 +336,3 @@ def test_two_runners_have_two_folders(fake, results):
     assert first.engine._sweep != second.engine._sweep
     assert not second.said
     assert not (results / "_slurm" / "0").exists()
-
-
-def test_five_thousand_runs_are_one_array_and_leave_no_file(fake, results, monkeypatch):
-    sweep = Sweep(results).start(5000)
-    sweep.step()
-    assert len(slurm.names(sweep.engine._sweep / "todo")) == 5000
-    for job_id in fake.jobs():
-        sweep.job(job_id, monkeypatch)
-        fake.becomes(job_id, "COMPLETED")
-        sweep.step()
-    assert sweep.status() == dict.fromkeys(range(5000), ("ok", ""))
-    assert fake.asked() == [8]
-    assert not sweep.engine._jobs
-    sweep.engine.close()
-    assert not (results / "_slurm").exists()

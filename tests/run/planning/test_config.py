@@ -46,13 +46,6 @@ def test_a_data_sets_default_reaches_the_method(config_file):
     assert compose("method=mine", "dataset=silent")["method"]["C"] == 1.0
 
 
-def test_a_tuned_file_is_picked_up_and_the_command_line_wins(config_file):
-    config_file("tuned/svc-digits.yaml", "# @package method\nC: 17\n")
-    assert compose("method=svc", "dataset=digits")["method"]["C"] == 17
-    assert compose("method=svc", "dataset=iris")["method"]["C"] != 17
-    assert compose("method=svc", "dataset=digits", "method.C=2")["method"]["C"] == 2
-
-
 @pytest.mark.parametrize(
     ("override", "named"),
     [

@@ -127,7 +127,6 @@ def test_the_command_brings_and_compacts(folders, monkeypatch, capsys):
     monkeypatch.chdir(own.parent)
     assert main(["merge", "other/", "results_dir=own"]) == 0
     out = capsys.readouterr().out
-    assert "other: 3 rows brought (environments: 2 of 0a1b2c3d, 1 of ffffffff)" in out
     assert "1 rows are further attempts of runs that both folders have" in out
     assert len(pd.read_parquet(own)) == 5
     assert main(["merge", "nothing/", "results_dir=own"]) == 2

@@ -4,8 +4,6 @@ import contextlib
 import fcntl
 import multiprocessing
 import os
-import random
-import signal
 import threading
 import time
 from pathlib import Path
@@ -112,29 +110,6 @@ def test_two_merges_at_once(tmp_path):
         assert process.exitcode == 0
     merge(tmp_path)
     assert seeds(tmp_path) == list(range(150))
-
-
-def test_killed_merge_loses_nothing(tmp_path):
-    random.seed(0)
-    done = 0
-    for _ in range(12):
-        working, stop = SPAWN.Event(), SPAWN.Event()
-        process = SPAWN.Process(target=merge_until, args=(tmp_path, stop, working))
-        process.start()
-        working.wait()
-        kill_after = random.uniform(0.0, 0.1)
-        begin = time.monotonic()
-        while time.monotonic() - begin < kill_after:
-            write_rows(tmp_path, [done])
-            done += 1
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
-        assert sorted(ResultsFolder(tmp_path).read()["seed"]) == list(range(done))
-    assert merge(tmp_path).rows == done
-    assert seeds(tmp_path) == list(range(done))
-    assert len(list(tmp_path.glob("*.parquet"))) == 1
-    assert not list(tmp_path.glob(".claimed-*"))
 
 
 @pytest.mark.parametrize("merged", [True, False])

@@ -142,22 +142,6 @@ def test_curves_of_reference_rows_stand_until_a_row_replaces_theirs(tmp_path):
     assert list(folder.read_curves(reference=True)["value"]) == [5.0, 4.0, 7.0, 6.0]
 
 
-def test_an_attempt_that_is_written_again_after_a_merge_replaces_the_merged_row(tmp_path):
-    folder = ResultsFolder(tmp_path)
-    for number in range(3):
-        folder.write(make_row(number, status="timeout"))
-    folder.merge()
-    again = make_row(1, status="ok")
-    again["started_at"] += datetime.timedelta(days=1)
-    folder.write(again)
-    finished = folder.finished("0a1b2c3d", 1)
-    assert finished[again["key"]]["status"] == "ok"
-    assert sorted(row["status"] for row in finished.values()) == ["ok", "timeout", "timeout"]
-    assert sorted(folder.read()["status"]) == ["ok", "timeout", "timeout"]
-    assert folder.merge().replaced == 1
-    assert sorted(pd.read_parquet(tmp_path)["status"]) == ["ok", "timeout", "timeout"]
-
-
 @pytest.mark.parametrize("merged", [False, True])
 def test_a_rerun_replaces_the_row_although_the_clock_went_back(tmp_path, merged):
     folder = ResultsFolder(tmp_path)
@@ -172,6 +156,7 @@ def test_a_rerun_replaces_the_row_although_the_clock_went_back(tmp_path, merged)
         (row,) = ResultsFolder(tmp_path).read().to_dict("records")
         assert row["status"] == "ok"
         assert row["started_at"] - first["started_at"] == datetime.timedelta(microseconds=1)
+        assert folder.finished("0a1b2c3d", 1)[first["key"]]["status"] == "ok"
         folder.merge()
 
 
