@@ -274,14 +274,6 @@ def test_one_class_alone_is_no_task(folders, form, task):
         prepare(config_of(form, folders, X, np.ones(N), task=task), folders)
 
 
-def test_types_that_only_pandas_knows_are_refused(folders):
-    path = folders.read_only[0] / "t.parquet"
-    months = pd.period_range("2024-01", periods=N, freq="M")
-    pd.DataFrame({"a": X[:, 0], "month": months, "y": Y}).to_parquet(path)
-    with pytest.raises(DataError, match=r"'month' is of type .*pandas\.period.*columns\.drop"):
-        opened(user_file(path), folders)
-
-
 @pytest.mark.parametrize("names", [["a", "a", "y"], ["a"], []])
 def test_columns_that_parquet_should_have(folders, names):
     path = folders.read_only[0] / "t.parquet"

@@ -100,26 +100,6 @@ def test_arrays_of_every_form_come_back_as_they_were_written(
     np.testing.assert_array_equal(found.y, y)
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (5, 2)])
-def test_a_sparse_matlab_matrix_is_prepared_as_its_dense_form(folders, shape):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=shape) * (rng.random(shape) < 0.6)
-    y = np.arange(len(X), dtype=float)
-    config = named(task="regression", split={"kind": "first", "n_train": 1})
-    for k, matrix in enumerate((X, scipy.sparse.csc_matrix(X))):
-        config["source"] = {
-            "kind": "files",
-            "format": "mat",
-            "files": {"all": {"names": [f"{k}.mat"], "url": None}},
-        }
-        scipy.io.savemat(folders.read_only[0] / f"{k}.mat", {"X": matrix, "y": y})
-        data = open_prepared(prepare(config, folders))
-        found = [
-            m if isinstance(m, np.ndarray) else m.toarray() for m in (data.X_train, data.X_test)
-        ]
-        np.testing.assert_array_equal(np.vstack(found), X.astype(np.float32))
-
-
 def test_indices_outside_a_sparse_matrix_are_refused(tmp_path):
     matrix = scipy.sparse.csc_matrix(np.eye(4))
     matrix.indices[2] = 1_000_000
