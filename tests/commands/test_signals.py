@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from harness import in_the_foreground
 
 from kbench import signals
 
@@ -25,12 +26,6 @@ def dispatch(words):
 cli._dispatch = dispatch
 sys.exit(cli.main())
 """
-
-
-def in_the_foreground():
-    """Signals as a shell sets them; under nohup the suite ignores some."""
-    for signum in signals.SIGNALS:
-        signal.signal(signum, signal.SIG_DFL)
 
 
 def start(preexec_fn=in_the_foreground):
