@@ -2,12 +2,27 @@
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.svm import SVC
 
 from kbench.kernels import KernelMatrix, make_kernel
 
 
 def matrix(X, dtype=np.float64):
     return KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, dtype)
+
+
+def product_sign(n=200, d=3, seed=0):
+    """Rows and classes +-1: the noisy sign of the product of the first two features."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+def libsvm(K, y, C):
+    """The optimal value and the intercept by LIBSVM."""
+    model = SVC(C=C, kernel="precomputed", tol=1e-9).fit(K, y)
+    coef = coefficients(model, len(K))
+    return 0.5 * coef @ K @ coef - np.abs(coef).sum(), model.intercept_[0]
 
 
 def coefficients(model, n):

@@ -2,17 +2,15 @@
 
 import numpy as np
 import pytest
+from dual_problem import libsvm, product_sign
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.svm import SVC
 
 from kbench.solvers import balance, intercepts, solve_admm
 
 
 @pytest.fixture
 def problem():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 3))
-    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=200) > 0, 1.0, -1.0)
+    X, y = product_sign()
     return rbf_kernel(X, gamma=0.5), y[:, None]
 
 
@@ -24,13 +22,6 @@ def factoriser(K, calls=None):
         return lambda B: inverse @ B
 
     return factorise
-
-
-def libsvm(K, y, C):
-    model = SVC(C=C, kernel="precomputed", tol=1e-9).fit(K, y)
-    coef = np.zeros(len(K))
-    coef[model.support_] = model.dual_coef_[0]
-    return 0.5 * coef @ K @ coef - np.abs(coef).sum(), model.intercept_[0]
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 10.0])

@@ -28,43 +28,39 @@ def directions(beta, lower, upper, epsilon):
     return up, down, lift, drop
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.3])
-def test_coordinate_steps_equal_naive_greedy_descent(epsilon):
-    K, z, lower, upper = dense(90, 0, epsilon=epsilon)
-    diagonal = K.diagonal().copy()
-    beta, e = np.zeros(90), z.copy()
-    naive, r = np.zeros(90), z.copy()
-    assert coordinate_steps(K, beta, e, lower, upper, diagonal, 1e-30, 150, epsilon) == 150
-    for _ in range(150):
-        up, down, lift, drop = directions(naive, lower, upper, epsilon)
-        rate = np.maximum(r + lift, 0) + np.minimum(r + drop, 0)
-        move = np.clip(rate / diagonal, -down, up)
-        i = (move * (rate - 0.5 * diagonal * move)).argmax()
-        naive[i] += move[i]
-        r -= move[i] * K[i]
-    np.testing.assert_allclose(beta, naive, atol=1e-6)
-    np.testing.assert_allclose(e, z - K @ beta, atol=1e-12)
+def best_coordinate(K, r, up, down, lift, drop):
+    rate, diagonal = np.maximum(r + lift, 0) + np.minimum(r + drop, 0), K.diagonal()
+    move = np.clip(rate / diagonal, -down, up)
+    i = (move * (rate - 0.5 * diagonal * move)).argmax()
+    return [(i, move[i])]
+
+
+def best_pair(K, r, up, down, lift, drop):
+    i = (r + lift).argmax()
+    h = K[i, i] + K.diagonal() - 2 * K[i]
+    h[i] = np.inf
+    d = np.maximum((r + lift)[i] - (r + drop), 0)
+    t = np.minimum(np.minimum(d / h, up[i]), down)
+    h[i] = 0
+    j = (t * (d - 0.5 * h * t)).argmax()
+    return [(i, t[j]), (j, -t[j])]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3])
-def test_pair_steps_equal_naive_sequential_minimal_optimisation(epsilon):
+@pytest.mark.parametrize(
+    ("steps", "best"),
+    [(coordinate_steps, best_coordinate), (pair_steps, best_pair)],
+    ids=["coordinates", "pairs"],
+)
+def test_steps_equal_naive_greedy_descent(steps, best, epsilon):
     K, z, lower, upper = dense(90, 0, epsilon=epsilon)
-    diagonal = K.diagonal().copy()
     beta, e = np.zeros(90), z.copy()
     naive, r = np.zeros(90), z.copy()
-    assert pair_steps(K, beta, e, lower, upper, diagonal, 1e-30, 150, epsilon) == 150
+    assert steps(K, beta, e, lower, upper, K.diagonal().copy(), 1e-30, 150, epsilon) == 150
     for _ in range(150):
-        up, down, lift, drop = directions(naive, lower, upper, epsilon)
-        i = (r + lift).argmax()
-        h = diagonal[i] + diagonal - 2 * K[i]
-        h[i] = np.inf
-        d = np.maximum((r + lift)[i] - (r + drop), 0)
-        t = np.minimum(np.minimum(d / h, up[i]), down)
-        h[i] = 0
-        j = (t * (d - 0.5 * h * t)).argmax()
-        naive[i] += t[j]
-        naive[j] -= t[j]
-        r -= t[j] * (K[i] - K[j])
+        for i, move in best(K, r, *directions(naive, lower, upper, epsilon)):
+            naive[i] += move
+            r -= move * K[i]
     np.testing.assert_allclose(beta, naive, atol=1e-6)
     np.testing.assert_allclose(e, z - K @ beta, atol=1e-12)
 

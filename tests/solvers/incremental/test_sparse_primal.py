@@ -2,26 +2,21 @@
 
 import numpy as np
 import pytest
+from dual_problem import matrix, product_sign
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kbench.approximation import Nystrom
-from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_linear_dual, solve_sparse_primal
 from kbench.trace import Trace
 
 
-def problem(n=150, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
-
-
 def solve(X, y, n_basis, C=1.0, seed=0, dtype="float64", **options):
-    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, dtype)
     C = np.broadcast_to(np.asarray(C, float), len(y))
-    return solve_sparse_primal(kernel, y, C, n_basis, np.random.RandomState(seed), **options)
+    return solve_sparse_primal(
+        matrix(X, dtype), y, C, n_basis, np.random.RandomState(seed), **options
+    )
 
 
 def primal(X, y, C, basis, coef):
@@ -37,7 +32,7 @@ def primal(X, y, C, basis, coef):
 @example(seed=86, C=0.1, n_basis=1)  # a row on the margin made steps go to and fro at rounding
 @settings(max_examples=25)
 def test_weights_are_optimal_for_the_basis(seed, C, n_basis):
-    X, y = problem(80, seed)
+    X, y = product_sign(80, seed=seed)
     weights = C * np.random.default_rng(seed).uniform(0.2, 2.0, 80)
     result = solve(X, y, n_basis, weights, seed)
     value, gradient = primal(X, y, weights, result.basis, result.coef)
@@ -49,7 +44,7 @@ def test_weights_are_optimal_for_the_basis(seed, C, n_basis):
 
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_all_points_as_basis_are_the_full_machine(C):
-    X, y = problem(100)
+    X, y = product_sign(100)
     result = solve(X, y, 1000, C)
     # The dual of the same problem: C / 2 per squared loss, features that are the kernel itself.
     F = Nystrom(100, gamma=0.5, random_state=0).fit_transform(X)
@@ -68,7 +63,7 @@ def test_all_points_as_basis_are_the_full_machine(C):
 
 
 def test_objective_falls_with_every_basis_function():
-    X, y = problem()
+    X, y = product_sign()
     seen = []
     trace = Trace(lambda seconds, state: seen.append((state["n_support"], state["objective"])))
     result = solve(X, y, 40, trace=trace)
@@ -80,14 +75,14 @@ def test_objective_falls_with_every_basis_function():
 
 
 def test_chosen_bases_beat_random_ones():
-    X, y = problem(400)
+    X, y = product_sign(400)
     chosen = solve(X, y, 15, 10.0).objective
     blind = [solve(X, y, 15, 10.0, seed, n_candidates=1).objective for seed in range(5)]
     assert chosen < min(blind)
 
 
 def test_precision_of_the_stored_values_hardly_shows():
-    X, y = problem(400)
+    X, y = product_sign(400)
     single, double = (solve(X, y, 30, 10.0, dtype=d) for d in ("float32", "float64"))
     assert single.objective == pytest.approx(double.objective, rel=1e-3)
     value, _ = primal(X, y, np.full(400, 10.0), single.basis, single.coef)
@@ -95,7 +90,7 @@ def test_precision_of_the_stored_values_hardly_shows():
 
 
 def test_weights_zero_and_two_are_absence_and_repetition():
-    X, y = problem(60)
+    X, y = product_sign(60)
     weight = np.arange(60) % 3.0
     everything = solve(X, y, 60, weight)
     repeated_X, repeated_y = np.repeat(X, weight.astype(int), 0), np.repeat(y, weight.astype(int))
@@ -115,7 +110,7 @@ def test_coinciding_points_and_one_point():
 
 
 def test_kernel_values_are_those_of_candidates_and_basis():
-    X, y = problem(300)
-    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X)
+    X, y = product_sign(300)
+    kernel = matrix(X, np.float32)
     solve_sparse_primal(kernel, y, np.ones(300), 20, np.random.RandomState(0), n_candidates=10)
     assert 20 * 300 < kernel.n_entries <= 20 * 300 + 20 * 10 * 300

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dual_problem import box, violation
+from dual_problem import box, product_sign, violation
 from numba import njit
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -30,10 +30,8 @@ def limits(tol=1e-3, max_iter=-1, max_time=None, trace=None, **more):
     return StepLimits(tol, max_iter, Deadline(max_time, trace), trace, **more)
 
 
-def binary(n=300, d=4, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+def binary(n=300, d=4):
+    return product_sign(n, d)
 
 
 def solve(X, y, C, gamma, limit, rows=None, coef0=None):

@@ -42,12 +42,6 @@ def test_soft_tree_is_its_definition(depth):
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_a_tree_of_one_node_is_a_gated_linear_machine():
-    X, _, _, A, _ = problem(0)
-    values, _ = soft_tree(X @ A.T, 0, 0.8, 1.0)
-    np.testing.assert_allclose(values, np.tanh(0.8 * X @ A[1]) * (X @ A[0]), rtol=1e-14)
-
-
 @pytest.mark.parametrize("block", ["w", "p", "q"])
 @pytest.mark.parametrize("depth", [1, 3])
 def test_gradient_of_every_block_is_the_slope(depth, block):
