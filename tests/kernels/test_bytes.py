@@ -179,14 +179,6 @@ def test_bytes_and_floats_are_the_same_matrix(with_bytes, offset):
 
 
 @needs_instruction
-def test_whole_numbers_are_exact_in_float64():
-    X = pixels(200, 64, 0).astype(np.float64)
-    K = matrix(X, 1e-5, np.float64)
-    assert isinstance(K._points, BytePoints)
-    np.testing.assert_allclose(K.block(np.arange(200)), naive(X, X, 1e-5), rtol=1e-13)
-
-
-@needs_instruction
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_new_rows_may_be_off_the_lattice(dtype):
     X = pixels(150, 48, 0).astype(np.float64)

@@ -1,6 +1,7 @@
 """The model format: every method comes back bit for bit; hostile files are one line."""
 
 import contextlib
+import hashlib
 import io
 import json
 import math
@@ -325,37 +326,28 @@ def test_pickles_are_never_read(model_file):
     assert "no model" in refused(model_file)
 
 
-def test_an_array_of_objects_is_refused_with_right_checksums_too(model_file):
-    import hashlib
+def with_array(path, content, **header):
+    """The file with another first array, a header that tells of it and checksums that fit."""
+    members = parts(path) | {"a0.npy": content}
+    arrays = json.loads(members["manifest.json"])["arrays"]
+    arrays["a0"] |= {"sha256": hashlib.sha256(content).hexdigest(), **header}
+    return with_manifest(forged(path, members), arrays=arrays)
 
+
+def test_an_array_of_objects_is_refused_with_right_checksums_too(model_file):
     bomb = np.empty(1, object)
     bomb[0] = Bomb()
-    members = parts(model_file)
-    members["a0.npy"] = npy(bomb, allow_pickle=True)
-    arrays = json.loads(members["manifest.json"])["arrays"]
-    arrays["a0"]["sha256"] = hashlib.sha256(members["a0.npy"]).hexdigest()
-    forged(model_file, members)
-    assert "of object" in refused(with_manifest(model_file, arrays=arrays))
+    assert "of object" in refused(with_array(model_file, npy(bomb, allow_pickle=True)))
 
 
 @pytest.mark.parametrize("shape", [(1 << 40,), (1 << 20, 1 << 20), (-1,), (3,)])
 def test_shapes_are_checked_against_the_number_of_bytes(model_file, shape):
-    import hashlib
-
     buffer = io.BytesIO()
-    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(buffer, header)
-    members = parts(model_file)
-    members["a0.npy"] = buffer.getvalue() + bytes(16)
-    arrays = json.loads(members["manifest.json"])["arrays"]
-    arrays["a0"] = {
-        "dtype": "<f8",
-        "shape": list(shape),
-        "fortran_order": False,
-        "sha256": hashlib.sha256(members["a0.npy"]).hexdigest(),
-    }
-    forged(model_file, members)
-    assert "another size" in refused(with_manifest(model_file, arrays=arrays))
+    header = {"fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", **header})
+    content = buffer.getvalue() + bytes(16)
+    forged = with_array(model_file, content, dtype="<f8", **header)
+    assert "another size" in refused(forged)
 
 
 @pytest.mark.parametrize("name", ["../a0.npy", "/etc/passwd", "a0.npy/../b", "other.npy"])
@@ -561,50 +553,28 @@ def test_mutated_models_are_refused_or_predict(tmp_path):
     assert predicted > 0
 
 
-def inconsistent(name):
-    """A stored machine with attributes that contradict one another, by case."""
+CONTRADICTIONS = {
+    "a tree with a cycle": "tree.first[np.flatnonzero(tree.n_children)[-1]] = 0",
+    "children beyond the end": "tree.n_children[0] = 1000",
+    "another width": "tree.n_features = 40",
+    "another dtype": "tree.planes = tree.planes.astype(np.float64)",
+    "offsets out of order": "machine.leaves[1, 4] += 16",
+    "a feature out of range": "machine.features[0, 1] = 5",
+    "too few scratch columns": "machine.largest = 1",
+    "a table too short": "machine.table = machine.table[:-16]",
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_machines_that_contradict_themselves_are_refused(tmp_path, name):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(60, 5)).astype(np.float32)
     tree = kmeans_tree(X, 4, rng)
-    if name == "a tree with a cycle":
-        tree.first[np.flatnonzero(tree.n_children)[-1]] = 0
-    elif name == "children beyond the end":
-        tree.n_children[0] = 1000
-    elif name == "another width":
-        tree.n_features = 40
-    elif name == "another dtype":
-        tree.planes = tree.planes.astype(np.float64)
-    else:
-        leaf = LandmarkMachine(np.zeros(1), X[:3].astype(float), np.ones(3), np.ones((3, 1)))
-        machine = LocalLandmarks(tree, [leaf] * tree.n_leaves, 5)
-        if name == "offsets out of order":
-            machine.leaves[1, 4] += 16
-        elif name == "a feature out of range":
-            machine.features[0, 1] = 5
-        elif name == "too few scratch columns":
-            machine.largest = 1
-        elif name == "a table too short":
-            machine.table = machine.table[:-16]
-        return machine
-    return tree
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a tree with a cycle",
-        "children beyond the end",
-        "another width",
-        "another dtype",
-        "offsets out of order",
-        "a feature out of range",
-        "too few scratch columns",
-        "a table too short",
-    ],
-)
-def test_machines_that_contradict_themselves_are_refused(tmp_path, name):
-    path = save_model(tmp_path / "model.npz", inconsistent(name))
-    assert "is inconsistent" in refused(path)
+    leaf = LandmarkMachine(np.zeros(1), X[:3].astype(float), np.ones(3), np.ones((3, 1)))
+    machine = LocalLandmarks(tree, [leaf] * tree.n_leaves, 5)
+    exec(CONTRADICTIONS[name], {"np": np, "tree": tree, "machine": machine})
+    stored = tree if CONTRADICTIONS[name].startswith("tree") else machine
+    assert "is inconsistent" in refused(save_model(tmp_path / "model.npz", stored))
 
 
 def str_of(value):

@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_moons
 
 from kbench.methods import AESVC, KernelSVC
 
 
-def moons(n=600, seed=0):
-    rng = np.random.default_rng(seed)
-    angle, upper = np.pi * rng.uniform(size=n), rng.uniform(size=n) < 0.5
-    X = np.column_stack([np.cos(angle), np.sin(angle)]) * np.where(upper, 1, -1)[:, None]
-    return X + np.where(upper, 0, 1)[:, None] * [1.0, 0.5] + 0.15 * rng.normal(size=(n, 2)), upper
+def moons(n=600):
+    return make_moons(n, noise=0.15, random_state=0)
 
 
 def test_all_rows_kept_is_the_plain_machine():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from sklearn.metrics.pairwise import rbf_kernel
+from small_problems import blobs
 
 from kbench.approximation import BKA
 from kbench.methods import (
@@ -16,13 +17,6 @@ from kbench.methods import (
     SupportCurves,
 )
 from kbench.trace import Trace
-
-
-def blobs(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    centre = rng.integers(0, 5, n)
-    X = rng.normal(size=(n, 2)) + 4.0 * np.column_stack([centre, centre % 2])
-    return X, np.where(np.sin(X[:, 0]) + 0.5 * rng.normal(size=n) > 0, 1, -1)
 
 
 def told(model, X, y):
@@ -51,7 +45,7 @@ def test_loss_is_below_the_bound_and_both_are_those_of_the_definition(partition)
         4, combine="naive", partition=partition, n_levels=1, random_state=0, **options
     ).fit(X, y)
     K = rbf_kernel(X, gamma=0.5)
-    alpha = np.zeros(400)
+    alpha = np.zeros(len(y))
     alpha[divided.support_] = np.abs(divided.dual_coef_[0])
     f = 0.5 * (alpha * y) @ K @ (alpha * y) - alpha.sum()
     assert losses[1] == pytest.approx(f - model.objective_, rel=1e-6)

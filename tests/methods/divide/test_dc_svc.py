@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
+from small_problems import blobs
 
 from kbench import presets
 from kbench.methods import DCSVC, BaggingSVC, CascadeSVC, KernelSVC, SubsampleSVC
@@ -21,14 +22,6 @@ from kbench.methods.divide.division import nested_divisions
 from kbench.trace import Trace
 
 EXACT = {"gamma": 0.5, "tol": 1e-9, "dtype": "float64"}
-
-
-def blobs(n=500, seed=0, spread=4.0):
-    rng = np.random.default_rng(seed)
-    centre = rng.integers(0, 5, n)
-    X = rng.normal(size=(n, 2)) + spread * np.column_stack([centre, centre % 2])
-    y = np.where(np.sin(X[:, 0]) + 0.5 * rng.normal(size=n) > 0, 1, -1)
-    return X, y
 
 
 def dense_alpha(model, n):
@@ -262,7 +255,6 @@ def test_clusters_may_have_one_class_or_lack_a_class():
     per_cluster = [len(np.unique(y[model.labels_ == c])) for c in range(model.n_clusters_)]
     assert 1 in per_cluster
     assert model.score(X, y) > 0.97
-    assert model.decision_function(X).shape == (150, 3)
 
 
 @pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans", "ghitta"])

@@ -16,18 +16,6 @@ from kbench.methods import KernelSVC
 from kbench.trace import Trace
 
 
-def test_an_interrupt_leaves_the_estimator_as_it_was():
-    def interrupt(seconds, state):
-        raise KeyboardInterrupt
-
-    X, y = binary()
-    model = KernelSVC(gamma=0.5).fit(X, y)
-    expected = model.decision_function(X)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X[:200], y[:200], trace=Trace(interrupt))
-    np.testing.assert_array_equal(model.decision_function(X), expected)
-
-
 def test_one_against_the_rest_is_a_binary_machine_for_each_class():
     X, y = load_iris(return_X_y=True)
     model = KernelSVC(gamma=0.5, tol=1e-8, dtype="float64", multi_class="ovr").fit(X, y)

@@ -50,28 +50,6 @@ def test_more_landmarks_come_closer_to_the_exact_machine(pseudo):
     assert errors[1] < 0.2 * errors[0]
 
 
-def test_pseudo_landmarks_help_at_the_same_landmarks():
-    X, y = curve(1500)
-    error = {
-        pseudo: np.sqrt(
-            np.mean(
-                (
-                    DCPredRegressor(
-                        2, n_landmarks=10, pseudo=pseudo, alpha=0.01, gamma=1.0, random_state=0
-                    )
-                    .fit(X[:1000], y[:1000])
-                    .predict(X[1000:])
-                    - y[1000:]
-                )
-                ** 2
-            )
-        )
-        for pseudo in ("none", "triangle", "monomials")
-    }
-    assert error["triangle"] < error["none"]
-    assert error["monomials"] < 0.8 * error["none"]
-
-
 @pytest.mark.parametrize("cls", [DCPredClassifier, DCPredRegressor])
 def test_the_error_of_the_kernel_falls_with_every_column_and_is_nothing_in_the_end(cls):
     X, y = curve(120)
