@@ -49,17 +49,10 @@ def furnish(here):
     """Make `here` a working directory with the naughty methods as configs of its own."""
     folder = here / "configs" / "method"
     folder.mkdir(parents=True)
-    for how in MISDEEDS:
-        (folder / f"{how}.yaml").write_text(YAML.format(name=how, cls="Naughty", how=how))
-    (folder / "notes_its_fit.yaml").write_text(
-        YAML.format(name="notes_its_fit", cls="Naughty", how="notes_its_fit")
-    )
-    (folder / "is_evaluated.yaml").write_text(
-        YAML.format(name="is_evaluated", cls="Evaluated", how="nothing")
-    )
-    (folder / "positive.yaml").write_text(
-        YAML.format(name="positive", cls="Positive", how="nothing")
-    )
+    methods = {how: ("Naughty", how) for how in (*MISDEEDS, "notes_its_fit")}
+    methods |= {"is_evaluated": ("Evaluated", "nothing"), "positive": ("Positive", "nothing")}
+    for name, (cls, how) in methods.items():
+        (folder / f"{name}.yaml").write_text(YAML.format(name=name, cls=cls, how=how))
     return here
 
 

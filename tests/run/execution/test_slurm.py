@@ -33,9 +33,11 @@ class Sweep:
         self.engine._executor._executor._throttling = 0.0
 
     def start(self, n):
+        """Submit runs, and look at them once."""
         for k in range(n):
             self.jobs[k] = RemoteJob(call(k), None)
             self.submit(k)
+        self.step()
         return self
 
     def submit(self, k):
@@ -83,7 +85,6 @@ def results(tmp_path):
 
 def test_jobs_are_one_array_and_take_several_runs(fake, results, monkeypatch):
     sweep = Sweep(results).start(20)
-    sweep.step()
     assert fake.asked() == [8]
     sweep.job("1_0", monkeypatch)
     sweep.step()
@@ -103,7 +104,6 @@ def test_jobs_are_one_array_and_take_several_runs(fake, results, monkeypatch):
 )
 def test_a_job_does_as_many_runs_as_it_may(fake, results, monkeypatch, options, terms, done):
     sweep = Sweep(results, **options).start(5)
-    sweep.step()
     sweep.job("1_0", monkeypatch, **terms)
     sweep.step()
     assert len(sweep.ended) == done
@@ -113,7 +113,6 @@ def test_a_job_does_as_many_runs_as_it_may(fake, results, monkeypatch, options, 
 def test_the_depth_of_the_queue_is_found(fake, results, monkeypatch, limit, asked):
     fake.tell("limit", str(limit))
     sweep = Sweep(results).start(20)
-    sweep.step()
     assert fake.asked() == asked
     assert "AssocMaxSubmitJobLimit" in sweep.said[0]
     sweep.job(fake.jobs()[0], monkeypatch)
@@ -124,7 +123,7 @@ def test_the_depth_of_the_queue_is_found(fake, results, monkeypatch, limit, aske
 def test_a_limit_without_jobs_of_ours_is_waited_for_and_said(fake, results):
     fake.tell("limit", "0")
     sweep = Sweep(results).start(2)
-    sweep.step(3)
+    sweep.step(2)
     assert not sweep.ended
     assert sweep.engine.waits_for().startswith("SLURM, which takes no job")
 
@@ -141,14 +140,12 @@ REFUSALS = [
 def test_a_refusal_ends_the_runs_with_the_words_of_sbatch(fake, results, words):
     fake.tell("refuses", words)
     sweep = Sweep(results).start(3)
-    sweep.step()
     assert sweep.status() == dict.fromkeys(range(3), (REFUSED, words))
 
 
 def test_rows_of_jobs_that_were_taken_are_kept_when_others_are_refused(fake, results, monkeypatch):
     fake.tell("limit", "1")
     sweep = Sweep(results, runs_per_job=1).start(3)
-    sweep.step()
     sweep.job("1", monkeypatch)
     fake.becomes("1", "COMPLETED")
     fake.tell("refuses", REFUSALS[0])
@@ -174,7 +171,6 @@ def test_a_job_that_ends_without_a_report(fake, results, source, state, status, 
     for name in SOURCES[source]:
         fake.tell(name)
     sweep = Sweep(results).start(1)
-    sweep.step()
     sweep.begins("1")
     fake.becomes("1", state)
     sweep.step()
@@ -194,7 +190,6 @@ def test_a_job_that_ends_without_a_report(fake, results, source, state, status, 
 
 def test_accounting_that_is_late_keeps_no_job_alive(fake, results):
     sweep = Sweep(results).start(1)
-    sweep.step()
     sweep.begins("1")
     fake.tell("late", "1|RUNNING|node7\n")
     fake.tell("forgets")
@@ -207,7 +202,6 @@ def test_accounting_that_is_late_keeps_no_job_alive(fake, results):
 
 def test_what_jobs_wait_for_is_said_in_the_words_of_slurm(fake, results):
     sweep = Sweep(results).start(1)
-    sweep.step()
     fake.becomes("1", "PENDING", "|PartitionDown")
     sweep.step()
     assert sweep.engine.waits_for() == "1 job in SLURM's queue (pending PartitionDown)"
@@ -215,7 +209,6 @@ def test_what_jobs_wait_for_is_said_in_the_words_of_slurm(fake, results):
 
 def test_a_folder_of_the_sweep_that_is_removed_is_one_line(fake, results):
     sweep = Sweep(results).start(1)
-    sweep.step()
     shutil.rmtree(results)
     with pytest.raises(ClusterLostError, match=r"the folder .*_slurm/\w+ was removed"):
         sweep.step()
@@ -224,7 +217,6 @@ def test_a_folder_of_the_sweep_that_is_removed_is_one_line(fake, results):
 def test_without_an_answer_of_slurm_the_heartbeat_tells(fake, results, monkeypatch):
     fake.tell("no_accounting")
     sweep = Sweep(results).start(1)
-    sweep.step()
     sweep.begins("1")
     sweep.step()
     fake.tell("no_controller")
@@ -243,7 +235,6 @@ def test_without_an_answer_of_slurm_the_heartbeat_tells(fake, results, monkeypat
 def test_what_slurm_says_of_a_job_that_it_has_ended(fake, results, monkeypatch, state, row):
     """A job gets the same signal when it is cancelled, and when SLURM will start it anew."""
     sweep = Sweep(results).start(1)
-    sweep.step()
     job = slurm_job._Job(sweep.engine._sweep, sweep.engine._terms, "1")
 
     def run(call, stopped):
@@ -264,7 +255,6 @@ def test_what_slurm_says_of_a_job_that_it_has_ended(fake, results, monkeypatch, 
 
 def test_a_second_start_that_is_refused_is_a_crash_with_the_words_of_sbatch(fake, results):
     sweep = Sweep(results).start(1)
-    sweep.step()
     sweep.begins("1")
     fake.becomes("1", "FAILED")
     fake.tell("refuses", "sbatch: error: Required partition not available (inactive or drain)")
@@ -281,10 +271,9 @@ def test_a_second_start_that_is_refused_is_a_crash_with_the_words_of_sbatch(fake
 def test_jobs_that_end_before_they_begin_a_run_end_the_sweep(fake, results, state, why):
     sweep = Sweep(results).start(1)
     for k in (1, 2):
-        sweep.step()
         (sweep.engine._sweep / "log" / f"{k}_0_log.err").write_text("python: not found")
         fake.becomes(str(k), state)
-    sweep.step()
+        sweep.step()
     assert sweep.ended[0].status == REFUSED
     assert why in sweep.ended[0].message
     sweep.engine.close()
@@ -293,7 +282,6 @@ def test_jobs_that_end_before_they_begin_a_run_end_the_sweep(fake, results, stat
 
 def test_an_interrupt_cancels_what_waits_and_reports_what_runs(fake, results):
     sweep = Sweep(results).start(2)
-    sweep.step()
     sweep.begins("1_0")
     sweep.stopped = True
     sweep.engine.stop()
@@ -308,14 +296,12 @@ def test_an_interrupt_cancels_what_waits_and_reports_what_runs(fake, results):
 def test_a_sweep_of_a_killed_runner_is_taken_over(fake, results, monkeypatch):
     """Results are not computed again, jobs at work are waited for, and the folder is cleaned."""
     killed = Sweep(results, runs_per_job=2).start(5)
-    killed.step()
     killed.job("1_0", monkeypatch)
     killed.begins("1_1")
     os.close(killed.engine._lock)
     sweep = Sweep(results)
     assert "taken over from a command that was killed: 2 results and jobs" in sweep.said[0]
     sweep.start(5)
-    sweep.step()
     assert len(sweep.ended) == 2
     assert len(slurm.names(sweep.engine._sweep / "todo")) == 2
     assert len(slurm.names(sweep.engine._sweep / "job-1_1")) == 1

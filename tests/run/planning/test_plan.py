@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 
@@ -31,17 +32,20 @@ def keys(*words):
     return [run.key for run in plan(*words).runs]
 
 
+def repeated(run):
+    """The run of a run's own command, which is the same."""
+    program, *words = shlex.split(run.command)
+    assert program == "kbench"
+    (again,) = plan(*words, multirun=False).runs
+    assert again.key == run.key
+    return again
+
+
 def test_methods_data_sets_seeds_and_parameters_are_multiplied():
     found = plan("method=svc,knn", "dataset=digits,iris", "seed=0,1", "method.C=1,10")
-    counts = {}
-    for run in found.runs:
-        pair = (run.method, run.dataset)
-        counts[pair] = counts.get(pair, 0) + 1
+    counts = Counter((run.method, run.dataset) for run in found.runs)
     assert counts == {
-        ("svc", "digits"): 4,
-        ("knn", "digits"): 2,
-        ("svc", "iris"): 4,
-        ("knn", "iris"): 2,
+        (name, data): n for name, n in (("svc", 4), ("knn", 2)) for data in ("digits", "iris")
     }
     assert found.dropped == ["C: sweep dropped for knn, which has no such parameter"]
 
@@ -139,8 +143,7 @@ def test_entries_of_a_plan_have_values_of_their_own(own_values):
     assert labels[6] == "dummy on covtype_like"
     assert not found.dropped
     for run in found.runs:
-        (again,) = plan(*shlex.split(run.command)[1:]).runs
-        assert again.key == run.key
+        repeated(run)
 
 
 def test_the_command_line_wins_over_the_values_of_a_plan(own_values):
@@ -192,13 +195,8 @@ def test_values_that_are_equal_have_equal_keys():
 
 def test_keys_depend_on_what_changes_the_outcome_and_on_nothing_else():
     base = keys("method=svc")
-    for other in (
-        "method.C=3",
-        "seed=1",
-        "dataset=iris",
-        "limits.wall_s=5",
-        "limits.memory_mb=900",
-    ):
+    others = "method.C=3", "seed=1", "dataset=iris", "limits.wall_s=5", "limits.memory_mb=900"
+    for other in others:
         assert keys("method=svc", other) != base
     for same in ("results_dir=elsewhere", "parallel.jobs=2", "rerun=all", "limits.threads=2"):
         assert keys("method=svc", same) == base
@@ -217,10 +215,7 @@ def test_the_command_of_a_run_is_a_plan_of_that_run_alone():
     )
     assert len(found.runs) == 8
     for run in found.runs:
-        program, *words = shlex.split(run.command)
-        assert program == "kbench"
-        (again,) = plan(*words, multirun=False).runs
-        assert again.key == run.key
+        repeated(run)
 
 
 def test_the_command_line_wins_over_a_variant_and_the_row_names_both(config_file):
@@ -241,9 +236,7 @@ def test_the_command_line_wins_over_a_variant_and_the_row_names_both(config_file
     assert form("dataset.scale=standard") == ("scale=standard", "standard", 0)
     assert form("dataset.variant=raw", "dataset.split.seed=3") == ("raw,split.seed=3", "none", 3)
     words = ["method=dummy", "dataset=two", "dataset.variant=raw", "dataset.scale=symmetric"]
-    (run,) = plan(*words).runs
-    (again,) = plan(*shlex.split(run.command)[1:]).runs
-    assert again.key == run.key
+    repeated(*plan(*words).runs)
 
 
 def test_a_command_reproduces_its_run_after_defaults_have_changed(config_file):
@@ -252,16 +245,14 @@ def test_a_command_reproduces_its_run_after_defaults_have_changed(config_file):
     changed = yaml.safe_load(shipped) | {"C": 7, "shrinking": False}
     config_file("method/svc.yaml", yaml.safe_dump(changed))
     (by_names,) = plan("method=svc", "dataset=iris").runs
-    (again,) = plan(*shlex.split(run.command)[1:]).runs
     assert by_names.params["C"] == 7
-    assert (again.params, again.key) == (run.params, run.key)
+    assert repeated(run).params == run.params
 
 
 def test_a_command_names_the_values_of_a_preset():
     (run,) = plan("method=hss_admm", "dataset=iris", "method.preset=paper_table4").runs
     assert all(f"method.{name}=" in run.command for name in run.params)
-    (again,) = plan(*shlex.split(run.command)[1:]).runs
-    assert (again.params, again.key) == (run.params, run.key)
+    assert repeated(run).params == run.params
 
 
 def test_a_command_names_parameters_that_differ_from_those_of_its_variant(config_file):
@@ -274,9 +265,8 @@ def test_a_command_names_parameters_that_differ_from_those_of_its_variant(config
     )
     words = ["method=svc", "dataset=two", "dataset.variant=wide", "method.C=2,16"]
     for run, C in zip(plan(*words).runs, (2, 16), strict=True):
-        (again,) = plan(*shlex.split(run.command)[1:]).runs
+        again = repeated(run)
         assert (again.params["C"], again.params["gamma"]) == (C, 0.125)
-        assert again.key == run.key
 
 
 def test_a_method_file_of_another_form_is_named(config_file):
@@ -408,8 +398,7 @@ def test_folds_are_runs_whose_commands_repeat_them():
     found = plan("method=svc,knn", "dataset.split.folds=2", "dataset.split.repeats=2", "seed=0,1")
     assert len({run.key for run in found.runs}) == 2 * 2 * 2 * 2
     for run in found.runs[:3]:
-        again = plan(*shlex.split(run.command)[1:])
-        assert [one.key for one in again.runs] == [run.key]
+        repeated(run)
     configs = {canonical(run.dataset_config["split"]) for run in found.runs}
     assert len(configs) == 4, "methods and seeds have the same splits"
 

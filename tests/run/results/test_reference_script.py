@@ -33,6 +33,18 @@ def collect(script):
     return script["collect"]
 
 
+@pytest.fixture
+def collected(tmp_path, collect):
+    """Collects a folder's rows; returns the results folder whose reference rows they are then."""
+    results = ResultsFolder(tmp_path / "results")
+
+    def collected(folder, **options):
+        collect(folder.path, results.path / "_reference", **options)
+        return results
+
+    return collected
+
+
 def curve(name, n):
     x = np.arange(n, dtype=float)
     return Curve(curve=name, x_name="seconds", x=x, value=2.0 * x)
@@ -46,10 +58,9 @@ def folder_with(tmp_path, **changes):
     return folder
 
 
-def test_what_a_folder_holds_is_read_back_as_reference(tmp_path, collect):
+def test_what_a_folder_holds_is_read_back_as_reference(tmp_path, collected):
     folder = folder_with(tmp_path)
-    results = ResultsFolder(tmp_path / "results")
-    collect(folder.path, results.path / "_reference")
+    results = collected(folder)
     before = folder.read(reference=False).iloc[0]
     after = results.read(reference=True).iloc[0]
     assert after["origin"] == "reference"
@@ -62,36 +73,28 @@ def test_what_a_folder_holds_is_read_back_as_reference(tmp_path, collect):
     assert places["objective"] == places["gap"]
     assert places["objective"][-1] == 1233.0
     assert places["short"] == [0.0, 1.0, 2.0]
-    collect(folder.path, results.path / "_reference")
-    assert len(results.read(reference=True)) == 1
+    assert len(collected(folder).read(reference=True)) == 1
 
 
-def test_long_curves_keep_the_places_of_short_ones(tmp_path, collect):
+def test_long_curves_keep_the_places_of_short_ones(tmp_path, collected):
     folder = folder_with(tmp_path)
     run = make_row(1, environment=next(iter(folder.environments())), dirty=False)
     level = Curve(curve="level", x_name="seconds", x=[7.0, 1001.0], value=[2.0, 1.0])
     folder.write(run, [curve("precision", 1234), level])
-    results = ResultsFolder(tmp_path / "results")
-    collect(folder.path, results.path / "_reference")
-    curves = results.read_curves(reference=True).set_index("curve")
+    curves = collected(folder).read_curves(reference=True).set_index("curve")
     assert {7.0, 1001.0} <= set(curves.loc["precision", "x"])
     assert len(curves.loc["precision"]) <= 503
 
 
-def test_progress_is_kept_of_the_first_seed_of_a_run_alone(tmp_path, collect):
+def test_progress_is_kept_of_the_first_seed_of_a_run_alone(tmp_path, collected):
     folder = folder_with(tmp_path, seed=1)
     environment = next(iter(folder.environments()))
     other = folder.store_environment({"cpu": "two"})
     of_other = {"params": '{"C": 7}'}
-    for number, place, changes in (
-        (5, environment, {}),
-        (6, environment, of_other),
-        (7, other, {}),
-    ):
+    for number, place, changes in (5, environment, {}), (6, environment, of_other), (7, other, {}):
         row = make_row(number, environment=place, dirty=False, **changes)
         folder.write(row, [curve("objective", 3), curve("level", 3)])
-    results = ResultsFolder(tmp_path / "results")
-    collect(folder.path, results.path / "_reference")
+    results = collected(folder)
     rows = results.read(reference=True).set_index("key")
     curves = results.read_curves(reference=True)
     of_progress = rows.loc[curves["key"][curves["curve"] == "objective"].unique()]
@@ -103,51 +106,47 @@ def test_progress_is_kept_of_the_first_seed_of_a_run_alone(tmp_path, collect):
     assert set(curves["key"][curves["curve"] == "level"]) == set(rows.index[rows["seed"] > 1])
 
 
-def test_runs_that_somebody_stopped_stay_out(tmp_path, collect):
+def test_runs_that_somebody_stopped_stay_out(tmp_path, collected):
     folder = folder_with(tmp_path)
     environment = next(iter(folder.environments()))
     stopped = make_row(1, status="interrupted", environment=environment, dirty=False)
     folder.write(stopped, [curve("objective", 5)])
-    results = ResultsFolder(tmp_path / "results")
-    collect(folder.path, results.path / "_reference")
+    results = collected(folder)
     assert len(folder.read(reference=False)) == 2
     assert results.read(reference=True)["status"].tolist() == ["ok"]
     assert stopped["key"] not in set(results.read_curves(reference=True)["key"])
 
 
-def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect):
-    folder, results = folder_with(tmp_path), ResultsFolder(tmp_path / "results")
+def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collected):
+    folder = folder_with(tmp_path)
     environment = next(iter(folder.environments()))
     for i, name in enumerate(("svc", "kernel_svc", "linear_svc"), start=1):
         row = make_row(i, method=name, environment=environment, dirty=False, experiment="first")
         folder.write(row, [curve("objective", 3)])
-    collect(folder.path, results.path / "_reference")
+    collected(folder)
     later = ResultsFolder(tmp_path / "later")
     later.store_environment({"cpu": "one"})
     again = make_row(7, environment=environment, dirty=False, experiment="first,second")
     again["seed"] = 1
     later.write(again, [curve("gap", 3)])
-    collect(later.path, results.path / "_reference")
+    results = collected(later)
     rows = results.read(reference=True)
     found = rows[["method", "seed", "experiment"]].fillna("").to_numpy().tolist()
     assert sorted(found) == [["linear_svc", 3, "first"], ["svc", 0, ""], ["svc", 1, "first,second"]]
     assert set(results.read_curves(reference=True)["key"]) == set(rows["key"])
 
 
-def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collect, capsys):
+def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collected, capsys):
     """Those of other machines too, with their curves and environments."""
-    results = ResultsFolder(tmp_path / "results")
-    for name, cpu, methods in (
-        ("first", "two", ["meka", "svc"]),
-        ("second", "one", ["kernel_svc", "svc"]),
-    ):
+    first, second = ("first", "two", ["meka", "svc"]), ("second", "one", ["kernel_svc", "svc"])
+    for name, cpu, methods in (first, second):
         folder = ResultsFolder(tmp_path / name)
         environment = folder.store_environment({"cpu": cpu})
         for method in methods:
             row = make_row(method=method, environment=environment, dirty=False)
             row["key"] = f"{name}{method}".replace("_", "")
             folder.write(row, [curve("objective", 3)])
-        collect(folder.path, results.path / "_reference", keep_old=True)
+        results = collected(folder, keep_old=True)
     rows = results.read(reference=True)
     keys = ["firstmeka", "firstsvc", "secondkernelsvc", "secondsvc"]
     assert sorted(rows["key"]) == keys
@@ -155,28 +154,26 @@ def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collect,
     assert set(rows["environment"]) == set(results.environments())
     said = capsys.readouterr().out
     assert "of 2 rows that were there 1 of other packages' methods and 1 of kbench's stay" in said
-    collect(tmp_path / "second", results.path / "_reference")
+    collected(folder)
     assert sorted(results.read(reference=True)["key"]) == keys[2:]
 
 
-def test_rows_that_stay_name_the_experiments_that_ask_for_their_run(tmp_path, collect):
+def test_rows_that_stay_name_the_experiments_that_ask_for_their_run(tmp_path, collected):
     """Figures show the settings of their own experiments alone."""
-    results = ResultsFolder(tmp_path / "results")
     for name, method in (("old", "meka"), ("new", "kernel_svc")):
         folder = ResultsFolder(tmp_path / name)
         environment = folder.store_environment({"cpu": name})
         row = make_row(method=method, environment=environment, dirty=False)
         folder.write({**row, "key": name, "experiment": None}, [curve("objective", 3)])
         asked = {} if name == "old" else {"old": "meka_fig7,meka_fig8", "new": "dcsvm_fig3"}
-        collect(folder.path, results.path / "_reference", keep_old=True, asked=asked)
+        results = collected(folder, keep_old=True, asked=asked)
     found = results.read(reference=True).set_index("key")["experiment"].to_dict()
     assert found == {"old": "meka_fig7,meka_fig8", "new": "dcsvm_fig3"}
 
 
 @pytest.fixture
-def add(tmp_path, collect):
+def add(tmp_path, collected):
     """Collects rows, each a key and what it is of; returns the keys of all reference rows then."""
-    results = ResultsFolder(tmp_path / "results")
 
     def add(rows, keep_old=True):
         folder = ResultsFolder(tmp_path / "-".join(rows))
@@ -184,8 +181,7 @@ def add(tmp_path, collect):
             environment = folder.store_environment({"cpu": changes.get("cpu", "one")})
             told = {name: value for name, value in changes.items() if name != "cpu"}
             folder.write(make_row(dirty=False, key=key, environment=environment, **told))
-        collect(folder.path, results.path / "_reference", keep_old=keep_old)
-        return sorted(results.read(reference=True)["key"])
+        return sorted(collected(folder, keep_old=keep_old).read(reference=True)["key"])
 
     return add
 
@@ -228,12 +224,8 @@ def test_the_rows_of_one_commit_stay_on_every_machine_and_those_of_older_ones_go
     older = {"method": "meka", "commit": "older"}
     of_one = {"method": "kernel_svc", "commit": "one", "cpu": "two"}
     add({"a": older | {"cpu": "two"}, "b": of_one, "c": {"commit": "any", "cpu": "two", "seed": 7}})
-    add(
-        {
-            "d": older | {"cpu": "three", "seed": 8},
-            "e": {"commit": "any", "cpu": "three", "seed": 9},
-        }
-    )
+    three = {"d": older | {"seed": 8}, "e": {"commit": "any", "seed": 9}}
+    add({key: of | {"cpu": "three"} for key, of in three.items()})
     last = {"f": {"method": "doubly_sgd", "commit": "one"}}
     assert add(last, keep_old=False) == ["b", "c", "f"]
 
@@ -285,18 +277,10 @@ def test_the_readme_of_the_reference_rows_says_what_the_rows_say(script):
 def test_rows_that_share_time_on_one_machine_are_counted(script):
     seconds = ["load_s", "warmup_s", "fit_wall_s", "predict_wall_s"]
     start = pd.Timestamp("2026-01-01", tz="UTC")
-    rows = pd.DataFrame(
-        [
-            {"environment": place, "started_at": start + pd.Timedelta(begin, "s"), "fit_wall_s": s}
-            for place, begin, s in (
-                ("a", 0, 10),
-                ("a", 5, 1),
-                ("a", 8, 1),
-                ("a", 10, 3),
-                ("b", 0, 9),
-            )
-        ]
-    ).reindex(columns=["environment", "started_at", *seconds])
+    began = [("a", 0, 10), ("a", 5, 1), ("a", 8, 1), ("a", 10, 3), ("b", 0, 9)]
+    rows = pd.DataFrame(began, columns=["environment", "started_at", "fit_wall_s"])
+    rows["started_at"] = start + pd.to_timedelta(rows["started_at"], "s")
+    rows = rows.reindex(columns=["environment", "started_at", *seconds])
     assert script["overlapping"](rows) == 3
     assert script["overlapping"](rows[rows["fit_wall_s"] != 10]) == 0
 
