@@ -81,18 +81,12 @@ def test_leaves_are_machines_of_their_own_rows():
         np.testing.assert_allclose(values[rows], alone, atol=5e-3)
 
 
-def test_a_leaf_of_one_class_is_constant():
+def test_a_leaf_of_one_class_is_constant_and_a_leaf_of_zeros_is_zero():
     X = np.concatenate([np.zeros((50, 2)), np.full((50, 2), 9.0)])
     X += np.random.default_rng(0).normal(size=X.shape)
-    y = np.repeat([3, 5], 50)
-    model = DCPredClassifier(2, random_state=0).fit(X, y)
+    model = DCPredClassifier(2, random_state=0).fit(X, np.repeat([3, 5], 50))
     np.testing.assert_array_equal(model.decision_function(X), np.repeat([-1.0, 1.0], 50))
     assert model.n_landmarks_ == 0
-
-
-def test_a_leaf_of_zeros_is_zero():
-    X = np.concatenate([np.zeros((50, 2)), np.full((50, 2), 9.0)])
-    X += np.random.default_rng(0).normal(size=X.shape)
     y = np.where(np.arange(100) < 50, 0.0, X[:, 0])
     model = DCPredRegressor(2, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict(X[:50]), 0.0)
