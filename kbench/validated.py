@@ -40,7 +40,7 @@ SMALLEST_TARGET, LARGEST_TARGET = 1e-30, 1e30
 # Guard: range of the largest absolute entry of rows; variances and distances stay finite.
 _RANGE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-150, 1e150)}
 # Attributes that hold numbers of training rows: an array, or a list of arrays.
-_ROW_NUMBERS = ("support_", "representatives_", "samples_", "centres_")
+_ROW_NUMBERS = {"support_", "representatives_", "samples_", "centres_"}
 
 # Real numbers as values of a parameter, for `_parameter_constraints`.
 POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -123,11 +123,12 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
                 attributes.clear()
                 attributes.update(before)
                 raise
-            for name in _ROW_NUMBERS if weighted is not None else ():
-                if isinstance(numbers := attributes.get(name), list):
-                    attributes[name] = [weighted[each] for each in numbers]
-                elif numbers is not None:
-                    attributes[name] = weighted[numbers]
+            if weighted is not None:
+                for name in _ROW_NUMBERS & attributes.keys():
+                    several = isinstance(numbers := attributes[name], list)
+                    attributes[name] = (
+                        [weighted[n] for n in numbers] if several else weighted[numbers]
+                    )
             return fitted
 
         return all_or_nothing

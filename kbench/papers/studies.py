@@ -120,18 +120,15 @@ class System:
 
 @cache
 def systems() -> tuple[System, ...]:
-    """All systems, in the order of the file."""
-    return tuple(map(_system, load("systems.yaml")))
-
-
-def _system(entry: Mapping[str, Any]) -> System:
-    """A system as the file spells it; `where` selects what its steps have in common."""
-    spelt = dict(entry)
-    where = selector(run=spelt["run"], **spelt.pop("where", {}))
-    spelt["steps"] = {name: where & selector(**step) for name, step in spelt["steps"].items()}
-    spelt["parts"] = {name: CostRatio(*part) for name, part in spelt["parts"].items()}
-    spelt |= {name: quantity(spelt[name]) for name in ("cost", "score")}
-    return System(**spelt)
+    """All systems, in the order of the file; `where` selects what their steps have in common."""
+    made = []
+    for spelt in map(dict, load("systems.yaml")):
+        where = selector(run=spelt["run"], **spelt.pop("where", {}))
+        spelt["steps"] = {name: where & selector(**step) for name, step in spelt["steps"].items()}
+        spelt["parts"] = {name: CostRatio(*part) for name, part in spelt["parts"].items()}
+        spelt |= {name: quantity(spelt[name]) for name in ("cost", "score")}
+        made.append(System(**spelt))
+    return tuple(made)
 
 
 def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
@@ -148,7 +145,9 @@ def system_sheet(system: System, runs: Runs, environments: Mapping[str, Any]) ->
     for comparison, ((words, steps), *others) in compared:
         costs_and_scores: list[str] = []
         for line in map(steps.get, shown):
-            costs_and_scores += [_cost(line, system), _text(line, system.score)]
+            cost = None if line is None else system.cost_of(line)
+            shown_cost = _text(line, system.cost) if cost is None else system.cost.text(cost)
+            costs_and_scores += [shown_cost, _text(line, system.score)]
         ratios = [_marked(steps, part, system) for part in parts]
         data = title(comparison.problem)
         rows.append((comparison.machine, [data, words, *costs_and_scores, *ratios]))
@@ -265,11 +264,6 @@ def _words(system: System, values: Sequence[Any]) -> str:
     return " ".join(map("=".join, zip(system.same, texts, strict=True))) or "each step its own"
 
 
-def _cost(line: Line | None, system: System) -> str:
-    cost = None if line is None else system.cost_of(line)
-    return _text(line, system.cost) if cost is None else system.cost.text(cost)
-
-
 def _text(line: Line | None, quantity: Quantity) -> str:
     """The mean, or the status of runs that failed."""
     if line is None:
@@ -364,14 +358,13 @@ class Budgets:
 @cache
 def budgets() -> tuple[Budgets, ...]:
     """All of them, in the order of the file."""
-    return tuple(map(_budgets, load("budgets.yaml")))
-
-
-def _budgets(entry: Mapping[str, Any]) -> Budgets:
-    where = selector(run=entry["run"], kernel=paper(entry["paper"]).kernel)
-    lines = {label: where & selector(**spelt) for label, spelt in entry["lines"].items()}
-    quantities = {name: quantity(entry[name]) for name in ("cost", "score")}
-    return Budgets(**{**entry, **quantities, "lines": lines})
+    made = []
+    for entry in load("budgets.yaml"):
+        where = selector(run=entry["run"], kernel=paper(entry["paper"]).kernel)
+        lines = {label: where & selector(**spelt) for label, spelt in entry["lines"].items()}
+        quantities = {name: quantity(entry[name]) for name in ("cost", "score")}
+        made.append(Budgets(**{**entry, **quantities, "lines": lines}))
+    return tuple(made)
 
 
 def budget_sheet(budget: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:

@@ -23,7 +23,7 @@ from kbench.papers.printed.layout import CellPlace, Measure, TableLayout, experi
 from kbench.papers.printed.numbers import Printed
 from kbench.papers.printed.settings import departures, stated_settings
 from kbench.report.comparisons.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.comparisons.tables import LearningTask, Row, TimingConditions, mean_sd
+from kbench.report.comparisons.tables import Row, TimingConditions, mean_sd
 from kbench.report.statistics.days import days_of
 from kbench.report.statistics.growth import MAX_RESIDUAL, MIN_SIZES, fitted_power
 
@@ -327,7 +327,9 @@ def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Ent
     if above.match is None or below.match is None:
         return made
     made = replace(made, match=above.match)
-    if not _same(above.match.line.problem, below.match.line.problem):
+    one, other = above.match.line.problem, below.match.line.problem
+    hashes = {one.data_sha256, other.data_sha256} - {None}  # a run that failed early has none
+    if (one.dataset, one.variant) != (other.dataset, other.variant) or len(hashes) > 1:
         return replace(made, status=OTHER_DATA)
     if above.value is None:
         bound = above.lower_bound
@@ -406,10 +408,3 @@ def _rows_of(entries: Iterable[Entry]) -> tuple[Row, ...]:
     """The runs behind any of several cells, each once."""
     rows = {identity(row): row for entry in entries for row in entry.rows}
     return tuple(rows.values())
-
-
-def _same(problem: LearningTask, other: LearningTask) -> bool:
-    """Whether two problems are the same; a run that failed before loading the data has no hash."""
-    names = (problem.dataset, problem.variant) == (other.dataset, other.variant)
-    hashes = {problem.data_sha256, other.data_sha256} - {None}
-    return names and len(hashes) <= 1

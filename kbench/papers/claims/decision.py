@@ -92,7 +92,10 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     if claim.open:
         return Verdict(claim=claim, outcome=outcomes.OPEN[claim.open], why=claim.why)
     machines: Sequence[TimingConditions | None] = runs.machines or [None]
-    by_machine = [(machine, _cases(claim, runs, machine)) for machine in machines]
+    by_machine = []
+    for machine in machines:
+        cases = [_case(claim, terms_of(terms, runs, machine), runs) for terms in claim.cases]
+        by_machine.append((machine, [one for one in cases if one.printed is not None] or cases))
     machine, cases = max(by_machine, key=lambda pair: _answers(pair[1]))
     outcome, why = _outcome(claim, cases)
     if outcome is outcomes.NOT_RUN and (apart := _apart([cases for _, cases in by_machine])):
@@ -104,7 +107,7 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
     used = [term for case in shown for term in case.terms]
     shares = {term.data: term.share for term in used if term.data}
     tells = not claim.differs and all(s is None or s >= _LEAST_SHARE for s in shares.values())
-    asked = len(cases) if claim.case else len(answered)
+    told = answered if tells else []
     worst = _worst(claim, shown).terms[0].data if len(shown) > 1 and claim.case is None else ""
     return Verdict(
         claim=claim,
@@ -122,14 +125,9 @@ def verdict(claim: Claim, runs: Runs, *, as_idea: bool = False) -> Verdict:
         keys=tuple(dict.fromkeys(key for term in used for key in term.keys)),
         machine=machine,
         days=runs.days.notes(row for term in used for row in term.rows),
-        kept_by_rows=_kept(claim, answered, asked) if tells else None,
+        kept_by_rows=_kept(claim, told, len(cases if claim.case else told)),
         idea=None if claim.idea is None else verdict(claim.idea, runs, as_idea=True),
     )
-
-
-def _cases(claim: Claim, runs: Runs, machine: TimingConditions | None) -> list[Case]:
-    cases = [_case(claim, terms_of(terms, runs, machine), runs) for terms in claim.cases]
-    return [case for case in cases if case.printed is not None] or cases
 
 
 def _apart(of_machines: Sequence[Sequence[Case]]) -> str:

@@ -15,12 +15,8 @@ from kbench.report.charts.svg import Axis, Chart, Plot, marker
 from kbench.report.page.tags import element, figure, words
 
 _MARK = 10.0  # units of the view box between the centres of marks that touch; set by hand
-# Marks of open claims, by whether our runs keep their bound.
-_OPEN = {
-    True: ("open: kept", Style(2, 2)),
-    False: ("open: missed", Style(1, 2)),
-    None: ("open: no answer", Style(4, 2)),
-}
+# Names and marks of open claims, by whether our runs keep their bound.
+_OPEN = {"kept": Style(2, 2), "missed": Style(1, 2), "neither": Style(4, 2)}
 _ROW = 38  # units of the view box that a line of marks is high; set by hand
 
 
@@ -48,7 +44,8 @@ def picture(verdicts: Sequence[Verdict], claim_id: Callable[[int], str]) -> str:
         value = measured / printed if relative else measured - printed
         tooltip = f"{verdict.claim.says} Verdict: {verdict.outcome}."
         name, outcome = paper(verdict.claim.paper).title, verdict.outcome
-        open_one = _OPEN[verdict.kept_by_rows]
+        kept = {True: "kept", False: "missed", None: "neither"}[verdict.kept_by_rows]
+        open_one = f"open, {kept}", _OPEN[kept]
         word, style = open_one if outcome.reason else (outcome.word, outcome.style)
         marks[word] = style
         dots[relative].append(Dot(value, tooltip, claim_id(number), name, style))

@@ -146,7 +146,12 @@ def _claim(
     cases = [
         [
             [
-                [_cell(substituted(addend, names), given) for addend in _addends(rival)]
+                [
+                    _cell(substituted(one, names), given)
+                    for one in (
+                        rival["sum"] if isinstance(rival, dict) and "sum" in rival else [rival]
+                    )
+                ]
                 for rival in _listed(term)
             ]
             for term in _listed(terms)
@@ -168,11 +173,6 @@ def _claim(
 
 def _listed(spelt: Any) -> list[Any]:
     return spelt if isinstance(spelt, list) else [spelt]
-
-
-def _addends(rival: Any) -> list[Any]:
-    """The cells whose values are added: the cells of `sum`, or the rival itself."""
-    return rival["sum"] if isinstance(rival, Mapping) and "sum" in rival else [rival]
 
 
 def _cell(spelt: Any, claim: Mapping[str, Any]) -> CellPlace:

@@ -150,7 +150,12 @@ def sheets(
         header = ["verdict", "claim", "printed", "measured", "idea alone"]
         if width is None:
             header, n_words = [*header, "data"], len(header) + 1
-            rows = [_in_full(verdict) for verdict in several]
+            rows = []
+            for verdict in several:
+                words = line(verdict)
+                says = f"{verdict.claim.says} {' '.join(detail(verdict))}"
+                figures = words.printed, words.measured, words.idea, words.data
+                rows.append([str(verdict.outcome), says, *figures])
         else:
             rows, n_words = _wrapped(several, width, details=details), 2
         note = f"{counted(several)}; {tally(several)[-1]} on the paper's own data."
@@ -164,12 +169,6 @@ def summary(verdicts: Sequence[Verdict]) -> Sheet:
     """A line for each paper."""
     rows = [[name, *tally(several)] for name, several in of_papers(verdicts).items()]
     return Sheet("Did the papers' claims hold?", 1, ["", *TALLY], rows, [legend("outcomes")])
-
-
-def _in_full(verdict: Verdict) -> list[str]:
-    words = line(verdict)
-    says = f"{verdict.claim.says} {' '.join(detail(verdict))}"
-    return [str(verdict.outcome), says, words.printed, words.measured, words.idea, words.data]
 
 
 def _wrapped(verdicts: Sequence[Verdict], width: int, *, details: bool) -> list[list[str]]:
