@@ -1,7 +1,5 @@
 """nu-support vector classifier, solved exactly, in the place of `sklearn.svm.NuSVC`."""
 
-import itertools
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,8 +11,7 @@ from kbench.kernels import KernelMatrix
 from kbench.methods.base.weights import relative_weights
 from kbench.methods.exact.exact_svc import ExactSVC
 from kbench.methods.exact.kernel_svc_fit import Data, Solution
-from kbench.solvers.nu_dual.nu_descent import FLOAT64_POINTS, solve_nu_dual
-from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
+from kbench.solvers.nu_dual.pairs import solve_nu_pairs
 from kbench.trace import Deadline, Trace
 from kbench.validated import real
 
@@ -120,86 +117,53 @@ class KernelNuSVC(ExactSVC):
     def _solve(
         self, data: Data, deadline: Deadline, trace: Trace
     ) -> tuple[Solution, KernelMatrix | None]:
-        k, n, matrix = len(self.classes_), len(data.labels), data.matrix(self.dtype)
+        matrix = data.matrix(self.dtype)
         # The function is that of weights of mean 1, in whose units `tol` is.
         bounds = relative_weights(data.C)
         mean = float(data.C.max() / bounds.max())
-        pairs = self._pairs if self._takes_pairs else [(1, 0)]
-        norms = [self._norm(bounds, data.labels, *pair) for pair in pairs]
-        part_of = self._parts(data, matrix)
-        solution = Solution(len(pairs), np.zeros((k - 1, n)))
-        self.margin_ = np.zeros(len(pairs))
-        for p, ((a, b), norm) in enumerate(zip(pairs, norms, strict=True)):
-            rows, part = part_of(a, b)
-            bound, first = bounds[rows], data.labels[rows] == a
-            result = solve_nu_dual(
-                part,
-                np.zeros(len(rows)),
-                np.where(first, 0.0, -bound),
-                np.where(first, bound, 0.0),
-                norm,
-                tol=self.tol,
-                cache_mb=self.cache_size,
-                max_iter=self.max_iter,
-                max_time=deadline.seconds_left(),
-                shrinking=self.shrinking,
-                trace=trace,
-            )
-            if part is not matrix:
-                matrix.count(part.n_entries)
-            # With rows that are all equal, every rho solves the problem.
-            rho = max(-result.epsilon, 0.5 * result.violation) or 1.0
-            self.margin_[p] = mean * rho
-            solution.record(p, replace(result, intercept=result.intercept / rho))
-            solution.reasons[p] = result.stop_reason
-            coef = np.zeros(n)
-            coef[rows] = result.coef / rho
-            solution.place(p, coef, (a, b) if self._takes_pairs else None, data.labels)
+        pairs = np.array(self._pairs if self._takes_pairs else [(1, 0)])
+        result = solve_nu_pairs(
+            matrix,
+            data.labels,
+            bounds,
+            self._norms(bounds, data.labels, pairs),
+            pairs,
+            deadline=deadline,
+            trace=trace,
+            tol=self.tol,
+            cache_mb=self.cache_size,
+            max_iter=self.max_iter,
+            shrinking=self.shrinking,
+        )
+        rho = np.maximum(-result.epsilon, 0.5 * result.violation)
+        # With rows that are all equal, every rho solves the problem.
+        rho[rho == 0.0] = 1.0
+        self.margin_ = mean * rho
+        divisor, (a, b) = np.ones((len(result.coef), len(self.classes_))), pairs.T
+        divisor[b - (b > a), a] = divisor[a - (a > b), b] = rho
+        solution = Solution(len(pairs), result.coef / divisor[:, data.labels])
+        solution.record(np.arange(len(pairs)), replace(result, intercept=result.intercept / rho))
+        solution.reasons = result.stop_reason
         return solution, matrix
 
-    def _parts(self, data: Data, matrix: KernelMatrix) -> Callable[[int, int], tuple[Any, Any]]:
-        """The rows of two classes and their kernel matrix, as a function of the classes.
+    def _norms(self, bounds: np.ndarray, labels: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+        """nu W of pairs of classes, the 1-norm of their coefficients; each class has to hold half.
 
-        Pairs that are solved in float64 share one stored matrix, because each needs all its values.
+        A sum over all rows of a class is rounded less than one that `np.bincount` adds in order.
         """
-        n, sizes = len(matrix), np.bincount(data.labels)
-        if not self._takes_pairs:
-            return lambda a, b: (np.arange(n), matrix)
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        spans = [slice(start, end) for start, end in itertools.pairwise(ends)]
-
-        def rows_of(a: int, b: int) -> np.ndarray:
-            return np.concatenate([data.order[spans[a]], data.order[spans[b]]])
-
-        if np.sort(sizes)[-2:].sum() > FLOAT64_POINTS or 8 * n * n > 2**19 * self.cache_size:
-
-            def computed(a: int, b: int) -> tuple[Any, Any]:
-                rows = rows_of(a, b)
-                return rows, matrix.take(rows)
-
-            return computed
-        exact = matrix.astype(np.float64)
-        values = exact.block(data.order, exact.points(data.order))
-
-        def stored(a: int, b: int) -> tuple[Any, Any]:
-            # Rows of a class follow one another, which makes blocks quick to copy.
-            blocks = [[values[spans[c], spans[d]] for d in (a, b)] for c in (a, b)]
-            return rows_of(a, b), StoredMatrix(np.block(blocks))
-
-        return stored
-
-    def _norm(self, bounds: np.ndarray, labels: np.ndarray, a: int, b: int) -> float:
-        """nu W of two classes, the 1-norm of their coefficients; each class has to hold half."""
-        of_classes = [float(bounds[labels == number].sum()) for number in (a, b)]
-        total, largest = sum(of_classes), 2.0 * min(of_classes)
-        if self.nu * total > (1.0 + _ROUNDING) * largest:
+        of_class = np.array([bounds[labels == c].sum() for c in range(len(self.classes_))])
+        total, largest = of_class[pairs].sum(axis=1), 2.0 * of_class[pairs].min(axis=1)
+        infeasible = np.flatnonzero(self.nu * total > (1.0 + _ROUNDING) * largest)
+        if len(infeasible):
+            p = infeasible[0]
+            a, b = self.classes_[pairs[p]]
             raise ValueError(
-                f"specified nu is infeasible: nu={self.nu:g} is above {largest / total:.6g}, twice "
-                f"the part that the smaller of the classes {self.classes_[a]} and "
-                f"{self.classes_[b]} has of their rows; class_weight='balanced' makes every nu "
-                "feasible"
+                f"specified nu is infeasible: nu={self.nu:g} is above {largest[p] / total[p]:.6g}, "
+                f"twice the part that the smaller of the classes {a} and {b} has of their rows; "
+                "class_weight='balanced' makes every nu feasible"
             )
-        return float(min(self.nu * total, largest))
+        norms: np.ndarray = np.minimum(self.nu * total, largest)
+        return norms
 
     def _warn(self, reasons: set[str]) -> None:
         if "margin" in reasons:

@@ -11,10 +11,10 @@ from kbench.methods.exact.expansions import interior_note, small_rows
 from kbench.methods.exact.interior import Dual
 from kbench.solvers import BoxDualResult
 from kbench.solvers.interior_point.duals import InteriorResult
-from kbench.solvers.nu_dual.nu_descent import NuDualResult
+from kbench.solvers.nu_dual.pairs import NuPairsResult
 from kbench.solvers.small import GaussianRows, MatrixRows, SmallDualResult
 
-AnyResult = SmallDualResult | BoxDualResult | InteriorResult | NuDualResult
+AnyResult = SmallDualResult | BoxDualResult | InteriorResult | NuPairsResult
 # The large-problem solver starts at the last fit's gradient only if its error is below this: such
 # errors belong to points far from their margin, and do not matter at any tolerance. Larger ones
 # take longer to correct in float64 than the solver takes from zero in float32. Set by hand.

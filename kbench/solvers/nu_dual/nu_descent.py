@@ -37,7 +37,6 @@ from kbench.solvers.interior_point.duals import rounding
 from kbench.solvers.nu_dual.extremes import Extremes, middle
 from kbench.solvers.nu_dual.interior_optimum import OFF, optimum
 from kbench.solvers.nu_dual.side_steps import side_steps
-from kbench.solvers.nu_dual.stored_matrix import StoredMatrix
 from kbench.solvers.stopped import settle
 from kbench.trace import Trace
 
@@ -60,7 +59,7 @@ _WORK_OF_A_CALL = 2.0e8
 # optimum of the interior-point method.
 _PATIENCE_OF_CALLS, _PATIENCE_AT_OPTIMUM = 20, 1
 # Steps aim at this part of the tolerance: the violation in float64 differs by rounding.
-_TARGET = 0.9
+TARGET = 0.9
 # Guard: float64 recomputations of all residuals. Each halves the violation or lets the steps take
 # float64 kernel values; after that, one that does not halve it is the last.
 _MAX_ROUNDS = 30
@@ -96,13 +95,21 @@ class NuDualResult:
     stop_reason: str
 
 
+class Start(NamedTuple):
+    """A feasible point, and the number of steps that have led to it."""
+
+    beta: np.ndarray  # (n,) float64
+    n_iter: int
+
+
 def solve_nu_dual(
-    kernel: KernelMatrix | StoredMatrix,
+    kernel: KernelMatrix,
     z: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
     norm: float,
     *,
+    start: Start | None = None,
     tol: float = 1e-3,
     cache_mb: float = 1000.0,
     max_iter: int = -1,
@@ -113,11 +120,12 @@ def solve_nu_dual(
 ) -> NuDualResult:
     """Solve the dual to a violation of at most `tol`.
 
-    kernel : KernelMatrix of n points, or StoredMatrix of at most 1,024
+    kernel : KernelMatrix of n points
         Its dtype is the precision of the steps of more than 1,024 points.
     z, lower, upper : (n,) float64
     norm : t. If one of the bounds of each point is 0, the upper bounds must sum to t / 2 at least,
         and so must the lower ones; |b|_1 = t. Otherwise |b|_1 <= t.
+    start : Where steps with all points have come to; default: none has been taken
     tol : Violation to reach, in units of e
     cache_mb : MiB that kernel values may take
     max_iter : Limit on steps; -1 means no limit
@@ -139,7 +147,7 @@ def solve_nu_dual(
     rng = None
     if shrinking and len(z) > _GROWTH * _WORKING_SET:
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    descent.start(rng)
+    descent.start(rng, start)
     result = descent.solve_exactly(tol)
     if result.stop_reason != "tol" or not problem.has_fixed_norm:
         return result
@@ -151,6 +159,18 @@ def solve_nu_dual(
     if result.stop_reason == "max_time" or budget.n_iter >= asked:
         return result
     return replace(result, stop_reason="tol" if has_margin(result) else "margin")
+
+
+def first_steps(n: int, cache_mb: float) -> int:
+    """How many steps `solve_nu_dual` takes among n points before it looks at the clock."""
+    return min(int(_WORK_OF_A_CALL / n), _steps_before_interior(n, cache_mb))
+
+
+def _steps_before_interior(n: int, cache_mb: float) -> int:
+    """Steps before the interior-point method, which needs three matrices."""
+    if n > FLOAT64_POINTS or 24.0 * n * n > cache_mb * 2**20:
+        return 2**62
+    return steps_before(n, factorisation(n, math.inf))
 
 
 def has_margin(result: NuDualResult) -> bool:
@@ -191,10 +211,8 @@ class _Descent:
         diagonal = problem.kernel.diagonal()
         self._diagonal = np.maximum(diagonal, max(1e-12 * np.abs(diagonal).max(), 1e-30))
         self._use(problem.kernel)
-        # Steps before the interior-point method, which needs three matrices.
-        self._before_interior, self._patience = 2**62, _PATIENCE_OF_CALLS
-        if n <= FLOAT64_POINTS and 24.0 * n * n <= cache_mb * 2**20:
-            self._before_interior = steps_before(n, factorisation(n, math.inf))
+        self._before_interior = _steps_before_interior(n, cache_mb)
+        self._patience = _PATIENCE_OF_CALLS
 
     def _use(self, kernel: KernelMatrix) -> None:
         """Take steps with the values of this matrix."""
@@ -205,9 +223,15 @@ class _Descent:
         half = 2**19 * self._cache_mb
         self._size_limit = max(_WORKING_SET, math.isqrt(int(half / kernel.dtype.itemsize)))
 
-    def start(self, rng: np.random.Generator | None) -> None:
+    def start(self, rng: np.random.Generator | None, given: Start | None = None) -> None:
         """Find a feasible point; with `rng`, by the solution of a quarter of the points."""
         problem, n = self.problem, len(self.beta)
+        if given is not None:
+            self._move_to(given.beta)
+            self.budget.spend(given.n_iter)
+            # At least one more, because without a step a descent has ended.
+            self._before_interior = max(1, self._before_interior - given.n_iter)
+            return
         if not problem.has_fixed_norm:
             return
         margin = np.zeros(n)
@@ -218,10 +242,13 @@ class _Descent:
             part.solve(_LOOSE * part.violation)
             support = np.flatnonzero(part.beta)
             margin = -self._kernel.product(rows[support], part.beta[support])
-        self.beta = _first(-margin, problem.upper, 0.5 * problem.norm)
-        self.beta -= _first(margin, -problem.lower, 0.5 * problem.norm)
-        moved = np.flatnonzero(self.beta)
-        self.e -= self._kernel.product(moved, self.beta[moved])
+        beta = _first(-margin, problem.upper, 0.5 * problem.norm)
+        self._move_to(beta - _first(margin, -problem.lower, 0.5 * problem.norm))
+
+    def _move_to(self, beta: np.ndarray) -> None:
+        """Go from 0 to these coefficients."""
+        self.beta, moved = beta, np.flatnonzero(beta)
+        self.e -= self._kernel.product(moved, beta[moved])
 
     def extremes(self) -> Extremes:
         b, e, lower, upper = self.beta, self.e, self.problem.lower, self.problem.upper
@@ -252,7 +279,7 @@ class _Descent:
         """Lower the violation to `tol` by float64 residuals."""
         kernel, previous = self.problem.kernel.astype(np.float64), math.inf
         for _ in range(_MAX_ROUNDS):
-            self.solve(_TARGET * tol)
+            self.solve(TARGET * tol)
             support = np.flatnonzero(self.beta)
             self.e = self.problem.z - kernel.product(support, self.beta[support])
             violation = self.violation

@@ -34,9 +34,9 @@ from kbench.solvers.box_dual.float_order import (
 )
 from kbench.solvers.box_dual.pair_descent import FLAT, FLAT_IN_FLOAT64, move_pair
 
-# Rows of `ends`: the distance that a point can go down, and the numbers (0 or infinite) that are
-# added to e so that only points that can move are extremes.
-_FALL, _UP_ABOVE, _DOWN_ABOVE, _UP_BELOW, _DOWN_BELOW = range(5)
+# Rows of `ends`, and their number: the distance that a point can go down, and the numbers (0 or
+# infinite) that are added to e so that only points that can move are extremes.
+_FALL, _UP_ABOVE, _DOWN_ABOVE, _UP_BELOW, _DOWN_BELOW, ENDS = range(6)
 # Guard: a distance t - |b|_1 below this fraction of t is a rounding error and counts as 0.
 _ROUNDING = 1e-14
 
@@ -71,9 +71,9 @@ def side_steps(
         At the end.
     """
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
-    ends = np.empty((5, len(e)), K.dtype)
+    ends = np.empty((ENDS, len(e)), K.dtype)
     left = np.array([slack])
-    steps: int = _steps(
+    steps: int = take_steps(
         K, beta, v, ends, gain, as_integers(gain), lower, upper, diagonal, left, stop, max_steps
     )
     e[:] = v
@@ -81,7 +81,7 @@ def side_steps(
 
 
 @njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
-def _steps(
+def take_steps(
     K, beta, v, ends, gain, gain_bits, lower, upper, diagonal, left, stop, max_steps
 ):  # fmt: skip
     """`side_steps` for compiled callers; left : (1,), the slack at the beginning and at the end."""

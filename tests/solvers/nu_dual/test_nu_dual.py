@@ -1,5 +1,8 @@
 """The dual with the parameter nu: feasibility, KKT conditions and bounds, recomputed by NumPy."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from dual_problem import matrix
@@ -10,8 +13,9 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_regression_dual
 from kbench.solvers.nu_dual import nu_descent as nu_dual
 from kbench.solvers.nu_dual.nu_descent import solve_nu_dual
+from kbench.solvers.nu_dual.pairs import solve_nu_pairs
 from kbench.solvers.nu_dual.side_steps import side_steps
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 def problem(n, kind, seed=0, d=3):
@@ -166,6 +170,46 @@ def test_a_trace_sees_the_violation_fall():
     solve_nu_dual(matrix(X), z, lower, upper, 20.0, trace=trace)
     assert seen[-1][0] < seen[0][0]
     assert seen[-1][1] <= 1e-3
+
+
+@pytest.mark.parametrize("cache_mb", [1000.0, 0.0])
+@pytest.mark.parametrize("limit", ["tol", "max_iter", "max_time", "trace", "interior", "margin"])
+@pytest.mark.parametrize("k", [2, 4])
+def test_pairs_are_the_problems_of_their_classes(k, limit, cache_mb, monkeypatch):
+    """Whether the compiled loop solves them or leaves them to `solve_nu_dual`."""
+    rng = np.random.default_rng(0)
+    labels = np.concatenate([np.arange(k), rng.integers(0, k, 40 * k)])
+    X = rng.normal(size=(len(labels), 3)) + rng.normal(size=(k, 3))[labels]
+    X[labels < 2] *= limit != "margin"
+    bounds = rng.integers(1, 4, len(labels)) / 2.0
+    pairs = np.array([(1, 0)] if k == 2 else list(itertools.combinations(range(k), 2)))
+    norms = 0.6 * np.array([bounds[labels == c].sum() for c in range(k)])[pairs].min(axis=1)
+    options = {"tol": 1e-8, "cache_mb": cache_mb, "max_iter": 7 if limit == "max_iter" else -1}
+    if limit == "interior":
+        monkeypatch.setattr(nu_dual, "steps_before", lambda *_: 5)
+    max_time = 0.0 if limit == "max_time" else None
+    trace = Trace((lambda *_: None) if limit == "trace" else None)
+    deadline, kernel = Deadline(max_time, trace), matrix(X)
+    result = solve_nu_pairs(
+        kernel, labels, bounds, norms, pairs, deadline=deadline, trace=trace, **options
+    )
+    for p, (a, b) in enumerate(pairs):
+        rows = np.concatenate([np.flatnonzero(labels == c) for c in (a, b)])
+        first = labels[rows] == a
+        lower, upper = np.where(first, 0.0, -bounds[rows]), np.where(first, bounds[rows], 0.0)
+        part, z = kernel.take(rows), np.zeros(len(rows))
+        alone = solve_nu_dual(part, z, lower, upper, norms[p], max_time=max_time, **options)
+        assert result.stop_reason[p] == alone.stop_reason
+        for name in ("objective", "intercept", "epsilon", "duality_gap", "violation"):
+            assert getattr(result, name)[p] == pytest.approx(getattr(alone, name), abs=1e-6)
+        coef = np.where(first, result.coef[b - (b > a), rows], result.coef[a - (a > b), rows])
+        assert 0.5 * coef @ part.block(np.arange(len(rows))) @ coef == pytest.approx(
+            alone.objective, rel=1e-9, abs=1e-12
+        )
+        if limit == "tol":
+            K = part.block(np.arange(len(rows)))
+            found = replace(alone, coef=coef, objective=result.objective[p])
+            require_optimal(K, z, lower, upper, norms[p], found, 1e-8)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
