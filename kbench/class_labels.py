@@ -26,12 +26,20 @@ def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
     Raises
     ------
     ValueError
-        The labels are not discrete (floats that are not whole numbers, for example).
+        The labels are not discrete (floats that are not whole numbers, for example), or of several
+        types, such as texts and None.
     """
     kind = y.dtype.kind if isinstance(y, np.ndarray) and y.ndim == 1 else "O"
-    if kind not in "biuU" and not (kind == "f" and np.array_equal(y, np.rint(y))):
-        check_classification_targets(y)
-    classes, index = np.unique(y, return_inverse=True)
+    try:
+        if kind not in "biuU" and not (kind == "f" and np.array_equal(y, np.rint(y))):
+            check_classification_targets(y)
+        classes, index = np.unique(y, return_inverse=True)
+    except TypeError:
+        types = sorted({type(label).__name__ for label in np.ravel(y)})
+        raise ValueError(
+            f"y has labels of the types {', '.join(types)}, which have no order; labels should be "
+            "of one type, and no row without one"
+        ) from None
     return classes, index.reshape(-1)
 
 

@@ -182,6 +182,15 @@ def test_texts_are_no_targets_of_a_regression(machine):
     assert fitted(machine, X, np.array(["no", "yes"], object)[index]) is None
 
 
+@pytest.mark.parametrize("machine", [m for m in machines() if is_classifier(build(m))], ids=str)
+def test_a_row_without_a_label_is_refused(machine):
+    X, index = blobs()
+    for label in (None, np.nan, 3):
+        y = np.array(["no", "yes"], object)[index]
+        y[3] = label
+        assert fitted(machine, X, y) is None
+
+
 @pytest.mark.parametrize("machine", [*machines()], ids=str)
 def test_every_fit_ends_with_a_look_at_the_numbers_of_its_model(machine, monkeypatch):
     """Overflows that no input check foresees: the sums of the model's arrays are looked at."""
