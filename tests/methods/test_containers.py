@@ -138,7 +138,7 @@ def test_csr_rows_give_the_values_of_dense_rows(machine, dtype):
 def test_columns_in_other_units_do_not_hide_the_others_in_csr_rows(machine, small, monkeypatch):
     """What an encoder of categories makes of a table; only dense rows were standardised."""
     if not small:
-        monkeypatch.setattr(constants, "SMALL_ROWS", 0)
+        monkeypatch.setattr(constants, "SMALL_ROWS", 150)
     rng = np.random.default_rng(0)
     category, numbers = rng.integers(0, 5, 300), rng.normal(size=(300, 2))
     f = np.arange(5.0)[category] + np.sin(2.0 * numbers[:, 0])

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from kbench import class_labels
 from kbench.clustering.copies import without_copies
 from kbench.kernels.constraints import KernelName
 from kbench.methods.base.standardised import standardised_rows
@@ -132,7 +133,8 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         Also returns the rows as the search takes them, and its first rung if that was measured.
         """
         # A metric of few rows and columns costs a few seconds.
-        is_small = X.shape[0] <= constants.SMALL_ROWS and X.shape[1] <= constants.SMALL_COLUMNS
+        has_few_columns = X.shape[1] <= constants.SMALL_COLUMNS
+        is_small = X.shape[0] <= constants.SMALL_ROWS and has_few_columns
         if is_small:
             X = X.toarray() if sp.issparse(X) else X
         compares_kernels = self.kernel == "auto" and is_small
@@ -143,11 +145,15 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             self.metric_ = self._useful_metric(X, targets, rng, deadline)
             if self.metric_ is not None:
                 X = self.metric_.mapped(X)
+        weighed = None
+        if self.metric == "small" and has_few_columns and not is_small:
+            # Not by `rng`: where no weights are learned, nothing changes.
+            weighed = self._promising_weights(X, targets, rng.spawn(1)[0], deadline)
         scaler = None
         if self.scaler is not None and self.metric_ is None:
             scaler = _scaler_of(X)
         rows = PreparedRows(X, self.kernel_, rng)
-        if scaler is None and not compares_kernels:
+        if scaler is None and weighed is None and not compares_kernels:
             return X, rows, None
         order = self._task(targets, factor).order(rng)
 
@@ -156,11 +162,12 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             return FirstRung(rows, task, order, limit, trace)
 
         # Time is divided equally: a part for each of these, and one for the rest of the search.
-        first = measured(rows, 2 + (scaler is not None) + compares_kernels)
+        compared_later, given = compares_kernels or weighed is not None, X
+        first = measured(rows, 2 + (scaler is not None) + compared_later)
         if scaler is not None:
             standardised = standardised_rows(scaler, X)
             other_rows = PreparedRows(standardised, self.kernel_, rng)
-            other = measured(other_rows, 2 + compares_kernels)
+            other = measured(other_rows, 2 + compared_later)
             if other.is_lower_than(first, constants.SCALER_GAIN):
                 self.scaler_, X, rows, first = scaler, standardised, other_rows, other
         if compares_kernels:
@@ -168,7 +175,48 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             other = measured(other_rows, 2)
             if other.is_lower_than(first):
                 self.kernel_, rows, first = "laplacian", other_rows, other
+        if weighed is not None:
+            mapped = weighed.mapped(given)
+            other_rows = PreparedRows(mapped, self.kernel_, rng)
+            other = measured(other_rows, 2)
+            if other.is_lower_than(first, constants.WEIGHTS_GAIN):
+                self.metric_, self.scaler_ = weighed, None
+                X, rows, first = mapped, other_rows, other
         return X, rows, first
+
+    def _promising_weights(
+        self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
+    ) -> LearnedMetric | None:
+        """Weights of the columns, learned from a sample, if fewer rows gain by such weights.
+
+        Classes are learned as targets -1 and +1, whose squared errors vary less than error rates.
+        """
+        if _too_late(deadline):
+            return None
+        sample = self._task(targets).order(rng)[: constants.SMALL_ROWS]
+        X, y = X[sample], targets[sample]
+        if self._kind == "classification":
+            classes, index = np.unique(y, return_inverse=True)
+            y = class_labels.signs(index, len(classes))
+        few = slice(2 * constants.WEIGHTS_ROWS)
+        if np.all(y[few] == y[0]):
+            return None
+        metric = LearnedMetric(
+            "diagonal",
+            kernel="laplacian" if self.kernel_ == "laplacian" else "rbf",
+            task="regression",
+            search_rows=constants.WEIGHTS_SEARCH,
+            random_state=int(rng.integers(2**31)),
+        )
+        trials = (
+            clone(metric).set_params(n_rounds=n_rounds, validation_fraction=0.5)
+            for n_rounds in (0, 1)
+        )
+        before, after = (
+            min(each["error"] for each in trial.fit(X[few], y[few]).scores_) for trial in trials
+        )
+        is_promising = after < (1.0 - constants.WEIGHTS_TRIAL) * before
+        return metric.fit(X, y) if is_promising else None
 
     def _useful_metric(
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline

@@ -456,6 +456,27 @@ def test_columns_of_different_scales_are_standardised(cls):
     np.testing.assert_allclose(same, machine.predict(X[200:]), atol=1e-3)
 
 
+@pytest.mark.parametrize("cls", [TunedKernelSVC, TunedKernelSVR, TunedKernelRidge])
+def test_of_more_rows_columns_have_weights_where_few_of_them_matter(cls, monkeypatch):
+    monkeypatch.setattr(constants, "SMALL_ROWS", 300)
+    monkeypatch.setattr(constants, "WEIGHTS_ROWS", 100)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 12))
+    f = np.sin(2 * X[:, 0]) + X[:, 1], X @ np.ones(12)
+    for y, few_matter in zip(f, (True, False), strict=True):
+        y = y if cls is not TunedKernelSVC else (y > 0).astype(int)
+        machine, plain = (
+            cls(metric=metric, random_state=0).fit(X[:400], y[:400]) for metric in ("small", None)
+        )
+        assert (machine.metric_ is not None) == few_matter
+        if few_matter:
+            assert set(np.argsort(-machine.metric_.feature_importances_)[:2]) == {0, 1}
+            errors = 1.0 - machine.score(X[400:], y[400:]), 1.0 - plain.score(X[400:], y[400:])
+            assert errors[0] < 0.7 * errors[1]
+        else:  # as if nothing had been tried
+            np.testing.assert_array_equal(machine.predict(X[400:]), plain.predict(X[400:]))
+
+
 def test_a_small_gain_of_the_first_rung_standardises_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2)) * [1.0, 10.0]
