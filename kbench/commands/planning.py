@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kbench.commands.arguments import flags, one_of, read
+from kbench.commands.running import further
 from kbench.config import composer
 from kbench.errors import ConfigError, counted
 
@@ -30,8 +31,15 @@ def main(argv: Sequence[str]) -> int:
     one_of("show", show, ["summary", "runs"])
     sandbox = worker_sandbox(overrides)
 
+    from kbench.data import Folders, status
     from kbench.run.execution.preparing import obtain_in
-    from kbench.run.execution.runner import check_methods, environment_of, finished_here, split
+    from kbench.run.execution.runner import (
+        check_methods,
+        environment_of,
+        finished_here,
+        refused_runs,
+        split,
+    )
     from kbench.run.planning.command import canonical
     from kbench.run.planning.durations import COLUMNS, expected
     from kbench.run.planning.plan import make_plan
@@ -45,9 +53,14 @@ def main(argv: Sequence[str]) -> int:
         plan.without_repeats(check_methods(sandbox, plan))
         todo, done = split(plan, finished)
     obtain = obtain_in(sandbox)
-    for data in {canonical(run.dataset_config): run.dataset_config for run in todo}.values():
-        if data["source"]["kind"] == "file":
-            obtain(data, replace(plan.settings, download=False))
+    folders = Folders.from_environment(plan.settings.datasets_dir)
+    for name, data in {canonical(run.dataset_config): run.dataset_config for run in todo}.items():
+        if data["source"]["kind"] in ("file", "sklearn"):  # the latter are small and at hand
+            plan.prepared[name] = obtain(data, replace(plan.settings, download=False))
+        elif (at_hand := status(data, folders).prepared) is not None:
+            plan.prepared[name] = at_hand
+    if lines := refused_runs(sandbox, plan, todo):
+        raise ConfigError(f"{lines[0]}{further(lines)}")
     if show == "runs":
         for run in todo:
             print(run.command)

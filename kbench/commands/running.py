@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbench.commands.arguments import flags
 from kbench.config import composer
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,13 @@ def main(argv: Sequence[str]) -> int:
     sandbox = worker_sandbox(overrides)
 
     from kbench.run.execution.preparing import obtain_in
-    from kbench.run.execution.runner import Runner, check_methods, finished_here, split
+    from kbench.run.execution.runner import (
+        Runner,
+        check_methods,
+        finished_here,
+        refused_runs,
+        split,
+    )
     from kbench.run.planning.plan import make_plan
 
     with composer() as hydra:
@@ -49,6 +55,10 @@ def main(argv: Sequence[str]) -> int:
             idle = check_methods(sandbox, plan)
             plan = make_plan(hydra, overrides, multirun=multirun, obtain=obtain_in(sandbox))
             plan.without_repeats(idle)
+            todo, _ = split(plan, finished)
+            lines = refused_runs(sandbox, plan, todo)
+            if lines and len(lines) == len(todo):  # of several, the others are made
+                raise ConfigError(f"{lines[0]}{further(lines)}")
     if not plan.runs:
         if plan.absent:
             raise ConfigError("; ".join(plan.absent.values()))
@@ -63,6 +73,11 @@ def main(argv: Sequence[str]) -> int:
     summary = runner.execute(finished)
     _summarise(summary, len(plan.runs), runner.folder.path)
     return summary.exit_code
+
+
+def further(lines: Sequence[str]) -> str:
+    """How many lines are not shown after the first one."""
+    return f" (and {counted(len(lines) - 1, 'more run')})" if len(lines) > 1 else ""
 
 
 def _show_config(overrides: Sequence[str]) -> int:

@@ -450,3 +450,12 @@ def test_runs_that_differ_in_idle_parameters_are_made_once(capsys):
     text = capsys.readouterr()
     assert "1 run: 1 to run" in text.out
     assert "gamma: changes nothing in kernel_svc with kernel=linear" in text.out + text.err
+
+
+@pytest.mark.parametrize("words", [["plan"], []])
+def test_parameters_that_the_rows_bound_are_refused_before_a_run(words, capsys, here):
+    words = [*words, "method=knn", "dataset=iris", "method.n_neighbors=115"]
+    assert cli.main(words) == 2
+    said = "method.n_neighbors is 115, should be at most the number of training rows, 114\n"
+    assert capsys.readouterr().err.endswith(said)
+    assert not list(here.glob("results/*.parquet"))

@@ -172,9 +172,11 @@ def require_numbers(array: Any, path: Path, name: str) -> None:
             "M": f"; {name}.astype('int64') makes numbers of dates",
             "m": f"; {name}.astype('int64') makes numbers of times",
             "V": f"; numpy.lib.recfunctions.structured_to_unstructured({name}) makes columns",
-            "O": f"; {name} should hold numbers in its cells, not objects",
+            "O": f"; in MATLAB, `[~, ~, {name}] = unique({name})` makes numbers of cells of texts",
         }
         remedy["S"] = remedy["U"]
+        if array.dtype.hasobject and array.dtype.names:
+            remedy["V"] = f"; in MATLAB, `save(FILE, '-struct', '{name}')` saves a struct's fields"
         raise DataError(
             f"{path}: {name} is of type {array.dtype}, should be numbers"
             + remedy.get(array.dtype.kind, "")

@@ -32,6 +32,7 @@ from kbench.run.execution.progress import Progress, Running
 from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.worker import work
 from kbench.run.planning import registry
+from kbench.run.planning.bounds import Sizes, may_refuse, refused
 from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Idle, Plan
 from kbench.run.planning.source import source_sha256
@@ -166,6 +167,42 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
         raise ConfigError(outcome.message.splitlines()[0])
     idle = (outcome.result.get("row") or {}).get("idle", [])
     return {(target, kernel): frozenset(names) for target, kernel, names in idle}
+
+
+def refused_runs(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
+    """A line for each run whose parameters its rows would refuse, as neighbours beyond the rows.
+
+    Estimators are built in a worker. Data that are not prepared, in `plan.prepared`, are known by
+    the facts of their config; of what cannot be found out nothing is said.
+    """
+    asked = [
+        (run.label, run.estimator, run.params, run.dataset_config,
+         plan.prepared.get(canonical(run.dataset_config)))
+        for run in runs
+        if may_refuse(run.params)
+    ]  # fmt: skip
+    if not asked:
+        return []
+    limits = Limits(wall_s=None, setup_s=plan.settings.limits.setup_s)
+    outcome = sandbox.call(_check_bounds, asked, limits)
+    return list((outcome.result.get("row") or {}).get("refused", []))
+
+
+def _check_bounds(asked: list[tuple[str, str, Any, Any, Any]], send: Send) -> None:
+    sizes: dict[str, Sizes | None] = {}
+    lines: dict[str, str | None] = {}
+    found = []
+    for label, target, params, config, prepared in asked:
+        data = canonical([config, str(prepared)])
+        if data not in sizes:
+            sizes[data] = Sizes.of(config, prepared)
+        known, same = sizes[data], canonical([target, params, data])
+        if known is not None and same not in lines:  # not of every seed
+            with contextlib.suppress(Exception):  # the run itself says it
+                lines[same] = refused(registry.build(target, params, 0), known)
+        if line := lines.get(same):
+            found.append(f"{label}: {line}")
+    send({"event": "result", "status": "ok", "row": {"refused": found}})
 
 
 def _check(asked: tuple[list[tuple[str, Mapping[str, Any], str]], list[str]], send: Send) -> None:

@@ -1,16 +1,22 @@
 """What a plan says of parameters before anything runs: as a fit would, for every estimator."""
 
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
+import yaml
 from all_machines import build, machines
 from sklearn.base import clone, is_regressor
 from sklearn.datasets import make_classification
 from sklearn.utils._param_validation import Interval, Options
 
-from kbench.errors import ConfigError
+from kbench.config import options
+from kbench.data.preparation.split import split_rows
+from kbench.errors import ConfigError, UnavailableError
 from kbench.run.planning import registry
+from kbench.run.planning.bounds import BOUNDED, Sizes, refused
+from kbench.run.planning.method_file import MethodFile
 
 MACHINES = {str(machine): machine for machine in machines()}
 ROWS = make_classification(40, 4, n_informative=3, n_redundant=0, random_state=0)
@@ -106,3 +112,68 @@ def test_contradictions_of_parts_are_said_by_the_plan(part, params, said):
     cls = registry._load_class(f"{module}:{name}", ("fit",))
     with pytest.raises(ConfigError, match=said.replace("'", ".")):
         registry._construct(cls, params)
+
+
+N, D = 40, 4
+LABELS = {  # four rows of a class are fewer than the folds of a calibration
+    "binary": np.where(np.arange(N) < 4, 1, -1),
+    "multiclass": np.where(np.arange(N) < 4, 0, 1 + np.arange(N) % 2),
+    "outlier": np.where(np.arange(N) < 4, -1, 1),
+    "regression": ROWS[0][:, 0],
+}
+BEYOND = {  # of each bounded parameter: a value at the bound of these rows, and one beyond it
+    "alpha": ([1.0], [1.0] * 9),
+    "calibration": (None, "sigmoid"),
+    "class_weight": ({1: 2.0}, {5: 2.0}),
+    "gamma": ([1.0] * D, [1.0] * (D + 1)),
+    "max_features": (D, D + 1),
+    "monotonic_cst": ([0] * D, [0] * (D + 1)),
+    "n_neighbors": (N, N + 1),
+    "nu": (0.1, 0.9),
+    "pca_components": (D, D + 1),
+}
+METHODS = {name: yaml.safe_load(path.read_text()) for name, path in options("method").items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [
+        *((name, known) for name, file in METHODS.items() for known in BEYOND if known in file),
+        ("knn", "calibration"),
+    ],
+)
+def test_a_plan_refuses_what_the_rows_refuse_and_nothing_else(name, parameter):
+    assert set(BEYOND) == set(BOUNDED)
+    file = MethodFile.of(METHODS[name], name)
+    task = next(t for t in LABELS if t in file.meta.get("tasks", LABELS))
+    X, y = ROWS[0].astype(np.float32), LABELS[task]
+    classes = None if task == "regression" else Counter(y.tolist())
+    sizes = Sizes(N, D, classes, len(classes) if task == "multiclass" else 1)
+    target = registry.target(file.estimator_for(task), file.parts)
+    small = {key: value for key, value in file.params.items() if value is not None}
+    small |= file.meta.get("warmup", {}) | ({"nu": 0.1} if "nu" in small else {})
+
+    def built(value):
+        return registry.build(target, small | {parameter: value}, 0)
+
+    try:
+        line = refused(built(BEYOND[parameter][1]), sizes)
+        assert refused(built(BEYOND[parameter][0]), sizes) is None
+    except (ConfigError, UnavailableError):
+        return  # a list of widths, which this class does not take, or a package that is absent
+    if line is not None:
+        assert line.startswith(f"method.{parameter} ")
+        with pytest.raises(ValueError, match=r"\w"), warnings.catch_warnings(action="ignore"):
+            built(BEYOND[parameter][1]).fit(X, y).predict(X)
+    elif target.startswith("sklearn"):
+        with warnings.catch_warnings(action="ignore"):
+            built(BEYOND[parameter][1]).fit(X, y).predict(X)
+
+
+@pytest.mark.parametrize("split", [{}, {"folds": 7, "fold": 1}, {"stratified": True}])
+@pytest.mark.parametrize("n", [40, 41])
+def test_facts_allow_as_many_neighbours_as_the_rows(split, n):
+    split = {"kind": "random", "test_fraction": 0.3, **split}
+    y = np.arange(n) % 3
+    known = Sizes.of({"split": split, "facts": {"n": n, "n_classes": 3}}, None)
+    assert 0 <= known.n - len(split_rows(y, split)[0]) <= 2
