@@ -247,8 +247,9 @@ def parsing(path: Path, expected: str) -> Iterator[None]:
 
 
 def printable(text: str, length: int = 200) -> str:
-    """`text` as one line of at most `length` characters without control characters."""
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))[:length]
+    """`text` as one line of at most `length` characters, control characters as `\\x00`."""
+    shown = (c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split())[:length])
+    return "".join(shown)[:length]
 
 
 def listed(names: Iterable[str]) -> str:

@@ -32,6 +32,8 @@ from kbench.errors import DataError
 _NPY = b"\x93NUMPY"
 # Number of rows whose values are checked at a time, which bounds the temporary arrays. Set by hand.
 _CHECKED_ROWS = 4096
+# Stands for a struct of a MATLAB file that is not read.
+_STRUCT = np.dtype([("struct", object)])
 
 
 def read(
@@ -73,6 +75,8 @@ def _part(
                 remedy += f", as {shown} for {shown}_train and {shown}_test"
                 if f"{shown}_test" not in arrays:
                     remedy = f"dataset.source.arrays.{key}={halves} reads it alone, and y likewise"
+            if struct := next((n for n in sorted(arrays) if arrays[n].dtype == _STRUCT), None):
+                remedy = _fields_remedy(struct)
             if {"indptr", "indices", "data"} <= set(arrays):
                 remedy = (
                     "it is one sparse matrix, without targets: sklearn's dump_svmlight_file writes "
@@ -164,6 +168,10 @@ def _as_csr(X: Any, path: Path, name: str) -> Any:
     return csr
 
 
+def _fields_remedy(name: str) -> str:
+    return f"in MATLAB, `save(FILE, '-struct', '{name}')` saves the fields of a struct as arrays"
+
+
 def require_numbers(array: Any, path: Path, name: str) -> None:
     """Refuse an array of anything but real numbers or truth values."""
     if array.dtype.kind not in "fiub":
@@ -176,7 +184,7 @@ def require_numbers(array: Any, path: Path, name: str) -> None:
         }
         remedy["S"] = remedy["U"]
         if array.dtype.hasobject and array.dtype.names:
-            remedy["V"] = f"; in MATLAB, `save(FILE, '-struct', '{name}')` saves a struct's fields"
+            remedy["V"] = f"; {_fields_remedy(name)}"
         raise DataError(
             f"{path}: {name} is of type {array.dtype}, should be numbers"
             + remedy.get(array.dtype.kind, "")
@@ -270,9 +278,14 @@ def _mat(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
     with parsing(path, "a MATLAB file of numbers, version 4, 6 or 7"), warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)  # SciPy warns of what it may read wrongly
         content = read_bytes(path)
+        if content.startswith(b"MATLAB 7.3 "):
+            raise DataError(
+                f"{path}: a MATLAB file of version 7.3; in MATLAB, `save(FILE, 'X', 'y', '-v7')` "
+                "writes what is read"
+            )
         arrays = loadmat(io.BytesIO(content), variable_names=names, spmatrix=False)
         chosen = {name: array for name, array in arrays.items() if name in names}
         if len(chosen) < len(names):
-            for name, *_ in whosmat(io.BytesIO(content)):
-                chosen.setdefault(name, np.zeros(0))
+            for name, _, kind in whosmat(io.BytesIO(content)):
+                chosen.setdefault(name, np.zeros(0, _STRUCT if kind == "struct" else None))
         return chosen

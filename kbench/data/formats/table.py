@@ -141,9 +141,10 @@ class Options:
     def note_dashes(self, name: str, texts: Iterable[str]) -> None:
         """Say how a dash among the numbers of a column is read."""
         stripped = {text.strip() for text in texts}
-        if stripped & DASHES:
+        if dashes := stripped & DASHES:
             self.dashes.add(name)
-            self.note(f"in the column {printable(name)!r} '-' is a missing number; {_DASH_REMEDY}")
+            shown = f"in the column {printable(name)!r} {min(dashes)!r} is a missing number"
+            self.note(f"{shown}; {_DASH_REMEDY}")
 
     def note_plain(self, arrays: Mapping[str, Column]) -> None:
         """Say which columns have numbers without the sign that other numbers of theirs have."""
@@ -202,14 +203,14 @@ def choose(names: list[str], wanted: str | float, key: str, path: Path) -> str:
     )
 
 
-_INDEX_NAME = re.compile(r"Unnamed: 0(\.\d+)*")
+_INDEX_NAME = re.compile(r"Unnamed: 0(\.\d+)*|\.\.\.1")
 UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
 
 
 def _index_names(names: Sequence[str]) -> set[str]:
     """Columns that pandas or R wrote for the index, by their names: the first ones without one.
 
-    pandas reads such a column as `Unnamed: 0` and writes it under this name.
+    pandas reads such a column as `Unnamed: 0` and writes it under this name, R's readr as `...1`.
     """
     named = next((k for k, name in enumerate(names) if not UNNAMED.fullmatch(name)), 0)
     return {*names[:named], *(name for name in names if _INDEX_NAME.fullmatch(name))}

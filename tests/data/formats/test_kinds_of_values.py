@@ -263,7 +263,7 @@ def test_groups_that_a_file_lacks_are_refused(folders, form):
 
 
 @pytest.mark.parametrize("form", TABLES)
-@pytest.mark.parametrize("names", [["Unnamed: 0"], ["Unnamed: 0.1", "Unnamed: 0"]])
+@pytest.mark.parametrize("names", [["Unnamed: 0"], ["...1"], ["Unnamed: 0.1", "Unnamed: 0"]])
 def test_an_index_that_pandas_has_read_and_written_again_is_left_out(folders, form, names):
     frame = _frame(X, Y)
     for name in names:

@@ -315,6 +315,19 @@ def test_arrays_of_another_shape_say_which_has_the_right_one(folders, write, sha
         opened(path, folders)
 
 
+@pytest.mark.parametrize("case", ["struct", "cells", "7.3"])
+def test_what_matlab_writes_otherwise_is_named_with_its_words(folders, case):
+    path = folders.read_only[0] / "t.mat"
+    words = np.where(Y, "u", "v").astype(object)
+    made = {"struct": {"s": {"X": X, "y": Y}}, "cells": {"X": X, "y": words}, "7.3": {}}[case]
+    savemat(path, made)
+    if case == "7.3":
+        path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM" + bytes(500))
+    said = {"struct": "'-struct', 's'", "cells": r"[~, ~, y] = unique(y)", "7.3": "'-v7'"}[case]
+    with pytest.raises(DataError, match=f"in MATLAB, `.*{re.escape(said)}"):
+        opened(path, folders)
+
+
 OTHER_TYPES = {  # of Parquet, and the numbers or texts that the line in the message makes
     "list": (pa.array(X.tolist()), X),
     "fixed list": (pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 3), X),
