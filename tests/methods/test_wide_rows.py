@@ -1,6 +1,6 @@
-"""Memory of a fit on wide CSR rows, as of hashed texts: not that of dense rows.
+"""Memory of fits and predictions on wide CSR rows, as of hashed texts: not that of dense rows.
 
-A fit may take vectors of d numbers (means, extents, centroids, landmarks, frequencies), but not one
+They may take vectors of d numbers (means, extents, centroids, landmarks, frequencies), but not one
 for each of the n rows. Estimators that make rows dense say so (`dense_rows`), and are refused in
 one line if there is no memory for that.
 """
@@ -43,18 +43,20 @@ def little_memory(monkeypatch):
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
-def test_a_fit_takes_no_dense_copy_of_wide_rows_or_is_refused(machine, peak_bytes, little_memory):
+def test_wide_rows_are_fitted_and_predicted_without_a_dense_copy_or_refused(
+    machine, peak_bytes, little_memory
+):
     X, y = hashed_text()
     model, refused = quick(machine), []
 
-    def fit():
+    def fit_and_predict():
         try:
-            model.fit(X, y)
+            model.fit(X, y).predict(X)
         except MemoryError as error:
             refused.append(str(error))
 
     with warnings.catch_warnings(action="ignore"):
-        peak = peak_bytes(fit)
+        peak = peak_bytes(fit_and_predict)
     for message in refused:
         assert f" dense rows of {D} columns, which takes about " in message
         assert "\n" not in message
