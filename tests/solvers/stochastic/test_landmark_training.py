@@ -57,6 +57,15 @@ def test_steps_go_down_the_slope_of_every_parameter(margins):
                 assert moved == pytest.approx(-step * np.sign(slope), rel=0.01)
 
 
+@pytest.mark.parametrize("margins", [False, True])
+def test_training_lowers_the_loss_along_the_gradient(margins):
+    Z, targets, weights, parts = problem(n=32)
+    before = loss(parts, Z, targets, weights, margins)
+    trained = as_float32(*parts)
+    train_landmarks(*as_float32(Z, targets, weights), margins, *trained, 400, 0.02, 0.02, 0)
+    assert loss(trained, Z, targets, weights, margins) < 0.3 * before
+
+
 def test_a_function_of_the_model_is_found_again():
     rng = np.random.default_rng(1)
     Z = rng.uniform(-2, 2, size=(500, 2))
