@@ -169,7 +169,6 @@ KEYS: dict[str, Key] = {
     "source.columns.target": Key(
         _column,
         "csv, parquet, arff: the target, by name or by place from 1; -1, the last, if null",
-        null=-1,
     ),
     "source.columns.group": Key(
         _column,

@@ -52,6 +52,7 @@ from kbench.data.formats.table import (
     require_layout,
     require_same_columns,
     stack_pieces,
+    strange_texts,
 )
 from kbench.data.sources.array_file import ArrayWriter
 from kbench.errors import DataError, counted
@@ -373,7 +374,7 @@ class Coding:
         y = np.concatenate([_target(t, labels) for t in tables])
         where, target = place_of_row(tables), str(tables[0].target)
         if self.known is not None:
-            labels = (*(labels or ()), *_strange_texts(tables, y))
+            labels = (*(labels or ()), *strange_texts(tables, y))
         else:
             if labels is not None and not self._options.text_target:
                 texts = [k for k, text in enumerate(labels) if number(text) is None]
@@ -466,21 +467,6 @@ def _features(
     starts = np.cumsum(np.concatenate(counts))
     entries = (np.concatenate(values), np.concatenate(rows), starts)
     return csc_matrix(entries, shape=(table.n, starts.size - 1)).tocsr()
-
-
-def _strange_texts(tables: list[Table], y: np.ndarray) -> list[str]:
-    """The texts of the targets that are unknown, NaN in y : (n,), though they are not missing."""
-    texts: set[str] = set()
-    start = 0
-    for table in tables:
-        column = table.columns[table.target] if table.target is not None else None
-        unknown = np.isnan(y[start : start + table.n])
-        start += table.n
-        if column is not None and column.categories is not None:
-            texts |= {column.categories[k] for k in np.unique(column.values[unknown])}
-        elif column is not None:
-            texts |= {f"{v:.17g}" for v in np.unique(column.values[unknown])}
-    return sorted(text for text in texts if not is_missing(text))
 
 
 def _target(table: Table, labels: tuple[str, ...] | None) -> np.ndarray:

@@ -450,3 +450,18 @@ def stack_pieces(pieces: list[Any]) -> Any:
     from scipy.sparse import vstack
 
     return vstack(pieces, format="csr")
+
+
+def strange_texts(tables: list[Table], y: np.ndarray) -> list[str]:
+    """The texts of the targets that are unknown, NaN in y : (n,), though they are not missing."""
+    texts: set[str] = set()
+    start = 0
+    for table in tables:
+        column = table.columns[table.target] if table.target is not None else None
+        unknown = np.isnan(y[start : start + table.n])
+        start += table.n
+        if column is not None and column.categories is not None:
+            texts |= {column.categories[k] for k in np.unique(column.values[unknown])}
+        elif column is not None:
+            texts |= {f"{v:.17g}" for v in np.unique(column.values[unknown])}
+    return sorted(text for text in texts if not is_missing(text))
