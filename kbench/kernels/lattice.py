@@ -80,21 +80,25 @@ class Lattice:
             return None
         widest = float((high - low).max())
         largest = float(np.maximum(np.abs(low), np.abs(high)).max())
-        places = np.linspace(0, X.shape[0] - 1, min(_SAMPLE_ROWS, X.shape[0])).astype(np.intp)
-        values = np.concatenate([rows - low for _, rows in dense_chunks(X[places], columns)])
-        values = np.unique(values)
-        sampled = np.linspace(0, len(values) - 1, min(_SAMPLE_VALUES, len(values))).astype(np.intp)
         # The range of the widest column is an integer number of steps.
         steps = widest / np.arange(1, LEVELS + 1)
         eps = _ROUNDINGS * float(np.finfo(X.dtype).eps)
         blur = eps * largest
         steps = steps[blur <= _BLURRED * steps]
         # So is that of each other column, whose values are rounded by their own size: else columns
-        # beside one of 1e9 would be rounded to nothing.
-        multiples = np.maximum(np.rint((high - low) / steps[:, None]), 1.0)
-        off_lattice = np.abs(high - low - multiples * steps[:, None])
-        steps = steps[(off_lattice <= eps * np.maximum(np.abs(low), np.abs(high))).all(axis=1)]
-        # Most data have no lattice, which a few values show.
+        # beside one of 1e9 would be rounded to nothing. Most data have no lattice, which a few
+        # columns show, or a few values.
+        widths, rounded = high - low, eps * np.maximum(np.abs(low), np.abs(high))
+        for few in (slice(0, 16), slice(None)):
+            multiples = np.maximum(np.rint(widths[few] / steps[:, None]), 1.0)
+            off_lattice = np.abs(widths[few] - multiples * steps[:, None])
+            steps = steps[(off_lattice <= rounded[few]).all(axis=1)]
+            if not len(steps):
+                return None
+        places = np.linspace(0, X.shape[0] - 1, min(_SAMPLE_ROWS, X.shape[0])).astype(np.intp)
+        values = np.concatenate([rows - low for _, rows in dense_chunks(X[places], columns)])
+        values = np.unique(values)
+        sampled = np.linspace(0, len(values) - 1, min(_SAMPLE_VALUES, len(values))).astype(np.intp)
         for sample in (values[sampled[:: len(sampled) // 64 + 1]], values[sampled]):
             multiples = sample / steps[:, None]
             misses = np.abs(multiples - np.rint(multiples)).max(axis=1) * steps
