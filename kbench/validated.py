@@ -31,7 +31,7 @@ from sklearn.utils import Tags, _safe_indexing, validation
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 
 from kbench import process_memory
-from kbench.chunked import FLOATS, ChunkedRows
+from kbench.chunked import FLOATS, ChunkedRows, is_dask
 
 # Guard: range of the largest absolute target, and of the largest weight of models with a ridge:
 # float32, in which many models keep their coefficients, ends at 1e-38 and 3e38, and a coefficient
@@ -147,7 +147,8 @@ def _weighted_rows(
     given = dict(zip(("X", "y", "sample_weight"), arguments, strict=False)) | options
     unchanged = arguments, options, None
     weight, kernel = given.get("sample_weight"), getattr(estimator, "kernel", None)
-    if weight is None or (isinstance(kernel, str) and kernel == "precomputed"):
+    is_precomputed = isinstance(kernel, str) and kernel == "precomputed"
+    if weight is None or is_precomputed or is_dask(given.get("X")):
         return unchanged
     try:
         weight = np.asarray(weight, np.float64)
@@ -190,6 +191,9 @@ def validate_data(estimator: Any, X: Any, *targets: Any, **options: Any) -> Any:
     Raises ValueError, TypeError: as scikit-learn's.
     Raises MemoryError: the fit would make more dense rows than there is memory for.
     """
+    for name, values in zip(("X", "y"), (X, *targets), strict=False):
+        if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+            raise ValueError(f"{name} has masked values; fill them, or leave their rows out")
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], **options}
     checked = validation.validate_data(estimator, X, *targets, **options)
     if options.get("reset", True):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from all_machines import Machine, build, machines
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.exceptions import NotFittedError
 
 import kbench.methods
@@ -189,6 +189,19 @@ def test_a_row_without_a_label_is_refused(machine):
         y = np.array(["no", "yes"], object)[index]
         y[3] = label
         assert fitted(machine, X, y) is None
+
+
+@pytest.mark.parametrize("machine", list(machines()), ids=str)
+def test_masked_values_are_no_values(machine):
+    X, y = blobs()
+    y = y.astype(float)
+    masked_rows, masked_y = np.ma.masked_array(X), np.ma.masked_array(y)
+    masked_rows[3, 1] = masked_y[3] = np.ma.masked
+    assert fitted(machine, masked_rows, y) is None
+    assert is_outlier_detector(build(machine)) or fitted(machine, X, masked_y) is None
+    model = fitted(machine, np.ma.masked_array(X), y)
+    with pytest.raises(ValueError, match="masked"):
+        model.predict(masked_rows)
 
 
 @pytest.mark.parametrize("machine", [*machines()], ids=str)
