@@ -133,10 +133,10 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
         Also returns the rows as the search takes them, and its first rung if that was measured.
         """
         # A metric of few rows and columns costs a few seconds.
-        has_few_columns = X.shape[1] <= constants.SMALL_COLUMNS
-        is_small = X.shape[0] <= constants.SMALL_ROWS and has_few_columns
+        (n, d), is_csr = X.shape, sp.issparse(X)
+        is_small = n <= constants.SMALL_ROWS and d <= constants.SMALL_COLUMNS
         if is_small:
-            X = X.toarray() if sp.issparse(X) else X
+            X = X.toarray() if is_csr else X
         compares_kernels = self.kernel == "auto" and is_small
         self.kernel_ = "rbf" if self.kernel == "auto" else self.kernel
         self.metric_: LearnedMetric | None = None
@@ -146,7 +146,9 @@ class SelfTuning(TakesSparseRows, BaseEstimator):
             if self.metric_ is not None:
                 X = self.metric_.mapped(X)
         weighed = None
-        if self.metric == "small" and has_few_columns and not is_small:
+        # Weighed CSR rows are dense.
+        n_columns = constants.SMALL_COLUMNS if is_csr else constants.WEIGHTS_COLUMNS
+        if self.metric == "small" and n > constants.SMALL_ROWS and d <= n_columns:
             # Not by `rng`: where no weights are learned, nothing changes.
             weighed = self._promising_weights(X, targets, rng.spawn(1)[0], deadline)
         scaler = None

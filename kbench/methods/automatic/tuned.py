@@ -54,8 +54,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, SelfTuning):
     metric : {"small", "auto"} or None, default="small"
         "auto" learns a linear map of the features (`kbench.metric.LearnedMetric`) and keeps it if
         it lowers the error of held-out training rows. "small" does so for at most 2,000 rows of at
-        most 100 columns, where that takes a few seconds; of more rows it learns a weight of each
-        column from 2,000 of them, if a trial on 1,000 gains a tenth of the error by that.
+        most 100 columns, where that takes a few seconds; of more rows, of at most 250 columns
+        (100 of CSR rows), it learns a weight of each column if a trial on 1,000 rows gains by that.
     scaler : {"auto"} or None, default="auto"
         "auto" divides columns of different scales by their deviations if that lowers the first
         rung's error. Columns of two values, or mostly zero, keep their rarity.
