@@ -346,7 +346,9 @@ class DistanceKernel(Kernel):
         """Return the same points with features in `dtype`; all columns are features if they are
         bytes."""
         if isinstance(points, DensePoints):
-            return replace(points, features=points.features.astype(dtype, copy=False))
+            if points.features.dtype == dtype:
+                return points
+            return replace(points, features=points.features.astype(dtype))
         layout = self.layout
         assert layout is not None
         assert layout.lattice is not None

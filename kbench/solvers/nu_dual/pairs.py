@@ -34,9 +34,12 @@ from kbench.trace import Deadline, Trace
 _TILE = 8
 _OPTIONS: Any = {"fastmath": {"contract", "nsz"}, "_nrt": False}
 _CALLED: Any = {**_OPTIONS, "no_cfunc_wrapper": True, "cache": True, "nogil": True}
-# Columns of `plan`: the class, its first point, the number of its points, and where its kernel
-# values begin in `kept`, and its columns in `block`.
-_CLASS, _FIRST, _SIZE, _KEPT, _COLUMN, _N_PLANNED = range(6)
+# Columns of `plan`: the class, its first point, the number of its points, where its kernel values
+# begin in `kept`, and where it begins among the rows and the columns of `block`.
+_CLASS, _FIRST, _SIZE, _KEPT, _ROW, _COLUMN, _N_PLANNED = range(7)
+# Rows of a block of kernel values, at least: more classes at a time take fewer calls, and more
+# values that are not needed. Set by hand.
+_ROWS_OF_BLOCK = 128
 # Rows of n numbers in `work`, before those of `ends`.
 _LOWER, _UPPER, _BETA, _RESIDUAL, _DIAGONAL, _V, _GAIN, _N_WORK = range(8)
 # Columns of `reports`.
@@ -212,15 +215,15 @@ class _Pairs:
         max_iter, cache_mb = self._options["max_iter"], self._options["cache_mb"]
         # A trace sees the steps of `solve_nu_dual`.
         most = 0 if self._trace.active else max_iter if max_iter >= 0 else 2**62
-        sizes = {size: min(most, first_steps(size, cache_mb)) for size in set(n_points.tolist())}
-        self._max_steps = np.array([sizes[size] for size in n_points.tolist()])
+        most_of = {n: min(most, first_steps(n, cache_mb)) for n in set(n_points.tolist())}
+        self._max_steps = np.array([most_of[n] for n in n_points.tolist()])
         self._matrix, self._work = np.empty(n * n), np.empty((_N_WORK + ENDS) * n)
         gain = np.empty(n)
         self._gain, self._left = (gain, gain.view(np.int64)), np.empty(1)
         self._exact = self._kernel.astype(np.float64)
-        classes = pairs[0] if len(pairs) == 1 else np.unique(pairs)
+        classes = pairs[0] if len(pairs) == 1 else np.flatnonzero(np.bincount(pairs.ravel()))
         sizes = self._sizes[classes]
-        stored = (sizes**2).sum() + (sizes * np.cumsum(sizes)).max()
+        stored = (sizes**2).sum() + (sizes.max() + _ROWS_OF_BLOCK) * sizes.sum()
         groups = [classes] if 8 * stored <= 2**19 * cache_mb else pairs
         for group in groups:
             self._solve_group(group)
@@ -239,15 +242,22 @@ class _Pairs:
             self._solve_with_earlier(plan, _NO_VALUES, _NO_VALUES.ravel())
             return
         points = kernel.points(rows)
-        kept, values = np.empty(squares.sum()), np.empty((sizes * ends).max())
-        for last, (end, n, at) in enumerate(
-            zip(ends.tolist(), sizes.tolist(), plan[:, _KEPT].tolist(), strict=True)
-        ):
-            block, start = values[: n * end].reshape(n, end), end - n
+        kept, first = np.empty(squares.sum()), 0
+        values = np.empty((int(sizes.max()) + _ROWS_OF_BLOCK) * len(rows))
+        for last, end in enumerate(ends.tolist()):
+            start = int(plan[first, _COLUMN])
+            if end - start < _ROWS_OF_BLOCK and end < len(rows):
+                continue
+            block = values[: (end - start) * end].reshape(end - start, end)
             kernel.kernel.evaluate(points[start:end], points[:end], block)
             kernel.count(block.size)
-            kept[at : at + n * n].reshape(n, n)[:] = block[:, start:]
-            self._solve_with_earlier(plan[: last + 1], block, kept)
+            plan[first : last + 1, _ROW] = plan[first : last + 1, _COLUMN] - start
+            for place in range(first, last + 1):
+                _, _, n, at, row, column = plan[place].tolist()
+                own = block[row : row + n, column : column + n]
+                kept[at : at + n * n].reshape(n, n)[:] = own
+                self._solve_with_earlier(plan[: place + 1], block, kept)
+            first = last + 1
 
     def _solve_with_earlier(self, plan: np.ndarray, block: np.ndarray, kept: np.ndarray) -> None:
         """Solve the pairs of the last class of the plan."""
@@ -284,25 +294,25 @@ def _signed(bounds: np.ndarray, is_first: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 @register_jitable(**_OPTIONS)
-def _assemble(own, block, of_a, of_b, K):
+def _assemble(own, block, row, n_b, of_a, of_b, K):
     """Copy the kernel values of two classes to K : (n, n).
 
     own : (n_a, n_a). Values of the first class.
-    block : (n_b, N). Those of the second one, with the first from column `of_a` on, and with itself
-        from `of_b` on.
+    block : Values of the n_b points of the second one, from `row` on: with the first from column
+        `of_a` on, and with itself from `of_b` on.
     """
-    n_a, n_b = own.shape[0], block.shape[0]
+    n_a = own.shape[0]
     for i in range(n_a):
         for j in range(n_a):
             K[i, j] = own[i, j]
     for i in range(n_b):
         for j in range(n_b):
-            K[n_a + i, n_a + j] = block[i, of_b + j]
+            K[n_a + i, n_a + j] = block[row + i, of_b + j]
     # A few columns at a time, so that the rows of K that are written stay in the L1 cache.
     for start in range(0, n_a, _TILE):
         for i in range(n_b):
             for j in range(start, min(start + _TILE, n_a)):
-                K[n_a + i, j] = K[j, n_a + i] = block[i, of_a + j]
+                K[n_a + i, j] = K[j, n_a + i] = block[row + i, of_a + j]
 
 
 @register_jitable(**_OPTIONS)
@@ -357,8 +367,8 @@ def _solve_problems(
 ):  # fmt: skip
     """Solve the problems of the last class of the plan with the classes `first` to `last` - 1.
 
-    block : (n_b, N) kernel values of its points and those of all classes up to it; (0, 0) if
-        `matrix` has the values of the only problem
+    block : (m, N) kernel values of its points, among others, and those of all classes up to it;
+        (0, 0) if `matrix` has the values of the only problem
     kept : flat. Kernel values within classes.
     matrix, work, gain, gain_bits, left : scratch
 
@@ -377,7 +387,7 @@ def _solve_problems(
         ends = matrix_in(work, _N_WORK * n, ENDS, n)
         if block.shape[0] > 0:
             own = matrix_in(kept, a[_KEPT], n_a, n_a)
-            _assemble(own, block, a[_COLUMN], b[_COLUMN], K)
+            _assemble(own, block, b[_ROW], n_b, a[_COLUMN], b[_COLUMN], K)
         lower, upper, beta, e = arrays[_LOWER], arrays[_UPPER], arrays[_BETA], arrays[_RESIDUAL]
         diagonal, v = arrays[_DIAGONAL], arrays[_V]
         total, at_a, at_b = 0.5 * norms[p], a[_FIRST], b[_FIRST]
