@@ -44,9 +44,11 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.planning.durations import COLUMNS, expected
     from kbench.run.planning.plan import make_plan
     from kbench.run.results.folder import ResultsFolder
+    from kbench.run.results.user_functions import Callbacks
 
     with composer() as hydra:
         plan = make_plan(hydra, overrides, multirun=multirun)
+    Callbacks(plan.settings.callbacks)  # a name that cannot be imported is an error
     finished = finished_here(plan)
     todo, done = split(plan, finished)
     if todo or plan.absent:

@@ -230,10 +230,13 @@ def roles_of(names: list[str], options: Options, path: Path, index: Iterable[str
     if known is not None:
         lacking = next((name for name in known["columns"] if name not in names), None)
         if lacking is not None:
-            raise DataError(
-                f"{path}:1: no column {lacking!r}, the training file had it"
-                + (nearest(lacking, map(printable, names)) or f"; there are {listed(names)}")
-            )
+            hint = nearest(lacking, map(printable, names)) or f"; there are {listed(names)}"
+            if names == [str(k + 1) for k in range(len(names))]:
+                hint = (
+                    "; the file has no header, dataset.source.columns.names=[NAME, ...] names its "
+                    "columns in order"
+                )
+            raise DataError(f"{path}:1: no column {lacking!r}, the training file had it{hint}")
         if needed := sorted(dropped & set(known["columns"])):
             raise DataError(
                 f"{path}:1: dataset.source.columns.drop names {needed[0]!r}, a feature of the model"

@@ -129,8 +129,8 @@ class TargetMap:
         return self.decode(targets) if self.own_unit else targets
 
     def known(self, labels: np.ndarray) -> np.ndarray:
-        """Which raw labels : (n,) can be targets: those that are missing cannot; (n,) bool."""
-        known = ~np.isnan(labels)
+        """Which raw labels : (n,) can be targets: not missing and infinite ones; (n,) bool."""
+        known = np.isfinite(labels)
         return known & np.isin(labels, self.labels) if self.labels else known
 
 

@@ -14,7 +14,7 @@ from kbench.data import open_prepared
 from kbench.data.configs.dataset import rows_of_split
 
 BOUNDED = (
-    *("alpha", "calibration", "class_weight", "gamma", "max_features"),
+    *("alpha", "calibration", "categorical_features", "class_weight", "gamma", "max_features"),
     *("monotonic_cst", "n_neighbors", "nu", "pca_components"),
 )
 
@@ -115,6 +115,13 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
                 f"method.{name} has {len(values)} values, should have {length}, {of}. For one run "
                 f"for each value write -m method.{name}={','.join(map(str, values))}"
             )
+    places = params.get("categorical_features")
+    numbers = [place for place in places if isinstance(place, int)] if _several(places, 1) else []
+    if d is not None and numbers and max(numbers) >= d:
+        yield (
+            f"method.categorical_features has {max(numbers)}, should have places of the {d} "
+            "features, from 0"
+        )
     weights = params.get("class_weight")
     if isinstance(weights, Mapping) and classes:
         unknown = [label for label in weights if label not in classes]
@@ -137,8 +144,8 @@ def _refusals(estimator: Any, sizes: Sizes) -> Iterator[str]:
                 )
 
 
-def _several(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 1
+def _several(value: Any, least: int = 2) -> bool:
+    return isinstance(value, list) and len(value) >= least
 
 
 def _is_a(estimator: Any, dotted: str) -> bool:

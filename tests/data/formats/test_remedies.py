@@ -418,3 +418,18 @@ def test_columns_that_are_taken_by_their_order_are_said(folders, form):
     rows = read_rows(user_file(later), folders, data.preparation, later.parent / "scratch",
                      own_source=True)  # fmt: skip
     assert any("taken in their order" in note and note.endswith("c, a, b") for note in rows.notes)
+
+
+def test_later_rows_without_a_header_are_named_by_the_remedy(folders):
+    path = folders.read_only[0] / "t.csv"
+    frame = pd.DataFrame(X, columns=[*"abc"]).assign(y=Y)
+    frame.to_csv(path, index=False)
+    data = opened(path, folders)
+    later = path.with_name("later.csv")
+    frame.to_csv(later, index=False, header=False)
+    scratch = path.parent / "scratch"
+    with pytest.raises(DataError, match=r"no column 'a', .*dataset\.source\.columns\.names=\["):
+        read_rows(user_file(later), folders, data.preparation, scratch)
+    named = user_file(later, source={"columns": {"names": [*"abcy"]}})
+    rows = read_rows(named, folders, data.preparation, scratch, own_source=True)
+    np.testing.assert_array_equal(next(data.preparation.features(rows)), X.astype(np.float32))

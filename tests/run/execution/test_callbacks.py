@@ -62,8 +62,9 @@ def test_every_row_is_passed_on_and_errors_are_warnings(here):
     ],
 )
 def test_what_is_no_function_is_one_line_before_a_run(here, capsys, value, said):
-    assert main(["method=knn", "dataset=iris", f"callbacks=[{value}]"]) == 2
-    err = capsys.readouterr().err.strip().splitlines()
-    assert len(err) == 1
-    assert said in err[0]
+    for words in ([], ["plan"]):
+        assert main([*words, "method=knn", "dataset=iris", f"callbacks=[{value}]"]) == 2
+        err = capsys.readouterr().err.strip().splitlines()
+        assert len(err) == 1
+        assert said in err[0]
     assert not (here / "results").exists()

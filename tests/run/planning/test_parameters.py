@@ -124,6 +124,7 @@ LABELS = {  # four rows of a class are fewer than the folds of a calibration
 BEYOND = {  # of each bounded parameter: a value at the bound of these rows, and one beyond it
     "alpha": ([1.0], [1.0] * 9),
     "calibration": (None, "sigmoid"),
+    "categorical_features": ([0, D - 1], [D]),
     "class_weight": ({1: 2.0}, {5: 2.0}),
     "gamma": ([1.0] * D, [1.0] * (D + 1)),
     "max_features": (D, D + 1),
