@@ -3,8 +3,9 @@
 Prints for every method and data set how many runs there are and how many have a row already (in
 this environment and with this number of threads), which tuned files apply, what was dropped and
 why, and which data are absent; and how long the runs will take, by the rows of similar runs.
-The parameters are checked as before a run, and a file of yours is read and prepared, so that its
-faults are said. Nothing is downloaded and nothing runs.
+The parameters are checked as before a run, those of scikit-learn's estimators by fits to a few rows
+too, and a file of yours is read and prepared, so that its faults are said. Nothing is downloaded
+and nothing runs.
 `kbench plan ... show=runs` prints one command per run.
 """
 
@@ -32,14 +33,9 @@ def main(argv: Sequence[str]) -> int:
     sandbox = worker_sandbox(overrides)
 
     from kbench.data import Folders, status
+    from kbench.run.execution.checking import check_methods, refused_runs, rehearsed
     from kbench.run.execution.preparing import obtain_in
-    from kbench.run.execution.runner import (
-        check_methods,
-        environment_of,
-        finished_here,
-        refused_runs,
-        split,
-    )
+    from kbench.run.execution.runner import environment_of, finished_here, split
     from kbench.run.planning.command import canonical
     from kbench.run.planning.durations import COLUMNS, expected
     from kbench.run.planning.plan import make_plan
@@ -61,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
             plan.prepared[name] = obtain(data, replace(plan.settings, download=False))
         elif (at_hand := status(data, folders).prepared) is not None:
             plan.prepared[name] = at_hand
-    if lines := refused_runs(sandbox, plan, todo):
+    if lines := refused_runs(sandbox, plan, todo) or rehearsed(sandbox, plan, todo):
         raise ConfigError(f"{lines[0]}{further(lines)}")
     if show == "runs":
         for run in todo:

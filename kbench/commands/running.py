@@ -32,14 +32,9 @@ def main(argv: Sequence[str]) -> int:
     # The fork server's imports take longest, so it is started before the runner's own.
     sandbox = worker_sandbox(overrides)
 
+    from kbench.run.execution.checking import check_methods, refused_runs
     from kbench.run.execution.preparing import obtain_in
-    from kbench.run.execution.runner import (
-        Runner,
-        check_methods,
-        finished_here,
-        refused_runs,
-        split,
-    )
+    from kbench.run.execution.runner import Runner, finished_here, split
     from kbench.run.planning.plan import make_plan
 
     with composer() as hydra:

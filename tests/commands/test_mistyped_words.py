@@ -459,3 +459,16 @@ def test_parameters_that_the_rows_bound_are_refused_before_a_run(words, capsys, 
     said = "method.n_neighbors is 115, should be at most the number of training rows, 114\n"
     assert capsys.readouterr().err.endswith(said)
     assert not list(here.glob("results/*.parquet"))
+
+
+def test_a_plan_fits_scikit_learn_to_a_few_rows(capsys):
+    """What its estimators compare in the fit alone; not what few rows would make of the rest."""
+    words = ["plan", "-m", "method=random_forest", "dataset=iris,digits", "method.bootstrap=false"]
+    assert cli.main([*words, "method.oob_score=true"]) == 2
+    text = capsys.readouterr().err
+    assert (
+        "random_forest on iris bootstrap=false oob_score=true seed 0: ValueError: Out of bag"
+        in text
+    )
+    assert text.endswith("(and 1 more run)\n")
+    assert cli.main(["plan", "method=knn", "dataset=digits", "method.n_neighbors=1000"]) == 0

@@ -27,23 +27,20 @@ from kbench.run.execution.claims import Claims
 from kbench.run.execution.cluster import Cluster
 from kbench.run.execution.engines.daemons import scheduler_of
 from kbench.run.execution.engines.states import REFUSED, RemoteJob
-from kbench.run.execution.guard import RunOutcome, Send
+from kbench.run.execution.guard import RunOutcome
 from kbench.run.execution.progress import Progress, Running
 from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.execution.worker import work
-from kbench.run.planning import registry
-from kbench.run.planning.bounds import Sizes, may_refuse, refused
 from kbench.run.planning.command import canonical
-from kbench.run.planning.plan import Idle, Plan
+from kbench.run.planning.plan import Plan
 from kbench.run.planning.source import source_sha256
 from kbench.run.planning.task import Run
-from kbench.run.results.added_scores import check as check_metrics
 from kbench.run.results.added_scores import new_scores
 from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import NOT_KEPT, WITHOUT_OUTCOME
 from kbench.run.results.user_functions import Callbacks
-from kbench.settings import SAY_S, Limits, Settings
+from kbench.settings import SAY_S, Settings
 from kbench.signals import handled, raise_again
 
 # Columns that the report of a run must have for the run to be ok.
@@ -141,82 +138,6 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[tuple[Sandbox | Cluster
         estimators = sorted({path for path, *_ in plan.estimators})
         with contextlib.closing(Cluster(plan.settings, estimators)) as cluster:
             yield cluster, None
-
-
-def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
-    """Build every estimator of the plan once, in a worker, before any data are loaded.
-
-    A worker that is killed while it does so is started once more. If that does not help, the runs
-    go on and each reports in its row what is wrong.
-
-    Returns what `Plan.without_repeats` takes.
-
-    Raises ConfigError: names the first parameter that a class does not take or whose value it
-    refuses, or the first score that cannot be added.
-    Raises ModelError: models of scikit-learn are to be kept, and the package that stores them is
-    not installed.
-    """
-    if plan.settings.keep_model and any(p.startswith("sklearn.") for p, *_ in plan.estimators):
-        from kbench.prediction.skops_bytes import require_skops
-
-        require_skops()
-    asked = {canonical(one): one for one in plan.estimators}
-    limits = Limits(wall_s=None, setup_s=plan.settings.limits.setup_s)
-    outcome = sandbox.call(_check, (list(asked.values()), plan.settings.metrics), limits)
-    if outcome.status == "error":
-        raise ConfigError(outcome.message.splitlines()[0])
-    idle = (outcome.result.get("row") or {}).get("idle", [])
-    return {(target, kernel): frozenset(names) for target, kernel, names in idle}
-
-
-def refused_runs(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
-    """A line for each run whose parameters its rows would refuse, as neighbours beyond the rows.
-
-    Estimators are built in a worker. Data that are not prepared, in `plan.prepared`, are known by
-    the facts of their config; of what cannot be found out nothing is said.
-    """
-    asked = [
-        (run.label, run.estimator, run.params, run.dataset_config,
-         plan.prepared.get(canonical(run.dataset_config)))
-        for run in runs
-        if may_refuse(run.params)
-    ]  # fmt: skip
-    if not asked:
-        return []
-    limits = Limits(wall_s=None, setup_s=plan.settings.limits.setup_s)
-    outcome = sandbox.call(_check_bounds, asked, limits)
-    return list((outcome.result.get("row") or {}).get("refused", []))
-
-
-def _check_bounds(asked: list[tuple[str, str, Any, Any, Any]], send: Send) -> None:
-    sizes: dict[str, Sizes | None] = {}
-    lines: dict[str, str | None] = {}
-    found = []
-    for label, target, params, config, prepared in asked:
-        data = canonical([config, str(prepared)])
-        if data not in sizes:
-            sizes[data] = Sizes.of(config, prepared)
-        known, same = sizes[data], canonical([target, params, data])
-        if known is not None and same not in lines:  # not of every seed
-            with contextlib.suppress(Exception):  # the run itself says it
-                lines[same] = refused(registry.build(target, params, 0), known)
-        if line := lines.get(same):
-            found.append(f"{label}: {line}")
-    send({"event": "result", "status": "ok", "row": {"refused": found}})
-
-
-def _check(asked: tuple[list[tuple[str, Mapping[str, Any], str]], list[str]], send: Send) -> None:
-    estimators, metrics = asked
-    wrong = registry.check(estimators) or check_metrics(metrics)
-    if wrong is not None:
-        return send({"event": "result", "status": "error", "message": wrong})
-    kernels = {(target, params.get("kernel")) for target, params, _ in estimators}
-    idle = [
-        (target, kernel, sorted(registry.idle_parameters(target, kernel)))
-        for target, kernel in sorted(kernels, key=str)
-        if isinstance(kernel, str)
-    ]
-    return send({"event": "result", "status": "ok", "row": {"idle": idle}})
 
 
 @dataclass

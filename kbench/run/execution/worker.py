@@ -325,10 +325,16 @@ def _warm_up(task: Task, data: Any) -> None:
 
     An error here would occur in the fit again, so it is reported there.
     """
+    with contextlib.suppress(Exception):
+        rehearse(task, data, WARMUP_ROWS)
+
+
+def rehearse(task: Task, data: Any, n: int) -> None:
+    """Fit the run's estimator to about n training rows, and predict; raises what these raise."""
     # The folds of a calibration may be too small on so few rows.
     params = {**task.run.params, **task.run.warmup, "calibration": None}
-    rows = _some_rows(data.y_train, classes=data.n_classes is not None)
-    with warnings.catch_warnings(), contextlib.suppress(Exception):
+    rows = _some_rows(data.y_train, n, classes=data.n_classes is not None)
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator = registry.build(task.run.estimator, params, task.run.seed)
         X, y = _take(data.X_train, rows), data.y_train[rows]
@@ -336,7 +342,7 @@ def _warm_up(task: Task, data: Any) -> None:
             estimator.fit(ChunkedRows.of_arrays(X, y))
         else:
             estimator.fit(*_labelled(task, X, y))
-        estimator.predict(_take(data.X_test, np.arange(min(WARMUP_ROWS, data.X_test.shape[0]))))
+        estimator.predict(_take(data.X_test, np.arange(min(n, data.X_test.shape[0]))))
 
 
 def _labelled(task: Task, X: Any, y: np.ndarray) -> tuple[Any, ...]:
@@ -352,9 +358,9 @@ def _warm_up_there(task: Task) -> None:
         _warm_up(task, open_prepared(Path(task.prepared), task.holdout))
 
 
-def _some_rows(y: np.ndarray, *, classes: bool) -> np.ndarray:
-    """Indices of up to WARMUP_ROWS rows, spread evenly, and the first row of each class."""
-    rows = np.linspace(0, len(y) - 1, min(WARMUP_ROWS, len(y))).astype(np.intp)
+def _some_rows(y: np.ndarray, n: int, *, classes: bool) -> np.ndarray:
+    """Indices of up to n rows, spread evenly, and the first row of each class."""
+    rows = np.linspace(0, len(y) - 1, min(n, len(y))).astype(np.intp)
     if classes:
         rows = np.concatenate([rows, np.unique(y, return_index=True)[1]])
     return np.unique(rows)

@@ -39,6 +39,12 @@ Obtain = Callable[[Mapping[str, Any], Settings], Path]
 # (target, kernel) -> parameters that change nothing with this kernel
 Idle = Mapping[tuple[str, str], frozenset[str]]
 
+# Parameters of scikit-learn that count rows or features if they are whole numbers, and otherwise
+# are fractions of them: 1 is one, and 1.0 is all.
+FRACTIONS = frozenset(
+    ("max_features", "max_samples", "min_samples_leaf", "min_samples_split", "validation_fraction")
+)
+
 # Part of every key; raised when runs of the same config would have another outcome than before.
 KEY_VERSION = 2
 
@@ -77,7 +83,7 @@ class Plan:
             names = idle.get((run.estimator, str(run.params.get("kernel"))), frozenset())
             params = {name: value for name, value in run.params.items() if name not in names}
             same = [run.method, run.estimator, run.dataset_config, run.seed, asdict(run.limits)]
-            first = kept.setdefault(canonical([*same, params]), run)
+            first = kept.setdefault(canonical([*same, params]) if names else run.key, run)
             for name in sorted(names & set(run.params)):
                 if first.params[name] != run.params[name]:
                     there = f"in {run.method} with kernel={run.params['kernel']}"
@@ -292,7 +298,7 @@ def _expand(
     for varied, seed in itertools.product(grid, seeds):
         params = method.effective(_given(method, varied, optional))
         words = [f"{name}={hydra_value(value)}" for name, value in varied.items()]
-        hashed = f"{head}{canonical(params)}{checked_seed(seed)}"
+        hashed = f"{head}{canonical(params)}{checked_seed(seed)}{_kinds(params, method.params)}"
         yield replace(
             common,
             key=hashlib.sha256(hashed.encode()).hexdigest()[:32],
@@ -301,6 +307,21 @@ def _expand(
             params=params,
             command=command.text(params, seed),
         )
+
+
+def _kinds(params: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """Which of FRACTIONS are 1 where the default is a number of the other kind; mostly empty.
+
+    JSON writes 1.0 as 1, and keys of older rows have the default so.
+    """
+    odd = {
+        name: type(value).__name__
+        for name, value in params.items()
+        if name in FRACTIONS
+        and value == 1
+        and not isinstance(value, bool | type(defaults.get(name)))
+    }
+    return canonical(odd) if odd else ""
 
 
 def _given(

@@ -9,7 +9,7 @@ import yaml
 from all_machines import build, machines
 from sklearn.base import clone, is_regressor
 from sklearn.datasets import make_classification
-from sklearn.utils._param_validation import Interval, Options
+from sklearn.utils._param_validation import Interval, Options, RealNotInt
 
 from kbench.config import options
 from kbench.data.preparation.split import split_rows
@@ -17,6 +17,7 @@ from kbench.errors import ConfigError, UnavailableError
 from kbench.run.planning import registry
 from kbench.run.planning.bounds import BOUNDED, Sizes, refused
 from kbench.run.planning.method_file import MethodFile
+from kbench.run.planning.plan import FRACTIONS
 
 MACHINES = {str(machine): machine for machine in machines()}
 ROWS = make_classification(40, 4, n_informative=3, n_redundant=0, random_state=0)
@@ -178,3 +179,16 @@ def test_facts_allow_as_many_neighbours_as_the_rows(split, n):
     y = np.arange(n) % 3
     known = Sizes.of({"split": split, "facts": {"n": n, "n_classes": 3}}, None)
     assert 0 <= known.n - len(split_rows(y, split)[0]) <= 2
+
+
+def test_numbers_that_are_counts_or_fractions_are_known_to_the_planner():
+    """It tells 1 from 1.0 there, which other parameters take for the same number."""
+    for name, file in METHODS.items():
+        estimator = MethodFile.of(file, name).estimator
+        for path in estimator.values() if isinstance(estimator, dict) else [estimator]:
+            if not path.startswith("sklearn."):
+                continue
+            constraints = registry.load(registry.target(path)).estimator._parameter_constraints
+            for parameter, known in constraints.items():
+                if any(isinstance(one, Interval) and one.type is RealNotInt for one in known):
+                    assert parameter in FRACTIONS or parameter not in file, (name, parameter)

@@ -188,6 +188,10 @@ def test_a_method_s_version_is_part_of_the_key_from_the_second_on(config_file):
 def test_values_that_are_equal_have_equal_keys():
     assert keys("method=svc", "method.C=1") == keys("method=svc", "method.C=1.0")
     assert keys("method=svc", "method.C=1,1.0") == keys("method=svc", "method.C=1")
+    assert len(keys("method=random_forest", "method.max_features=1,1.0")) == 2  # one, and all
+    assert keys(
+        "method=isolation_forest", "method.max_features=1.0", "dataset.variant=outlier"
+    ) == (keys("method=isolation_forest", "dataset.variant=outlier"))
     swept = ("dataset.missing=null,error", "dataset.scale_over=train,all")
     raw = ("method=svc", "dataset.scale=none")
     assert keys(*raw, *swept) == keys(*raw)
