@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kbench.chunked import ChunkedRows
 from kbench.errors import warn
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.constraints import kernel_constraints
@@ -19,7 +20,7 @@ from kbench.methods.base.widths import scaled_rows
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
 from kbench.trace import Deadline, Trace
-from kbench.validated import integer, usual
+from kbench.validated import integer, needs_memory, usual
 
 
 class KernelProblems(NamedTuple):
@@ -66,6 +67,10 @@ class BoxSVC(CountedPrediction, OneVsRest):
             labels=index,
             given=given,
         )
+
+    def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
+        """Train on rows that are larger than memory."""
+        raise needs_memory(self)
 
     def _kernel(self, X: Any) -> Kernel:
         """The kernel function for training rows X."""

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from kbench.chunked import ChunkedRows
 from kbench.errors import warn
 from kbench.kernels.constraints import KernelParameters
 from kbench.methods.base.box_svc import BoxClassifier, KernelProblems
@@ -20,7 +19,7 @@ from kbench.methods.base.parts import Part
 from kbench.methods.base.widths import require_one_width, with_widths
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
-from kbench.validated import fit_context, needs_memory
+from kbench.validated import fit_context
 
 
 class Trained(NamedTuple):
@@ -48,10 +47,6 @@ class DualSVC(KernelParameters, BoxClassifier):
     @abstractmethod
     def _train(self, problem: KernelProblems, deadline: Deadline, trace: Trace) -> Trained:
         """Solve the dual of the method's parts of the rows."""
-
-    def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
-        """Train on rows that are larger than memory."""
-        raise needs_memory(self)
 
     # Subclasses have nested sets of parameters and no nested estimators.
     @fit_context(prefer_skip_nested_validation=True)

@@ -23,7 +23,7 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels.constraints import KernelParameters
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.kernel import Kernel
-from kbench.methods.base.box_svc import BoxSVC
+from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.quick_checks import QuickChecks
 from kbench.methods.base.training_kernel import require_kernel_matrix, training_kernel
 from kbench.methods.base.widths import scaled_rows, with_widths
@@ -170,6 +170,10 @@ class TakesAnyRows(KernelParameters, QuickChecks):
         if len(shape) == 2:
             self.n_features_in_ = shape[1]
         return X, y
+
+    def _warn(self, reasons: set[str]) -> None:
+        """Warn of the reasons of stops other than "tol"."""
+        warn_of_limits(reasons, self, self.tol, self.max_iter)
 
     def _training_values(self, X: Any) -> tuple[Any, bool]:
         """All kernel values (n, n) of the function, and whether they fit into `cache_size`.

@@ -10,7 +10,6 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
 from kbench.kernels.value_range import KernelRangeError
-from kbench.methods.base.box_svc import warn_of_limits
 from kbench.methods.base.finished_fit import require_finite
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.exact.callable_kernel import EXACT_CONSTRAINTS, TakesAnyRows, WholeRowsKernel
@@ -221,10 +220,6 @@ class ExactDual(CountedPrediction, TakesAnyRows):
         self.notes_: tuple[str, ...] = ()
         if iterations:
             self.notes_ = (interior_note(len(iterations), len(solutions), sum(iterations)),)
-
-    def _warn(self, reasons: set[str]) -> None:
-        """Warn of the reasons of stops other than "tol"."""
-        warn_of_limits(reasons, self, self.tol, self.max_iter)
 
     def _set_machine(self, given: Any, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
         """Set what predicts.

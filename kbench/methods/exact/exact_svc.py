@@ -10,11 +10,10 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from kbench.chunked import ChunkedRows
 from kbench.intrinsics.products import matmul
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions.precomputed import Precomputed
-from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
+from kbench.methods.base.box_svc import BoxSVC
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.training_kernel import require_dense_values
 from kbench.methods.base.weights import class_weights
@@ -25,7 +24,7 @@ from kbench.methods.exact.kernel_svc_fit import Data, Solution
 from kbench.methods.exact.svc_conventions import NOT_FITTED, bounded, like_rows, read_only
 from kbench.methods.exact.to_sklearn import fitted_peer
 from kbench.trace import Deadline, Trace
-from kbench.validated import choice, fit_context, needs_memory, usual
+from kbench.validated import choice, fit_context, usual
 
 
 class ExactSVC(TakesAnyRows, BoxSVC):
@@ -147,9 +146,6 @@ class ExactSVC(TakesAnyRows, BoxSVC):
     def _keep(self, data: Data, solution: Solution) -> None:
         """Keep what the next fit can begin at."""
 
-    def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
-        raise needs_memory(self)
-
     def _data(self, X: Any, index: np.ndarray, C: np.ndarray) -> Data:
         """The training set with its kernel."""
         X, kernel = self._training_kernel(X)
@@ -188,10 +184,6 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         self.dual_coef_ = 0.0 * self.dual_coef_
         self._machine.coef = 0.0 * self._machine.coef
         self.intercept_ = self._signs(winner)[0]
-
-    def _warn(self, reasons: set[str]) -> None:
-        """Warn of the reasons of stops other than "tol"."""
-        warn_of_limits(reasons, self, self.tol, self.max_iter)
 
     def _rows_to_predict(self, X: Any) -> Any:
         return self._new_values(X) if callable(self.kernel) else super()._rows_to_predict(X)
