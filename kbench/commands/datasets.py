@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.commands.arguments import one_of, read
+from kbench.commands.arguments import one_of, read, truth
 from kbench.config import composer, describing, options, read_yaml, require_option
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.settings import settings
@@ -26,7 +26,6 @@ from kbench.settings import settings
 WORDS = ("where", "check", "prepare", "all")
 KEYS = ("datasets_dir", "allow_file_urls", "limits.memory_mb")
 _OPENML = {"name": "openml", "source": {"kind": "file"}}
-_BOOLEANS = ("true", "false")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,10 +55,9 @@ def main(argv: Sequence[str]) -> int:
         if name != "all" and not name.startswith("openml:"):
             require_option("dataset", name)
     every = [name for name in options("dataset") if name != "file"]
-    file_urls = one_of("allow_file_urls", values.get("allow_file_urls", "false"), _BOOLEANS)
-    folders = Folders.from_environment(
-        values.get("datasets_dir", "datasets"), file_urls=file_urls == "true"
-    )
+    file_urls = truth("allow_file_urls", values.get("allow_file_urls", "false"))
+    datasets_dir = values.get("datasets_dir", "datasets")
+    folders = Folders.from_environment(datasets_dir, file_urls=file_urls)
     names = every if "all" in asked else asked
     if verb == "where":
         return _where(names, folders)

@@ -12,7 +12,7 @@ import json
 import re
 import shlex
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -79,10 +79,13 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
     of_data = [key for key in KEYS if not key.startswith(_REFUSED) and key not in _DESCRIBING]
     of_data.append("holdout")  # a search writes the group at once
-    # A tuned file that is newer than the row must not add parameters.
-    typed = list(_command_words(row["command"] or ""))
+    try:
+        typed, _, _ = flags(shlex.split(row["command"] or "")[1:])
+    except (ValueError, ConfigError):
+        typed = []
     # A data set of a user's file has the file's name, which one of ours may have, too.
     dataset = "file" if "dataset=file" in typed else row["dataset"]
+    # A tuned file that is newer than the row must not add parameters.
     words = [f"method={row['method']}", f"dataset={dataset}", NONE, f"seed={row['seed']}"]
     for name, value in _parameters(row).items():
         words.append(f"++method.{name}={hydra_value(value)}")
@@ -118,14 +121,6 @@ def _parameters(row: Mapping[str, Any]) -> dict[str, Any]:
                 f"row {row['key'][:8]}: {name} holds an interpolation, which is not allowed"
             )
     return params
-
-
-def _command_words(command: str) -> Iterator[str]:
-    try:
-        words, _, _ = flags(shlex.split(command)[1:])
-    except (ValueError, ConfigError):
-        return
-    yield from words
 
 
 def _printable(text: str) -> str:

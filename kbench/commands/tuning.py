@@ -31,6 +31,7 @@ Its files are configs/tuned/M-D-NAME.yaml, and all experiments with the same nam
 All other keys are a run's: seed=, limits.wall_s=, parallel.jobs=, dataset.variant=, ...
 """
 
+import functools
 import math
 import shlex
 import sys
@@ -77,15 +78,12 @@ def main(argv: Sequence[str]) -> int:
             print(f"left out: {message}", file=sys.stderr)
         worst = 1 if asked.absent else 0
         for of_search in asked.each:
-            result = tune(hydra, of_search, search, asked.sandbox, _print_line, asked.of)
+            say = functools.partial(print, file=sys.stderr)
+            result = tune(hydra, of_search, search, asked.sandbox, say, asked.of)
             worst = max(worst, _report(result, search, command))
             if result.stopped_by is not None:
                 break
     return worst
-
-
-def _print_line(line: str) -> None:
-    print(line, file=sys.stderr)
 
 
 def _report(result: "SearchResult", search: Search, command: str) -> int:

@@ -146,15 +146,12 @@ def _number_problem(token: bytes, *, largest: float | None) -> str:
         value = float(token)
     else:
         return "is not a number"
-    if np.isinf(value) if largest is None else np.isinf(np.float32(_clip(value))):
+    if largest is not None and not abs(value) < FLOAT32_OVERFLOW:
+        value = float("inf")
+    if np.isinf(value if largest is None else np.float32(value)):
         bound = largest if largest is not None else "1.8e308"
         return f"is too large, should be below {bound} in magnitude"
     return ""
-
-
-def _clip(value: float) -> float:
-    """`value`, or infinity where float32 cannot hold it (without NumPy's overflow warning)."""
-    return value if abs(value) < FLOAT32_OVERFLOW else float("inf")
 
 
 def _show(token: bytes) -> str:

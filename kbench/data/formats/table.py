@@ -110,11 +110,6 @@ class Options:
             self.marks = {name: {*known.get(name, [""])} for name in self.known["columns"]}
 
     @property
-    def leaves_out_rows(self) -> bool:
-        """Whether rows without a target are left out rather than refused."""
-        return self.source.get("missing_target") != "error"
-
-    @property
     def auto(self) -> bool:
         """Whether columns of texts are found by their content."""
         return self.columns.get("categorical") == "auto"
@@ -330,7 +325,8 @@ def checked_table(
     Raises DataError: a number is missing that may not be, or is infinite or too large for float32.
     """
     left_out, target = 0, arrays.get(str(roles.target))
-    if target is not None and options.known is None and options.leaves_out_rows:
+    leaves_out_rows = options.source.get("missing_target") != "error"
+    if target is not None and options.known is None and leaves_out_rows:
         missing = _missing(target)
         with_target = np.flatnonzero(~missing)
         if with_target.size < n:

@@ -89,7 +89,8 @@ def csv_lines(lines: Sequence[Sequence[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for line in lines:
-        writer.writerow([csv_cell(_flat(value)) for value in line])
+        flat = [json.dumps(v, sort_keys=True) if isinstance(v, (dict, list)) else v for v in line]
+        writer.writerow(map(csv_cell, flat))
     return text.getvalue()
 
 
@@ -101,10 +102,6 @@ def json_text(value: Any) -> str:
 def sheet_record(sheet: Sheet) -> dict[str, Any]:
     """A plain table as an object, its cells as printed."""
     return {"name": sheet.name, "header": sheet.header, "rows": sheet.rows, "notes": sheet.notes}
-
-
-def _flat(value: Any) -> Any:
-    return json.dumps(value, sort_keys=True) if isinstance(value, (dict, list)) else value
 
 
 def _finite(value: Any) -> Any:

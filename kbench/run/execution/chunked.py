@@ -49,7 +49,7 @@ def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None
     if not wants_chunks(task, data, estimator):
         return None
     memory_mb = task.run.limits.memory_mb
-    options = {"memory_mb": memory_for_rows(memory_mb)}
+    options = {"memory_mb": MEMORY_MB if memory_mb is None else _FOR_ROWS * memory_mb}
     # The clusters lie beside the prepared arrays, where the same run finds them after a kill.
     home = Path(task.prepared)
     scratch = home / "scratch" if os.access(home, os.W_OK) else None
@@ -59,11 +59,6 @@ def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None
         ChunkedRows.of_arrays(data.X_test, data.y_test, **options),
         f"rows were read in chunks: {_megabytes(data):,.0f} MiB of rows{limit}",
     )
-
-
-def memory_for_rows(memory_mb: float | None) -> float:
-    """MiB that rows in chunks may use where a run may use `memory_mb`, or any amount if None."""
-    return MEMORY_MB if memory_mb is None else _FOR_ROWS * memory_mb
 
 
 def _megabytes(data: Any) -> float:

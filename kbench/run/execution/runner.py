@@ -221,7 +221,9 @@ class Runner:
         slots = list(range(self._n_slots))
         said = time.monotonic()
         while todo or held or self._jobs:
-            failed = self.settings.on_error == "stop" and self._has_failed()
+            # Rows that existed before do not count.
+            n_failed = self.summary.written.total() - self.summary.written["ok"]
+            failed = self.settings.on_error == "stop" and n_failed > 0
             if failed:
                 self.summary.not_begun += sum(map(len, [*todo, *held]))
             if self.summary.stopped_by is not None or self._refused or failed:
@@ -253,10 +255,6 @@ class Runner:
                 said = time.monotonic()
                 n_runs = counted(len(held), "run")
                 _LOG.warning(f"{n_runs} to do, waiting for another command that does the same")
-
-    def _has_failed(self) -> bool:
-        """Whether a run of this command has failed; rows that existed before do not count."""
-        return self.summary.written.total() > self.summary.written["ok"]
 
     def _claim(self, run: Run, held: deque[list[Run]]) -> bool:
         """Claim the run; False if it is unwanted, done, or claimed by another runner."""
