@@ -61,7 +61,6 @@ OF_HYDRA = [
 OF_TOOLS = [
     ("run method=svc dataset=iris", "'run' is not a command: leave it out"),
     ("svc dataset=iris", "'svc' is not a command: write method=svc"),
-    ("report format=xlsx", "latex, html, mlflow"),
     ("method=svc dataset=iris cv=5", "no key is called 'cv'"),
     ("method=svc dataset=iris method.random_state=3", "'random_state': seed=... sets it"),
     ("method=svc dataset=iris method.probability=true", "method.calibration=sigmoid adds"),
@@ -186,7 +185,7 @@ OF_TOOLS = [
         (["data", "chek"], "nearest: check"),
         (["data", "check", "digts"], "nearest: digits"),
         (["report", "formt=csv"], "nearest: format"),
-        (["report", "format=pdf"], "terminal, markdown, csv"),
+        (["report", "format=pdf"], "terminal, markdown, csv, json, latex, html, mlflow"),
         (["report", "pagse"], "takes no 'pagse' (nearest: pages)"),
         (["report", "compare"], "method=a,b"),
         (["report", "compare", "method=a,b", "settings=3"], "takes no settings=..."),
