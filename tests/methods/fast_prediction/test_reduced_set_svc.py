@@ -4,18 +4,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.metrics.pairwise import rbf_kernel
+from small_problems import ring
 
 from kbench.methods import KernelSVC, ReducedSetSVC
 
 
-def rings(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    return X, np.where((X**2).sum(axis=1) + 0.2 * rng.normal(size=n) > 1.2, "out", "in")
-
-
 def test_decision_is_the_expansion_on_the_points():
-    X, y = rings()
+    X, y = ring()
     model = ReducedSetSVC(6, C=3.0, gamma=0.5, random_state=0).fit(X, y)
     K = rbf_kernel(X, model.points_, gamma=0.5)
     np.testing.assert_allclose(
@@ -28,7 +23,7 @@ def test_decision_is_the_expansion_on_the_points():
 
 
 def test_more_points_come_closer_to_the_exact_machine():
-    X, y = rings()
+    X, y = ring()
     exact = KernelSVC(C=3.0, gamma=0.5).fit(X, y).decision_function(X)
     errors = [
         np.abs(
