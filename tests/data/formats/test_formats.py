@@ -650,7 +650,7 @@ def xyz(Z, R):
 
 def test_labels_with_control_characters_are_shown_without_them(folders):
     put(folders, train="1,a\0\n2,b\x1b[2J\n3,c\n", test="1,c\n")
-    with pytest.raises(ConfigError, match=r"the labels are a\\x00, b\\x1b\[2J, c: name the positive"):
+    with pytest.raises(ConfigError, match=r"labels are a\\x00, b\\x1b\[2J, c: name the positive"):
         prepare(two({"format": "csv"}), folders)
 
 
