@@ -30,7 +30,7 @@ def equal_time_runs():
 def test_a_curve_is_drawn_over_its_seconds():
     found = equal_time_runs()
     (panel,) = drawn(EQUAL_TIME, found, found.machines[0])
-    assert panel.points["NORMA"] == [(1.0, 0.3, 0.0), (2.0, 0.2, 0.0), (4.0, 0.1, 0.0)]
+    assert panel.points["NORMA"] == [(1.0, 30.0, 0.0), (2.0, 20.0, 0.0), (4.0, 10.0, 0.0)]
     assert panel.panel.x.label == "wall seconds"
 
 

@@ -1,6 +1,7 @@
 """Which runs a line of a figure shows, and what is said of them."""
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -84,40 +85,21 @@ def test_a_front_is_of_the_figure_s_experiments():
     assert points("dcpred_app_fig4", runs(elsewhere, other)) == {}
 
 
-def levels(other_cpus, seed=0):
-    """The row of Figure 3 whose abscissae are wall seconds, and its curves."""
-    params = json.dumps({"C": 32, "gamma": 32, "solver": "dcsvm"})
-    told = {"params": params, "other_cpus": other_cpus}
-    row = rbf("support_curves", 0.9, seed, dataset="covtype_93k", **told)
-    curves = {"solver_s": ([0.0, 1.0], [1.0, 2.0]), "objective": ([0.0, 1.0], [-50.0, -90.0])}
-    return row, {identity(row): curves}
-
-
-LEVELS = "DC-SVM, level by level, wall seconds"
-
-
-def test_wall_seconds_of_disturbed_runs_are_not_drawn():
-    rows = []
-    for method, value in (("kernel_svc", -100.0), ("dcsvm", -99.0), ("cascade_svm", -90.0)):
-        rows += two(method, 3.0, objective=value)
-    row, curves = levels(other_cpus=0.9)
-    found = runs(*rows, row, curves=curves)
-    assert points("dcsvm_fig3", found)[LEVELS] == []
-    why = "not drawn, other processes disturbed these wall seconds"
-    said = f"{why}: {LEVELS}"
-    assert said in remarks("dcsvm_fig3", found)
-    row, curves = levels(other_cpus=0.0)
-    found = runs(*rows, row, curves=curves)
-    assert len(points("dcsvm_fig3", found)[LEVELS]) == 2
-    assert said not in remarks("dcsvm_fig3", found)
-
-
 def test_a_panel_of_which_all_curves_were_disturbed_says_so():
     row = make_row("norma", 0.85, dataset="a9a", params='{"max_time": 30}', other_cpus=0.9)
     found = runs(row, curves={identity(row): {"test_error": ([1.0, 2.0], [0.3, 0.2])}})
     said = remarks("dsgd_app_equal_time", found)
     assert "not drawn, other processes disturbed these wall seconds: NORMA" in said
     assert not any(one.startswith("too few rows") and "Adult" in one for one in said)
+
+
+def test_settings_that_failed_are_counted_and_no_line_is_drawn_across_them():
+    rows = [rbf(m, 0.9, C=2.0, gamma=2.0**p) for m in ("svc", "dcsvm") for p in (-10, -6, 1)]
+    rows[1] |= {"status": "timeout"}
+    one = drawing("dcsvm_fig5_8", runs(*rows))
+    assert "not drawn, 1 of 3 settings, timeout: LIBSVM" in one.remarks
+    lines = re.findall(r'class="line [^>]* d="(.*?)"', one.charts[0].body)
+    assert sorted(path.count("M") for path in lines) == [1, 2]
 
 
 @pytest.mark.parametrize("seeds", [1, 3])

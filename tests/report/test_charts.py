@@ -61,6 +61,48 @@ def drawn():
     return plot
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "texts"),
+    [
+        (90.0, 2e4, "100 1000 10000"),
+        (900.0, 2e5, "10³ 10⁴ 10⁵"),
+        (4e-5, 20.0, "10⁻⁴ 10⁻³ 10⁻² 0.1 1 10"),
+    ],
+)
+def test_the_ticks_of_an_axis_have_one_notation(low, high, texts):
+    assert " ".join(text for _, text in Axis("x", low, high, log=True).ticks()) == texts
+
+
+def test_an_axis_of_means_leaves_out_what_would_compress_it():
+    near = [(0.1 + 0.001 * i, 0.01) for i in range(20)]
+    assert Axis.of_means("y", [*near, (5.0, 9.0)], log=False).high < 0.2
+    assert Axis.of_means("y", [*near, (5.0, 9.0)], log=False, whole=True).high > 5.0
+    assert Axis.of_means("y", [*near, *near, *[(5.0, 0.0)] * 9], log=False).high > 5.0
+    assert Axis.of_means("y", [(1.0, 3.0), (2.0, 0.0)], log=False).low == 0.0
+    axis = Axis.of_means("y", [(0.0, 0.0), (0.1, 0.2), (10.0, 0.0)], log=True)
+    assert axis.log
+    assert 0.05 < axis.low < 0.1
+    assert not Axis.of_means("y", [(0.0, 0.0), (-1.0, 0.0)], log=True).log
+
+
+def test_values_beyond_an_axis_are_written_and_covered_lines_are_seen():
+    plot = Plot(Axis("x", 0.0, 4.0), Axis("y", 0.0, 1.0), label="chart")
+    for colour in (0, 1):
+        plot.line([(1.0, 0.5), (2.0, 0.5)], Style(colour, 0))
+        plot.mark(1.0, 0.5, Style(colour, 0))
+        plot.mark(2.0, 0.5, Style(colour, 0))
+    body = plot.chart().body
+    assert body.count("stroke-dasharray") == 1
+    assert body.count("scale(0.65)") == 2
+    for x in (1.0, 1.1):
+        plot.mark(x, 7.125, Style(2, 0), sd=1.0)
+    places = re.findall(r'dy="(.*?)">↑ 7.12<', plot.chart().body)
+    assert len(set(places)) == 2
+    assert 'class="sd' not in plot.chart().body
+    plot.line([(0.0, 0.1), (1.0, 0.1), (3.0, 0.1)], Style(3, 0), grid=[0.0, 1.0, 2.0, 3.0])
+    assert plot.chart().body.rpartition(' d="')[2].count("M") == 2
+
+
 def test_points_stand_where_the_axes_say():
     plot = drawn()
     assert plot.at(0.0, 0.0) == (plot.left, plot.bottom)
@@ -98,7 +140,7 @@ def test_a_map_prints_its_values_and_leaves_out_what_is_missing():
 
 def test_an_image_is_a_png_with_a_pixel_for_each_value():
     plot = Plot(Axis.named("", [""]), Axis.named("", [""]), label="image")
-    plot.image([[0.0, 1.0], [0.5, 0.25], [1.0, 0.0]])
+    plot.image([[0.0, 2.0], [1.0, 0.5], [2.0, 0.0]], 2.0)
     data = base64.b64decode(re.search(r"base64,([^\"]+)", plot.chart().body)[1])
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     assert struct.unpack(">II", data[16:24]) == (2, 3)

@@ -1,6 +1,7 @@
 """The papers' figures as charts of the points that `figures` reads from the rows.
 
-A method has one colour and one marker in all of them (`kbench.report.charts.style`).
+A line's label has one colour and one marker in all of them (`line_styles`). Legends and remarks
+stand below the axes, never inside them.
 """
 
 import math
@@ -8,7 +9,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from operator import itemgetter
 from typing import Any
 
 from kbench.papers.cells.entries import ABSENT
@@ -17,20 +19,23 @@ from kbench.papers.figures.figure import Figure, figures
 from kbench.papers.figures.panels import Drawn, drawn
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.charts.style import Style, distinct
-from kbench.report.charts.svg import Axis, Chart, Plot, marker
+from kbench.report.charts.svg import BEYOND, COVERING, Axis, Chart, Plot, table
 from kbench.report.comparisons.cells import describe_machine
-from kbench.report.comparisons.quantities import QUANTITIES
 from kbench.report.statistics.growth import fitted_power
 
-# Width and height of a chart in units of the view box; three charts stand beside each other. Set by
-# hand.
-_WIDTH, _HEIGHT = 340, 270
+# Width and height of a chart, and height of one with a square picture, in units of the view box;
+# three charts stand beside each other. Set by hand.
+_WIDTH, _HEIGHT, _SQUARE = 340, 270, 396
 
 # Largest number of marks of a line; a curve of more points has a mark at every k-th point only. Set
 # by hand.
 _MAX_MARKS = 20
 
-_REGRESSOR = "_regressor"
+# What a chart's SVG has -> what it means.
+_SIGNS = {
+    BEYOND: "an arrow: a value beyond the axis",
+    COVERING: "a line is dashed if most of its points lie on those of others",
+}
 
 
 @dataclass(frozen=True)
@@ -54,12 +59,8 @@ def drawings(
     made = []
     for figure in (known for known in figures() if known.paper in papers):
         every = [one for machine in runs.machines for one in drawn(figure, runs, machine)]
-        by_panel = [[one for one in every if one.panel is panel] for panel in figure.panels]
-        best = [
-            max(candidates, key=lambda one: (len(one.shown), one.n_runs))
-            for candidates in by_panel
-            if candidates
-        ]
+        of_panels = ([one for one in every if one.panel is panel] for panel in figure.panels)
+        best = [max(a, key=lambda one: (len(one.shown), one.n_runs)) for a in of_panels if a]
         made.append(_drawing(figure, best, environments))
     return made
 
@@ -67,19 +68,24 @@ def drawings(
 def _drawing(figure: Figure, panels: Sequence[Drawn], environments: Mapping[str, Any]) -> Drawing:
     shown = [panel for panel in panels if panel.shown]
     entries: dict[str, Style] = {}
-    if not figure.exponents and not figure.heat and not figure.image:
-        for panel in shown:
-            for label, style in _styles(panel).items():
-                if panel.points.get(label) or panel.stopped.get(label):
-                    entries.setdefault(label, style)
-    charts = tuple(_chart(figure, panel) for panel in shown)
+    drawer: Callable[[Figure, Drawn, str], Chart] = _lines
+    if figure.heat or figure.image:
+        lines = (points for panel in shown for points in panel.points.values())
+        largest = max((point[2] for points in lines for point in points), default=1.0)
+        drawer = partial(_grid, black=largest)  # the same in all panels
+    else:
+        labels = (label for panel in shown for label in panel.panel.lines if panel.has(label))
+        entries = {label: line_styles()[label] for label in labels}
+    charts = tuple(drawer(figure, panel, _title(panel, shown)) for panel in shown)
     timed = [panel for panel in shown if panel.depends_on_machine]
-    measured = _remarks_of_panels(
+    remarks = _remarks_of_panels(
         timed, lambda panel: [f"measured on {describe_machine(panel.machine, environments)}"]
     )
-    remarks = (*measured, *_remarks(figure, panels))
+    remarks += _remarks(figure, panels)
+    bodies = "".join(chart.body for chart in charts)
+    remarks += [meaning for sign, meaning in _SIGNS.items() if sign in bodies]
     named = sorted({panel.machine.environment for panel in timed})
-    return Drawing(figure, charts, tuple(entries.items()), remarks, tuple(named))
+    return Drawing(figure, charts, tuple(entries.items()), tuple(remarks), tuple(named))
 
 
 def _remarks_of_panels(
@@ -96,7 +102,7 @@ def _remarks_of_panels(
     ]
 
 
-def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
+def _remarks(figure: Figure, panels: Sequence[Drawn]) -> list[str]:
     """Remarks on panels and lines that are not drawn, disturbed runs, and numbers of runs."""
     without = [empty for empty in figure.panels if empty not in [panel.panel for panel in panels]]
     not_present = paper(figure.paper).absent
@@ -108,7 +114,15 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     if few:
         which = f" of {'; '.join(few)}" if panels or absent else ""
         remarks.append(f'too few rows{which}: run "kbench -m {figure.run}"')
-    remarks += _remarks_of_panels(panels, _lacking)
+    remarks += _remarks_of_panels(panels, lambda panel: _of_panel(figure, panel))
+    known = {panel.panel.data: figure.levels.get(panel.panel.data) for panel in panels}
+    if levels := [f"{data} {level:g}" for data, level in known.items() if level is not None]:
+        remarks.append(f"grey and dashed: the paper's value, {', '.join(levels)}")
+    if figure.front:
+        shown = [(panel, label) for panel in panels for label in panel.shown]
+        kept = sum(len(panel.points[label]) for panel, label in shown)
+        tried = sum(len(panel.chosen[label]) for panel, label in shown)
+        remarks.append(f"lines join settings that none beats in cost and score: {kept} of {tried}")
     if n_contended := sum(panel.n_contended for panel in panels):
         runs = "one run" if n_contended == 1 else f"{n_contended} runs"
         remarks.append(f"the timings of {runs} may be too long (other load)")
@@ -124,129 +138,88 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     if of_points:
         means = "every point is one run" if of_points == 1 else f"means of up to {of_points} runs"
         remarks.append(means)
-    return tuple(remarks)
+    return remarks
 
 
-def _lacking(panel: Drawn) -> list[str]:
-    """The lines of a panel that have no points, by the reason."""
+def _of_panel(figure: Figure, panel: Drawn) -> list[str]:
+    """What is not drawn, the exponents of lines, and the order in which they join their points."""
     lines: defaultdict[str, list[str]] = defaultdict(list)
     for label, why in panel.lacking.items():
         lines[why].append(label)
-    return [f"not drawn, {why}: {'; '.join(labels)}" for why, labels in lines.items()]
+    remarks = [f"not drawn, {why}: {'; '.join(labels)}" for why, labels in lines.items()]
+    powers, names = [], frozenset[str]()
+    for label, points in panel.points.items() if not figure.heat else ():
+        if figure.exponents and (power := fitted_power(points)):
+            powers.append(f"{label} {power[0]:.2f} (to {points[-1][0]:,.0f})")
+        if list(points) != sorted(points, key=itemgetter(0)):
+            names |= panel.panel.lines[label].swept - {""}
+    if powers:
+        remarks.append(f"exponents of the lines: {', '.join(powers)}")
+    if names:
+        remarks.append(f"lines join their points in the order of {' or '.join(sorted(names))}")
+    return remarks
 
 
 @cache
-def method_styles(*further: tuple[str, ...]) -> Mapping[str, Style]:
-    """A style for each method of the figures, the same in all of them, and of further groups.
-
-    A method's regressor is the same method.
-    """
-    panels = [panel for figure in figures() for panel in figure.panels]
-    own = [
-        [name for line in panel.lines.values() for name in line.wanted.methods] for panel in panels
-    ]
-    styles: dict[str, Style] = {}
-    for groups in (own, further):
-        methods = [[name.removesuffix(_REGRESSOR) for name in group] for group in groups]
-        styles = distinct(methods, styles)
-    return styles | {f"{name}{_REGRESSOR}": style for name, style in styles.items()}
+def line_styles() -> Mapping[str, Style]:
+    """A style for each label of a line, the same in all figures; no two of a figure share one."""
+    return distinct([label for panel in one.panels for label in panel.lines] for one in figures())
 
 
-def _chart(figure: Figure, panel: Drawn) -> Chart:
-    """A panel with its points."""
-    if figure.image:
-        return _image(figure, panel)
-    return _map(figure, panel) if figure.heat else _lines(figure, panel)
-
-
-def _title(panel: Drawn) -> str:
-    """The panel's title, and the data set where the title does not begin with it."""
+def _title(panel: Drawn, shown: Sequence[Drawn]) -> str:
+    """The title, the axis in which equal titles differ, and a data set that it does not name."""
     title, data = panel.panel.title, panel.data
     begins = re.match(rf"{re.escape(data)}(?!\w)", title, re.IGNORECASE)
+    same = [one.panel for one in shown if one.panel.title == title]
+    if len({one.y.label for one in same}) > 1:
+        title += f": {panel.panel.y.label}"
+    elif len(same) > 1:
+        title += f": {panel.panel.x.label}"
     return title if begins else f"{title}\non {data}"
 
 
-def _plot(figure: Figure, panel: Drawn, across: Axis, up: Axis, width: int = _WIDTH) -> Plot:
-    title = _title(panel)
+def _plot(figure: Figure, title: str, across: Axis, up: Axis, height: int = _HEIGHT) -> Plot:
     label = f"{figure.title}: {figure.caption}; {title}".replace("\n", " ")
-    return Plot(across, up, label=label, title=title, width=width, height=_HEIGHT)
+    return Plot(across, up, label=label, title=title, width=_WIDTH, height=height)
 
 
-def _styles(panel: Drawn) -> Mapping[str, Style]:
-    """The style of each line: its method's, or a style for each line if a method has several."""
-    methods = {label: line.wanted.methods[0] for label, line in panel.panel.lines.items()}
-    if len(set(methods.values())) < len(methods):
-        return distinct([methods])
-    further = distinct([list(methods.values())], method_styles())
-    return {label: further[method] for label, method in methods.items()}
-
-
-def _lines(figure: Figure, panel: Drawn) -> Chart:
-    lines = (*panel.points.values(), *panel.stopped.values())
-    known = [point for line in lines for point in line]
-    xs = [x for x, _, _ in known]
-    ys = [y + side * sd for _, y, sd in known for side in (-1, 1)]
-    excess = "relative excess of " if panel.panel.excess else ""
-    wants_log = "y" in figure.log or panel.panel.excess
-    # A mean less a larger deviation has no logarithm; the axis then covers the means only.
-    if wants_log and min(ys) <= 0.0:
-        ys = [y for _, y, _ in known]
-    across = Axis.around(panel.panel.x.label, xs, log="x" in figure.log and min(xs) > 0.0)
-    up = Axis.around(excess + panel.panel.y.label, ys, log=wants_log and min(ys) > 0.0)
-    plot = _plot(figure, panel, across, up)
-    styles = _styles(panel)
+def _lines(figure: Figure, panel: Drawn, title: str) -> Chart:
+    x, y, level = panel.panel.x, panel.panel.y, figure.levels.get(panel.panel.data)
+    known = [point for line in (*panel.points.values(), *panel.stopped.values()) for point in line]
+    xs, means = [x for x, _, _ in known], [(y, sd) for _, y, sd in known]
+    across = Axis.around(x.label, xs, log="x" in figure.log and min(xs) > 0.0)
+    up = Axis.of_means(
+        "relative excess of " * panel.panel.excess + y.label,
+        means if level is None else [*means, (level, 0.0)],
+        log="y" in figure.log or panel.panel.excess,
+        whole=bool(y.curve),
+    )
+    plot = _plot(figure, title, across, up)
+    if level is not None:
+        plot.line([(across.low, level), (across.high, level)], kind="guide")
     for name, points in panel.points.items():
-        style = styles[name]
-        for x, y, _ in panel.stopped.get(name, ()):
-            plot.mark(x, y, style, hollow=True, words=f"{name}: stopped at its limit")
+        style = line_styles()[name]
+        for at, value, _ in panel.stopped.get(name, ()):
+            plot.mark(at, value, style, hollow=True, words=f"{name}: stopped at its limit")
         if points:
-            plot.line([(x, y) for x, y, _ in points], style)
-            every = math.ceil(len(points) / _MAX_MARKS)
-            for x, y, sd in points[::every]:
-                plot.mark(x, y, style, words=f"{name}: {x:.4g}, {y:.4g}", sd=sd)
-    if figure.exponents:
-        _exponents(plot, panel, styles)
+            plot.line([(at, value) for at, value, _ in points], style, grid=xs if x.param else ())
+            for at, value, sd in points[:: math.ceil(len(points) / _MAX_MARKS)]:
+                plot.mark(at, value, style, words=f"{name}: {at:.4g}, {value:.4g}", sd=sd)
     return plot.chart()
 
 
-def _exponents(plot: Plot, panel: Drawn, styles: Mapping[str, Style]) -> None:
-    """The legend in the upper left corner, where no line is.
-
-    The largest size of a line stands beside its exponent, because a method that was stopped there
-    has no points of larger sizes.
-    """
-    shown = [name for name, points in panel.points.items() if points or panel.stopped.get(name)]
-    for i, name in enumerate(shown):
-        sizes = [x for x, *_ in panel.points[name]]
-        power = fitted_power(panel.points[name])
-        words = name if power is None else f"{name}: {power[0]:.2f}, up to {max(sizes):,.0f}"
-        y = plot.top + 14.0 + 15.0 * i
-        plot.add(marker(plot.left + 12, y - 4, styles[name]))
-        plot.text(plot.left + 22, y, words, "name")
-
-
-def _image(figure: Figure, panel: Drawn) -> Chart:
+def _grid(figure: Figure, panel: Drawn, title: str, black: float) -> Chart:
+    """A heat map with the values printed in its cells, or a picture."""
+    x, y = panel.panel.x, panel.panel.y
     (points,) = panel.points.values()
-    side = math.isqrt(len(points))
-    values = [value for _, _, value in sorted(points, key=lambda point: (point[1], point[0]))]
-    rows = [values[i * side : (i + 1) * side] for i in range(side)]
-    empty = Axis(f"0 is white, {max(values):.3g} is black", 0.0, 1.0, names=("",))
-    plot = _plot(figure, panel, empty, Axis.named("", [""]), width=_HEIGHT)
-    plot.image(rows)
-    return plot.chart()
-
-
-def _map(figure: Figure, panel: Drawn) -> Chart:
-    """A heat map with the values printed in its cells."""
-    quantity = QUANTITIES[figure.heat]
-    points = [point for line in panel.points.values() for point in line]
-    xs = sorted({point[0] for point in points})
-    ys = sorted({point[1] for point in points})
-    values = [[math.nan] * len(xs) for _ in ys]
-    for x, y, value in points:
-        values[ys.index(y)][xs.index(x)] = value * quantity.factor
-    across = Axis.named(panel.panel.x.label, [f"{x:g}" for x in xs])
-    up = Axis.named(panel.panel.y.label, [f"{y:g}" for y in ys])
-    plot = _plot(figure, panel, across, up)
-    plot.cells(values, [[f"{value:.2f}" for value in row] for row in values])
+    xs, ys, rows = table(points)
+    if figure.image:
+        empty = Axis(f"0 is white, {black:.3g} is black", 0.0, 1.0, names=("",))
+        plot = _plot(figure, title, empty, Axis.named("", [""]), height=_SQUARE)
+        plot.image(rows, black)
+    else:
+        across = Axis.named(x.label, [f"{value:g}" for value in xs])
+        up = Axis.named(y.label, [f"{y.names.get(value, value):g}" for value in ys])
+        plot = _plot(figure, title, across, up)
+        plot.cells(rows, [[f"{value:.2f}" for value in row] for row in rows])
     return plot.chart()

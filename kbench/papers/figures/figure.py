@@ -1,7 +1,7 @@
 """Figures as data, read from `figures.yaml`: panels, their lines and axes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,9 +13,10 @@ from kbench.report.comparisons.tables import of_seconds
 
 @dataclass(frozen=True)
 class AxisQuantity:
-    """The quantity of an axis, by the keys of `figures.yaml`; one of its attributes is not empty.
+    """The quantity of an axis, by the keys of `figures.yaml`; one of the first five is not empty.
 
-    `column` may be `phases.x`, the seconds of a phase; `size` is a size of the data.
+    `column` may be `phases.x`, the seconds of a phase; `size` is a size of the data. `names` has
+    the numbers at a map's ticks, by the values of the runs.
     """
 
     column: str = ""
@@ -23,14 +24,12 @@ class AxisQuantity:
     curve: str = ""
     size: str = ""
     count: str = ""
+    title: str = ""
+    names: Mapping[float, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spelt: Any) -> "AxisQuantity":
         return cls(column=spelt) if isinstance(spelt, str) else cls(**spelt)
-
-    @property
-    def phase(self) -> bool:
-        return self.column.startswith("phases.")
 
     @property
     def seconds(self) -> bool:
@@ -46,10 +45,17 @@ class AxisQuantity:
     def label(self) -> str:
         """The title of the axis; `legend.yaml` has those that do not follow from the name."""
         name = self.column or self.param or self.curve or self.size or self.count
-        named = load("legend.yaml")["axes"]
-        if self.phase or name in named:
-            return str(named.get(name, "seconds"))
-        return QUANTITIES[name].title if name in QUANTITIES else name.replace("_", " ")
+        column = name.removeprefix("test_")
+        if self.title or column in QUANTITIES:
+            return self.title or "test " * (column != name) + QUANTITIES[column].title
+        default = "seconds" if name.startswith("phases.") else name.replace("_", " ")
+        return str(load("legend.yaml")["axes"].get(name, default))
+
+    @property
+    def factor(self) -> float:
+        """Multiplies the values of the runs; a curve `test_x` has the unit of `x`."""
+        name = (self.column or self.curve).removeprefix("test_")
+        return QUANTITIES[name].factor if name in QUANTITIES else 1.0
 
 
 class PanelLine(NamedTuple):
@@ -100,6 +106,7 @@ class Figure:
     exponents: bool = False
     front: bool = False
     printed: str = ""
+    levels: Mapping[str, float] = field(default_factory=dict)  # The paper's value by its data sets
 
 
 @cache
@@ -141,11 +148,8 @@ def _figure(
 
 def _panel_line(wanted: Selector, spelt: Mapping[str, Any]) -> PanelLine:
     spelt = dict(spelt)
-    x, y, sweep = (
-        AxisQuantity.of(spelt.pop("x")),
-        AxisQuantity.of(spelt.pop("y")),
-        spelt.pop("sweep"),
-    )
+    x, y = (AxisQuantity.of(spelt.pop(axis)) for axis in "xy")
+    sweep = spelt.pop("sweep")
     swept = {sweep} if isinstance(sweep, str) else set(sweep)
     swept |= {axis.param for axis in (x, y) if axis.param}
     return PanelLine(wanted & selector(**spelt), x, y, frozenset(swept))

@@ -1,8 +1,8 @@
 """Points of a figure's panels, read from rows and curves.
 
-The points of a line are the settings of a method in the order of the abscissa, the points of a
-curve, or one setting on data sets of several sizes. A front keeps only the settings that no other
-setting of the method beats in both cost and score.
+The points of a line are the settings of a method in the order of the parameters that differ, the
+points of a curve, or one setting on data sets of several sizes. A front keeps only the settings
+that no other setting of the method beats in both cost and score.
 """
 
 import itertools
@@ -63,26 +63,37 @@ class Drawn:
     def depends_on_machine(self) -> bool:
         """Whether a line that is drawn has seconds or memory on one of its axes."""
         return any(
-            (line.x.depends_on_machine or line.y.depends_on_machine)
-            and (self.points.get(label) or self.stopped.get(label))
+            (line.x.depends_on_machine or line.y.depends_on_machine) and self.has(label)
             for label, line in self.panel.lines.items()
         )
 
+    def has(self, label: str) -> bool:
+        """Whether a line has points or runs that were stopped."""
+        return bool(self.points.get(label) or self.stopped.get(label))
+
     @property
     def lacking(self) -> dict[str, str]:
-        """Label of a line that is not drawn -> why it is not."""
-        return {
-            label: _why_not_drawn(line, self.chosen[label])
-            for label, line in self.panel.lines.items()
-            if self.chosen and not self.points[label] and not self.stopped.get(label)
-        }
+        """Label of a line that is not drawn, or not all of it -> why it is not."""
+        lacking = {}
+        for label, line in self.panel.lines.items() if self.chosen else ():
+            lines = self.chosen[label]
+            failed = [each for each in lines if not each.ok]
+            statuses = ", ".join(sorted({status for each in failed for status in each.failures}))
+            if self.has(label):
+                if failed and not self.stopped.get(label):
+                    lacking[label] = f"{len(failed)} of {len(lines)} settings, {statuses}"
+            elif len(failed) == len(lines):
+                lacking[label] = statuses or "no rows"
+            else:
+                timed = any(map(of_wall_seconds, (*line.wanted.at, line.x.curve, line.y.curve)))
+                disturbed = timed and all(map(contended, _ok_rows(lines)))
+                lacking[label] = DISTURBED if disturbed else "no values"
+        return lacking
 
     @property
     def n_contended(self) -> int:
         """Number of ok runs that other processes disturbed, of lines with seconds on an axis."""
-        timed = [
-            name for name, each in self.panel.lines.items() if each.x.seconds or each.y.seconds
-        ]
+        timed = [key for key, one in self.panel.lines.items() if one.x.seconds or one.y.seconds]
         return sum(contended(row) for label in timed for row in _ok_rows(self.chosen[label]))
 
 
@@ -123,9 +134,13 @@ def _drawn_over_sets(
         if panel.x.size:
             points[label], stopped[label] = _over_sizes(line.y, chosen[label], sizes)
         else:
-            of_lines = (_points(figure, line, match, runs) for match in chosen[label])
-            points[label] = sorted(itertools.chain.from_iterable(of_lines))
+            in_order = sorted(chosen[label], key=lambda match: _swept(line, match))
+            of_lines = (sorted(_points(figure, line, match, runs)) for match in in_order)
+            points[label] = list(itertools.chain.from_iterable(of_lines))
+            if points[label] and points[label][0] > points[label][-1]:
+                points[label].reverse()
         if figure.front:
+            points[label] = sorted(points[label])
             places = [(cost, score) for cost, score, _ in points[label]]
             front = unbeaten(places, QUANTITIES[panel.y.column].sign)
             points[label] = [points[label][i] for i in front]
@@ -177,29 +192,20 @@ def _lines_of_one_setting(lines: Iterable[Line], panel_line: PanelLine) -> list[
     return list(places.values())
 
 
+def _swept(panel_line: PanelLine, line: Line) -> list[float]:
+    """The values of the parameters in which the settings of a line differ, as far as numbers."""
+    values = (line.params.get(name) for name in sorted(panel_line.swept))
+    return [float(value) for value in values if isinstance(value, (int, float))]
+
+
 def _ok_rows(lines: Iterable[Line]) -> list[Row]:
     return [row for line in lines for row in line.ok]
-
-
-def _why_not_drawn(line: PanelLine, lines: Sequence[Line]) -> str:
-    """Why a line is not drawn that has these runs."""
-    if not lines:
-        return "no rows"
-    rows = _ok_rows(lines)
-    if not rows:
-        return ", ".join(sorted({status for line in lines for status in line.failures}))
-    curves = (*line.wanted.at, line.x.curve, line.y.curve)
-    disturbed = any(map(of_wall_seconds, curves)) and all(map(contended, rows))
-    return DISTURBED if disturbed else "no values"
 
 
 def _over_sizes(
     y: AxisQuantity, lines: Iterable[Line], sizes: Mapping[Any, float]
 ) -> tuple[list[Point], list[Point]]:
-    """Points (size, value) of the data sets: a list of means, and a list of lower bounds.
-
-    The second list has the least seconds of data sets with stopped runs.
-    """
+    """Points (size, mean) of data sets, and (size, least seconds) of those with stopped runs."""
     points: list[Point] = []
     stopped: list[Point] = []
     for line in lines:
@@ -220,18 +226,17 @@ def _points(figure: Figure, panel_line: PanelLine, line: Line, runs: Runs) -> li
     if figure.image:
         values = [value for (value,) in runs.points(line.ok, y.curve)]
         side = math.isqrt(len(values))
-        is_square = side * side == len(values)
-        return [(i % side, i // side, v) for i, v in enumerate(values)] if is_square else []
+        square = values if side * side == len(values) else ()
+        return [(i % side, i // side, value) for i, value in enumerate(square)]
     if y.curve:
         return _points_of_curves(panel_line, line, runs)
-    ordinate = _mean(y, line)
-    if ordinate is None:
+    if (ordinate := _mean(y, line)) is None:
         return []
     if figure.heat:
         scores: defaultdict[float, list[float]] = defaultdict(list)
         for row in line.ok:
             for place, score in runs.over(row, x.curve, figure.heat):
-                scores[place].append(score)
+                scores[place].append(score * QUANTITIES[figure.heat].factor)
         return [(place, ordinate[0], fmean(values)) for place, values in scores.items()]
     abscissa = _mean(x, line)
     return [] if abscissa is None else [(abscissa[0], *ordinate)]
@@ -247,8 +252,8 @@ def _points_of_curves(panel_line: PanelLine, line: Line, runs: Runs) -> list[Poi
         if point[: len(at)] == tuple(at.values())
     ]
     if x.curve:
-        return [(place, value, 0.0) for place, value in points]
-    return [(float(i), value, 0.0) for i, (value,) in enumerate(points, start=1)]
+        return [(place, value * y.factor, 0.0) for place, value in points]
+    return [(float(i), value * y.factor, 0.0) for i, (value,) in enumerate(points, start=1)]
 
 
 def _mean(axis: AxisQuantity, line: Line) -> tuple[float, float] | None:
@@ -256,11 +261,9 @@ def _mean(axis: AxisQuantity, line: Line) -> tuple[float, float] | None:
     if axis.param:
         value = line.params.get(axis.param)
         return (float(value), 0.0) if isinstance(value, (int, float)) and line.ok else None
-    measured = mean_of(line, axis.column)
-    if measured is None:
+    if (measured := mean_of(line, axis.column)) is None:
         return None
-    factor = 1.0 if axis.phase else QUANTITIES[axis.column].factor
-    return measured[0] * factor, (measured[1] or 0.0) * factor
+    return measured[0] * axis.factor, (measured[1] or 0.0) * axis.factor
 
 
 def _excess(points: Points) -> dict[str, list[Point]]:

@@ -1,11 +1,12 @@
 """One colour and one marker for each method, the same in every chart of a report.
 
-The colours are Paul Tol's "bright" scheme (https://sronpersonalpages.nl/~pault/), which readers
-with any kind of colour vision can tell apart. Seven colours and eight markers have no common
-divisor, so that 56 methods differ in colour or marker.
+The first seven colours are Paul Tol's "bright" scheme (https://sronpersonalpages.nl/~pault/), which
+readers with any kind of colour vision can tell apart; the others serve charts of more than seven
+lines. Eleven colours and nine markers have no common divisor, so that 99 methods differ in colour
+or marker.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 # For a light and for a dark background; the second is the first, lightened to a contrast of at
@@ -18,6 +19,10 @@ COLOURS = (
     ("#998a12", "#d8c94a"),
     ("#1f8fae", "#7cd3ee"),
     ("#6f6f6f", "#b4b4b4"),
+    ("#d0590a", "#ff9a52"),
+    ("#5a3fc0", "#a593ff"),
+    ("#17191c", "#ffffff"),
+    ("#7a4a22", "#c99a6e"),
 )
 
 # Outlines in a square of side 12 around the origin.
@@ -29,6 +34,7 @@ MARKERS = (
     "M0 5.2L5-3.8H-5z",
     "M-1.7-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z",
     "M-3-5.2L0-2.2L3-5.2L5.2-3L2.2 0L5.2 3L3 5.2L0 2.2L-3 5.2L-5.2 3L-2.2 0L-5.2-3z",
+    "M-4.5-5h9L-4.5 5h9z",
     "M0-5.8L1.5-1.9L5.6-1.8L2.4.8L3.5 4.8L0 2.5L-3.5 4.8L-2.4.8L-5.6-1.8L-1.5-1.9z",
 )
 
@@ -41,18 +47,16 @@ class Style:
     marker: int
 
 
-def distinct(
-    groups: Iterable[Iterable[str]], known: Mapping[str, Style] | None = None
-) -> dict[str, Style]:
+def distinct(groups: Iterable[Iterable[str]]) -> dict[str, Style]:
     """A style for each name, such that names of one group differ in colour while colours suffice.
 
-    Names are assigned in the order of the groups. A name that is not `known` takes the colour and
+    Names are assigned in the order of the groups, the largest first. A name takes the colour and
     the marker that are rarest among the names in its groups; of equally rare ones, the one used
     least so far.
     """
-    listed = [tuple(dict.fromkeys(group)) for group in groups]
-    styles = dict(known or {})
-    for name in dict.fromkeys(name for group in listed for name in group if name not in styles):
+    listed = sorted((tuple(dict.fromkeys(group)) for group in groups), key=len, reverse=True)
+    styles: dict[str, Style] = {}
+    for name in dict.fromkeys(name for group in listed for name in group):
         beside = {other for group in listed if name in group for other in group} & set(styles)
         near = [styles[other] for other in sorted(beside)]
         used = list(styles.values())

@@ -8,6 +8,7 @@ names and two themes would take as much code, and its files are five to ten time
 
 import base64
 import math
+import statistics
 import struct
 import textwrap
 import zlib
@@ -18,8 +19,21 @@ from html import escape
 from kbench.report.charts.style import COLOURS, MARKERS, Style
 from kbench.report.safe import printable
 
-# Width of a letter of 12 px, and the height of a line, in units of the view box. Set by hand.
-LETTER, LINE = 6.4, 14.0
+# Width of a letter of 12 px in the widest of the fonts, and the height of a line, in units of the
+# view box. Set by hand.
+LETTER, LINE = 7.0, 14.0
+
+# Pixels of a page at most for a unit of the view box, so that all charts have type of one size. Set
+# by hand.
+_SCALE = 1.15
+
+# Attributes of the arrow and value of a mark beyond the axis, and of a line that lies on the marks
+# of other lines.
+BEYOND, COVERING = 'class="beyond"', ' stroke-dasharray="5 5"'
+
+# Marks of two lines whose centres are this close, in units of the view box, cover each other. Set
+# by hand.
+_CLOSE = 4.0
 
 # Least number of ticks of an axis of numbers, and largest number on a logarithmic axis. Set by
 # hand.
@@ -31,7 +45,8 @@ _INTERVALS = (4, 6, 9, 14)
 # on the left with a title, and without one; between tick labels and the left axis. Set by hand.
 _TOP, _RIGHT, _BOTTOM, _BARE_BOTTOM, _LEFT, _BARE_LEFT, _GAP = 14, 16, 44, 26, 26, 8, 6
 _SHADES = 64  # grey levels of an image; set by hand
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_POWERS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
+_RAISED = str.maketrans("-0123456789", _POWERS)
 
 # Style of charts in files of their own: the rules of the pages' style sheet, in light colours.
 _STYLE = """text{font:12px system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#4a525b}
@@ -62,7 +77,8 @@ class Axis:
         """The axis over the range of `values`, with a small margin on both sides.
 
         `margin` is relative to the range; values that are all equal get a range of their size.
-        A logarithmic axis needs positive values.
+        A logarithmic axis needs positive values. A linear axis of values that are not negative does
+        not begin below 0.
         """
         known = list(values)
         low, high = min(known), max(known)
@@ -70,7 +86,27 @@ class Axis:
             pad = max(margin * math.log10(high / low), 0.08)
             return cls(title, low / 10.0**pad, high * 10.0**pad, log=True)
         pad = margin * (high - low) or 0.1 * abs(high) or 1.0
-        return cls(title, low - pad, high + pad)
+        return cls(title, max(low - pad, 0.0) if low >= 0.0 else low - pad, high + pad)
+
+    @classmethod
+    def of_means(
+        cls, title: str, means: Sequence[tuple[float, float]], *, log: bool, whole: bool = False
+    ) -> "Axis":
+        """The axis over means and their standard deviations.
+
+        Values far from all others (`fences`) lie beyond a linear axis that need not be `whole`, and
+        those without a logarithm beyond a logarithmic one. Deviations do not stretch the axis below
+        0 if no mean is negative.
+        """
+        values = [value for value, _ in means]
+        log = log and max(values) > 0.0
+        low, high = (-math.inf, math.inf) if log or whole else fences(values)
+        low = max(low, 0.0) if min(values) >= 0.0 else low
+        kept = [(v, sd) for v, sd in means if low <= v <= high and (v > 0.0 or not log)]
+        ends = [max(value + side * sd, low) for value, sd in kept for side in (-1, 1)]
+        return cls.around(
+            title, [v for v, _ in kept] if log and min(ends) <= 0.0 else ends, log=log
+        )
 
     @classmethod
     def named(cls, title: str, names: Sequence[str]) -> "Axis":
@@ -91,8 +127,8 @@ class Axis:
         if self.log:
             for steps in ((1,), (1, 2, 5)):
                 if len(powers := self._powers(steps)) >= _MIN_TICKS:
-                    every = math.ceil(len(powers) / _MAX_TICKS)
-                    return [(value, number(value)) for value in powers[::every]]
+                    kept = powers[:: math.ceil(len(powers) / _MAX_TICKS)]
+                    return list(zip(kept, _numbers(kept), strict=True))
         for about in _INTERVALS:
             step = _round_up((self.high - self.low) / about)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -100,8 +136,9 @@ class Axis:
                 break
         decimals = max(0, -math.floor(math.log10(step) + 1e-9))
         values = [k * step for k in range(first, last + 1)]
-        large = max(abs(self.low), abs(self.high)) >= 1e5
-        return [(v, number(v) if large or decimals > 4 else f"{v:.{decimals}f}") for v in values]
+        large = max(abs(self.low), abs(self.high)) >= 1e5 or decimals > 4
+        texts = _numbers(values) if large else [f"{v:.{decimals}f}" for v in values]
+        return list(zip(values, texts, strict=True))
 
     def _powers(self, steps: Sequence[int]) -> list[float]:
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
@@ -109,14 +146,22 @@ class Axis:
         return [value for value in values if self.low <= value <= self.high]
 
 
-def number(value: float) -> str:
-    """`0.01`, `20000`, `10⁶`, `2·10⁻⁵`."""
-    if value == 0.0 or 1e-3 <= abs(value) < 1e5:
+def number(value: float, least: float = 1e-3, largest: float = 1e5) -> str:
+    """`0.01`, `20000`, `10⁶`, `2·10⁻⁵`; a power below `least`, and from `largest` on."""
+    if value == 0.0 or least <= abs(value) < largest:
         return f"{value:g}"
     mantissa, _, exponent = f"{value:.3e}".partition("e")
     power = f"10{str(int(exponent)).translate(_RAISED)}"
     factor = float(mantissa)
     return power if factor == 1.0 else f"{factor:g}·{power}"
+
+
+def _numbers(values: Sequence[float]) -> list[str]:
+    """The texts of an axis; if one is a power of ten, all are but those from 0.1 to 10."""
+    texts = [number(value) for value in values]
+    if any(text[-1] in _POWERS for text in texts):
+        return [number(value, 0.1, 10.5) for value in values]
+    return texts
 
 
 @dataclass(frozen=True)
@@ -135,7 +180,7 @@ class Plot:
     Parameters
     ----------
     label : Description of the chart for screen readers
-    title : Above the axes; lines are separated by line breaks
+    title : Above the axes; lines are separated by line breaks, long ones are broken
     width, height : Units of the view box, about a pixel each
     """
 
@@ -144,7 +189,8 @@ class Plot:
     ) -> None:
         self.x, self.y = x, y
         self.width, self.height, self.label = width, height, label
-        heads = title.splitlines()
+        fits = int((width - _RIGHT) / LETTER)
+        heads = [part for line in title.splitlines() for part in textwrap.wrap(line, fits)]
         longest = max((len(text) for _, text in y.ticks()), default=0)
         self.left = (_LEFT if y.title else _BARE_LEFT) + LETTER * longest + _GAP
         self.top = _TOP + LINE * len(heads)
@@ -153,6 +199,8 @@ class Plot:
             f'<text class="head x" x="{width / 2:g}" y="{LINE * (i + 1):g}">{escape(line)}</text>'
             for i, line in enumerate(heads)
         ]
+        self._marks: list[tuple[float, float, Style]] = []
+        self._beyond: list[tuple[float, str]] = []  # Places and arrows of values beyond the axes
         self._axes()
 
     def at(self, x: float, y: float) -> tuple[float, float]:
@@ -165,12 +213,26 @@ class Plot:
         self._parts.append(svg)
 
     def line(
-        self, points: Sequence[tuple[float, float]], style: Style | None = None, *, kind: str = ""
+        self,
+        points: Sequence[tuple[float, float]],
+        style: Style | None = None,
+        *,
+        kind: str = "",
+        grid: Iterable[float] = (),
     ) -> None:
-        """Straight lines through `points`, in the colour of `style` or of the class `kind`."""
-        path = "L".join(self._pair(x, y) for x, y in points)
+        """Straight lines through `points`, in the colour of `style` or of the class `kind`.
+
+        Two points are not joined if an abscissa of the `grid` lies between them. A line that lies
+        on marks of other lines is dashed, so that what is below it is seen.
+        """
+        path, last = "", math.inf
+        for x, y in points:
+            path += "M" if not path or any(last < place < x for place in grid) else "L"
+            path, last = path + self._pair(x, y), x
         names = kind or f"line c{style.colour if style else 0}"
-        self.add(f'<path class="{names}" d="M{path}"/>')
+        covers = sum(self._below(*self.at(*point), style) > 0 for point in points) if style else 0
+        dashes = COVERING if 2 * covers > len(points) else ""
+        self.add(f'<path class="{names}"{dashes} d="{path}"/>')
 
     def mark(
         self,
@@ -182,15 +244,38 @@ class Plot:
         hollow: bool = False,
         sd: float = 0.0,
     ) -> None:
-        """A marker with an error bar, and `words` as its tooltip."""
+        """A marker with an error bar or arrow (`beside`), and `words` as its tooltip.
+
+        It is smaller on the marks of other styles, so that they are seen below it.
+        """
         x_px, y_px = self.at(x, y)
-        bar = ""
-        if sd > 0.0:
-            (_, low), (_, high) = self.at(x, y - sd), self.at(x, y + sd)
-            path = f"M{short(x_px)} {short(low)}V{short(high)}"
-            bar = f'<path class="sd c{style.colour}" d="{path}"/>'
         tooltip = f"<title>{escape(words)}</title>" if words else ""
-        self.add(bar + marker(x_px, y_px, style, tooltip, hollow=hollow))
+        size = max(0.65 ** self._below(x_px, y_px, style), 0.4)
+        self._marks.append((x_px, y_px, style))
+        self.add(self.beside(x, y, style, sd=sd, text=number(float(f"{y:.3g}"))))
+        self.add(marker(x_px, y_px, style, tooltip, hollow=hollow, size=size))
+
+    def beside(self, x: float, y: float, style: Style, *, sd: float, text: str) -> str:
+        """The error bar of a mark; beyond the axis an arrow and the value, `text`, instead."""
+        x_px, y_px = self.at(x, y)
+        if not self.y.low <= y <= self.y.high:
+            anchor, dx = ("end", -9) if x_px > self.width / 2 else ("start", 9)
+            arrow, dy = ("↓", -2.4) if y < self.y.low else ("↑", 10.8)
+            near = [a for x, a in self._beyond if a == arrow and abs(x - x_px) < 8 * LETTER]
+            dy += math.copysign(LINE * len(near), dy)  # below or above the texts that are there
+            self._beyond.append((x_px, arrow))
+            where = f'x="{short(x_px)}" y="{short(y_px)}" dx="{dx}" dy="{dy:.1f}"'
+            return f'<text {BEYOND} text-anchor="{anchor}" {where}>{arrow} {text}</text>'
+        if sd <= 0.0:
+            return ""
+        (_, low), (_, high) = self.at(x, y - sd), self.at(x, y + sd)
+        path = f"M{short(x_px)} {short(low)}V{short(high)}"
+        return f'<path class="sd c{style.colour}" d="{path}"/>'
+
+    def _below(self, x_px: float, y_px: float, style: Style) -> int:
+        """The number of other styles that have a mark at this place."""
+        near = {s for x, y, s in self._marks if math.hypot(x - x_px, y - y_px) < _CLOSE}
+        return len(near - {style})
 
     def text(self, x: float, y: float, words: str, kind: str = "") -> None:
         """Text at a position in units of the view box."""
@@ -214,11 +299,14 @@ class Plot:
                 self.add(f'<rect class="cell" {place} {size} fill-opacity="{shade:.2f}"/>')
                 self.text(across, up + 4, texts[i][j], "x head")
 
-    def image(self, rows: Sequence[Sequence[float]]) -> None:
-        """A picture of values from 0 (white) to the largest (black), the first row on top."""
-        data = base64.b64encode(_png(rows)).decode()
+    def image(self, rows: Sequence[Sequence[float]], top: float) -> None:
+        """A picture of values from 0 (white) to `top` (black), the first row on top.
+
+        It has square pixels and stands in the middle of the axes.
+        """
+        data = base64.b64encode(_png(rows, top)).decode()
+        place = f'x="{short(self.left)}" y="{short(self.top)}"'
         size = f'width="{short(self.right - self.left)}" height="{short(self.bottom - self.top)}"'
-        place = f'x="{short(self.left)}" y="{short(self.top)}" preserveAspectRatio="none"'
         self.add(f'<image {place} {size} href="data:image/png;base64,{data}"/>')
 
     def chart(self) -> Chart:
@@ -230,7 +318,10 @@ class Plot:
             x = short(self.at(value, self.y.low)[0])
             if not self.x.names:
                 self.add(f'<path class="grid" d="M{x} {short(self.top)}V{short(self.bottom)}"/>')
-            self.add(f'<text class="x" x="{x}" y="{short(self.bottom + 16)}">{escape(text)}</text>')
+            # The last tick's text does not overrun the chart.
+            end = min(self.at(value, self.y.low)[0], self.width - LETTER * len(text) / 2 - 2)
+            place = f'x="{short(end)}" y="{short(self.bottom + 16)}"'
+            self.add(f'<text class="x" {place}>{escape(text)}</text>')
         for value, text in self.y.ticks():
             y = short(self.at(self.x.low, value)[1])
             if not self.y.names:
@@ -252,18 +343,31 @@ class Plot:
         return " ".join(map(short, self.at(x, y)))
 
 
-def marker(x: float, y: float, style: Style, content: str = "", *, hollow: bool = False) -> str:
-    """The marker of a style at a place in units of the view box."""
+def marker(
+    x: float,
+    y: float,
+    style: Style,
+    content: str = "",
+    *,
+    hollow: bool = False,
+    size: float = 1.0,
+) -> str:
+    """The marker of a style at a place in units of the view box, `size` times as large."""
     kind = "hollow" if hollow else "mark"
-    place = f'transform="translate({short(x)} {short(y)})" d="{MARKERS[style.marker]}"'
+    scale = "" if size == 1.0 else f" scale({size:g})"
+    place = f'transform="translate({short(x)} {short(y)}){scale}" d="{MARKERS[style.marker]}"'
     return f'<path class="{kind} c{style.colour}" {place}>{content}</path>'
 
 
 def inline(chart: Chart) -> str:
-    """A chart as an element of a web page, whose style sheet colours it."""
+    """A chart as an element of a web page, whose style sheet colours it.
+
+    Its width is limited, so that the charts of a page have type of one size.
+    """
     role = "group" if "<a " in chart.body else "img"  # the role img hides links from screen readers
     return (
-        f'<svg class="plot" viewBox="0 0 {chart.width} {chart.height}" role="{role}"'
+        f'<svg class="plot" style="max-width:{_SCALE * chart.width:.0f}px"'
+        f' viewBox="0 0 {chart.width} {chart.height}" role="{role}"'
         f' aria-label="{escape(chart.label)}">{chart.body}</svg>'
     )
 
@@ -290,7 +394,7 @@ def document(
         x += long
     y += 22 if legend else 0
     for line in (
-        part for remark in remarks for part in textwrap.wrap(remark, int(width / LETTER) - 5)
+        part for remark in remarks for part in textwrap.wrap(remark, int((width - 24) / LETTER))
     ):
         parts.append(f'<text x="16" y="{y + 4:g}">{escape(printable(line))}</text>')
         y += 18
@@ -305,6 +409,34 @@ def document(
     )
 
 
+def table(
+    points: Iterable[tuple[float, float, float]],
+) -> tuple[list[float], list[float], list[list[float]]]:
+    """Points (x, y, value) as abscissae, ordinates, and a row of values for each ordinate.
+
+    Values that are not known are NaN.
+    """
+    values = {(x, y): value for x, y, value in points}
+    xs, ys = (sorted({place[i] for place in values}) for i in (0, 1))
+    return xs, ys, [[values.get((x, y), math.nan) for x in xs] for y in ys]
+
+
+def fences(values: Sequence[float]) -> tuple[float, float]:
+    """Where an axis may end, because a few values far from all others would compress them.
+
+    Tukey's outer fences, 3 interquartile ranges beyond the quartiles, if at most a tenth of the
+    values lie beyond and the others have less than half of the whole range; else infinite.
+    """
+    if len(values) > 1:
+        first, _, third = statistics.quantiles(values, n=4, method="inclusive")
+        low, high = 4.0 * first - 3.0 * third, 4.0 * third - 3.0 * first
+        inside = [value for value in values if low <= value <= high]
+        few = 10 * (len(values) - len(inside)) <= len(values)
+        if few and 2.0 * (max(inside) - min(inside)) < max(values) - min(values):
+            return low, high
+    return -math.inf, math.inf
+
+
 def short(value: float) -> str:
     """A coordinate with one decimal."""
     return f"{value:.1f}".removesuffix(".0")
@@ -316,9 +448,8 @@ def _round_up(step: float) -> float:
     return next(f * power for f in (1.0, 2.0, 5.0, 10.0) if f * power >= step * (1 - 1e-9))
 
 
-def _png(rows: Sequence[Sequence[float]]) -> bytes:
-    """Values as a grey PNG (W3C Recommendation, 2003) of `_SHADES` levels, 0 white."""
-    top = max(max(row) for row in rows) or 1.0
+def _png(rows: Sequence[Sequence[float]], top: float) -> bytes:
+    """Values as a grey PNG (W3C Recommendation, 2003) of `_SHADES` levels, 0 white, `top` black."""
     pixels = b"".join(
         b"\0"
         + bytes(255 - round(max(v, 0.0) / top * (_SHADES - 1)) * 255 // (_SHADES - 1) for v in row)

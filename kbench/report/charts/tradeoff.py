@@ -88,23 +88,11 @@ def _mark(
     words = f"{point.line.label}: {quantity.title} {quantity.text(point.score)}"
     words += f", {cost.words(point.cost)}"
     score, sd = point.score * quantity.factor, point.sd * quantity.factor
-    x, y = drawn.at(point.cost, score)
-    beside = ""
-    if not drawn.y.low <= score <= drawn.y.high:
-        below = score < drawn.y.low
-        right = x > drawn.width / 2
-        place = 'dx="-9" class="end"' if right else 'dx="9"'
-        text = f"{'↓' if below else '↑'} {quantity.text(point.score)}"
-        drop = "-.2em" if below else ".9em"
-        beside = f'<text x="{short(x)}" y="{short(y)}" dy="{drop}" {place}>{text}</text>'
-    elif sd > 0.0:
-        low, high = drawn.at(point.cost, score - sd)[1], drawn.at(point.cost, score + sd)[1]
-        path = f"M{short(x)} {short(low)}V{short(high)}"
-        beside = f'<path class="sd c{style.colour}" d="{path}"/>'
+    beside = drawn.beside(point.cost, score, style, sd=sd, text=quantity.text(point.score))
     drawn.add(
         f'<a{" class=more" if faint else ""} tabindex="-1" data-m="{escape(point.line.method)}"'
         f' href="#run-{escape(point.line.address)}"><title>{escape(words)}</title>{beside}'
-        f"{marker(x, y, style)}</a>"
+        f"{marker(*drawn.at(point.cost, score), style)}</a>"
     )
 
 
