@@ -208,17 +208,16 @@ class _Descent:
         self.problem, self.budget, self._cache_mb = problem, budget, cache_mb
         self.beta, self.e = np.zeros(n), problem.z.copy()
         self.slack = -1.0 if problem.has_fixed_norm else problem.norm
+        self._patience = _PATIENCE_OF_CALLS
         diagonal = problem.kernel.diagonal()
         self._diagonal = np.maximum(diagonal, max(1e-12 * np.abs(diagonal).max(), 1e-30))
         self._use(problem.kernel)
         self._before_interior = _steps_before_interior(n, cache_mb)
-        self._patience = _PATIENCE_OF_CALLS
 
     def _use(self, kernel: KernelMatrix) -> None:
         """Take steps with the values of this matrix."""
         self._kernel, self._matrix = kernel, np.empty((0, 0), kernel.dtype)
         self._rows: RowCache | None = None
-        self._most_of_points = _MOST_OF_POINTS[min_uses(kernel) > 1]
         # Rows, or the matrix of all points, have half of the memory.
         half = 2**19 * self._cache_mb
         self._size_limit = max(_WORKING_SET, math.isqrt(int(half / kernel.dtype.itemsize)))
@@ -280,8 +279,11 @@ class _Descent:
         kernel, previous = self.problem.kernel.astype(np.float64), math.inf
         for _ in range(_MAX_ROUNDS):
             self.solve(TARGET * tol)
-            support = np.flatnonzero(self.beta)
-            self.e = self.problem.z - kernel.product(support, self.beta[support])
+            # Float64 values of all points that the steps have stored are not computed again.
+            support, K = np.flatnonzero(self.beta), self._matrix
+            stored, b = K.dtype == np.float64 and len(K) == len(self.beta), self.beta[support]
+            product = product_of_rows(K, support, b) if stored else kernel.product(support, b)
+            self.e = self.problem.z - product
             violation = self.violation
             if violation <= tol:
                 return self._result(violation, "tol")
@@ -315,10 +317,10 @@ class _Descent:
             if stalled > (self._patience if len(self._matrix) == n else PATIENCE):
                 return
             n_free = int(np.count_nonzero(free_points(self.beta, lower, upper)))
-            if 2 * n_free > size:
+            if 2 * n_free > size and size < n:
                 size = 2 * max(size, n_free)
-                size = n if size > self._most_of_points * n else size
-                size = min(size, self._size_limit)
+                most = _MOST_OF_POINTS[min_uses(self._kernel) > 1]
+                size = min(n if size > most * n else size, self._size_limit)
             W, recent = self._working_set(extremes, recent, size)
             whole = len(W) == n
             stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
@@ -411,7 +413,7 @@ class _Descent:
         if not whole:
             return self._row_cache().gram(W)
         if len(W) <= FLOAT64_POINTS:
-            self._matrix = self._kernel.block(W, self._kernel.points(W))
+            self._matrix = self._kernel.square(W)
         else:
             # The matrix takes the memory of the rows.
             self._matrix, self._rows = self._row_cache().matrix(), None
