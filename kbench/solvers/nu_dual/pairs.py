@@ -30,7 +30,7 @@ from kbench.solvers.nu_dual.nu_descent import (
 from kbench.solvers.nu_dual.side_steps import ENDS, take_steps
 from kbench.trace import Deadline, Trace
 
-# Columns that are transposed together: the values of a cache line.
+# Columns that are transposed together: the values of a cache line. Set by hand.
 _TILE = 8
 _OPTIONS: Any = {"fastmath": {"contract", "nsz"}, "_nrt": False}
 _CALLED: Any = {**_OPTIONS, "no_cfunc_wrapper": True, "cache": True, "nogil": True}
@@ -41,7 +41,7 @@ _CLASS, _FIRST, _SIZE, _KEPT, _ROW, _COLUMN, _N_PLANNED = range(7)
 # values that are not needed. Set by hand.
 _ROWS_OF_BLOCK = 128
 # Rows of n numbers in `work`, before those of `ends`.
-_LOWER, _UPPER, _BETA, _RESIDUAL, _DIAGONAL, _V, _GAIN, _N_WORK = range(8)
+_LOWER, _UPPER, _BETA, _RESIDUAL, _DIAGONAL, _V, _N_WORK = range(7)
 # Columns of `reports`.
 _INTERCEPT, _EPSILON, _OBJECTIVE, _VIOLATION, _GAP, _STEPS, _N_REPORTED = range(7)
 
@@ -50,8 +50,6 @@ _OF_STEPS = (
     _MATRIX, _VECTOR, _VECTOR, _MATRIX, _VECTOR, int64[::1], *(_VECTOR,) * 4, float64, int64,
 )  # fmt: skip
 _take_steps = calling(int64, _OF_STEPS)
-
-
 _NO_VALUES = np.empty((0, 0))
 
 
@@ -101,11 +99,19 @@ def solve_nu_pairs(
     Problems of at most 1,024 points share float64 kernel values, of which all within classes and
     those of one class with others are stored at a time, if they fit into half of `cache_mb`.
     """
-    options = {"tol": tol, "cache_mb": cache_mb, "max_iter": max_iter, "shrinking": shrinking}
+    # The compiled loop takes floats alone.
+    options = {
+        "tol": float(tol),
+        "cache_mb": cache_mb,
+        "max_iter": max_iter,
+        "shrinking": shrinking,
+    }
     return _Pairs(kernel, labels, bounds, norms, pairs, deadline, trace, options).solve()
 
 
 class _Pairs:
+    """The problems of a fit, and their solutions so far; points are in the order of classes."""
+
     def __init__(
         self,
         kernel: KernelMatrix,
