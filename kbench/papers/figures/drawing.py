@@ -116,7 +116,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> list[str]:
         remarks.append(f'too few rows{which}: run "kbench -m {figure.run}"')
     remarks += _remarks_of_panels(panels, lambda panel: _of_panel(figure, panel))
     known = {panel.panel.data: figure.levels.get(panel.panel.data) for panel in panels}
-    if levels := [f"{data} {level:g}" for data, level in known.items() if level is not None]:
+    if levels := [f"{level:g} on {data}" for data, level in known.items() if level is not None]:
         remarks.append(f"grey and dashed: the paper's value, {', '.join(levels)}")
     if figure.front:
         shown = [(panel, label) for panel in panels for label in panel.shown]
