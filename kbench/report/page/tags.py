@@ -165,7 +165,7 @@ def figure(
     """
     if charts:
         drawn = "".join(map(inline, charts))
-        shown = element("div", drawn, class_="charts" if len(charts) > 1 else "charts single")
+        shown = element("div", drawn, class_="charts")
     else:
         shown = element("div", words("; ".join(remarks)), class_="frame")
     below = element("figcaption", words(caption), class_="about") if caption else ""
