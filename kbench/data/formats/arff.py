@@ -20,7 +20,7 @@ from kbench.data.formats.csv_form import not_utf8
 from kbench.data.formats.number_text import almost_a_number
 from kbench.data.formats.table import Column, Options, Table, checked_table, roles_of
 from kbench.data.sources.content import text_pieces
-from kbench.errors import DataError
+from kbench.errors import DataError, counted
 
 _ATTRIBUTE = re.compile(
     r"""@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s'"{][^\s{]*))"""
@@ -197,7 +197,8 @@ class _Reader:
             if len(fields) != len(self._attributes) and "\t" in line:
                 fields = _fields(line, where, "\t")  # as Weka and SciPy read them
             if len(fields) != len(self._attributes):
-                raise DataError(f"{where}: {len(fields)} fields, should be {len(self._attributes)}")
+                found = counted(len(fields), "field")
+                raise DataError(f"{where}: {found}, should be {len(self._attributes)}")
             numbers.append(place)
             for k, name in self._kept:
                 columns[name].append(self._value(name, fields[k], where))

@@ -51,6 +51,7 @@ from kbench.data.formats.table import (
     require_dropped,
     require_layout,
     require_same_columns,
+    shown_number,
     stack_pieces,
     strange_texts,
 )
@@ -313,7 +314,7 @@ class Coding:
         coded = {n: counts for n, counts in texts.items() if n not in {*configured}}
         if coded and not self._options.auto:
             shown = (
-                f"{name} ({len(counts)}{' numbers as texts' * all(map(is_number, counts))})"
+                f"{name} ({len(counts)}{' numbers as texts' * all(map(shown_number, counts))})"
                 for name, counts in coded.items()
             )
             yield f"columns of texts become one feature a category: {listed(shown)}"

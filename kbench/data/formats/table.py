@@ -25,7 +25,7 @@ from kbench.data.formats import (
     number,
     printable,
 )
-from kbench.data.formats.number_text import DASHES, is_missing
+from kbench.data.formats.number_text import DASHES, decorated_number, is_missing
 from kbench.errors import DataError
 from kbench.mistyped import nearest
 
@@ -386,6 +386,11 @@ def _require_numbers(
 def is_number(text: str) -> bool:
     """Whether a text of a column is a number, or stands for a missing one."""
     return number(text) is not None or is_missing(text, numeric=True)
+
+
+def shown_number(text: str) -> bool:
+    """`is_number` of what people write too: `1,5`, `$ 1.50`."""
+    return is_number(text) or any(decorated_number(text, mark) is not None for mark in ".,")
 
 
 def require_same_columns(table: Table, first: Table) -> None:
