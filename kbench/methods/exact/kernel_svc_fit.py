@@ -10,11 +10,8 @@ from kbench.methods.base.box_svc import KernelProblems, Start
 from kbench.methods.exact.expansions import interior_note, small_rows
 from kbench.methods.exact.interior import Dual
 from kbench.solvers import BoxDualResult
-from kbench.solvers.interior_point.duals import InteriorResult
-from kbench.solvers.nu_dual.pairs import NuPairsResult
-from kbench.solvers.small import GaussianRows, MatrixRows, SmallDualResult
+from kbench.solvers.small import GaussianRows, MatrixRows
 
-AnyResult = SmallDualResult | BoxDualResult | InteriorResult | NuPairsResult
 # The large-problem solver starts at the last fit's gradient only if its error is below this: such
 # errors belong to points far from their margin, and do not matter at any tolerance. Larger ones
 # take longer to correct in float64 than the solver takes from zero in float32. Set by hand.
@@ -124,8 +121,8 @@ class Solution:
         of_a, of_b = labels == a, labels == b
         self.coef[b - 1, of_a], self.coef[a, of_b] = coef[of_a], coef[of_b]
 
-    def record(self, problems: Any, result: AnyResult) -> None:
-        """Copy the numbers of one or several problems."""
+    def record(self, problems: Any, result: Any) -> None:
+        """Copy the numbers of one or several problems from the result of any solver."""
         problems = np.asarray(problems)  # a list would be converted at every use
         for name in ("intercept", "objective", "violation", "duality_gap"):
             getattr(self, name)[problems] = getattr(result, name)
