@@ -269,15 +269,19 @@ class _Pairs:
         """Solve the pairs of the last class of the plan."""
         other, last, is_limited = 0, len(plan) - 1, self._deadline.seconds_left() is not None
         while other < last:
-            if is_limited and self._deadline.passed:
-                self._max_steps[:] = 0
-            until = other + 1 if is_limited else last
+            is_late = is_limited and self._deadline.passed
+            first, until = other, other + 1 if is_limited and not is_late else last
             other = _solve_problems(
-                other, until, plan, self._number, block, kept, self._bounds, self._norms,
+                other, until, is_late, plan, self._number, block, kept, self._bounds, self._norms,
                 self._options["tol"], self._max_steps, self._matrix, self._work, *self._gain,
                 self._left, _address(), self._coef, self._reports,
             )  # fmt: skip
-            if other < until:
+            if is_late:
+                late = self._number[plan[first:last, _CLASS], plan[last, _CLASS]]
+                for p in late[late >= 0].tolist():
+                    if not self._reports[p, _VIOLATION] <= self._options["tol"]:
+                        self._reasons[p] = "max_time"
+            elif other < until:
                 self._finish(plan[other], plan[last])
                 other += 1
 
@@ -368,11 +372,12 @@ def _side(beta, e, lower, upper):
 
 @njit(error_model="numpy", **_CALLED)
 def _solve_problems(
-    first, last, plan, number, block, kept, bounds, norms, tol, max_steps, matrix, work, gain,
-    gain_bits, left, address, coef, reports,
+    first, last, is_late, plan, number, block, kept, bounds, norms, tol, max_steps, matrix, work,
+    gain, gain_bits, left, address, coef, reports,
 ):  # fmt: skip
     """Solve the problems of the last class of the plan with the classes `first` to `last` - 1.
 
+    is_late : whether no step is to be taken any more
     block : (m, N) kernel values of its points, among others, and those of all classes up to it;
         (0, 0) if `matrix` has the values of the only problem
     kept : flat. Kernel values within classes.
@@ -399,7 +404,7 @@ def _solve_problems(
         total, at_a, at_b = 0.5 * norms[p], a[_FIRST], b[_FIRST]
         _begin(bounds[at_a : at_a + n_a], total, 1.0, beta[:n_a], lower[:n_a], upper[:n_a])
         _begin(bounds[at_b : at_b + n_b], total, -1.0, beta[n_a:], lower[n_a:], upper[n_a:])
-        if max_steps[p] <= 0:
+        if max_steps[p] <= 0 and not is_late:
             return other
         largest = 0.0
         for k in range(n):
@@ -411,7 +416,7 @@ def _solve_problems(
             high_a, low_a, middle_a, above = _side(beta[:n_a], e[:n_a], lower[:n_a], upper[:n_a])
             high_b, low_b, middle_b, below = _side(beta[n_a:], e[n_a:], lower[n_a:], upper[n_a:])
             violation = max(max(high_a - low_a, high_b - low_b), 0.0)
-            if violation <= TARGET * tol or turn == 1:
+            if violation <= TARGET * tol or turn == 1 or is_late:
                 break
             centre = 0.5 * (middle_a + middle_b)
             for k in range(n):
@@ -432,7 +437,8 @@ def _solve_problems(
         report[_OBJECTIVE], report[_VIOLATION], report[_GAP] = objective, violation, gap
         # NaNs of sums that overflow would stand in the objective. `solve_nu_dual` lowers the
         # tolerance of a problem without a margin.
-        if not (np.isfinite(objective) and violation <= tol and -epsilon > 0.5 * violation):
+        is_solved = np.isfinite(objective) and violation <= tol and -epsilon > 0.5 * violation
+        if not (is_solved or is_late):
             return other
         row_a, row_b = b[_CLASS], a[_CLASS]
         if row_a > row_b:
