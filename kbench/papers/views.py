@@ -85,7 +85,9 @@ def _parts(study: Sheet | None) -> str:
     if study is None or not last:
         return ""
     gains = zip(study.header, last[0], strict=True)
-    return ", ".join(f"{name[2:]} {text}" for name, text in gains if name.startswith("× ") and text)
+    return "; ".join(
+        f"{name[2:]}: {text}" for name, text in gains if name.startswith("× ") and text
+    )
 
 
 def claims_views(verdicts: Sequence[Verdict]) -> list[View]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from kbench.papers.claims.decision import Verdict, in_words
-from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES
+from kbench.papers.claims.outcomes import FAILS, HOLDS, OUTCOMES, UNKNOWN_SETTINGS
 from kbench.papers.claims.stated import Interval
 from kbench.papers.printed.layout import PAPERS, legend, paper
 from kbench.report.sheet import Sheet
@@ -98,8 +98,11 @@ def counted(verdicts: Collection[Verdict]) -> str:
     why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
     text = f"{counts[HOLDS.word]} hold, {counts[FAILS.word]} do not hold"
     text += f", {sum(reasons.values())} are open" + (f" ({why})" if why else "")
-    n = Counter(verdict.kept_by_rows for verdict in verdicts if verdict.outcome.reason)
-    return f"{text}; our runs support {n[True]} of the open ones and speak against {n[False]}"
+    open_ones = [verdict for verdict in verdicts if verdict.outcome.reason]
+    n = Counter(verdict.kept_by_rows for verdict in open_ones)
+    guessed = Counter(v.kept_by_rows for v in open_ones if v.outcome is UNKNOWN_SETTINGS)
+    text += f"; our runs support {n[True]} of the open ones and speak against {n[False]}"
+    return f"{text}, {guessed[True]} and {guessed[False]} of them with settings that we guessed"
 
 
 def tally(verdicts: Sequence[Verdict]) -> list[str]:
@@ -109,7 +112,8 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
     rows = Counter(kept for kept, _ in answers)
     ideas = Counter(idea for kept, idea in answers if kept)
     own = sum(0 < verdict.own == verdict.asked for verdict in verdicts)
-    by_idea = f"{ideas[True]} of {ideas[True] + ideas[False]}"
+    known = ideas[True] + ideas[False]
+    by_idea = f"{ideas[True]} of {known}" if known else "-"
     counts = [*outcomes, rows[True], by_idea, rows[False], rows[None]]
     return [*map(str, counts), f"{own} of {len(verdicts)}"]
 
@@ -119,7 +123,8 @@ def at_hand(verdict: Verdict) -> str:
     kept, idea = verdict.kept_by_rows, _kept_by_idea(verdict)
     if kept is None or not verdict.outcome.reason:
         return ""
-    said = f"our runs would {_WOULD[kept]} it"
+    guess = " at settings that we guessed" if verdict.outcome is UNKNOWN_SETTINGS else ""
+    said = f"our runs would {_WOULD[kept]} it{guess}"
     return said if idea in (None, kept) else f"{said}, the idea alone would {_WOULD[idea]} it"
 
 

@@ -31,7 +31,8 @@ _ABOUT = (
 # How to use the rankings of the overview for data of one's own, and what their numbers mean.
 _RANKED = (
     "Methods with defaults or with a search on training rows, the best first. Outside a heading's"
-    " range of rows and classes there is no answer: try the methods named first on your own file."
+    " range of rows and classes there is no answer, and between two columns of rows both may be"
+    " right: try the methods named first on your own file."
 )
 _MEANINGS = (
     (

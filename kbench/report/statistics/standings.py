@@ -135,9 +135,9 @@ def _advice(sheet: Sheet) -> list[str]:
         parts.append(f"with {column} {shown}" if column != "% behind" else shown)
     made = [f"To try first: {'; '.join(parts)}."]
     fastest, faster = math.inf, []
-    for name, behind, seconds in zip(names, of["% behind"], of["predict s"], strict=True):
-        if not (_is_number(behind) and _is_number(seconds)):
-            continue
+    timed = zip(names, of["% behind"], of["predict s"], strict=True)
+    known = [line for line in timed if _is_number(line[1]) and _is_number(line[2])]
+    for name, behind, seconds in sorted(known, key=lambda line: float(line[1])):
         if float(seconds) < fastest / 2.0:
             if math.isfinite(fastest) and float(behind) <= _MOST_BEHIND:
                 faster.append(f"{name} ({behind} % behind, {seconds} s per {_ROWS:,} rows)")

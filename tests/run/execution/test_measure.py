@@ -242,7 +242,7 @@ def test_the_rows_of_the_warm_up_hold_every_class(n):
     rng = np.random.default_rng(n)
     y = rng.integers(0, 7, n)
     y[n // 2] = 99  # one row of a rare class
-    rows = _some_rows(y, classes=True)
+    rows = _some_rows(y, WARMUP_ROWS, classes=True)
     assert set(y[rows]) == set(y)
     assert len(rows) <= WARMUP_ROWS + 8
     assert len(set(rows)) == len(rows)
