@@ -240,7 +240,7 @@ def kept(method, *numbers):
             n_test=91701,
             n_features=22,
             params=json.dumps({"gamma": 1, "numbers_per_row": 100}),
-            n_parameters=49990 * number,
+            kernel_numbers=49990 * number,
             kernel_error=1e-5 * number,
         )
         for number in numbers

@@ -129,7 +129,7 @@ def grown(n, method="svd", rank=160, other_cpus=0.0):
         variant=f"n={n},n_test=500",
         n_train=n,
         params=json.dumps({"rank": rank, "gamma": 4}),
-        n_parameters=7 * n,
+        kernel_numbers=7 * n,
         fit_cpu_s=3e-9 * n**2.5,
         other_cpus=other_cpus,
     )
@@ -170,9 +170,9 @@ def test_values_that_no_power_of_the_rows_comes_near_to_have_no_exponent():
     """Such as the bytes of a model whose form changes between two sizes."""
     table = paper("meka").tables["table4"]
     kept = {1000: 29000, 2000: 57600, 4000: 115000, 8000: 65500}
-    found = runs(*({**grown(n), "n_parameters": number} for n, number in kept.items()))
+    found = runs(*({**grown(n), "kernel_numbers": number} for n, number in kept.items()))
     one = cell(found, "SVD", "", "storage", table)
     assert (one.value, one.status) == (None, "no power")
     (note,) = one.notes
-    assert "n_parameters 29,000; 57,600; 115,000; 65,500" in note
+    assert "kernel_numbers 29,000; 57,600; 115,000; 65,500" in note
     assert cell(found, "SVD", "", "time", table).value == pytest.approx(2.5, abs=1e-9)

@@ -204,7 +204,7 @@ def rows_of_meka(method, values, experiment, variant=None, name="gamma", **param
             experiment=experiment,
             kernel_error=0.001 * value,
             fit_wall_s=value,
-            n_parameters=100 * value,
+            kernel_numbers=100 * value,
             params=json.dumps({"gamma": 1, "numbers_per_row": None, **params, name: value}),
         )
         for value in values

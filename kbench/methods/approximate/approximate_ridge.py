@@ -80,7 +80,7 @@ class _ApproximateRidge(RidgeEstimator):
         # The fitted part is not kept: it may hold features of all training rows.
         part = fresh_part(self.approximation, MEKA(), self.random_state)
         matrix = part.fit(X, trace=trace).kernel_matrix(X, trace=trace)
-        self.n_parameters_ = matrix.n_parameters_
+        self.kernel_numbers_ = matrix.n_parameters_
         if matrix.kernel_entries_:
             self.kernel_entries_ = matrix.kernel_entries_
         with trace.phase("solve"):
@@ -128,7 +128,7 @@ class _ApproximateRidge(RidgeEstimator):
             self.alpha_ = chosen_alpha(self.alpha, lambda: kernel, sample, targets)
             trainer = BlockTrainer(kernel, part.dtype, survey.targets, self.alpha_)
             fitted = fit_clusters(part, trainer, rows, survey, seed, trace)
-            self.n_parameters_ = sum(record.n_rows**2 for record in fitted.records)
+            self.kernel_numbers_ = sum(record.n_rows**2 for record in fitted.records)
             self.kernel_entries_ = sum(record.kernel_entries for record in fitted.records)
             self.notes_ = fitted.notes
             machine = fitted.machine
@@ -138,7 +138,7 @@ class _ApproximateRidge(RidgeEstimator):
             basis = part.row_basis()
             machine = fit_normal_equations(basis, rows, survey.targets, self.alpha_, trace)
             links = 0 if basis.link is None else int(np.count_nonzero(basis.link))
-            self.n_parameters_ = sum(basis.ranks) + links
+            self.kernel_numbers_ = sum(basis.ranks) + links
         self.n_iter_, self.converged_ = 1, True
         return machine
 
@@ -238,7 +238,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     kernel_error_ : float
         Relative Frobenius error of the approximate kernel matrix on `error_rows` rows, which are
         the same for every approximation and seed. Absent if `error_rows` is 0.
-    n_parameters_ : int
+    kernel_numbers_ : int
         Numbers that the approximate kernel matrix stores.
     kernel_entries_ : int
         Kernel values computed for it; absent for random features, which need none.
@@ -261,7 +261,7 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     Rows in chunks (`ChunkedRows`) are read twice. Features, landmarks and clusters are chosen on a
     sample; W'W and W'y are summed over all rows, which solves the same equations in the memory of
     W'W. BKA's clusters are the leaves of a tree of k-means, whose rows are sorted on disk. Both
-    need solver="direct"; there is no `kernel_error_`, and `n_parameters_` counts no rows of W.
+    need solver="direct"; there is no `kernel_error_`, and `kernel_numbers_` counts no rows of W.
 
     With W of rank r in c clusters of rank k each, "direct" costs O(n k^2 + r^3 / 3) beside the
     approximation, "cg" O(n k + r^2) an iteration, "pcg" twice that and O(n k^2) before. Prediction

@@ -52,7 +52,7 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
         Descending; NaN where s = t, and where a block has fewer than `n_angles` singular vectors.
     kernel_entries_ : int
         Kernel values of the diagonal blocks.
-    n_parameters_ : int
+    kernel_numbers_ : int
         Numbers that the diagonal blocks store.
     timings_ : dict of str to float
         Seconds of "cluster", "blocks", "spectra", "solve".
@@ -106,7 +106,7 @@ class BlockSpectra(RidgeClassifierMixin, RidgeEstimator):
         blocks = fresh_part(self.approximation, BKA(5), self.random_state).fit(X, trace=trace)
         matrix = blocks.matrix_
         self.labels_ = blocks.labels_
-        self.kernel_entries_, self.n_parameters_ = matrix.kernel_entries_, matrix.n_parameters_
+        self.kernel_entries_, self.kernel_numbers_ = matrix.kernel_entries_, matrix.n_parameters_
         with trace.phase("spectra"):
             self._set_spectra(KernelMatrix(blocks.kernel_, X, np.float64), matrix.groups, trace)
         with trace.phase("solve"):

@@ -67,7 +67,7 @@ class DCRidge(KernelRidgeEstimator):
         Largest number of iterations of a subset.
     converged_ : bool
     kernel_entries_ : int
-    n_parameters_ : int
+    kernel_numbers_ : int
         Entries of the subsets' kernel matrices.
     timings_ : dict of str to float
         Seconds of "solve".
@@ -128,7 +128,7 @@ class DCRidge(KernelRidgeEstimator):
         self.n_iter_ = max(result.n_iter for result, _ in solved)
         self.converged_ = worst.converged
         self.kernel_entries_ = kernel.n_entries
-        self.n_parameters_ = sum(len(rows) ** 2 for rows in parts)
+        self.kernel_numbers_ = sum(len(rows) ** 2 for rows in parts)
         dtype = prediction_dtype(kernel, self.dual_coef_)
         return KernelExpansion(kernel, np.arange(n), self.dual_coef_, dtype)
 
@@ -166,7 +166,7 @@ class DCRidge(KernelRidgeEstimator):
         self.n_iter_ = max(record.n_iter for record in fitted.records)
         self.converged_ = worst.converged
         self.kernel_entries_ = sum(record.kernel_entries for record in fitted.records)
-        self.n_parameters_ = sum(record.n_rows**2 for record in fitted.records)
+        self.kernel_numbers_ = sum(record.n_rows**2 for record in fitted.records)
         self.notes_ = fitted.notes
         return fitted.machine
 

@@ -87,7 +87,7 @@ class ExactRidge(KernelRidgeEstimator):
     converged_ : bool
     kernel_entries_ : int
         Kernel values computed, without those of the choice of landmarks by "nystrom".
-    n_parameters_ : int
+    kernel_numbers_ : int
         n^2, the entries of the kernel matrix.
     timings_ : dict of str to float
         Seconds of "precondition" ("pcg") and "solve".
@@ -147,7 +147,7 @@ class ExactRidge(KernelRidgeEstimator):
         self.dual_coef_ = result.x if scale is None else scale[:, None] * result.x
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         self.kernel_entries_ = kernel.n_entries + entries
-        self.n_parameters_ = len(Y) ** 2
+        self.kernel_numbers_ = len(Y) ** 2
         dtype = prediction_dtype(kernel, self.dual_coef_)
         return KernelExpansion(kernel, np.arange(len(Y)), self.dual_coef_, dtype)
 
@@ -220,7 +220,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
         The rows, or the kernel matrix that was given.
     alpha_ : float or (m,)
         The ridge that was used.
-    n_iter_, converged_, kernel_entries_, n_parameters_, timings_, model_bytes_, n_features_in_
+    n_iter_, converged_, kernel_entries_, kernel_numbers_, timings_, model_bytes_, n_features_in_
         As in `ExactRidge`.
 
     Notes
@@ -372,7 +372,7 @@ class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
                 coef[:, alphas == alpha] = least_squares(shifted, targets[:, alphas == alpha])
         self.dual_coef_ = coef if scale is None else scale[:, None] * coef
         self.n_iter_, self.converged_ = 1, True
-        self.kernel_entries_, self.n_parameters_ = matrix.n_entries, len(Y) ** 2
+        self.kernel_entries_, self.kernel_numbers_ = matrix.n_entries, len(Y) ** 2
         return KernelExpansion(matrix, np.arange(len(Y)), self.dual_coef_, np.dtype(np.float64))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

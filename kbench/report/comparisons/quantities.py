@@ -85,6 +85,7 @@ FURTHER = (
     Quantity("n_support", "support vectors", decimals=0, ratio=True),
     Quantity("n_iter", "iterations", decimals=0, ratio=True),
     Quantity("kernel_entries", "kernel entries M", factor=1e-6, ratio=True),
+    Quantity("kernel_numbers", "kernel numbers", decimals=0, ratio=True),
     Quantity("n_parameters", "parameters", decimals=0, ratio=True),
 )
 

@@ -138,7 +138,7 @@ def learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
     iterates = hasattr(estimator, "n_iter_") or stated is not None
     model_bytes = count("model_bytes_")
     sums = ("objective", "duality_gap", "prediction_flops", "kernel_error")
-    counts = ("n_support", "n_iter", "kernel_entries", "n_parameters")
+    counts = ("n_support", "n_iter", "kernel_entries", "kernel_numbers", "n_parameters")
     return {
         **{name: total(f"{name}_") for name in sums},
         **{name: count(f"{name}_") for name in counts},

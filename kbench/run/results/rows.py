@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Version of the columns; raised when a column is added or changes its meaning.
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 # Begins the message of a run that is ok but whose model could not be stored.
 NOT_KEPT = "the model was not kept"
@@ -37,6 +37,12 @@ IDENTITY = (*RUN, "attempt")
 _IN_EVERY_FILE = (*RUN, "status")
 # Columns that have a value in every row.
 _NEVER_NULL = (*_IN_EVERY_FILE, "method", "dataset")
+
+# Methods whose `n_parameters` counted the numbers of the kernel matrix, before version 10.
+_COUNTED_MATRIX = (
+    *("bka", "block_spectra", "dckrr", "ensemble_nystrom", "fastfood", "kmeans_nystrom", "krr"),
+    *("meka", "meka_galerkin", "meka_psd", "nystrom", "randomized_nystrom", "rks", "svd"),
+)
 
 # Statuses that say nothing of the method: the next attempt of the run replaces such a row.
 WITHOUT_OUTCOME = ("interrupted", "unavailable")
@@ -84,6 +90,7 @@ _COLUMNS: dict[str, str] = {
     "n_iter": "int64",
     "converged": "bool",
     "kernel_entries": "int64",
+    "kernel_numbers": "int64",
     "fit_wall_s": "double",
     "fit_cpu_s": "double",
     "predict_wall_s": "double",
@@ -223,6 +230,7 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
             raise ForeignFileError(f"no rows of kbench (two columns {name!r})")
     if not table.schema.equals(wanted):
         try:
+            table = _with_kernel_numbers(table)
             arrays = [
                 table.column(field.name).cast(field.type)
                 if field.name in table.column_names
@@ -236,6 +244,21 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
         table = pa.Table.from_arrays(arrays, schema=wanted)
     _check_values(table)
     return table
+
+
+def _with_kernel_numbers(table: "pa.Table") -> "pa.Table":
+    """The rows of a file that is older than `kernel_numbers`, with this column."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = table.column_names
+    if "kernel_numbers" in names or not {"method", "n_parameters"} <= {*names}:
+        return table
+    of_matrix = pc.is_in(table["method"], pa.array(_COUNTED_MATRIX))
+    counts, place = table["n_parameters"], names.index("n_parameters")
+    none = pa.scalar(None, counts.type)
+    table = table.set_column(place, "n_parameters", pc.if_else(of_matrix, none, counts))
+    return table.append_column("kernel_numbers", pc.if_else(of_matrix, counts, none))
 
 
 def _check_values(table: "pa.Table") -> None:

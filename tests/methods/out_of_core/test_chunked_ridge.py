@@ -90,7 +90,7 @@ def test_machines_of_bka_are_those_of_their_clusters(targets):
         alone = cls(BKA(1, gamma=0.3), alpha=0.1, error_rows=0).fit(X[own], y[own])
         values = [m._values(X[own]) for m in (found, alone)]
         np.testing.assert_array_equal(*values)
-    assert found.n_parameters_ == (np.bincount(labels) ** 2).sum()
+    assert found.kernel_numbers_ == (np.bincount(labels) ** 2).sum()
 
 
 def test_a_block_too_large_for_the_memory_is_divided():
@@ -112,7 +112,7 @@ def test_random_subsets_are_those_of_the_rows_in_memory(storage, targets):
     X = sp.csr_matrix(X) if storage == "csr" else X
     found = clone(model).fit(chunked(X, y, sizes=(99,)))
     np.testing.assert_allclose(found._values(X), twin._values(X), atol=2e-5)
-    assert found.n_parameters_ == twin.n_parameters_
+    assert found.kernel_numbers_ == twin.kernel_numbers_
     sizes = [len(part) for part in model._parts(N)]
     assert found._machine.machines.n_centres.tolist() == sizes
 

@@ -22,6 +22,7 @@ ADDED = {
     7: ("tag",),
     8: ("scores",),
     9: ("pinball", "coverage"),
+    10: ("kernel_numbers",),
 }
 HERE, THERE = "0a1b2c3d", "ffffffff"
 MACHINES = {HERE: "A processor", THERE: "B processor"}
@@ -106,6 +107,17 @@ def test_rows_of_two_machines_are_merged_reported_published_and_brought_back(
     curves = [folder.read_curves(reference=False) for folder in folders]
     pd.testing.assert_frame_equal(*curves)
     assert len(curves[0]) == 8
+
+
+@pytest.mark.parametrize(("method", "column"), [("falkon", 1), ("meka", 0)])
+def test_numbers_of_the_kernel_matrix_have_a_column_of_their_own(tmp_path, method, column):
+    """Until version 9 methods counted those of the matrix or of the model in one column."""
+    folder = ResultsFolder(tmp_path)
+    as_version(folder.write(make_row(0, method=method, n_parameters=7)), 9)
+    row = folder.read(reference=False).iloc[0]
+    counts = [row["kernel_numbers"], row["n_parameters"]]
+    assert counts[column] == 7
+    assert pd.isna(counts[1 - column])
 
 
 def test_the_older_forms_of_this_test_are_all_there_are():
