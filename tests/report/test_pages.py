@@ -274,7 +274,7 @@ def test_empty_folders_and_damaged_files_are_reported(tmp_path, page):
 
 
 def test_the_overview_begins_with_the_ranking_and_ends_with_my_results(folder):
-    told = {"experiment": "tables", "task": "binary", "n_train": 100, "n_test": 50}
+    told = {"experiment": "tables", "task": "binary", "n_train": 100, "n_test": 100}
     pairs = itertools.product((("svc", 0.9), ("mlp", 0.8)), ("a9a", "letter", "usps"))
     rows = [make_row(*method, dataset=dataset, **told) for method, dataset in pairs]
     text = write_report(folder(*rows))[0].read_text()
