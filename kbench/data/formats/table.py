@@ -389,7 +389,7 @@ def is_number(text: str) -> bool:
 
 
 def shown_number(text: str) -> bool:
-    """`is_number` of what people write too: `1,5`, `$ 1.50`."""
+    """Whether a text is a number, also as people write it, such as `1,5` and `$ 1.50`."""
     return is_number(text) or any(decorated_number(text, mark) is not None for mark in ".,")
 
 

@@ -110,7 +110,7 @@ class TargetMap:
         )
 
     def unknown_labels(self, labels: np.ndarray, texts: Sequence[str] = ()) -> str | None:
-        """A sentence about labels of later rows that are no class of the model; None without any.
+        """Say which labels of later rows are no class of the model; None if all of them are.
 
         labels : (n,), as in the files. texts : those of the model, then others that the rows have.
         """

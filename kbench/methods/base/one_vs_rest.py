@@ -41,7 +41,8 @@ class OneVsRest(TakesSparseRows, ChunkScores, Probabilities, ClassifierMixin, Qu
     # Whether entries that are not finite have to be refused before `_decide` sees them. False if
     # `_decide` refuses them itself.
     _checks_finite: ClassVar[bool] = True
-    sees_unweighted_rows: ClassVar[bool] = False  # else negative weights are zero, as in `SVC`
+    # True in the place of `SVC`: `fit` sees rows of weight 0, and takes negative weights for 0.
+    sees_unweighted_rows: ClassVar[bool] = False
 
     # The parameters of a nested part are checked by its own `fit`.
     @fit_context(prefer_skip_nested_validation=False)

@@ -27,7 +27,7 @@ def require_dense_values(kernel: Any, X: Any) -> None:
 
 
 def require_kernel_values(kernel: Any, X: Any) -> None:
-    """Raise an error, as `training_kernel` does, for precomputed values that are no kernel's."""
+    """Refuse precomputed values that are no kernel matrix, with the errors of `training_kernel`."""
     require_dense_values(kernel, X)
     if isinstance(kernel, str) and kernel == "precomputed":
         require_kernel_matrix(X)

@@ -21,7 +21,8 @@ class DualRegression(RegressorMixin, ExactDual):
     A subclass has the parameters C and fit_intercept beside those of `ExactDual`, and `_duals`.
     """
 
-    sees_unweighted_rows: ClassVar[bool] = False  # else negative weights are zero, as in `SVR`
+    # True in the place of `SVR`: `fit` sees rows of weight 0, and takes negative weights for 0.
+    sees_unweighted_rows: ClassVar[bool] = False
 
     C: float
     fit_intercept: bool

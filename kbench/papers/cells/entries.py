@@ -328,7 +328,7 @@ def _ratio(cell: CellPlace, runs: Runs, machine: TimingConditions | None) -> Ent
         return made
     made = replace(made, match=above.match)
     one, other = above.match.line.problem, below.match.line.problem
-    hashes = {one.data_sha256, other.data_sha256} - {None}  # a run that failed early has none
+    hashes = {one.data_sha256, other.data_sha256} - {None}  # None if loading failed
     if (one.dataset, one.variant) != (other.dataset, other.variant) or len(hashes) > 1:
         return replace(made, status=OTHER_DATA)
     if above.value is None:

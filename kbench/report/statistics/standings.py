@@ -270,17 +270,22 @@ def _by_rows(sets: Sequence[Comparison]) -> dict[str, list[int]]:
     for number, table in enumerate(sets):
         if table.problem.n_train is not None:
             groups[bisect.bisect_left(_BOUNDS, table.problem.n_train)].append(number)
-    ranges = (_range([sets[i] for i in group], "n_train", "rows") for group in groups)
-    titles = (text.removeprefix(", ").replace(" to ", "-") for text in ranges)
+    ends = (_ends([sets[i] for i in group], "n_train") for group in groups)
+    titles = (f"{'-'.join(texts)} rows" for texts in ends)
     named = zip(titles, groups, strict=True)
     return {title: group for title, group in named if 1 < len(group) < len(sets)}
 
 
 def _range(sets: Sequence[Comparison], size: str, unit: str) -> str:
-    """The smallest and the largest size of the data sets, as text."""
+    """The smallest and the largest size of the data sets, in words."""
+    ends = _ends(sets, size)
+    return f", {' to '.join(ends)} {unit}" if ends else ""
+
+
+def _ends(sets: Sequence[Comparison], size: str) -> list[str]:
+    """The smallest and the largest size, if it is another one, as texts; empty if none is known."""
     known = sorted({value for table in sets if (value := getattr(table.problem, size)) is not None})
-    ends = dict.fromkeys(f"{end:,}" for end in (*known[:1], *known[-1:]))
-    return f", {' to '.join(ends)} {unit}" if known else ""
+    return list(dict.fromkeys(f"{end:,}" for end in (*known[:1], *known[-1:])))
 
 
 def _with_size(problem: LearningTask) -> str:

@@ -2,12 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kbench.data import open_prepared
 from kbench.errors import ConfigError, UnavailableError, with_type
-from kbench.run.execution.guard import Send
+from kbench.run.execution.guard import RunOutcome, Send
 from kbench.run.execution.sandbox import Sandbox
 from kbench.run.execution.worker import WARMUP_ROWS, rehearse
 from kbench.run.planning import registry
@@ -40,12 +40,29 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> Idle:
 
         require_skops()
     asked = {canonical(one): one for one in plan.estimators}
-    limits = Limits(wall_s=None, setup_s=plan.settings.limits.setup_s)
-    outcome = sandbox.call(_check, (list(asked.values()), plan.settings.metrics), limits)
+    outcome = _in_worker(sandbox, plan, _check, (list(asked.values()), plan.settings.metrics))
     if outcome.status == "error":
         raise ConfigError(outcome.message.splitlines()[0])
-    idle = (outcome.result.get("row") or {}).get("idle", [])
+    idle = _found(outcome, "idle")
     return {(target, kernel): frozenset(names) for target, kernel, names in idle}
+
+
+def _in_worker(
+    sandbox: Sandbox,
+    plan: Plan,
+    function: Callable[[Any, Send], None],
+    asked: Any,
+    wall_s: float | None = None,
+) -> RunOutcome:
+    """The outcome of a function of `asked`, which has `wall_s` seconds in a worker."""
+    return sandbox.call(
+        function, asked, Limits(wall_s=wall_s, setup_s=plan.settings.limits.setup_s)
+    )
+
+
+def _found(outcome: RunOutcome, name: str) -> list[Any]:
+    """What a worker has sent under this name; empty if it was killed before."""
+    return list((outcome.result.get("row") or {}).get(name, []))
 
 
 def refused_runs(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
@@ -62,9 +79,7 @@ def refused_runs(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
     ]  # fmt: skip
     if not asked:
         return []
-    limits = Limits(wall_s=None, setup_s=plan.settings.limits.setup_s)
-    outcome = sandbox.call(_check_bounds, asked, limits)
-    return list((outcome.result.get("row") or {}).get("refused", []))
+    return _found(_in_worker(sandbox, plan, _check_bounds, asked), "refused")
 
 
 def _check_bounds(asked: list[tuple[str, str, Any, Any, Any]], send: Send) -> None:
@@ -97,9 +112,8 @@ def rehearsed(sandbox: Sandbox, plan: Plan, runs: list[Run]) -> list[str]:
     }
     if not tasks:
         return []
-    limits = Limits(wall_s=_REHEARSED_S, setup_s=plan.settings.limits.setup_s)
-    outcome = sandbox.call(_rehearse, list(tasks.values()), limits)
-    return list((outcome.result.get("row") or {}).get("refused", []))
+    outcome = _in_worker(sandbox, plan, _rehearse, list(tasks.values()), _REHEARSED_S)
+    return _found(outcome, "refused")
 
 
 def _rehearse(tasks: list[Task], send: Send) -> None:

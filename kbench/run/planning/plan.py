@@ -450,7 +450,7 @@ def _fingerprint(plan: Plan, dataset: dict[str, Any], *, obtain: Obtain | None) 
     try:
         if obtain is None:
             plan.fingerprints[known] = fingerprint(dataset, folders)
-        else:  # the checksum of what was read, because a file may have changed since
+        else:  # the file may have changed since its rows were read
             plan.prepared[known] = obtain(dataset, plan.settings)
             plan.fingerprints[known] = open_prepared(plan.prepared[known]).sha256
     except DataError as error:
