@@ -12,6 +12,9 @@ _SAMPLE = 33
 # densest half of a column, the largest of all columns. Rounded to float32 about the mean, rows lose
 # 1e-5 of that width. Set by hand.
 _FAR = 100.0
+# Where no row is further away than this many widths of the kernel, the mean serves: about it
+# float32 rounds distances by some 1e-6 of a width. Set by hand.
+NEAR = 32.0
 
 
 def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)) -> np.ndarray:

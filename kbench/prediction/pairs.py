@@ -19,7 +19,7 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.kernel import check_points, check_width, squared_norms
 from kbench.kernels.matrix import nbytes
-from kbench.kernels.origin import origin_of
+from kbench.kernels.origin import NEAR, origin_of
 from kbench.prediction.flops import expansion_flops, require_width
 
 # Kernel values computed at a time: 4 MiB of float32. More take more memory, fewer cost more calls.
@@ -59,13 +59,19 @@ class GaussianCentres:
 
     def __init__(self, Z: Any, gamma: float, *, error: float, norm: float) -> None:
         Z = _dense(Z).astype(np.float64, copy=False)
-        self._mean = origin_of(Z, Z.mean(axis=0)) if len(Z) else np.zeros(Z.shape[1])
+        self._mean = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
         self._scale = math.sqrt(2.0 * gamma)
-        Z = (Z - self._mean) * self._scale
-        h = 0.5 * squared_norms(Z)
-        rounding = float(np.finfo(np.float32).eps) * (1.0 + float(h.max(initial=0.0))) * norm
+        A = (Z - self._mean) * self._scale
+        h = 0.5 * squared_norms(A)
+        largest = float(h.max(initial=0.0))
+        if largest > NEAR**2:
+            self._mean = origin_of(Z, self._mean)
+            A = (Z - self._mean) * self._scale
+            h = 0.5 * squared_norms(A)
+            largest = float(h.max())
+        rounding = float(np.finfo(np.float32).eps) * (1.0 + largest) * norm
         exact = len(Z) <= FEW_CENTRES or rounding > error
-        self._Z = np.ascontiguousarray(Z, np.float64 if exact else np.float32)
+        self._Z = np.ascontiguousarray(A, np.float64 if exact else np.float32)
         self._h = h.astype(self._Z.dtype)
 
     @property
@@ -182,7 +188,7 @@ class PairExpansion(_Expansion):
 
     def __init__(self, centres: Centres, coef: np.ndarray, n_centres: np.ndarray) -> None:
         self.centres, self.coef = centres, np.ascontiguousarray(coef.T, np.float64)
-        self._ends = np.concatenate([[0], np.cumsum(n_centres)])
+        self._ends = [0, *itertools.accumulate(n_centres.tolist())]
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values of classes 0 and 1, 0 and 2, ... at rows X; (u, k (k - 1) / 2) float64."""

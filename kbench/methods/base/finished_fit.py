@@ -40,8 +40,10 @@ def require_finite(estimator: Any, X: Any = None, **numbers: Any) -> None:
         named = {"the prediction": decide(X[:_PREDICTED_ROWS])}
     for name, values in named.items():
         entries = values.data if sp.issparse(values) else values
+        if entries is None or (isinstance(entries, float) and math.isfinite(entries)):
+            continue
         # The sum of finite numbers may overflow; only then they are looked at one by one.
-        if entries is None or math.isfinite(np.sum(entries)):
+        if math.isfinite(np.add.reduce(entries, axis=None)):
             continue
         if not np.isfinite(entries).all():
             raise ValueError(

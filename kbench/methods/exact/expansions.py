@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from kbench.intrinsics.products import matmul
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions.rbf import RBF
+from kbench.kernels.kernel import squared_norms
 from kbench.methods.exact.callable_kernel import ValueCentres, WholeRowsKernel
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.expansion import spread, unit
@@ -95,5 +96,5 @@ def gaussian_centres(
 ) -> GaussianCentres:
     """Support vectors whose decision values have at most this rounding error."""
     assert isinstance(kernel, RBF)
-    norm = float(np.linalg.norm(coef, axis=1).max(initial=0.0))
+    norm = math.sqrt(squared_norms(coef).max(initial=0.0))
     return GaussianCentres(X[support], kernel.gamma, error=error, norm=norm)

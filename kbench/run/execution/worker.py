@@ -14,7 +14,6 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -159,11 +158,9 @@ class _LiveTrace(Trace):
         """CPU seconds of this process since the start, without pauses."""
         return self.cpu_s() - self._began - self.paused_cpu_s
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
         self._live.phase_of_fit(name)
-        with super().phase(name):
-            yield
+        return super().phase(name)
 
 
 def set_threads(threads: int, cpus: Sequence[int] | None) -> None:

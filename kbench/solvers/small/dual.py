@@ -13,10 +13,9 @@ the tolerance, the points that may be extreme are computed again in float64, and
 there, so that the criterion holds for float64 kernel values.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -150,30 +149,20 @@ def solve_pairs(
     Time O(s d n_pair) for the s <= n_pair rows that steps of a pair need, and O(n_pair) a step.
     Memory of the largest pair's n_pair^2 float32 values at most, and `memory_mb`.
     """
-    k, n = len(starts) - 1, len(rows)
-    first, second = np.array(pairs).T
-    sizes, used = np.diff(starts), np.zeros(k, np.int64)
-    used[first] = used[second] = 1
-    values, offsets = of_classes(rows, starts, sizes * used, memory_mb)
-    plan = np.empty((len(pairs), 2, N_PLANNED), np.int64)
-    for half, (own, other) in enumerate(((first, second), (second, first))):
-        c = plan[:, half]
-        c[:, FIRST], c[:, END], c[:, ROW] = starts[own], starts[own + 1], half
-        c[:, COEF] = other - 1 + half
-        c[:, POINTS:] = offsets[own]
-    signs, zero = np.ones((2, n)), np.zeros(n)
-    signs[1] = -1.0
-    problems = signs, np.array([zero, -C]), np.array([C, zero])
+    k, n, classes = len(starts) - 1, len(rows), np.array(pairs)
+    sizes = np.zeros(k, np.int64)  # of the classes that have a problem
+    sizes[classes] = np.diff(starts)[classes]
+    values, offsets = of_classes(rows, starts, sizes, memory_mb)
+    of_class = np.zeros((k, N_PLANNED), np.int64)
+    of_class[:, FIRST], of_class[:, END], of_class[:, POINTS:] = starts[:-1], starts[1:], offsets
+    plan = of_class[classes]
+    plan[:, 1, ROW] = 1
+    plan[:, 0, COEF], plan[:, 1, COEF] = classes[:, 1] - 1, classes[:, 0]
+    signs, lower, upper = np.ones((2, n)), np.zeros((2, n)), np.zeros((2, n))
+    signs[1], lower[1], upper[0] = -1.0, -C, C
     coef = np.zeros((k - 1, n)) if coef0 is None else coef0.copy()
-    size = int((sizes[first] + sizes[second]).max())
-    search = _Search(rows, size, plan, problems, values, coef, limits)
-    result = search.run(0.0, warm=coef0 is not None)
-    if rows.points is None:
-        return result
-    # Values within classes, which pairs share.
-    known = values[-1]
-    within = sum(int(known[a:b].sum()) * int(b - a) for a, b in itertools.pairwise(starts))
-    return replace(result, kernel_entries=result.kernel_entries + within)
+    search = _Search(rows, plan, (signs, lower, upper), values, coef, limits)
+    return search.run(0.0, warm=coef0 is not None, starts=starts)
 
 
 def solve_each(
@@ -203,7 +192,7 @@ def solve_each(
     plan[:, :, ROW] = plan[:, :, COEF] = np.arange(m)[:, None]
     plan[:, 0, POINTS:] = offsets
     coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
-    search = _Search(rows, n, plan, (targets, lower, upper), values, coef, limits, total)
+    search = _Search(rows, plan, (targets, lower, upper), values, coef, limits, total)
     search.report[:, INTERCEPT] = 0.5 * (targets.max(axis=1) + targets.min(axis=1))
     if in_blocks:
         search.slots[:] = np.arange(n)
@@ -216,7 +205,7 @@ _NO_VALUES = np.empty((0, 0), np.float32)
 
 
 class _Search:
-    """Scratch memory for m problems of at most n points, and the loop over them.
+    """Scratch memory for m problems, and the loop over them.
 
     plan, coef : see `solve_problems`
     problems : targets, lower and upper bounds of `solve_problems`
@@ -226,7 +215,6 @@ class _Search:
     def __init__(
         self,
         rows: KernelValues,
-        n: int,
         plan: np.ndarray,
         problems: tuple[np.ndarray, ...],
         values: tuple,
@@ -238,20 +226,28 @@ class _Search:
         self._plan, self._coef, self._values = plan, coef, values
         self._problems = plan, *problems, rows.diagonal, coef, *values
         self.report = np.zeros((len(plan), N_REPORTED))
+        counts = plan[:, :, END] - plan[:, :, FIRST]
+        self._sizes = counts[:, 0] + counts[:, 1]
+        n = int(self._sizes.max())
         self.rows, self.slots = np.empty(n * n, np.float32), np.empty(n, np.int64)
         self._work, self._states = np.empty(N_WORK * n), np.empty(6 * n, np.float32)
         self._sums = np.empty(n + PADDING, np.float32)
         self._end = ExactOptimum(
             rows, n, len(plan), limits.tol, limits.memory_mb, centred=total == 0.0
         )
-        self._sizes = (plan[:, :, END] - plan[:, :, FIRST]).sum(axis=1)
         self._before_end = self._end.steps_before(self._sizes)
         self._max_steps = np.minimum(self._before_end, self._step_limit)
         self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
-        self._cross, self._every = _NO_VALUES, np.arange(len(rows))
+        self._cross = _NO_VALUES
 
-    def run(self, epsilon: float, *, warm: bool) -> SmallDualResult:
-        """Solve all problems; `warm`: whether coefficients may be other than 0."""
+    def run(
+        self, epsilon: float, *, warm: bool, starts: np.ndarray | None = None
+    ) -> SmallDualResult:
+        """Solve all problems.
+
+        warm : whether coefficients may be other than 0
+        starts : see `solve_pairs`; None: there are no classes
+        """
         source, end, m = self._source, self._end, len(self._plan)
         # The compiled loop takes floats alone.
         tol, flat = float(self._limits.tol), _FLAT * max(float(end.errors[2]), 1e-30)
@@ -279,7 +275,12 @@ class _Search:
                 p += 1
             if self._watched:
                 self._show(p - 1)
-        return _result(self._coef, self.report, reasons, source.n_entries, interior)
+        n_entries = source.n_entries
+        if starts is not None and source.points is not None:
+            # Values within classes, which pairs share.
+            n_rows = np.add.reduceat(self._values[-1], starts[:-1], dtype=np.int64)
+            n_entries += int((n_rows * np.diff(starts)).sum())
+        return _result(self._coef, self.report, reasons, n_entries, interior)
 
     def _call(self, p: int, last: int, stage: int, *, fresh: bool = True) -> tuple[int, int]:
         problems, after = self._problems, self._arguments
@@ -303,7 +304,7 @@ class _Search:
 
     def _points(self, p: int) -> np.ndarray:
         """The points of problem p among the source's."""
-        return np.concatenate([self._every[span] for span in self._spans(p)])
+        return np.concatenate([np.arange(span.start, span.stop) for span in self._spans(p)])
 
     def _begin(self, p: int) -> None:
         """Compute the residuals of the coefficients at which problem p begins."""

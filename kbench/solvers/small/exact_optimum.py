@@ -100,11 +100,12 @@ class ExactOptimum:
 
     def steps_before(self, n: np.ndarray) -> np.ndarray:
         """Steps among n : (m,) points after which an exact optimum is tried for the first time."""
-        most = np.full(len(n), 2**62)
         if math.isinf(self._source.work(int(n.max()))):
-            return most
-        steps = steps_within(n, _ALLOWED_MORE + 0.5 * NANOSECONDS_OF_VALUE * n * n)
-        return np.where(16.0 * n * n > self._memory_mb * 2**20, most, steps.astype(np.int64))
+            return np.full(len(n), 2**62)
+        squares = 1.0 * n * n
+        steps = steps_within(n, _ALLOWED_MORE + 0.5 * NANOSECONDS_OF_VALUE * squares)
+        steps[16.0 * squares > self._memory_mb * 2**20] = 2.0**62
+        return steps.astype(np.int64)
 
     def after_solution(
         self,

@@ -17,7 +17,7 @@ from kbench.intrinsics.scalars import larger, with_64_bits
 from kbench.kernels import KernelMatrix
 from kbench.kernels.distances import check_spread
 from kbench.kernels.kernel import Kernel, squared_norms
-from kbench.kernels.origin import origin_of
+from kbench.kernels.origin import NEAR, origin_of
 from kbench.kernels.threads import cached_property
 from kbench.kernels.value_range import check_values, limit
 from kbench.solvers.interior_point.counted_work import factorisation
@@ -215,7 +215,7 @@ class GaussianRows:
             exact, rounding = np.multiply(X, unit, dtype=np.float64), 0.0
             self.points = exact.astype(np.float32)
             if not (self.points == exact).all():
-                exact = unit * (X - origin_of(X))
+                exact = unit * (X - self._origin)
                 self.points = exact.astype(np.float32)
                 largest = float(squared_norms(self.points - exact).max(initial=0.0))
                 # Each distance changes by at most the rounding of two points.
@@ -246,10 +246,15 @@ class GaussianRows:
     def __len__(self) -> int:
         return len(self._X)
 
+    @property
+    def _origin(self) -> np.ndarray:
+        mean = self._X.mean(axis=0, dtype=np.float64)
+        return mean if self._largest <= NEAR else origin_of(self._X, mean)
+
     @cached_property
     def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
         """Points Z whose kernel is exp(-||x - z||^2 / 2), and half their squared norms; float64."""
-        Z = self._X - origin_of(self._X)
+        Z = self._X - self._origin
         Z *= math.sqrt(2.0 * self._gamma)
         return Z, 0.5 * squared_norms(Z)
 
@@ -408,21 +413,23 @@ def of_classes(
     starts, sizes : (k,) ints, 0 points of a class without a problem
     memory_mb : MiB for values within classes, if they are kept; None: they are not
     """
-    offsets = np.zeros((len(sizes), 4), np.int64)
-    spans = [slice(a, a + n) for a, n in zip(starts.tolist(), sizes.tolist(), strict=False)]
-    known, in_blocks, squares = np.zeros(len(rows), np.uint8), rows.points is None, sizes**2
-    if memory_mb is not None and (in_blocks or 4 * squares.sum() <= memory_mb * 2**20):
-        offsets[:, 3], offsets[:, 2] = sizes, np.cumsum(squares) - squares
-    kept = np.empty(int((offsets[:, 3] ** 2).sum()), np.float32)
-    if rows.points is not None:
-        d, widths = padded(sizes, rows.points.shape[1])
-        offsets[:, 1], offsets[:, 0] = widths, d * (np.cumsum(widths) - widths)
-        points = np.zeros(d * int(widths.sum()), np.float32)
-        for span, (start, width, *_) in zip(spans, offsets.tolist(), strict=True):
-            by_feature(rows.points[span], points[start : start + d * width].reshape(d, width))
-        return (d, points, rows.halves, kept, known), offsets
-    if memory_mb is not None:
-        known[:] = 1
-        for span, (*_, start, size) in zip(spans, offsets.tolist(), strict=True):
-            rows.block(span, span, kept[start : start + size * size].reshape(size, size))
-    return (0, np.empty(0, np.float32), rows.halves, kept, known), offsets
+    # Lists: most fits have few classes, for which arrays take longer.
+    counts, source, in_blocks = sizes.tolist(), rows.points, rows.points is None
+    spans = [slice(a, a + n) for a, n in zip(starts.tolist(), counts, strict=False)]
+    keeps = memory_mb is not None and (
+        in_blocks or 4 * sum(n * n for n in counts) <= memory_mb * 2**20
+    )
+    offsets, d, n_numbers, n_kept = [], 0, 0, 0
+    for n in counts:
+        d, width = (0, 0) if source is None else padded(n, source.shape[1])
+        offsets.append((n_numbers, width, n_kept, n if keeps else 0))
+        n_numbers, n_kept = n_numbers + d * width, n_kept + (n * n if keeps else 0)
+    kept, known = np.empty(n_kept, np.float32), np.zeros(len(rows), np.uint8)
+    points = np.zeros(n_numbers, np.float32)
+    for span, (start, width, first_kept, n) in zip(spans, offsets, strict=True):
+        if source is not None:
+            by_feature(source[span], points[start : start + d * width].reshape(d, width))
+        elif keeps:
+            known[span] = 1
+            rows.block(span, span, kept[first_kept : first_kept + n * n].reshape(n, n))
+    return (d, points, rows.halves, kept, known), np.array(offsets)
