@@ -14,6 +14,7 @@ from kbench.methods.base.training_kernel import NOT_FINITE
 from kbench.methods.base.weights import checked_weights, class_weights
 from kbench.prediction.constant import Constant
 from kbench.trace import Deadline
+from kbench.validated import checked_arrays
 
 # Rows on which a stopped classifier is compared with the most frequent class: the time of a
 # prediction against an error of a hundredth in its accuracy. Set by hand.
@@ -83,7 +84,8 @@ def keep_the_better(
     rows = np.linspace(0, len(index) - 1, min(len(index), _MAX_ROWS)).astype(np.intp)
     index, weight, sample = index[rows], weight[rows], X[rows]
     counts = np.bincount(index, weight, len(classes))
-    right = class_labels.index_of(classes, estimator.predict(sample)) == index
+    with checked_arrays(estimator):
+        right = class_labels.index_of(classes, estimator.predict(sample)) == index
     if matmul(weight, right) >= counts.max():
         return
     winner = np.array([counts.argmax()])

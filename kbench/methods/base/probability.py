@@ -91,8 +91,7 @@ class Probabilities:
         **parameters : Differences between the further fits and this one
         """
         require_finite(self, X)
-        with checked_arrays(self):
-            keep_the_better(self, X, y, sample_weight, deadline)
+        keep_the_better(self, X, y, sample_weight, deadline)
         if not self._wants_probabilities:
             return
         with trace.phase("calibrate"), checked_arrays(self):

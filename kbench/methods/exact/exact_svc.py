@@ -153,8 +153,8 @@ class ExactSVC(TakesAnyRows, BoxSVC):
 
     def _set_solution(self, data: Data, solution: Solution, matrix: KernelMatrix | None) -> None:
         """Set the attributes that describe the solution, and the model that predicts."""
-        support = np.flatnonzero(solution.coef.any(axis=0))
-        support = support[np.argsort(data.labels[support], kind="stable")]
+        has_coefficient: Any = solution.coef.any(axis=0)
+        support = data.order[has_coefficient[data.order]]
         coef = np.ascontiguousarray(solution.coef[:, support])
         self.support_, self.dual_coef_ = support, like_rows(coef, data.X)
         self.n_support_ = np.bincount(data.labels[support], minlength=len(self.classes_))
@@ -162,8 +162,8 @@ class ExactSVC(TakesAnyRows, BoxSVC):
         self.support_vectors_ = np.empty((0, 0)) if no_rows else data.X[support]
         self.intercept_, self.n_iter_ = solution.intercept, solution.n_iter
         self.notes_ = solution.notes
-        self.objective_ = float(solution.objective.sum())
-        self.duality_gap_ = float(solution.duality_gap.sum())
+        self.objective_ = sum(solution.objective.tolist())
+        self.duality_gap_ = sum(solution.duality_gap.tolist())
         self.violation_ = float(solution.violation.max())
         reasons = set(solution.reasons) - {"tol"}
         self.converged_, self.fit_status_ = not reasons, int(bool(reasons))

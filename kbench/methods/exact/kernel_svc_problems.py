@@ -1,6 +1,7 @@
 """The binary problems of `KernelSVC`, each solved by the solver that is faster for it."""
 
 import functools
+import itertools
 from typing import Any, ClassVar
 
 import joblib
@@ -157,7 +158,7 @@ class SolvesPairs(ExactSVC):
         C, rows = data.C[data.order], data.sorted_rows
         coef0 = None if coef0 is None else coef0[:, data.order]
         if self._takes_pairs:
-            starts = np.concatenate([[0], np.cumsum(np.bincount(data.labels))])
+            starts = np.array([0, *itertools.accumulate(np.bincount(data.labels).tolist())])
             every_pair = self._pairs
             pairs = [every_pair[p] for p in problems]
             memory_mb = 0.5 * self.cache_size
