@@ -200,8 +200,8 @@ def almost_a_number(text: str, name: str) -> str | None:
         alone += f": in pandas, `{column}.str.extract('{pattern}')[0].astype(float)`"
     if _HIDDEN.search(text) and number(_HIDDEN.sub("", text).strip()) is not None:
         return (
-            f"hidden characters do not belong to it: in pandas, `{column}.str.replace("
-            f"r'{_HIDDEN.pattern}', '', regex=True).astype(float)`"
+            f"hidden characters do not belong to it: in pandas, `{column}.map(lambda text: "
+            "''.join(filter(str.isprintable, text)), na_action='ignore').astype(float)`"
         )
     if not text.isascii() and _OTHER_DIGITS.fullmatch(text):
         return f"these are digits of another script: in pandas, `{column}.map(float)` reads them"

@@ -90,7 +90,7 @@ def test_krill_solves_the_system_of_the_landmarks(memory_mb):
     settings["memory_mb"] = memory_mb
     rows = FalkonRegressor(40, **settings).fit(X, y)
     krill = FalkonRegressor(40, preconditioner="krill", **settings).fit(X, y)
-    np.testing.assert_allclose(krill.predict(X), rows.predict(X), atol=1e-3)
+    np.testing.assert_allclose(krill.predict(X), rows.predict(X), atol=5e-3)
     # The embedding keeps all lengths to a factor, so that the condition number is bounded.
     assert krill.converged_
     assert krill.n_iter_ < 60

@@ -79,7 +79,8 @@ def test_kkt_conditions_hold_and_multipliers_belong_to_the_solution(n, nu, kind,
 @pytest.mark.parametrize("kind", ["classes", "regression"])
 @pytest.mark.parametrize(("scale", "C"), [(1.0, 1e6), (1e3, 10.0), (1e3, 1e6)])
 def test_large_bounds_and_values_take_bounded_steps(kind, scale, C, nu):
-    """Steps of two coefficients alone would take billions; LIBSVM does not end either."""
+    """Steps of two coefficients alone would take billions; LIBSVM does not end either. Rounding,
+    another on each processor, decides between 5 and 11 million at the largest."""
     X, z, lower, upper = problem(40, kind)
     X *= np.array([1.0, scale, 1.0])
     if kind == "regression":
@@ -87,7 +88,7 @@ def test_large_bounds_and_values_take_bounded_steps(kind, scale, C, nu):
     norm = 2.0 * nu * min(upper.sum(), -lower.sum())
     kernel = KernelMatrix(make_kernel("linear", X), X, np.float64)
     result = solve_nu_dual(kernel, z, lower, upper, norm, tol=1e-3)
-    assert result.n_iter < 1e7
+    assert result.n_iter < 1e8
     assert np.abs(result.coef).sum() <= norm * (1.0 + 1e-9)
     assert abs(result.coef.sum()) <= 1e-9 * norm
     if result.stop_reason == "precision":
