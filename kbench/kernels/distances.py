@@ -163,6 +163,16 @@ class DistanceKernel(Kernel):
             check_spread(self.gamma, self._scale, max(layout.spread, layout.gap))
         return replace(self, layout=layout)
 
+    def bind_part(self, X: Any) -> Self:
+        layout = self.layout
+        if layout is None or layout.lattice is not None or len(layout.bits):
+            return self.bind(X)
+        # About the origin of all rows the features of some may be longer. That does not matter
+        # where their rounding weighs less than that of the sum, see `entry_error`.
+        p = len(layout.features)
+        longest = (p * (self._scale * layout.spread) ** self.power) ** (1.0 / self.power)
+        return self if 2.0 * longest <= 0.4 * p else self.bind(X)
+
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         if sp.issparse(X):
             X = csr_rows(X)

@@ -111,6 +111,10 @@ class Kernel(ABC):
         """Return the same function, prepared to evaluate it accurately near the rows X : (n, d)."""
         return self
 
+    def bind_part(self, X: Any) -> Self:
+        """As `bind`, for some of the rows to which this function is bound."""
+        return self.bind(X)
+
     def precision(self, X: Any, dtype: Any) -> np.dtype:
         """Return `dtype`, or float64 where values that are given for rows X need it."""
         return np.dtype(dtype)

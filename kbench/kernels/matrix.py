@@ -29,6 +29,7 @@ class KernelMatrix:
         Kept by reference. For `Precomputed`, (n, n) kernel values.
     dtype : float32 or float64
         Precision of the prepared points and of the blocks.
+    is_part : Whether the kernel is bound to rows of which X are some
 
     Attributes
     ----------
@@ -44,8 +45,10 @@ class KernelMatrix:
     use as many threads as numba and BLAS may.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, dtype: Any = np.float32) -> None:
-        self.kernel = kernel.bind(X)
+    def __init__(
+        self, kernel: Kernel, X: Any, dtype: Any = np.float32, *, is_part: bool = False
+    ) -> None:
+        self.kernel = kernel.bind_part(X) if is_part else kernel.bind(X)
         self.dtype = kernel.precision(X, dtype)
         self._counter = np.zeros(1, np.int64)
         self._X = kernel.rows(X)
@@ -87,8 +90,8 @@ class KernelMatrix:
         return twin
 
     def take(self, indices: np.ndarray) -> "KernelMatrix":
-        """Return the matrix of some of the points, prepared anew (and centred at their mean)."""
-        return KernelMatrix(self.kernel, self._X[indices], self.dtype)
+        """Return the matrix of some of the points, prepared anew."""
+        return KernelMatrix(self.kernel, self._X[indices], self.dtype, is_part=True)
 
     @property
     def entry_error(self) -> float:

@@ -286,3 +286,16 @@ def test_the_origin_is_the_mean_unless_rows_far_away_have_moved_it(form):
     moved = origin_of(form(X), X.mean(axis=0))
     np.testing.assert_array_equal(moved[1:3], X.mean(axis=0)[1:3])
     assert np.abs(moved[[0, 3]]).max() <= 3.0
+
+
+@pytest.mark.parametrize("name", sorted(POWERS))
+@pytest.mark.parametrize(("apart", "kept"), [(0.1, True), (30.0, False)])
+def test_some_rows_keep_the_origin_of_all_where_their_features_stay_short(name, apart, kept):
+    """The rows of a pair of classes need no layout of their own; a far cluster has its own mean."""
+    X = np.random.default_rng(0).normal(size=(60, 40)) * 0.1
+    X[30:] += apart
+    whole = matrix(name, X, 0.1)
+    part = whole.take(np.arange(30))
+    assert (part.kernel.layout is whole.kernel.layout) == kept
+    values = part.block(np.arange(30))
+    np.testing.assert_allclose(values, naive(name, X[:30], X[:30], 0.1), atol=part.entry_error)

@@ -124,10 +124,9 @@ class RowCache:
             stored, others = np.flatnonzero(known), np.flatnonzero(~known)
             slots = self._slot_of[points[stored]]
             cost = _NANOSECONDS_SCATTERED * len(slots) * len(positions)
-            arguments = (self._rows, slots, positions, stored, out)
+            arguments = (self._rows, slots, positions, stored, others, out)
             run(_GATHER, *arguments, n=len(slots), nanoseconds=cost, multiple=1)
             if len(others):
-                out[np.ix_(others, stored)] = out[np.ix_(stored, others)].T
                 out[np.ix_(others, others)] = self._kernel.square(points[others])
             return out
         return self._kernel.square(points, out)
@@ -249,12 +248,17 @@ _ADD_ROWS = Loop(_add_rows, _shared_add_rows)
 
 
 @njit(cache=True, nogil=True)
-def _gather(rows, slots, columns, places, out, start, stop):
-    """out[places[k], :] = rows[slots[k], columns]"""
+def _gather(rows, slots, columns, places, others, out, start, stop):
+    """out[places[k], :] = rows[slots[k], columns], and out[others, places[k]], its mirror image."""
     for k in range(start, stop):
         row, target = rows[slots[k]], out[places[k]]
         for j in range(columns.shape[0]):
             target[j] = row[columns[j]]
+    for j in range(others.shape[0]):
+        i = others[j]
+        target = out[i]
+        for k in range(start, stop):
+            target[places[k]] = out[places[k], i]
 
 
 _expose_gather = divided(_gather)
