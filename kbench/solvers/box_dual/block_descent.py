@@ -85,6 +85,11 @@ _FREE_OF_SET = 1.5
 # Working sets on S after which its matrix is stored, in units of |S|^2 of their kernel values: most
 # sets S are solved with fewer. With 1, w8a takes twice as long, with 4 ijcnn1 a tenth longer.
 _STORED_AFTER = 16
+# In a regression, whose minima over all free points need no stored matrix, that of m points is
+# stored once working sets have taken this number of nanoseconds times m^2. At once, kin40k with
+# C = 10 takes 1.6 times as long, cadata with C = 100 2.2 times and 14 problems 1.26 times in the
+# geometric mean; after half the time, 1.04 times (`scripts/bench_small.py --regression`).
+_STORED_NS = 12.0
 
 
 class BlockDescent:
@@ -106,6 +111,7 @@ class BlockDescent:
         self.iterate, self.kernel, self.rows = iterate, kernel, rows
         self.options = options
         self._pairs_before_face = _PAIRS_BEFORE_FACE
+        self._spent_in_all = 0  # kernel values that working sets of any S have taken
         self.activate(np.empty(0, np.intp))
 
     def activate(self, points: np.ndarray) -> None:
@@ -133,6 +139,8 @@ class BlockDescent:
         it, S = self.iterate, self.active
         n_free = int(np.count_nonzero(free_points(it.beta[S], it.lower[S], it.upper[S])))
         wanted = self.options.stored_matrix and it.coupled and n_free > 2 * WORKING_SET
+        if it.epsilon and self._spent_in_all * self.kernel.nanoseconds < _STORED_NS * m * m:
+            return False
         return wanted and self.rows.holds_matrix(m)
 
     def store(self) -> None:
@@ -241,6 +249,7 @@ class BlockDescent:
             else:
                 moved = np.flatnonzero(change)
                 self._spent += len(S) * len(W)
+                self._spent_in_all += len(S) * len(W)
                 e -= self.rows.product(S[W[moved]], change[moved])
                 squared_changes += float(matmul(change, change))
             if budget.trace.active:

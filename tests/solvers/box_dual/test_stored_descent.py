@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual, solve_regression_dual
-from kbench.solvers.box_dual import stored_descent
+from kbench.solvers.box_dual import block_descent, stored_descent
 from kbench.solvers.box_dual.iterate import Budget, Iterate
 from kbench.solvers.box_dual.options import ALL_ON, SolverOptions
 from kbench.solvers.box_dual.row_cache import RowCache
@@ -69,13 +69,16 @@ def test_a_large_bound_is_solved(huge, stored):
     assert violation(K, y, y * result.alpha, *box(y, huge)) <= 1e-3 * (1 + 1e-6)
 
 
-def test_a_regression_has_the_solution(stored):
+@pytest.mark.parametrize("nanoseconds", [0.0, block_descent._STORED_NS])
+def test_a_regression_has_the_solution(nanoseconds, stored, monkeypatch):
+    """Its matrix is stored only after values that took as long."""
+    monkeypatch.setattr(block_descent, "_STORED_NS", nanoseconds)
     X, _ = noise(2200, 26)
     y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * np.random.default_rng(1).normal(size=len(X))
     matrix = KernelMatrix(make_kernel("rbf", X, gamma=GAMMA), X)
     options = SolverOptions(few_points=1000)
     coef = solve_regression_dual(matrix, y, C, epsilon=0.1, options=options).coef
-    assert stored
+    assert bool(stored) == (nanoseconds == 0.0)
     assert violation(rbf_kernel(X, gamma=GAMMA), y, coef, -C, C, 0.1) <= 1e-3 * (1 + 1e-9)
 
 
