@@ -3,11 +3,11 @@
     k(x, z) = 2^-(unit D),    D = sum_k (x_k - z_k)^2 = |x|^2 + |z|^2 - 2 <x, z>,    0 <= x_k <= 255
 
 Inner products of bytes (`kbench.intrinsics.byte_products`) give the integer D exactly, at several
-times the speed of float32 multiply-adds. The instruction takes unsigned bytes on one side and
-signed ones on the other, so 128 is subtracted from the right points:
-<x, z> = <x, z - 128> + 128 sum_k x_k.
+times the speed of float32 multiply-adds. The instruction multiplies unsigned bytes by signed bytes,
+so 128 is subtracted from the right points: <x, z> = <x, z - 128> + 128 sum_k x_k.
 
-With float32 features, mnist_20k takes 1.8 times as long (`scripts/ablate_svm.py`, `byte_layout`).
+With float32 features instead of bytes, mnist_20k takes 1.8 times as long (`scripts/ablate_svm.py`,
+`byte_layout`).
 """
 
 from typing import Any
@@ -21,20 +21,20 @@ from kbench.kernels.threads import run
 from kbench.kernels.tiles import power_of_two
 from kbench.kernels.work_sharing import Loop, divided, share
 
-# Number of panels of COLUMNS right points that are copied together: each copied row of `right` is
-# then whole cache lines. More panels need more scratch memory. Set by hand.
+# Number of panels of COLUMNS right points that are copied together: 256 consecutive words of a row
+# are whole cache lines. More panels need more scratch memory. Set by hand.
 _PANELS = 4
 _WIDTH = _PANELS * COLUMNS
 # Toggling the highest bit of each byte subtracts 128 from it.
 _SIGN_BITS = 0x80808080
 
-# Not "reassoc": it would undo the rounding in power_of_two.
+# "reassoc" is left out because it would undo the rounding in power_of_two.
 _FLAGS = {"contract", "nsz", "nnan", "ninf"}
 
 
 @njit(fastmath=_FLAGS, nogil=True)
 def _copy_columns(right, first, width, panels):
-    """Panels, (w, 64) each, of columns first .. first + width - 1 of right : (w, n), signed."""
+    """Copy `width` columns from `first` on of right : (w, n) as signed bytes to (w, 64) panels."""
     n_words = right.shape[0]
     for k in range(n_words):
         source = right[k, first : first + width]

@@ -9,11 +9,10 @@ import scipy.sparse as sp
 
 from kbench.kernels.threads import run_tasks
 
-# Limits of a chunk: rows, and values of dense rows (256 KB in float64, which fits the L2 cache).
-# Set by hand.
+# Limits of a chunk: rows, and values of dense rows (256 KB in float64, for the L2 cache); by hand.
 _ROWS = 4096
 _VALUES = 1 << 15
-# From this many columns on, dense copies of CSR rows have the used columns alone. Set by hand.
+# Dense copies of CSR rows with more columns than this have only the columns in use. Set by hand.
 _WIDE = 1 << 14
 
 
@@ -24,10 +23,10 @@ def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarra
 
 
 def dense_on_used_columns(X: Any) -> np.ndarray:
-    """Rows X : (m, d) as a dense array, wide CSR rows without the columns in which all are zero.
+    """Return rows X : (m, d) as a dense array; wide CSR rows lose the columns of zeros.
 
-    Distances and inner products between the rows are the same. Memory is at most m numbers for each
-    entry of X.
+    Distances and inner products between the rows do not change. Memory is at most m numbers for
+    each entry of X.
     """
     if sp.issparse(X):
         if X.shape[1] > _WIDE:
@@ -39,7 +38,7 @@ def dense_on_used_columns(X: Any) -> np.ndarray:
 def each_chunk(X: Any, columns: np.ndarray, work: Callable[[slice, np.ndarray], None]) -> None:
     """Call work(rows, X[rows][:, columns]) with dense float64 values for every chunk of rows.
 
-    In any order, and several at once where threads are allowed.
+    The order is arbitrary, and several calls run at once if threads are allowed.
     """
     _each(X, work, lambda chunk: _dense(chunk, columns))
 

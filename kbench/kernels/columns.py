@@ -8,7 +8,7 @@ from numba import njit
 from kbench.kernels.threads import run
 from kbench.kernels.work_sharing import Loop, divided, share
 
-# Nanoseconds for each value gathered (`scripts/bench_kernels.py`); decides the number of threads.
+# Nanoseconds to gather a value (`scripts/bench_kernels.py`); the number of threads follows from it.
 _NANOSECONDS = 0.4
 # Columns in a cache line of the output, so that no two threads write to the same line.
 _MULTIPLE = 16
@@ -22,7 +22,7 @@ def take_columns(array: np.ndarray, columns: Any) -> np.ndarray:
     """
     if isinstance(columns, slice):
         return np.ascontiguousarray(array[:, columns])
-    # Unsigned indices cannot count from the end, so the compiled loop does not check for that.
+    # The compiled loop does not check unsigned indices for negative numbers.
     indices = np.ascontiguousarray(columns, np.int64).view(np.uint64)
     out = np.empty((len(array), len(indices)), array.dtype)
     cost = _NANOSECONDS * out.size

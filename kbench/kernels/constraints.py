@@ -14,7 +14,7 @@ from kbench.kernels.kernel import Kernel, parameters
 from kbench.kernels.named import make_kernel
 from kbench.kernels.registry import KERNELS, kernel_names
 
-# What a capability is called in a message.
+# The words for a capability in a message.
 _WORDS = {
     "of_rows": "computed from rows",
     "positive_semidefinite": "positive semidefinite",
@@ -25,7 +25,7 @@ _WORDS = {
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters:
-    """The parameters that name a kernel, a base of estimators which are dataclasses."""
+    """A base of estimators: the parameters that name a kernel."""
 
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
     gamma: Any = "scale"  # float, "scale" or "auto"; (d,) where the estimator takes widths
@@ -44,16 +44,16 @@ class KernelParameters:
 
 
 class KernelName(StrOptions):
-    """The name of a kernel that has some capabilities, which the message of an error names."""
+    """The name of a kernel with the given capabilities, which an error message lists."""
 
     def __init__(self, capabilities: Iterable[str]) -> None:
         self.capabilities = tuple(capabilities)
         super().__init__(set(kernel_names(*self.capabilities)))
 
     def __str__(self) -> str:
-        wanted = " and ".join(_WORDS[capability] for capability in self.capabilities)
+        words = " and ".join(_WORDS[capability] for capability in self.capabilities)
         names = ", ".join(repr(name) for name in sorted(self.options))
-        return f"one of {names}" + (f" (the kernels that are {wanted})" if wanted else "")
+        return f"one of {names}" + (f" (the kernels that are {words})" if words else "")
 
 
 def kernel_constraints(*capabilities: str, function: bool = False) -> dict[str, list[Any]]:

@@ -2,11 +2,11 @@
 
     k(x, z) = f(t),    t = -rate sum_k |x_k - z_k|^power,    power = 2 or 1
 
-f(0) = 1 and f does not decrease; the slopes of f and of u -> f(-u^power), and u times the latter,
-are at most 1. Kernels that fall exponentially with distance, k = 2^t, are products over the
-features, which saves time where features are constant.
+f(0) = 1 and f does not decrease. The slopes of f and of h(u) = f(-u^power) are at most 1, and so is
+|u h'(u)|. Kernels that fall exponentially with distance, k = 2^t, are products over the features,
+which saves time where features are constant.
 
-`bind` chooses from the training rows how values are computed, here and nowhere else:
+`bind` alone chooses, from the training rows, how values are computed:
 
 - dense rows, and CSR rows whose dense copy is not much larger: columns with two values are packed
   into words of bits, the others are subtracted (`layout`, `tiles`). The error of a value is a few
@@ -16,10 +16,10 @@ features, which saves time where features are constant.
 - wide CSR rows: products of sparse rows, ||x - z||^2 = ||x||^2 + ||z||^2 - 2 <x, z> (power = 2).
   This loses eps gamma (||x||^2 + ||z||^2); if that is too much for float32, float64 is used.
 
-The usual way, a matrix product and then exponentials, loses eps gamma ||x - origin||^2 (3e-5 on
-covtype at gamma = 32). With AVX-512 it is slower at every number of features; with AVX2 alone it is
-slower up to a hundred features and at most a quarter faster beyond (`scripts/bench_kernels.py`,
-OpenBLAS).
+Dense rows are not multiplied as matrices: a product and then exponentials would lose
+eps gamma ||x - origin||^2 (3e-5 on covtype at gamma = 32) and be slower than tiles, with AVX-512 at
+every number of features, with AVX2 alone up to a hundred features; beyond a hundred the product
+would be at most a quarter faster (`scripts/bench_kernels.py`, OpenBLAS).
 """
 
 import math
@@ -50,13 +50,12 @@ from kbench.kernels.sparse import exponentiate, products
 from kbench.kernels.work_sharing import Loop
 from kbench.stored import check_arrays, check_indices, require
 
-# Guard: bound on scaled training features. New features are clipped to _FARTHEST, where the kernel
-# with all training rows is 0 in float32 and squares are still finite.
+# Guard: bound on scaled training features. New features are clipped to _FARTHEST, at which kernel
+# values with all training rows are negligible and squares are finite in float32.
 _LARGEST_FEATURE = 1e15
 _FARTHEST = 1e16
 
-# Rows and columns of a temporary block of kernel values between sparse points, 8 MiB in float32.
-# Set by hand.
+# Rows and columns of a block of values between sparse points, 8 MiB in float32. Set by hand.
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
 # Bound on the error of float32 values between sparse rows; beyond it float64 is used. Set by hand.
@@ -79,12 +78,12 @@ class DensePoints:
     # (p, n), padded with zeros to a multiple of four: centred, and scaled so that differences give
     # exponents to base 2.
     features: np.ndarray
-    # (w, n) uint32: bits of the two-valued columns. None: at least one of the rows has a third
-    # value, so these columns are among the features.
+    # (w, n) uint32: bits of the two-valued columns. None if a row has a third value in one of them;
+    # these columns are then among the features.
     words: np.ndarray | None
-    # (n,) float64: factor of all kernel values with training rows: the contribution of columns that
-    # are constant in the training rows, but not in these, to a kernel that is a product. For other
-    # kernels it is a last feature, which is 0 for training rows.
+    # (n,) float64: factor of a row's kernel values with all training rows. It stands for columns
+    # that are constant in the training rows and not here, if the kernel is a product over features.
+    # For other kernels a last feature, 0 for training rows, stands for these columns.
     factor: np.ndarray | None
 
     @property
@@ -216,9 +215,10 @@ class DistanceKernel(Kernel):
         return DensePoints(features, words, factor)
 
     def _distance_of_constants(self, X: Any, layout: Layout) -> np.ndarray | None:
-        """Return what the columns that are constant in the training rows add to -t; (n,).
+        """Return the part of -t that comes from columns constant in the training rows; (n,).
 
-        Of CSR rows, columns of zeros take O(nnz); others are stored in all training rows.
+        In CSR rows, columns of zeros take O(nnz); another constant is stored in every training row,
+        so that its column is converted to dense chunks.
         """
         if not len(layout.constants):
             return None
@@ -288,7 +288,10 @@ class DistanceKernel(Kernel):
 
     @abstractmethod
     def _shape_products(self, values: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
-        """Replace inner products of sparse rows by f(product - left - right), half the norms."""
+        """Replace inner products of sparse rows by f(product - left - right).
+
+        left, right : half the squared norms of the rows
+        """
 
     def accumulate(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
         if self.layout is None:
@@ -299,7 +302,7 @@ class DistanceKernel(Kernel):
             self._accumulate_dense(A, B, coef, out)
 
     def _accumulate_sparse(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
-        # The left points are converted to CSC for every block: they are the smaller side.
+        # Each product converts its left points to CSC, so these are the smaller block of the two.
         for start in range(0, B.shape[0], _SPARSE_ROWS):
             left, weights = B[start : start + _SPARSE_ROWS], coef[start : start + _SPARSE_ROWS]
             for first in range(0, A.shape[0], _SPARSE_COLUMNS):
@@ -329,12 +332,12 @@ class DistanceKernel(Kernel):
         return both and self._multiplies_bytes()
 
     def _metric(self) -> tuple[float, bool]:
-        """Return the exponent's increment per differing bit, and whether to square differences."""
+        """Return the exponent's change per differing bit, and whether to square differences."""
         assert self.layout is not None
         return self._rate * self.layout.gap**self.power, self.power == 2
 
     def _byte_unit(self) -> float:
-        """Return the exponent's increment per unit of squared distance on the lattice."""
+        """Return the exponent's change for each unit of squared distance on the lattice."""
         assert self.layout is not None
         assert self.layout.lattice is not None
         return (self._scale * self.layout.lattice.step) ** 2
@@ -353,8 +356,7 @@ class DistanceKernel(Kernel):
         return left, left_words, B.features, right_words
 
     def _as_features(self, points: Any, dtype: np.dtype) -> DensePoints:
-        """Return the same points with features in `dtype`; all columns are features if they are
-        bytes."""
+        """Return the same points with features in `dtype`; bytes are converted to features."""
         if isinstance(points, DensePoints):
             if points.features.dtype == dtype:
                 return points
@@ -457,9 +459,9 @@ def _padded(count: int) -> int:
 def _write_scaled(values, columns, origin, scale, target, first):
     """target[:, first + i] = scale (values[i, columns] - origin), clipped, for every row i.
 
-    values : (m, d) C-contiguous, columns, origin : (p,), target : (p, n); in float64, whatever the
-    type of values is. A third of the time that NumPy's operations on a chunk take (`fit` of wide
-    rows in `scripts/bench_everyday.py`, embeddings).
+    values : (m, d) C-contiguous, columns, origin : (p,), target : (p, n). Values of every type are
+    scaled in float64. The loop takes a third of the time of NumPy's operations on a chunk (`fit` of
+    wide rows in `scripts/bench_everyday.py`, embeddings).
     """
     for k in range(len(columns)):
         column, shift, row = columns[k], origin[k], target[k]

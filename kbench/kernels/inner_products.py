@@ -13,7 +13,7 @@ from kbench.kernels.value_range import limit, refuse
 
 
 class InnerProductKernel(Kernel):
-    """A kernel that is a function of inner products of prepared rows: one GEMM, then in place."""
+    """A function of inner products of prepared rows: one GEMM, and `_finish` in place."""
 
     @abstractmethod
     def _largest(self, squared_norm: float) -> float:
@@ -26,7 +26,7 @@ class InnerProductKernel(Kernel):
             entries = rows.data if sp.issparse(rows) else rows
             if entries.size:
                 largest = max(float(entries.max()), -float(entries.min()))
-                # The norms are looked at only where this bound on them is too large.
+                # The norms are computed only if this bound on them is too large.
                 if not self._largest(rows.shape[1] * largest * largest) <= limit(dtype):
                     value = self._largest(float(squared_norms(rows).max()))
                     if not value <= limit(dtype):

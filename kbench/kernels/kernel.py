@@ -4,10 +4,10 @@ A kernel first *prepares* points (once), then *evaluates* blocks between prepare
 Preparing does what would otherwise be repeated for every block: scaling, centring, packing.
 
 A kernel with a name is one class in one file of `kbench/kernels/functions`, a frozen dataclass with
-the decorator `registered` (`kbench.kernels.registry`). It derives from `Kernel`, or from the base
-of its kind, which has the fast code: `InnerProductKernel`, `DistanceKernel`. Its fields that
-`parameter` declares are the parameters of estimators that have the same names. What it can do is
-declared by class attributes, by which estimators choose the kernels that they take.
+the decorator `registered` (`kbench.kernels.registry`). The class derives from `Kernel` or from a
+subclass with the fast code of its kind: `InnerProductKernel`, `DistanceKernel`. Estimators have
+parameters with the names of the fields that `parameter` declares. Class attributes say what a
+kernel can do, and estimators choose by them the kernels that they accept.
 """
 
 import math
@@ -23,12 +23,10 @@ from kbench.kernels.spectrum import Spectrum
 from kbench.stored import MAX_FEATURES, check_number, check_whole, require
 from kbench.validated import canonical
 
-# A tile of 128 x 2048 float32 is 1 MiB, so the passes after the product find it in the L2 cache.
-# Set by hand.
+# Rows and columns of a tile, 1 MiB in float32: passes after the product use the L2 cache; by hand.
 _TILE_ROWS = 128
 _TILE_COLUMNS = 2048
-# Columns of a tile for points whose slices are copies: wider tiles make copying negligible. Set by
-# hand.
+# Columns of a tile for points whose slices are copies: few copies, more memory. Set by hand.
 _TILE_COLUMNS_COPIED = 16384
 
 # Guard: largest whole parameter in a model file, such as a degree. Larger ones overflow all values.
@@ -66,20 +64,20 @@ class Kernel(ABC):
     name: ClassVar[str]
     # Whether the rows are points, from which values are computed, and not themselves kernel values.
     of_rows: ClassVar[bool] = True
-    # Whether every kernel matrix is positive semidefinite; of given values this is taken on trust.
+    # Whether every kernel matrix is positive semidefinite; precomputed values are not checked.
     positive_semidefinite: ClassVar[bool] = True
-    # Whether k is exp(-gamma d) with a sum d over features: it falls so fast that distant groups of
-    # points do not see each other, and it is a product over the features.
+    # Whether k is exp(-gamma d) with a sum d over features. Such a k is a product over the
+    # features, and falls so fast that values between distant groups of points are negligible.
     exponential: ClassVar[bool] = False
     # Distribution of the frequencies of random Fourier features; None if k is not shift-invariant.
     spectrum: ClassVar[Spectrum | None] = None
-    # Power p of a distance r in gamma r^p: gamma for rows that are s times as large is gamma / s^p.
+    # Power p of the distance r in gamma r^p: if rows are multiplied by s, gamma is divided by s^p.
     gamma_power: ClassVar[int] = 2
     # Whether k(x, x) = 1 at all x.
     unit_diagonal: ClassVar[bool] = False
-    # Float32 values of kernels that fall with distance end at 2^-100. Where an expansion f is below
-    # this times its sum of |coefficients|, values at that end may make up more than a thousandth of
-    # f, which is then computed in float64.
+    # Float32 values of kernels that fall with distance are at least 2^-100. If |f| of an expansion
+    # f is below `vanished` times its sum of |coefficients|, values at this limit may be more than a
+    # thousandth (2^-10) of f, and f is computed in float64.
     vanished: ClassVar[float] = 2.0**-90
 
     @classmethod
@@ -104,7 +102,7 @@ class Kernel(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no explicit map")
 
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:
-        """Return k(x, z) of two rows by the definition: what tests compare fast values with."""
+        """Return k(x, z) of two rows by the definition; tests compare fast values with it."""
         raise NotImplementedError(f"{type(self).__name__} has no formula")
 
     def bind(self, X: Any) -> Self:
@@ -116,11 +114,11 @@ class Kernel(ABC):
         return self.bind(X)
 
     def precision(self, X: Any, dtype: Any) -> np.dtype:
-        """Return `dtype`, or float64 where values that are given for rows X need it."""
+        """Return `dtype`, or float64 if precomputed kernel values X need it."""
         return np.dtype(dtype)
 
     def rows(self, X: Any) -> Any:
-        """Return X as an object whose points can be taken by an index array."""
+        """Return X as an object that can be indexed by an array of row numbers."""
         return X
 
     @abstractmethod
@@ -136,7 +134,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def _evaluate_tile(self, A: Any, B: Any, out: np.ndarray) -> None:
-        """`evaluate` for few points: a temporary array of the shape of `out` is cheap."""
+        """`evaluate` for so few points that a temporary array of the shape of `out` is cheap."""
 
     def accumulate(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
         """Add k(A, B) @ coef to out : (a, m) float64; memory of one tile.
@@ -187,7 +185,7 @@ class Kernel(ABC):
     def check_points(self, points: Any, dtype: Any, n_features: int) -> int:
         """Check prepared points of a model file, and return how many there are.
 
-        n_features : of the rows from which they were prepared
+        n_features : of the rows from which the points were prepared
 
         Raises
         ------
@@ -207,12 +205,12 @@ def check_points(kernel: Any, points: Any, dtype: Any, n_features: int) -> int:
     """`Kernel.check_points` of a stored object that should be a kernel."""
     require(isinstance(kernel, Kernel), "kernel is of another class")
     require(dtype in (np.float32, np.float64), "dtype should be float32 or float64")
-    # The method of the class: a file may state an attribute of the same name.
+    # A file may give the object an attribute `check_points`, so the method of the class is called.
     return type(kernel).check_points(kernel, points, dtype, n_features)
 
 
 def check_width(owner: Any, kernel: Any) -> int:
-    """Return the stated number of features of `owner`; 1 for kernel values that were given."""
+    """Return the stated number of features of `owner`; 1 for precomputed kernel values."""
     if isinstance(kernel, Kernel) and not type(kernel).of_rows:
         require(owner.n_features is None, "n_features should be None")
         return 1

@@ -1,9 +1,9 @@
 """Quantised (8-bit) features: x_j = offset_j + step k_j with integers k_j in 0 .. 255.
 
-Images have them: pixels / 255 in float32 are multiples of 1/255, each rounded once. The squared
-distance between two such rows is step^2 times an integer, computed without rounding (`byte_tiles`).
-Step and offsets are found from the values, so that scaling all features alike and shifting them
-does not matter.
+Images have such features: pixels / 255 in float32 are multiples of 1/255, each rounded once. The
+squared distance between two such rows is step^2 times an integer, computed without rounding
+(`byte_tiles`). Step and offsets are estimated from the values, so that features that were shifted,
+or multiplied by one number, are found as well.
 """
 
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ _MAX_COLUMNS = (2**31 - 1) // LEVELS**2
 # Rows and distinct values from which the lattice is found; `pack` checks all values. Set by hand.
 _SAMPLE_ROWS = 64
 _SAMPLE_VALUES = 4096
-# Bound on the distance of a value from the lattice in units of eps times the largest value: half
-# each for the value and its offset, and two for the step, which is found from two rounded values.
+# Bound on the distance of a value from the lattice in units of eps times the largest value: 1/2 for
+# the value, 1/2 for its offset, and 2 for the step, which is computed from two rounded values.
 _ROUNDINGS = 3.0
 # Reject the lattice if the rounding error exceeds 2 % of its step. Set by hand.
 _BLURRED = 0.02
@@ -85,14 +85,14 @@ class Lattice:
         eps = _ROUNDINGS * float(np.finfo(X.dtype).eps)
         blur = eps * largest
         steps = steps[blur <= _BLURRED * steps]
-        # So is that of each other column, whose values are rounded by their own size: else columns
-        # beside one of 1e9 would be rounded to nothing. Most data have no lattice, which a few
-        # columns show, or a few values.
-        widths, rounded = high - low, eps * np.maximum(np.abs(low), np.abs(high))
-        for few in (slice(0, 16), slice(None)):
-            multiples = np.maximum(np.rint(widths[few] / steps[:, None]), 1.0)
-            off_lattice = np.abs(widths[few] - multiples * steps[:, None])
-            steps = steps[(off_lattice <= rounded[few]).all(axis=1)]
+        # The range of every column is. Its rounding errors are relative to the column's values: a
+        # bound from all columns would accept any small column beside one of 1e9. Most data have no
+        # lattice, which the first 16 columns show, or the first 64 values below.
+        widths, rounding = high - low, eps * np.maximum(np.abs(low), np.abs(high))
+        for checked in (slice(0, 16), slice(None)):
+            multiples = np.maximum(np.rint(widths[checked] / steps[:, None]), 1.0)
+            off_lattice = np.abs(widths[checked] - multiples * steps[:, None])
+            steps = steps[(off_lattice <= rounding[checked]).all(axis=1)]
             if not len(steps):
                 return None
         places = np.linspace(0, X.shape[0] - 1, min(_SAMPLE_ROWS, X.shape[0])).astype(np.intp)
@@ -105,7 +105,7 @@ class Lattice:
             steps = steps[misses <= blur]
         if not len(steps):
             return None
-        # The same offset for all columns if possible: new rows may have values below `low`.
+        # All columns get the same offset if possible, as new rows may have values below `low`.
         step = float(steps[0])
         below = np.rint((low - low.min()) / step)
         below = np.minimum(below, LEVELS - np.rint((high - low) / step))
@@ -145,7 +145,7 @@ class Lattice:
         return self.offset[:, None] + self.step * k[:, : len(self.columns)].T
 
     def entry_error(self, dtype: np.dtype, scale: float) -> float:
-        """Bound the difference of 2^-|scale (x - z)|^2 from its value on the lattice."""
+        """Bound the error of 2^-|scale (x - z)|^2 when x and z are moved to the lattice."""
         off = 2.0 * _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
         # |d 2^-u^2 / du| < 0.72
         return 0.72 * scale * off * float(np.sqrt(len(self.columns)))

@@ -1,10 +1,10 @@
 """Which columns of a data set are real features, which are bits, and which are constant.
 
 A column with two values contributes 0 or a constant to a distance. If the two values differ by the
-same gap in many columns, their contribution is gap^p times the Hamming distance of bit strings. A
-constant column contributes nothing between training points, and the same to all distances from a
-new point. One-hot coded data (a9a, w8a) are bits only; covtype has ten features and 44 bits. Images
-are 8-bit features (`lattice`).
+same gap in many columns, these contribute gap^p times the Hamming distance of bit strings. A
+constant column contributes 0 to distances between training points, and one number to all distances
+from a new point. One-hot coded data (a9a, w8a) have bits only; covtype has ten features and 44
+bits. Images have 8-bit features (`lattice`).
 """
 
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
 # Rows examined at a time: memory against the overhead of a call. Set by hand.
 _CHUNK = 4096
-# Least number of 8-bit features for byte products, below which tiles are as fast, and the number of
-# bits per such feature up to which bits are better stored as bytes too. Set by hand.
+# Least number of 8-bit features for byte products (with fewer, tiles are as fast), and the largest
+# number of bits per 8-bit feature with which bits are multiplied as bytes, too. Set by hand.
 _MIN_BYTES = 32
 _BITS_AS_BYTES = 3
 
@@ -49,7 +49,7 @@ class Layout:
 
     features: np.ndarray  # (p,) indices of the columns that are real features
     origin: np.ndarray  # (p,) float64: their `origin_of`
-    spread: float  # max |x - origin| over them and the training rows
+    spread: float  # max |x - origin| over these features and the training rows
     bits: np.ndarray  # (q,) indices of the two-valued columns of equal gap
     # (q,) float64: values that become bits 0 and 1.
     low: np.ndarray
@@ -57,7 +57,7 @@ class Layout:
     gap: float  # high - low
     constants: np.ndarray  # (r,) indices of the columns with one value
     values: np.ndarray  # (r,) float64
-    # Lattice of the features, then the bits, if they are better multiplied as bytes.
+    # Lattice of the features, then the bits; None if they are not multiplied as bytes.
     lattice: Lattice | None = None
 
     @property
@@ -76,7 +76,7 @@ class Layout:
         gaps, counts = np.unique((high - low)[two_valued & ~is_constant], return_counts=True)
         gap = float(gaps[np.argmax(counts)]) if len(gaps) else 0.0
         is_bit = two_valued & ~is_constant & (high - low == gap)
-        # A constant column of one-hot coded data may have its other value in new rows.
+        # In new rows, a constant column of one-hot coded data may have its second value.
         zero_or_gap = is_constant & ((low == 0.0) | (low == gap))
         if packing.bits and is_bit.sum() >= _MIN_BITS:
             low, high = np.where(zero_or_gap, 0.0, low), np.where(zero_or_gap, gap, high)
@@ -95,7 +95,7 @@ class Layout:
             sums[rows.start] = values.sum(axis=0)
 
         each_chunk(X, features, add)
-        # Summed in a fixed order, whichever thread finished first.
+        # The order of the sum does not depend on which thread finished first.
         mean = np.sum([sums[start] for start in sorted(sums)], axis=0) / X.shape[0]
         origin = origin_of(X, mean, features)
         spread = np.maximum(high[features] - origin, origin - low[features]).max(initial=0.0)
@@ -124,19 +124,19 @@ class Layout:
             return self._pack_sparse(X)
         words = np.empty((self.n_words, X.shape[0]), np.uint32)
         columns = self.bits.astype(np.uint64)
-        others: list[slice] = []
+        unpacked: list[slice] = []  # chunks with a third value
 
         def pack(rows: slice, values: np.ndarray) -> None:
-            if others or not _pack_bits(values, columns, self.low, self.high, words, rows.start):
-                others.append(rows)
+            if unpacked or not _pack_bits(values, columns, self.low, self.high, words, rows.start):
+                unpacked.append(rows)
 
         each_slice(X, pack)
-        return None if others else words
+        return None if unpacked else words
 
     def _pack_sparse(self, X: Any) -> np.ndarray | None:
         """Pack canonical CSR rows; O(nnz)."""
-        # The bit of a value that is not stored, 0.0; columns for which 0.0 is neither of the two
-        # values must be stored in every row.
+        # A value that is not stored is 0.0, with bit 1 in the columns `ones`. Columns `stored`,
+        # whose two values are not 0.0, must be stored in every row.
         ones, stored = self.high == 0.0, (self.high != 0.0) & (self.low != 0.0)
         first = np.zeros(32 * self.n_words, bool)
         first[: len(ones)] = ones
@@ -176,7 +176,8 @@ class Layout:
 
 
 def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the least and greatest value of each column, and whether there is no other; (d,)."""
+    """Return (d,) arrays: the least and the greatest value of each column, and whether the column
+    has no third value."""
     if sp.issparse(X):
         return _values_of_sparse_columns(X)
     low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
@@ -232,11 +233,10 @@ def _pack_bits(rows, columns, low, high, words, first):
     return not others
 
 
-# `stored` and bits before are as in `Layout._pack_sparse`.
 @njit(cache=True)
 def _set_bits(indptr, indices, values, place, low, high, stored, words):
-    """Set the bits of stored values; return how many are in columns `stored`, or -1 if a value is
-    neither low nor high.
+    """Set the bits of stored values in `words`, which has the bits of rows of zeros; return how
+    many values are in columns `stored`, or -1 if a value is neither low nor high.
     """
     n_stored = 0
     for i in range(words.shape[1]):

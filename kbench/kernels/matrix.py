@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from kbench.kernels.kernel import Kernel, check_points
 from kbench.stored import check_arrays, check_whole, require
 
-# Rows per block of a square of values at least, and blocks at most; and nanoseconds for copying a
-# value to its other triangle (`scripts/bench_everyday.py`, embeddings).
+# For a square of values: the least number of rows of a block, the largest number of blocks, and the
+# nanoseconds for copying a value to the other triangle (`scripts/bench_everyday.py`, embeddings).
 _SQUARE, _N_BLOCKS, _COPYING_NS = 128, 8, 1.5
 
 
@@ -60,7 +60,7 @@ class KernelMatrix:
 
     @property
     def _points(self) -> Any:
-        """All points, prepared at their first use: of some matrices only subsets are ever used."""
+        """All points, prepared at their first use, because some matrices use only a few of them."""
         if self._prepared is None:
             self._prepared = self.kernel.prepare(self._X, self.dtype)
         return self._prepared
@@ -79,13 +79,13 @@ class KernelMatrix:
         self._counter += n_entries
 
     def astype(self, dtype: Any) -> "KernelMatrix":
-        """Return the matrix in another precision, from the original rows; itself if it has it."""
+        """Return the matrix in this precision, prepared from the original rows if it is another."""
         if self.dtype == dtype:
             return self
         twin = copy.copy(self)
         twin.dtype = np.dtype(dtype)
-        # Often only a few points are used in the other precision: as long as they are fewer than
-        # n in all, they are prepared when needed instead of all n points once.
+        # Often few points are used in the other precision. Points are prepared when they are used,
+        # until n have been prepared in this way; then all n points are prepared once.
         twin._prepared, twin._allowance = None, len(self)
         return twin
 
@@ -201,7 +201,7 @@ class KernelMatrix:
         check_whole(self, "_allowance", 0, 1 << 62)
         points, expected = self._prepared, rows.shape[0]
         if points is None:
-            # The layout alone has to fit.
+            # Preparing no rows checks the layout.
             require(isinstance(self.kernel, Kernel), "kernel is of another class")
             points, expected = self.kernel.prepare(rows[:0], self.dtype), 0
         n = check_points(self.kernel, points, self.dtype, rows.shape[1])

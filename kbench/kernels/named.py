@@ -1,4 +1,4 @@
-"""Kernels by the names and parameters of estimators, ours and scikit-learn's."""
+"""Makes kernels from the names and parameters of estimators, ours and scikit-learn's."""
 
 import math
 from collections.abc import Callable
@@ -57,8 +57,8 @@ def make_kernel(
     values: dict[str, Any] = {"degree": degree, "coef0": coef0}
     if "gamma" in accepted:
         values["gamma"] = _gamma(kernel, gamma, X)
-    made: Kernel = kernel(**{key: value for key, value in values.items() if key in accepted})
-    return made
+    result: Kernel = kernel(**{key: value for key, value in values.items() if key in accepted})
+    return result
 
 
 def _gamma(kernel: type[Kernel], gamma: float | str, X: Any) -> float:
@@ -84,7 +84,7 @@ def _gamma(kernel: type[Kernel], gamma: float | str, X: Any) -> float:
 
 
 def pairwise_names() -> set[str]:
-    """Names that `pairwise_kernel` takes: scikit-learn's, and kbench's kernels of rows."""
+    """Names that `pairwise_kernel` accepts: scikit-learn's, and kbench's kernels of rows."""
     return {*PAIRWISE_KERNELS, *kernel_names("of_rows")}
 
 
@@ -112,23 +112,23 @@ def pairwise_kernel(
     degree: float | None = 3,
     coef0: float | None = 1.0,
 ) -> Kernel:
-    """The kernel of one of `pairwise_names` for training rows X : (n, d).
+    """Return the kernel with one of `pairwise_names` for training rows X : (n, d).
 
-    None is scikit-learn's default: 1 / d for gamma (1 for "chi2"), 3 for degree, 1 for coef0. The
-    values "scale" and "auto" of gamma mean what they mean for `make_kernel`.
+    None is scikit-learn's default: 1 / d for gamma (1 for "chi2"), 3 for degree, 1 for coef0.
+    gamma="scale" and "auto" are as in `make_kernel`.
     """
     name = "poly" if name == "polynomial" else name
     degree = 3 if degree is None else degree
     coef0 = 1.0 if coef0 is None else coef0
-    whole = name != "poly" or (float(degree).is_integer() and degree >= 1)
-    is_ours = name in KERNELS and whole
+    has_whole_degree = name != "poly" or (float(degree).is_integer() and degree >= 1)
+    is_ours = name in KERNELS and has_whole_degree
     if is_ours and ("gamma" not in parameters(KERNELS[name]) or gamma != 0.0):
         width = "auto" if gamma is None else gamma
         order = int(degree) if name == "poly" else 3
         return make_kernel(name, X, gamma=width, degree=order, coef0=coef0)
-    given: dict[str, Any] = {"degree": degree, "coef0": coef0}
+    options: dict[str, Any] = {"degree": degree, "coef0": coef0}
     if isinstance(gamma, str):
         gamma = float(make_kernel("rbf", X, gamma=gamma).gamma)  # type: ignore[attr-defined]
     if gamma is not None:
-        given["gamma"] = gamma
-    return FunctionKernel(PairwiseValues(name, tuple(given.items())))
+        options["gamma"] = gamma
+    return FunctionKernel(PairwiseValues(name, tuple(options.items())))

@@ -1,16 +1,15 @@
-"""A point amid the rows, about which they are rounded least."""
+"""A point in the middle of the rows, so that differences from it lose few digits in float32."""
 
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-# Rows at most from which the middle of the others is estimated: a sort of these values a column.
-# Set by hand.
+# Largest number of rows from which the middle is estimated: each column is sorted. Set by hand.
 _SAMPLE = 33
-# The mean is left for the middle if it is further from it than this multiple of the width of the
-# densest half of a column, the largest of all columns. Rounded to float32 about the mean, rows lose
-# 1e-5 of that width. Set by hand.
+# The middle replaces the mean if their distance is more than this multiple of the width of the
+# densest half of a column, for the widest of all columns: differences from the mean would lose 1e-5
+# of that width in float32. Set by hand.
 _FAR = 100.0
 # Where no row is further away than this many widths of the kernel, the mean serves: about it
 # float32 rounds distances by some 1e-6 of a width. Set by hand.
@@ -18,15 +17,15 @@ NEAR = 32.0
 
 
 def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)) -> np.ndarray:
-    """The mean, or the middle of the densest half of some rows where rows far away have moved it.
+    """Return the mean, or the middle of the densest half of some rows if outliers moved the mean.
 
-    Differences from an origin that is far from most rows round them: one row of 1e10 among 1,000
-    moves the mean by 1e7, where float32 numbers are 1 apart.
+    Differences from an origin far from most rows lose digits: one row of 1e10 among 1,000 moves the
+    mean by 1e7, where float32 numbers are 1 apart.
 
     X : (n, d) array or CSR of floats, n > 0
-    mean : (p,) float64, of `columns` of X; by default that of all columns of an array
+    mean : (p,) float64, of `columns` of X; by default of all columns of an array
 
-    O(33 p) time and memory, and that of the mean.
+    O(33 p) time and memory beside the mean.
     """
     if mean is None:
         mean = X.mean(axis=0, dtype=np.float64)
@@ -35,10 +34,10 @@ def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)
     values.sort(axis=0)
     m = len(values)
     widths = values[m // 2 :] - values[: m - m // 2]
-    densest, every = widths.argmin(axis=0), np.arange(values.shape[1])
-    middle = values[densest + m // 4, every]
-    width = widths[densest, every].max(initial=0.0)
-    if width == 0.0 and m > 2:  # few values are not 0
+    densest, j = widths.argmin(axis=0), np.arange(values.shape[1])
+    middle = values[densest + m // 4, j]
+    width = widths[densest, j].max(initial=0.0)
+    if width == 0.0 and m > 2:  # most values are equal
         width = (values[-2] - values[1]).max(initial=0.0)
     if width == 0.0:
         return mean

@@ -1,8 +1,8 @@
 """The table of kernels that have a name.
 
-Everything that takes a kernel by name asks here: `make_kernel`, the parameter constraints of
-estimators (`kbench.kernels.constraints`), random features, the tests. Importing `kbench.kernels`
-fills the table with the kernels of `kbench/kernels/functions`.
+`make_kernel`, the parameter constraints of estimators (`kbench.kernels.constraints`), random
+features and tests look kernels up here. Importing `kbench.kernels` fills the table with the kernels
+of `kbench/kernels/functions`.
 """
 
 from typing import TypeVar
@@ -16,7 +16,7 @@ _Class = TypeVar("_Class", bound=type[Kernel])
 
 
 def registered(kernel: _Class) -> _Class:
-    """Enter a kernel class under its `name`; a class decorator, above `dataclass`.
+    """Enter a kernel class into the table by its `name`; a class decorator, above `dataclass`.
 
     Raises TypeError: the name is missing or taken, or the class has no equality of values.
     """

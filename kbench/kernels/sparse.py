@@ -1,7 +1,7 @@
 """Inner products between sparse rows, without a dense copy of either side.
 
-One side is stored by columns (CSC). Each nonzero of a row of the other side then meets only the
-nonzeros of its column, and adds to that row's inner products with the whole first side.
+The left rows are stored by columns (CSC). Each nonzero of a right row is multiplied by the nonzeros
+of its column, and the products are added to the inner products of the right row with all left rows.
 """
 
 from typing import Any
@@ -14,8 +14,7 @@ from kbench.kernels.threads import run
 from kbench.kernels.tiles import power_of_two
 from kbench.kernels.work_sharing import Loop, divided, share
 
-# Rows of A per pass: the inner products of one row of B with them, 8 KB, stay in the L1 cache. Set
-# by hand.
+# Rows of A in a pass: their inner products with a row of B, 8 KB, stay in the L1 cache; by hand.
 _ROWS = 1024
 # Columns of the output written together: a cache line of float32.
 _COLUMNS = 16
@@ -80,17 +79,17 @@ def exponentiate(inner, half_left, half_right):
         row, half = inner[i], half_left[i]
         for j in range(row.shape[0]):
             exponent = row[j] - half - half_right[j]
-            # A positive exponent is a rounding error of 0; x - x is 0 of this type, and keeps nan.
+            # A positive exponent is a rounding error of 0; x - x is 0 in this type, or nan.
             row[j] = power_of_two(exponent if exponent < 0 else exponent - exponent)
 
 
 def shaped_products(shape: Any) -> Any:
     """Return a compiled function that replaces products <z, z'> by f(-||z - z'||^2/2) in place.
 
-    It has the arguments of `exponentiate`. A cached function of the kernel's module calls it, which
-    is why it is not cached itself.
+    It has the arguments of `exponentiate`. It is not cached on disk, because a cached function of
+    the kernel's module calls it.
 
-    shape : compiled function. It replaces t : (m,), t <= 0, by f(t) in place.
+    shape : compiled function that replaces t : (m,), t <= 0, by f(t) in place
     """
 
     @njit(nogil=True, fastmath={"contract", "nsz"})

@@ -4,10 +4,10 @@ By Bochner's theorem a continuous positive semidefinite function of x - z with k
 
     k(x - z) = E cos(<omega, x - z>)
 
-for frequencies omega of a distribution that is the kernel's Fourier transform (Rahimi and Recht,
+where the density of the random frequency omega is the kernel's Fourier transform (Rahimi and Recht,
 NIPS 2007). A function of the Euclidean distance that is a kernel in every dimension is a mixture of
-Gaussian kernels of different widths (Schoenberg, 1938), so its frequencies are Gaussian vectors of
-random lengths: omega = unit radius z, z ~ N(0, I).
+Gaussian kernels of different widths (Schoenberg, 1938), so its frequencies are Gaussian vectors
+times random numbers: omega = unit radius z, z ~ N(0, I).
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from scipy.special import chdtri, ndtri
 
 @dataclass(frozen=True)
 class Spectrum(ABC):
-    """Distribution of the frequencies of a kernel, whose width gamma only multiplies them."""
+    """Distribution of the frequencies of a kernel; the width gamma determines their factor."""
 
     # gamma -> factor of the frequencies that `draw` and `quantiles` return.
     unit: Callable[[float], float]
@@ -46,7 +46,7 @@ class Spectrum(ABC):
 class IsotropicSpectrum(Spectrum):
     """Frequencies radius z with z ~ N(0, I) and a radius that is independent of z."""
 
-    # Uniform levels : (D,) in [0, 1) -> radii : (D,). None: all are 1, the kernel is Gaussian.
+    # Uniform levels : (D,) in [0, 1) -> radii : (D,). None: all radii are 1 (a Gaussian kernel).
     radius: Callable[[np.ndarray], np.ndarray] | None = None
 
     isotropic: ClassVar[bool] = True

@@ -1,7 +1,7 @@
-"""Divided loops (`work_sharing`) and independent tasks on several threads, and what these share.
+"""Divided loops (`work_sharing`) and independent tasks on several threads.
 
 The threads are Python's: unlike numba's pool, they may be used by several callers at once.
-A helper that has finished stays, and polls for more work for a while before it sleeps.
+A helper thread that has finished its work polls for more work for a while before it sleeps.
 """
 
 import contextlib
@@ -22,19 +22,19 @@ from kbench.kernels.work_sharing import AWAKE, CALLED, STATE, Loop, new_mailbox,
 
 _T = TypeVar("_T")
 
-# Nanoseconds of work that a loop must have for each thread: posting it and waiting for a helper
-# costs 2,000 to 3,000 (`scripts/ablate_svm.py --threads 2` shows what sharing gains).
+# Least nanoseconds of work for each thread of a loop: posting the loop and waiting for a helper
+# cost 2,000 to 3,000 ns (`scripts/ablate_svm.py --threads 2` shows what sharing gains).
 _NANOSECONDS_PER_THREAD = 10_000
-# Nanoseconds of work in a block. Smaller blocks cost more atomic increments (100 each), larger ones
-# leave threads waiting for the last block. Set by hand.
+# Nanoseconds of work in a block. Smaller blocks cost more atomic increments (100 ns each), larger
+# blocks leave threads waiting for the last one. Set by hand.
 _NANOSECONDS_PER_BLOCK = 5_000
 
 
 class cached_property(functools.cached_property[_T]):
     """An attribute that is computed when it is first read, without a lock, as in Python 3.12.
 
-    The lock of Python 3.11 is one for all instances of a class: fits in several threads wait for
-    each other, and a process that is forked meanwhile waits for ever.
+    In Python 3.11 all instances of a class have one lock: fits in several threads wait for each
+    other, and a process that is forked while a thread holds the lock waits for ever.
     """
 
     def __get__(self, instance: Any, owner: type | None = None) -> _T:  # type: ignore[override]
@@ -48,7 +48,7 @@ class _Helper:
     """A thread that executes loops and tasks of others, and is itself allowed one thread."""
 
     def __init__(self) -> None:
-        # In the caller, so that the helper does not start with compiling.
+        # The caller compiles, so that the helper can serve at once.
         serve.compile((types.int64,))
         self._mailbox = new_mailbox()
         self.address = self._mailbox.ctypes.data
@@ -81,7 +81,7 @@ class _Helper:
         numba.set_num_threads(1)
         _leave(parents_core)
         while True:
-            # Sleep until there may be work; then poll until idle for long or called.
+            # Sleep until `wake`; then poll until AWAKE is cleared, after a long time without work.
             self._begin.acquire()
             while self._mailbox[AWAKE]:
                 serve(self.address)
@@ -112,7 +112,7 @@ def _core() -> int:
 
 
 def _leave(core: int) -> None:
-    """Move this thread to a core other than `core` if possible; the system may move it back."""
+    """Move this thread to a core other than `core` if possible; it is not pinned there."""
     if hasattr(os, "sched_setaffinity"):
         allowed = os.sched_getaffinity(0)
         if core in allowed and len(allowed) > 1:
@@ -121,7 +121,7 @@ def _leave(core: int) -> None:
 
 
 _idle: list[_Helper] = []
-# A forked process has none of its parent's threads.
+# The threads of the parent do not exist in a forked process.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)
 
@@ -153,7 +153,7 @@ def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) 
 class _ThreadState(threading.local):
     """State that every thread has for itself."""
 
-    # In a thread that does one of several tasks: helpers for which no task was left; else None.
+    # In a thread of `run_tasks`: the helpers that found no more task; else None.
     spare: deque[_Helper] | None = None
 
 
@@ -172,11 +172,11 @@ def _take_helpers(max_helpers: int) -> list[_Helper]:
 
 
 def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
-    """Call independent tasks, in order of start, on as many threads as numba may use.
+    """Call independent tasks, started in their order, on as many threads as numba may use.
 
-    While there are several, each runs on one thread; threads that find no task left help with the
-    loops of those still at work. An exception prevents tasks that have not started, and is raised
-    when those that have started are done.
+    Each task has one thread; threads that find no more task help with the loops of the others.
+    After an exception no further task starts, and the exception is raised when all started tasks
+    have ended.
     """
     waiting = deque(tasks)
     allowed = allowed_threads()
@@ -207,7 +207,7 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
         _state.spare = None
         spare.append(helper)
 
-    # The first task may be the longest: this thread starts it before helpers are awake.
+    # The first task may be the longest, so this thread starts it without waiting for helpers.
     first = waiting.popleft()
     others = [_helper() for _ in range(min(allowed - 1, len(waiting)))]
     for helper in others:
@@ -224,7 +224,7 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
             try:
                 helper.wait()
             except BaseException as interrupt:
-                # Tasks in progress end first, so that none goes on behind the caller.
+                # Wait again, so that no task is running after the caller has returned.
                 failures.append(interrupt)
                 helper.wait()
         _idle.extend(others)
@@ -233,7 +233,7 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
 
 
 def allowed_threads() -> int:
-    """Return how many threads numba may use here."""
+    """Return how many threads numba may use in this thread."""
     # Asking numba starts its pool of threads.
     limit: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     return 1 if limit == 1 else numba.get_num_threads()

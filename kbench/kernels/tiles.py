@@ -6,11 +6,11 @@ Features are subtracted instead of expanding ||x - z||^2 into inner products: no
 processor that subtracts while it multiplies is no slower than with a matrix product. A tile is 4
 rows of the left points against 256 of the right points: 4 KB of t that stay in the L1 cache. For
 kernels that fall exponentially f is 2^t, a polynomial and a shift of bits, which LLVM vectorises on
-every processor. Other kernels replace t by f(t) in the tile, by a compiled function of their own
-(`shaped_tiles`), whose file then has its `Loop`.
+every processor. Other kernels replace t by f(t) in the tile with a compiled function of their file
+(`shaped_tiles`), which also has the `Loop`.
 
-Without packing two-valued columns into bits a9a takes 1.7 times, w8a more than 3 times as long
-(`scripts/ablate_svm.py`, `bit_layout`).
+If two-valued columns are not packed into bits, a9a takes 1.7 times and w8a more than 3 times as
+long (`scripts/ablate_svm.py`, `bit_layout`).
 """
 
 import math
@@ -27,15 +27,15 @@ from kbench.kernels.work_sharing import Loop, divided, share
 # Rows of the left points in a tile, and features per pass over it; prepared points are padded with
 # zeros to multiples. Four rows and four features use 20 vector registers.
 STEP = 4
-# Prepared points are padded to multiples of this many 32-bit words of bits.
+# Bits of prepared points are padded to multiples of this many 32-bit words, which are counted
+# together: two need half as many conversions to floats as one.
 WORDS = 2
 # Columns of a tile: STEP rows of them in float32 take 4 KB of the L1 cache. Set by hand.
 _COLUMNS = 256
 # e^-t = 2^-(t LOG2_E).
 LOG2_E = math.log2(math.e)
-
-
-# Binary logarithms of the least values of `power_of_two`, in float32 and float64.
+# Binary logarithms of the least values of `power_of_two`, in float32 and float64: their products
+# with coefficients above 2^-26 and 2^-122 are normal numbers (2^-126, 2^-1022). Guard.
 MIN_32, MIN_64 = -100.0, -900.0
 
 
@@ -55,9 +55,9 @@ def power_of_two(t):
 
 @overload(power_of_two)
 def _compile_power_of_two(t):
-    # Adding 1.5 * 2^(mantissa bits) rounds t to an integer, which then stands in the low bits.
-    # Polynomials: 2^f on [-1/2, 1/2], interpolated at Chebyshev nodes, exact at f = 0; relative
-    # error 5e-9 and 2e-17.
+    # Adding 1.5 * 2^(mantissa bits) rounds t to an integer, which is then in the low bits. The
+    # polynomials interpolate 2^f on [-1/2, 1/2] at Chebyshev nodes and are exact at f = 0; their
+    # relative errors are 5e-9 and 2e-17.
     if t == types.float32:
         f4 = np.float32
 
@@ -97,7 +97,7 @@ def _compile_power_of_two(t):
     return power64
 
 
-# Not "reassoc": it would undo the rounding in power_of_two.
+# "reassoc" is left out because it would undo the rounding in power_of_two.
 FLAGS = {"contract", "nsz", "nnan", "ninf"}
 
 
@@ -145,8 +145,8 @@ def _subtract_hamming(words, row, tile, unit, acc):
 def _subtract_squares(left, row, tile, acc):
     """acc[r, j] -= ||left[row + r] - column j of tile||^2, tile : (p, 256)."""
     # Constant strides from one base show the compiler that rows do not overlap, so it vectorises.
-    # Subtracted one after the other, each square is one fused multiply-add; summing the four first
-    # would add three additions.
+    # Each square that is subtracted from acc is one fused multiply-add; a sum of the four squares
+    # would take three more additions.
     m = _COLUMNS
     for k in range(0, left.shape[1], STEP):
         x = tile[k * m : (k + STEP) * m]
@@ -191,7 +191,7 @@ def _sum(acc, coef, partial, out):
     """out[j] += sum_r coef_r 2^acc[r, j]: four products in the points' precision, then float64."""
     m = _COLUMNS
     c0, c1, c2, c3 = coef[0], coef[1], coef[2], coef[3]
-    # Two loops, because one that contains float64 would process half as many float32 at a time.
+    # A single loop would process half as many float32 numbers at a time, because of its float64.
     for j in range(m):
         k0, k1 = power_of_two(acc[j]), power_of_two(acc[m + j])
         k2, k3 = power_of_two(acc[2 * m + j]), power_of_two(acc[3 * m + j])
@@ -209,7 +209,7 @@ def _write(exponents, out):
 
 @njit(fastmath=FLAGS, nogil=True)
 def _leave(t):
-    """The shape of `_write` and `_sum`, which evaluate 2^t themselves."""
+    """Leave t as it is: `_write` and `_sum` evaluate 2^t."""
 
 
 @njit(fastmath=FLAGS, nogil=True)
@@ -351,7 +351,7 @@ def accumulate(
 
 
 def _run(loop: Loop, operands: Operands, n_entries: int, *arguments: Any) -> None:
-    """Do the loop for n_entries kernel values on the threads that this pays for."""
+    """Do the loop for n_entries kernel values, on as many threads as their cost justifies."""
     right, right_words = operands[2:]
     n, cost = right.shape[1], n_entries * nanoseconds(len(right), len(right_words))
     run(loop, *operands, *arguments, n=n, nanoseconds=cost, multiple=_COLUMNS)

@@ -1,8 +1,8 @@
 """The range that kernel values must have, so that no solver computes with infinities or NaNs.
 
-Compiled searches for the largest of many floats assume that none is a NaN; a difference of two
-infinite kernel values is one. So values beyond the range are refused where they are computed, by a
-message that names the kernel and what to do.
+Compiled searches for the largest of many floats assume that no float is a NaN, and the difference
+of two infinite kernel values is a NaN. So values beyond the range are refused where they are
+computed, with a message that names the kernel and a remedy.
 """
 
 from typing import Any

@@ -1,17 +1,19 @@
 """Compiled loops that several threads divide between them, without waiting for the interpreter.
 
-A thread that sleeps, or waits for the interpreter's lock, starts tens of microseconds late, which
-is as long as many of the loops take. A helper thread that polls a mailbox in memory starts at once:
+A thread that sleeps, or waits for the interpreter's lock, starts tens of microseconds late, and
+many loops take no longer. A helper thread that polls a mailbox in memory starts at once:
 
     caller   posts the loop in the mailbox of each helper: FREE -> POSTED
-             takes blocks of iterations in turn until none are left
-             withdraws the loop where a helper has not started, POSTED -> FREE; waits for the others
-    helper   POSTED -> BUSY, takes blocks in turn, -> FREE
-             returns to the interpreter when it is called, CALLED -> FREE, or after polling in vain
+             takes blocks of iterations until none is left
+             withdraws the loop from helpers that have not started, POSTED -> FREE
+             waits for the other helpers
+    helper   takes the loop, POSTED -> BUSY, and blocks until none is left, BUSY -> FREE
+             returns to the interpreter when it is called, CALLED -> FREE, or after
+             _POLLS_BEFORE_SLEEP polls without a loop
 
-A loop is posted as the address of compiled code and of its arguments, which lie on the caller's
-stack and stay there until all helpers have finished. A helper that starts late takes fewer blocks;
-which thread computes which block changes nothing in the result.
+A loop is posted as the address of compiled code and the address of its arguments, which are on the
+caller's stack until all helpers have finished. A helper that starts late takes fewer blocks. The
+result does not depend on which thread computes which block.
 
 A divided loop is declared in three steps, all at module level because numba's cache on disk needs
 functions that it can find again:
@@ -27,8 +29,8 @@ functions that it can find again:
 
     LOOP = Loop(_plain, _shared)
 
-`threads.run` then calls `_plain` where one thread is allowed, and `_shared` where there are more:
-a process with one thread never compiles the sharing.
+`threads.run` calls `_plain` if one thread is allowed, and otherwise `_shared`, which a process with
+one thread therefore never compiles.
 """
 
 from collections.abc import Callable
@@ -42,12 +44,12 @@ from kbench.intrinsics.atomics import call, divided, load, pause, replace, store
 __all__ = ["AWAKE", "CALLED", "STATE", "Loop", "divided", "new_mailbox", "serve", "share"]
 
 FREE, POSTED, BUSY, CALLED = range(4)
-# Positions in a mailbox, and its length: two cache lines, so that no two threads write to the same.
+# Positions in a mailbox, and its length, two cache lines: no two mailboxes share a cache line.
 STATE, CODE, ARGUMENTS, TURN, N, BLOCK, AWAKE = range(7)
 _LENGTH = 16
-# Polls after which a helper yields its core to other threads (about 10 microseconds), and polls in
-# vain after which it returns to the interpreter and sleeps (about 2 milliseconds): waking it costs
-# tens of microseconds, and polling keeps a core from others. Set by hand.
+# Polls after which a helper yields its core to other threads (about 10 microseconds), and polls
+# without a loop after which a helper returns to the interpreter and sleeps (about 2 milliseconds).
+# Waking costs tens of microseconds; polling occupies a core. Set by hand.
 _POLLS_BEFORE_YIELD = 256
 _POLLS_BEFORE_SLEEP = 1 << 16
 
@@ -58,7 +60,7 @@ class Loop:
 
     plain: Callable[..., None]  # compiled function of (*arguments, start, stop)
     # compiled function of (arguments : tuple, n, block, mailboxes : (h,) int64 addresses): divides
-    # the n iterations into blocks of `block`, and these among the caller and h helpers.
+    # n iterations into blocks of `block` iterations, and the blocks among the caller and h helpers.
     shared: Callable[..., None]
 
 

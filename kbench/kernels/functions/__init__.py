@@ -1,6 +1,6 @@
 """The kernel functions, one in each file; importing this package enters them into the table.
 
-A new kernel is a new file here and nothing else (docs/architecture.md, "Where to change what").
+A new kernel is one new file (docs/architecture.md, "Where to change what").
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Functions of the user, as `sklearn.svm.SVC` takes them."""
+"""Kernel functions of the user, with the signature that `sklearn.svm.SVC` expects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from kbench.kernels.value_range import check_values
 
 @dataclass(frozen=True)
 class FunctionKernel(Kernel):
-    """A callable `function(A, B) -> (a, b)` of two blocks of rows, as `sklearn.svm.SVC` takes."""
+    """The kernel `function(A, B) -> (a, b)` of two blocks of rows."""
 
     function: Callable[[Any, Any], np.ndarray]
 
-    positive_semidefinite: ClassVar[bool] = False  # not known
+    positive_semidefinite: ClassVar[bool] = False  # nothing is known about it
 
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         return X

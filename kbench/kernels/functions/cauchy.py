@@ -5,8 +5,8 @@
 Reference: C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, equation
 4.19, with alpha = 1 and gamma = 1 / (2 l^2): as in the Gaussian kernel, gamma multiplies the square
 of a distance. It is the mean of the Gaussian kernels exp(-gamma w ||x - z||^2) over exponentially
-distributed w, from which its spectrum follows, and it falls so slowly that rows far from all others
-still see them.
+distributed w, from which its spectrum follows. It falls slowly: values of rows far from all others
+are not negligible.
 """
 
 import math
@@ -24,7 +24,7 @@ from kbench.kernels.spectrum import IsotropicSpectrum, Spectrum
 from kbench.kernels.work_sharing import Loop, divided, share
 
 
-# NumPy's division: numba's own looks for zeros and is not vectorised.
+# error_model="numpy" is for division: Python's checks for zeros and is not vectorised.
 @njit(fastmath=tiles.FLAGS, nogil=True, error_model="numpy")
 def _shape(t):
     """Replace t = -gamma ||x - z||^2 : (m,) by 1 / (1 - t)."""
@@ -58,7 +58,7 @@ def _products(inner, half_left, half_right):
 
 
 def _radius(levels: np.ndarray) -> np.ndarray:
-    """Roots of exponentially distributed numbers, from uniform levels."""
+    """Return roots of exponentially distributed numbers, from uniform levels."""
     radii: np.ndarray = np.sqrt(-np.log1p(-levels))
     return radii
 

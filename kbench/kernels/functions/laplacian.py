@@ -32,7 +32,7 @@ class Laplacian(Exponential):
 
     @classmethod
     def default_gamma(cls, inverse_square: float) -> float:
-        # As scikit-learn has it, although gamma multiplies a distance.
+        # This is scikit-learn's value, although gamma multiplies a distance and not its square.
         return inverse_square
 
     def naive(self, x: np.ndarray, z: np.ndarray) -> float:

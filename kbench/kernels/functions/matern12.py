@@ -1,11 +1,10 @@
 """The Matern kernel of order 1/2, exp(-gamma ||x - z||): the Laplace kernel of recursive feature
 machines.
 
-Its slope at distance zero does not vanish, so rounding of small distances matters: the square of a
-distance that was computed by a product of matrices loses digits where points are close, and its
-root loses half of those that are left. Squared distances are therefore computed from centred rows
-in float64, whatever the precision of the values; the root and the exponential, which lose no
-digits, are evaluated in the precision that was asked for.
+The slope at distance zero is not zero, so rounding of small distances matters: a squared distance
+computed by a product of matrices loses digits if points are close, and its root has half of the
+remaining digits. Squared distances are therefore always computed from centred rows in float64. The
+root and the exponential, which lose no digits, are computed in the precision of the values.
 """
 
 import math
@@ -62,8 +61,7 @@ class Matern12(Kernel):
         return math.exp(-self.gamma * math.dist(x, z))
 
     def bind(self, X: Any) -> Self:
-        """Remember the origin of the training rows X : (n, d), which is subtracted from all
-        points."""
+        """Store the origin of the training rows X : (n, d), which is subtracted from all points."""
         mean = np.asarray(X.mean(axis=0), np.float64).ravel()
         return replace(self, origin=mean if sp.issparse(X) else origin_of(X, mean))
 
@@ -90,7 +88,8 @@ class Matern12(Kernel):
         return np.ones(A.shape[0])
 
     def entry_error(self, A: CentredPoints) -> float:
-        # Sums of d + 2 float64 products are rounded by eps ||x||^2 each; then the root is taken.
+        # d + 2 float64 products are each rounded by eps ||x||^2 before the root; 4 float32 eps
+        # cover the root, the exponential and two roundings.
         squares = (len(A.rows.T) + 2) * np.finfo(np.float64).eps * A.rows[:, -1].max(initial=0.0)
         return 4.0 * float(np.finfo(np.float32).eps) + self.gamma * math.sqrt(2.0 * squares)
 

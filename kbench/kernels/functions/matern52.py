@@ -32,7 +32,7 @@ def _shape(t):
     """Replace t = -u^2 : (m,) by (1 + s + s^2 / 3) exp(-s), s = u ln 2."""
     real = t.dtype.type
     one, ln2 = real(1.0), real(_LN2)
-    # `power_of_two` is constant beyond this u, and so must be the polynomial.
+    # Above this u `power_of_two` is constant, so the polynomial must be constant, too.
     farthest = real(-tiles.MIN_32) if t.itemsize == 4 else real(-tiles.MIN_64)
     third = real(1.0 / 3.0)
     for j in range(t.shape[0]):
@@ -73,7 +73,7 @@ class Matern52(DistanceKernel):
     name: ClassVar[str] = "matern52"
     gamma_power: ClassVar[int] = 1
     spectrum: ClassVar[Spectrum] = student_spectrum(2.5)
-    # 2^12 times the default: the polynomial at the end of `power_of_two` is below that.
+    # 2^12 times the default: where `power_of_two` ends (u = 100), the polynomial is below 2^11.
     vanished: ClassVar[float] = 2.0**-78
     _tiles: ClassVar[Loop] = Loop(_tiles, _shared_tiles)
 

@@ -27,7 +27,7 @@ class Polynomial(InnerProductKernel):
         return self.coef0 >= 0.0
 
     def rank(self, n_features: int) -> float:
-        """Monomials of degree `degree`, of one variable more if there is a constant."""
+        """Return the number of monomials of degree `degree`; a constant is one more variable."""
         if self.coef0 < 0.0:
             return math.inf
         variables = n_features + (self.coef0 > 0.0)
@@ -36,26 +36,26 @@ class Polynomial(InnerProductKernel):
     def explicit_map(self, X: Any) -> np.ndarray:
         """The monomials in the order of their powers, times the roots of their coefficients.
 
-        (<u, w>)^p is the sum over the monomials u^a of degree p of (p over a) u^a w^a, with a
-        constant sqrt(coef0) as one more entry of u = sqrt(gamma) x.
+        <u, w>^p is the sum of (p over a) u^a w^a over the monomials u^a of degree p, where
+        u = sqrt(gamma) x has the constant sqrt(coef0) as one more entry.
         """
         U = math.sqrt(self.gamma) * dense_float64(X)
         if self.coef0 > 0.0:
             U = np.column_stack([U, np.full(len(U), math.sqrt(self.coef0))])
         d = U.shape[1]
-        # A monomial is its power of each variable up to the last one that it has.
+        # Powers of each monomial, and its last variable: only this and later ones multiply it.
         powers, last = [[0] * d], np.zeros(1, np.intp)
         V = np.ones((len(U), 1))
         for _ in range(self.degree):
-            blocks, grown, ends = [], [], []
+            blocks, new_powers, new_last = [], [], []
             for k, (exponents, first) in enumerate(zip(powers, last, strict=True)):
                 blocks.append(V[:, [k]] * U[:, first:])
                 for j in range(first, d):
-                    grown.append([*exponents[:j], exponents[j] + 1, *exponents[j + 1 :]])
-                    ends.append(j)
-            V, powers, last = np.hstack(blocks), grown, np.array(ends)
-        whole = math.factorial(self.degree)
-        factors = [math.sqrt(whole / math.prod(map(math.factorial, power))) for power in powers]
+                    new_powers.append([*exponents[:j], exponents[j] + 1, *exponents[j + 1 :]])
+                    new_last.append(j)
+            V, powers, last = np.hstack(blocks), new_powers, np.array(new_last)
+        count = math.factorial(self.degree)
+        factors = [math.sqrt(count / math.prod(map(math.factorial, power))) for power in powers]
         V *= factors
         return V
 
@@ -73,7 +73,7 @@ class Polynomial(InnerProductKernel):
 
     def _finish(self, out: np.ndarray) -> None:
         out += self.coef0
-        # Repeated squaring, because np.power calls a scalar pow for each value.
+        # Squaring repeatedly is faster than np.power, which calls a scalar pow for each value.
         base = out.copy() if self.degree > 1 else out
         for bit in bin(self.degree)[3:]:
             out *= out

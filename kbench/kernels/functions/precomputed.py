@@ -1,4 +1,4 @@
-"""Kernel values that are given instead of rows."""
+"""Precomputed kernel values in place of rows."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,9 +13,9 @@ from kbench.stored import check_arrays, require
 
 @dataclass(frozen=True)
 class _GramRows:
-    """Rows of a given kernel matrix: values against the training points, and their numbers."""
+    """Rows of a precomputed matrix: values with the training points, and positions among these."""
 
-    values: np.ndarray | None  # (a, n); None for centres, which only need to be known by number
+    values: np.ndarray | None  # (a, n); None for centres, of which only the positions are needed
     ids: np.ndarray  # (a,) positions among the n training points; meaningless for new points
 
     @property
@@ -33,7 +33,7 @@ class _GramRows:
 @registered
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """Rows of X are kernel values against the n training points: (n, n), later (u, n)."""
+    """Rows of X are kernel values with the n training points: (n, n), in prediction (u, n)."""
 
     name: ClassVar[str] = "precomputed"
     of_rows: ClassVar[bool] = False
@@ -49,7 +49,7 @@ class Precomputed(Kernel):
         return X if isinstance(X, _GramRows) else _GramRows(X, np.arange(X.shape[0]))
 
     def prepare(self, X: Any, dtype: np.dtype) -> _GramRows:
-        # Not converted: a copy would double the memory of n^2 values without making them better.
+        # No conversion: a copy of n^2 values would double the memory and add no digits.
         return self.rows(X)
 
     def _evaluate_tile(self, A: _GramRows, B: _GramRows, out: np.ndarray) -> None:
