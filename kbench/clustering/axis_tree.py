@@ -1,8 +1,8 @@
 """Trees of comparisons of single features, which divide the input space into axis-aligned boxes.
 
-A level costs one comparison, where a level of a k-means tree costs distances. The trees are grown
-by scikit-learn, best split first (Breiman, Friedman, Olshen and Stone, "Classification and
-Regression Trees", 1984), and are stored breadth first for `kbench.intrinsics.tree_descent`.
+A level costs one comparison; a level of a k-means tree costs inner products. scikit-learn grows the
+trees, best split first (Breiman, Friedman, Olshen and Stone, "Classification and Regression Trees",
+1984). Their nodes are stored breadth first for `kbench.intrinsics.tree_descent`.
 """
 
 from typing import Any
@@ -14,8 +14,8 @@ from kbench.intrinsics.tree_descent import ROWS, descend
 from kbench.prediction.landmarks import Router
 from kbench.stored import check_arrays, check_whole, require
 
-# Largest number of rows from which `variance_tree` is grown: its cost, against the rows per leaf
-# from which a split is chosen. Set by hand for a few hundred leaves.
+# Largest number of rows from which `variance_tree` is grown: more rows take more time, fewer leave
+# less rows per leaf to choose a split. Set by hand for a few hundred leaves.
 _SAMPLE = 10_000
 
 
@@ -24,8 +24,8 @@ def _walk(X, nodes, depth, leaf, labels):
     """Write the leaves of C-contiguous float32 rows X : (n, d) into labels : (n,)."""
     n, stride = X.shape[0], 4 * X.shape[1]
     reached = np.empty(ROWS, np.int64)
-    # The last group of eight overlaps the one before it. Fewer than eight rows go one by one: with
-    # a stride of 0, all eight are the same row.
+    # The last group of eight rows overlaps the group before. If there are fewer than eight rows,
+    # they descend one by one: with a stride of 0, all eight rows are the same.
     step = stride if n >= ROWS else 0
     for start in range(0, n, ROWS if step else 1):
         begin = min(start, n - ROWS) if step else start
@@ -80,11 +80,11 @@ class AxisTree(Router):
 
     def comparisons(self) -> np.ndarray:
         """Number of comparisons on the way to each leaf; (n_leaves,)."""
-        taken = np.zeros(self.nodes.shape[1])
+        counts = np.zeros(self.nodes.shape[1])
         for node in np.flatnonzero(self.leaf < 0):
             child = int(self.nodes[2, node])
-            taken[child : child + 2] = taken[node] + 1
-        return taken[self.leaf >= 0]
+            counts[child : child + 2] = counts[node] + 1
+        return counts[self.leaf >= 0]
 
     def route(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Write the leaves of C-contiguous float32 rows X : (u, d) into labels : (u,) int64."""
@@ -128,7 +128,7 @@ class AxisTree(Router):
 def class_tree(
     X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int, weights: np.ndarray
 ) -> AxisTree:
-    """Tree that separates the classes y : (n,) by splits with the largest information gain.
+    """Grow a tree that separates the classes y : (n,) by splits of the largest information gain.
 
     X : (n, d) float32
     n_leaves : Largest number of leaves
@@ -147,7 +147,7 @@ def class_tree(
 
 
 def target_tree(X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int) -> AxisTree:
-    """Tree of boxes with similar targets y : (n,), by the splits that reduce their variance most.
+    """Grow a tree by the splits that reduce the variance of the targets y : (n,) most.
 
     Parameters as in `class_tree`.
     """
@@ -164,7 +164,7 @@ def target_tree(X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int) -> A
 def variance_tree(
     X: np.ndarray, n_leaves: int, min_rows: int, rng: np.random.RandomState
 ) -> AxisTree:
-    """Tree of boxes of close rows, by the splits of a sample that reduce the variance of X most.
+    """Grow a tree by the splits that reduce the variance of a sample of the rows X most.
 
     Parameters as in `class_tree`.
     """
@@ -192,7 +192,7 @@ def single_leaf() -> AxisTree:
 
 
 def _rounded_down(threshold: np.ndarray) -> np.ndarray:
-    """The largest float32 that is not above `threshold`: it splits float32 rows in the same way."""
+    """Return the largest float32 up to `threshold`; both split float32 rows in the same way."""
     rounded = threshold.astype(np.float32)
     above = rounded > threshold
     rounded[above] = np.nextafter(rounded[above], np.float32(-np.inf))

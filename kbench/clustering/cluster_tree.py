@@ -1,6 +1,6 @@
 """Binary cluster trees: points are bisected until leaves are small, and numbered leaf by leaf.
 
-The orderings of STRUMPACK's `binary_tree_clustering` (Rebrova et al., "A Study of Clustering
+The rules are those of STRUMPACK's `binary_tree_clustering` (Rebrova et al., "A Study of Clustering
 Techniques and Hierarchical Matrix Formats for Kernel Ridge Regression", IPDPSW 2018):
 
 - 2means: along the line between two centres of Lloyd's iteration;
@@ -11,8 +11,8 @@ Techniques and Hierarchical Matrix Formats for Kernel Ridge Regression", IPDPSW 
 - random: along a Gaussian direction, for the search of neighbours.
 
 All rules split at the median, except for 2-means, which by default splits halfway between the
-centres: leaves then differ in size, and blocks between siblings have lower ranks. CSR rows stay
-sparse.
+centres: leaves then differ in size, and blocks between siblings have lower ranks than with medians.
+CSR rows stay sparse.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ _MAX_IMBALANCE = 32
 
 @dataclass(frozen=True)
 class Split:
-    """Rule of a node: rows whose value is at or above the threshold go right."""
+    """A node's hyperplane or sphere: rows whose value is at or above the threshold go right."""
 
     vector: np.ndarray  # (d,)
     threshold: float

@@ -4,13 +4,13 @@ Centres are mu_c = sum_{j in S} W_cj phi(x_j), so that
 
     ||phi(x) - mu_c||^2 = k(x, x) + (W K_SS W')_cc - 2 (W k_S(x))_c.
 
-Two-step: the sample alone is clustered, W_cj = 1/|S_c| for j in S_c, and every point goes to the
-nearest centre. Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector
-Machines" (ICML 2014), section 3.
+Two-step kernel k-means clusters only the sample, W_cj = 1/|S_c| for j in S_c, and assigns every
+point to the nearest centre: Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support
+Vector Machines" (ICML 2014), section 3.
 
-Approximate kernel k-means: all points are clustered, with their means projected onto the span of
-the sample, W = U K_nS K_SS^+ with U_ci = 1/|V_c| for i in V_c, until the labels repeat. Chitta,
-Jin, Havens and Jain, "Approximate Kernel k-means" (KDD 2011).
+Approximate kernel k-means clusters all points, with cluster means projected onto the span of the
+sample, W = U K_nS K_SS^+ with U_ci = 1/|V_c| for i in V_c, until the labels repeat: Chitta, Jin,
+Havens and Jain, "Approximate Kernel k-means" (KDD 2011).
 """
 
 from typing import Any
@@ -148,12 +148,12 @@ def two_step_kernel_kmeans(
     rng : RandomState
         Draws the first labels of the sample.
     max_iter : int
-        Bound on the iterations on the sample.
+        Bound on the iterations on the sample; the default is set by hand.
 
     Returns
     -------
     centres : KernelCentres
-    labels : (n,) ints, every cluster of `centres` occurs
+    labels : (n,) ints; every cluster of `centres` has a point
 
     Notes
     -----
@@ -168,17 +168,17 @@ def two_step_kernel_kmeans(
 def occupied_centres(
     kernel: KernelMatrix, sample: np.ndarray, sample_labels: np.ndarray
 ) -> tuple[KernelCentres, np.ndarray]:
-    """The means of clusters of a sample that are nearest to some point; labels of all n points.
+    """Return the means of the clusters of a sample, and the nearest mean of all n points as labels.
 
-    A cluster may have no point of the kernel matrix nearest to its mean. It is dropped.
+    Clusters whose mean is nearest to no point are dropped.
     """
     centres = KernelCentres(kernel, sample, mean_weights(sample_labels))
     labels = centres.assign_training(kernel)
     occupied = np.unique(labels)
     if len(occupied) < centres.n_clusters:
-        kept = np.isin(sample_labels, occupied)
-        weights = mean_weights(_without_gaps(sample_labels[kept]))
-        centres = KernelCentres(kernel, sample[kept], weights)
+        is_kept = np.isin(sample_labels, occupied)
+        weights = mean_weights(_without_gaps(sample_labels[is_kept]))
+        centres = KernelCentres(kernel, sample[is_kept], weights)
         labels = _without_gaps(labels)
     return centres, labels
 
@@ -226,8 +226,8 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
 
     Returns
     -------
-    (m,) ints 0 .. k-1, and each occurs; sum_c sum_{j in S_c} ||phi(x_j) - mu_c||^2 is not
-    larger than for the first labels.
+    (m,) ints 0 .. k-1, each with a point; sum_c sum_{j in S_c} ||phi(x_j) - mu_c||^2 is not larger
+    than for the first labels.
     """
     labels = _without_gaps(labels)
     for _ in range(max_iter):
@@ -279,5 +279,5 @@ def mean_weights(labels: np.ndarray) -> sp.csr_array:
 
 
 def _without_gaps(labels: np.ndarray) -> np.ndarray:
-    """The partition of `labels` with the labels 0 .. k - 1."""
+    """Renumber the labels that occur as 0 .. k - 1."""
     return np.unique(labels, return_inverse=True)[1].reshape(-1)

@@ -1,8 +1,7 @@
-"""k-means in input space: centroids of a sample, then every point goes to the nearest one.
+"""k-means in input space: centroids of a sample are computed, then every row goes to the nearest.
 
-The partition of the fast DC-SVM variants (Hsieh, Si and Dhillon, ICML 2014) and of block kernel
-approximation: for kernels that decrease with distance, kernel values between points of different
-clusters are small.
+The fast DC-SVM variants (Hsieh, Si and Dhillon, ICML 2014) and block kernel approximation use this
+partition: if a kernel decreases with distance, values between rows of different clusters are small.
 """
 
 from typing import Any
@@ -12,8 +11,8 @@ import scipy.sparse as sp
 
 from kbench.intrinsics.products import matmul
 
-# Inner products with all centroids per batch of rows: 2 MiB of float64, which argmax still finds in
-# the L2 cache. A batch has at least 64 rows, because GEMM is slow on fewer. Both are set by hand.
+# Inner products of a batch of rows with all centroids: 2 MiB of float64, which argmax still finds
+# in the L2 cache. GEMM is slow on fewer than 64 rows. Both are set by hand.
 _BLOCK_VALUES = 1 << 18
 _MIN_BATCH = 64
 
@@ -69,11 +68,12 @@ def sampled_kmeans(
     sample : (m,) indices
         Rows that are clustered, in random order: the first ones are the initial centroids.
     max_iter : int
+        The default is set by hand.
 
     Returns
     -------
     centroids : Centroids
-    labels : (n,) ints, every cluster of `centroids` occurs
+    labels : (n,) ints; every cluster of `centroids` has a row
     """
     means = kmeans_centroids(X, n_clusters, sample, max_iter=max_iter).means
     labels = Centroids(means).assign(X)

@@ -1,9 +1,9 @@
 """Hierarchical k-means: a tree whose leaves partition the rows, and fast descent in it.
 
 Step 1 of Algorithm 2 of Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines"
-(NIPS 2014). At each node a row goes to the nearest of the children's centres, so it takes about
-b log_b(K) distances for K leaves with b branches, instead of K. A node with b children takes b - 1
-inner products: child j is nearer than child 0 if (c_j - c_0)'(x - c_0) > ||c_j - c_0||^2 / 2.
+(NIPS 2014). At each node a row goes to the child with the nearest centre, so that a tree with K
+leaves and b branches computes about b log_b(K) distances instead of K. A node with b children takes
+b - 1 inner products: child j is nearer than child 0 if (c_j - c_0)'(x - c_0) > ||c_j - c_0||^2 / 2.
 """
 
 import heapq
@@ -25,8 +25,7 @@ _BATCH = 8192
 # Largest number of a node's rows on which its k-means is computed: time against the precision of
 # the centres. Set by hand.
 _SAMPLE = 10_000
-# Rows that descend a level together, so that their sums overlap instead of waiting for one another;
-# set by hand.
+# Rows that descend a level together: the processor overlaps their sums. Set by hand.
 _GROUP = 16
 
 
@@ -81,13 +80,13 @@ class KMeansTree(Router):
 
     def __init__(self, centres: np.ndarray, first: np.ndarray, n_children: np.ndarray) -> None:
         self.n_features, self.first, self.n_children = centres.shape[1], first, n_children
-        # The centre of a node's first child, and the differences of the other centres from it.
+        # The centre of each first child, and the differences of its siblings' centres from it.
         planes = np.pad(centres, [(0, 0), (0, -centres.shape[1] % LANES)]).astype(np.float32)
         self.halves = np.zeros(len(centres), np.float32)
         for node in np.flatnonzero(n_children):
-            others = slice(first[node] + 1, first[node] + n_children[node])
-            planes[others] -= planes[first[node]]
-            self.halves[others] = 0.5 * (planes[others].astype(np.float64) ** 2).sum(axis=1)
+            siblings = slice(first[node] + 1, first[node] + n_children[node])
+            planes[siblings] -= planes[first[node]]
+            self.halves[siblings] = 0.5 * (planes[siblings].astype(np.float64) ** 2).sum(axis=1)
         self.planes = aligned(planes.ravel()).reshape(planes.shape)
         self.n_leaves = int((n_children == 0).sum())
         self.leaf = np.where(n_children == 0, np.cumsum(n_children == 0) - 1, -1).astype(np.int64)
@@ -108,16 +107,16 @@ class KMeansTree(Router):
 
     def distances(self) -> np.ndarray:
         """Number of distances on the way to each leaf; (n_leaves,)."""
-        taken = np.zeros(len(self.first))
+        counts = np.zeros(len(self.first))
         for node in np.flatnonzero(self.n_children):
             children = slice(self.first[node], self.first[node] + self.n_children[node])
-            taken[children] = taken[node] + self.n_children[node]
-        return taken[self.n_children == 0]
+            counts[children] = counts[node] + self.n_children[node]
+        return counts[self.n_children == 0]
 
     def divided(self, leaf: int, subtree: "KMeansTree") -> "KMeansTree":
-        """The tree with `subtree` in place of a leaf; every row keeps its way to its old leaf.
+        """Return the tree with `subtree` in place of a leaf; rows of other leaves stay in them.
 
-        The leaves after `leaf` move up by one, and the leaves of `subtree` follow at the end.
+        The leaves after `leaf` are renumbered down by 1, and the leaves of `subtree` come last.
         """
         (node,) = np.flatnonzero(self.leaf == leaf)
         tree, n = KMeansTree.__new__(KMeansTree), len(self.first)
@@ -133,7 +132,7 @@ class KMeansTree(Router):
         return tree
 
     def moved(self, offset: np.ndarray | None) -> "KMeansTree":
-        """The tree for rows from which `offset` : (d,) was subtracted; itself if that is None."""
+        """Return the tree for rows less `offset` : (d,); the same tree if `offset` is None."""
         if offset is None:
             return self
         centres = (self.centres - offset).astype(np.float32)
@@ -204,9 +203,9 @@ def kmeans_tree(
     rng : RandomState
         Draws the rows on which k-means is computed.
     branching : int
-        Children of a node. The last split has fewer, so that there are exactly `n_leaves`.
+        Children of a node; the last split may have fewer, so that there are exactly `n_leaves`.
     max_iter : int
-        Iterations of each k-means.
+        Iterations of each k-means. The defaults are set by hand.
 
     Notes
     -----

@@ -2,8 +2,8 @@
 
 Dasgupta and Freund, "Random Projection Trees and Low Dimensional Manifolds" (STOC 2008), as used by
 HSS compression (Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridge
-Regression", IPDPS 2020): neighbours are exact within the leaves of a random tree, and the nearest
-ones over several trees are kept, until the recall on a sample of points is high enough.
+Regression", IPDPS 2020): neighbours are exact within the leaves of a random tree. Trees are added,
+and the nearest points of all trees kept, until the recall on a sample of points is high enough.
 """
 
 from typing import Any
@@ -18,16 +18,14 @@ from kbench.kernels.kernel import csr_rows, squared_norms
 from kbench.kernels.origin import origin_of
 from kbench.kernels.sparse import products
 
-# Up to this number of points all pairs are compared, which is exact and costs O(n^2 d). Set by
-# hand.
+# Up to this number of points all pairs are compared, exactly and in O(n^2 d). Set by hand.
 EXACT_ROWS = 4096
-# Least number of points of a leaf: larger leaves need fewer trees, at a cost quadratic in the size.
-# Set by hand.
+# Least size of a leaf: larger leaves need fewer trees, at a quadratic cost each. Set by hand.
 _LEAF = 256
 # Points whose true neighbours are computed to measure the recall. Each has k neighbours, so the
 # standard error at a recall of 0.99 is below 1 %. Set by hand.
 _CHECKED = 100
-_ROUNDING = 1e-4  # guard: relative error of float32 distances, two sums of which may differ
+_ROUNDING = 1e-4  # guard: relative difference of two float32 sums of the same distance
 _BLOCK = 1024  # rows per block of distances: memory against the overhead of a call; set by hand
 
 
@@ -49,8 +47,9 @@ def nearest_neighbours(
     rng : RandomState
     max_trees : int
     recall : float
-        Stop before `max_trees` if this fraction of the true neighbours of 100 sampled points has
-        been found. A point as near as the k-th true neighbour counts as true, because of ties.
+        Stop before `max_trees` once this fraction of the true neighbours of 100 sampled points is
+        found. A point as near as the k-th true neighbour counts as true, because of ties. The
+        defaults are set by hand.
 
     Returns
     -------
@@ -74,7 +73,7 @@ def nearest_neighbours(
             _merge(points.distances(rows, all_points), rows, all_points, ids, best, mark)
         return ids
     checked = rng.choice(n, _CHECKED, replace=False)
-    # The k-th smallest distance, counting the point itself at distance -1.
+    # The k-th smallest distance; the point itself counts, at distance -1.
     exact = np.partition(points.distances(checked, all_points), k - 1, axis=1)[:, k - 1]
     # Leaves have at least half of this size, so that each holds at least 2 k neighbours.
     leaf_size = max(_LEAF, 4 * k)

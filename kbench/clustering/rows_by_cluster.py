@@ -1,9 +1,9 @@
 """Rows on disk in the order of their clusters: the shuffle of divide-and-conquer out of core.
 
 One pass over the rows writes *runs*. A run holds a block of rows that fits into memory, sorted by
-cluster, with the place where each cluster begins. Every run is written from beginning to end, and a
-cluster is read from one place in each run, so the disk sees long transfers however many clusters
-there are, and no file stays open for each. Reading the clusters in order reads every run once.
+cluster, with the position at which each cluster begins. A run is written in sequence, and a cluster
+is one contiguous range of each run, so transfers are long and few files are open, whatever the
+number of clusters. Reading the clusters in order reads every run once.
 """
 
 import os
@@ -82,7 +82,7 @@ class RowsByCluster:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        # Computed on demand: a process that reads some clusters of many needs no page of the rest.
+        # A process that reads only a few clusters does not need the sizes.
         total = np.diff(self._runs[0].starts)
         for run in self._runs[1:]:
             total += np.diff(run.starts)
@@ -139,11 +139,11 @@ def spill(
     assign : X : (b, d) and the number of its first row -> (b,) cluster numbers below `n_clusters`
     folder : Created. Complete runs that an interrupted call left there are kept, so the folder has
         to belong to these rows and this `assign`.
-    encode : Block -> (b,) targets as they are to be kept
-    nbytes : Expected bytes of all rows, which the disk must have free
+    encode : Block -> (b,) targets to write
+    nbytes : Expected bytes of all rows, which must be free on the disk
 
-    Raises KbenchError: the disk has not enough free space, which is noticed before anything is
-    written, or becomes full; a run that is not complete is removed.
+    Raises KbenchError: the disk has not enough free space (checked before anything is written) or
+    becomes full; a run that is not complete is removed.
 
     One pass over the rows, O(n d) time and what `assign` takes. Memory: a block of rows, the sorted
     copy of 65,536 of them, and 16 bytes per row of the block.
@@ -176,7 +176,7 @@ def spill(
 
 
 class _writing:
-    """Turns an OSError of the block into one line about the folder."""
+    """Turns an OSError raised inside `with` into one line about the folder."""
 
     def __init__(self, folder: Path, nbytes: int) -> None:
         self._folder, self._nbytes = folder, nbytes
@@ -209,19 +209,19 @@ def _write_run(folder: Path, X: Any, y: np.ndarray, labels: np.ndarray, n_cluste
         names: tuple[str, ...] = ("data", "indices")
     else:
         names = ("X",)
-        # One array for all parts, because new pages cost as much time as gathering.
+        # One array serves all batches, because new pages take as long as gathering.
         gathered = np.empty((min(len(order), _WRITTEN), X.shape[1]), X.dtype)
     with ExitStack() as stack:
         files = [stack.enter_context(open(folder / name, "wb")) for name in names]
         for begin in range(0, len(order), _WRITTEN):
             rows = order[begin : begin + _WRITTEN]
             if sp.issparse(X):
-                part = X[rows]
-                files[0].write(part.data.data)
-                files[1].write(part.indices.astype(np.int32, copy=False).data)
+                batch = X[rows]
+                files[0].write(batch.data.data)
+                files[1].write(batch.indices.astype(np.int32, copy=False).data)
                 continue
-            # Without mode="clip" NumPy would gather into an array of its own and copy that.
-            part = np.take(X, rows, axis=0, out=gathered[: len(rows)], mode="clip")
-            files[0].write(part.data)
+            # Without mode="clip" NumPy would gather into a temporary array and copy it to `out`.
+            batch = np.take(X, rows, axis=0, out=gathered[: len(rows)], mode="clip")
+            files[0].write(batch.data)
     np.save(folder / "y.npy", y[order])
     np.save(folder / _STARTS, starts)

@@ -23,7 +23,7 @@ def weighted_kmeans(
     *,
     max_iter: int = 10,
 ) -> np.ndarray:
-    """Centres that are weighted means of their rows.
+    """Return centres that are weighted means of their rows.
 
     Parameters
     ----------
@@ -34,6 +34,7 @@ def weighted_kmeans(
     rng : RandomState
         Draws the initial centres.
     max_iter : int
+        The default is set by hand.
 
     Returns
     -------
@@ -44,8 +45,8 @@ def weighted_kmeans(
     -----
     O(n k d) time for the initial centres and for each iteration, O(n d) memory.
     """
-    kept = weights > 0
-    X, weights = X[kept], weights[kept].astype(np.float64)
+    positive = weights > 0
+    X, weights = X[positive], weights[positive].astype(np.float64)
     weights /= weights.max()
     centres = _initial_centres(X, weights, n_clusters, rng)
     labels = None
@@ -66,19 +67,19 @@ def weighted_kmeans(
 def _initial_centres(
     X: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.RandomState
 ) -> np.ndarray:
-    """Rows drawn with probabilities proportional to weight times squared distance so far."""
-    chosen = [_draw(weights, rng)]
+    """Draw rows by weight times squared distance to the nearest row drawn before."""
+    rows = [_draw(weights, rng)]
     nearest = np.full(len(X), np.inf)
-    while len(chosen) < min(n_clusters, len(X)):
-        nearest = np.minimum(nearest, ((X - X[chosen[-1]]) ** 2).sum(axis=1))
+    while len(rows) < min(n_clusters, len(X)):
+        nearest = np.minimum(nearest, ((X - X[rows[-1]]) ** 2).sum(axis=1))
         if not np.any(nearest > 0):
             break
-        chosen.append(_draw(weights * nearest, rng))
-    return X[chosen]
+        rows.append(_draw(weights * nearest, rng))
+    return X[rows]
 
 
 def _draw(mass: np.ndarray, rng: np.random.RandomState) -> int:
-    """An index drawn with probabilities proportional to mass : (n,)."""
+    """Draw an index with probabilities proportional to mass : (n,)."""
     total = np.cumsum(mass)
-    # side "right", so that an index without mass is never drawn.
+    # With side="right" an index with mass 0 is never drawn.
     return min(int(np.searchsorted(total, rng.uniform(0.0, total[-1]), "right")), len(mass) - 1)
