@@ -47,7 +47,7 @@ def store(typing_context, address, value):
 
 @_intrinsic
 def add(typing_context, address, value):
-    """Add `value` to the int64 at `address`; return what stood there before."""
+    """Add `value` to the int64 at `address`; return the sum before."""
 
     def generate(context, builder, signature, arguments):
         return builder.atomic_rmw("add", _place(builder, arguments[0]), arguments[1], _ORDER)
@@ -57,7 +57,7 @@ def add(typing_context, address, value):
 
 @_intrinsic
 def replace(typing_context, address, before, after):
-    """Write `after` to `address` if `before` stands there; return whether it did."""
+    """Write `after` to `address` if the number there is `before`; return whether it was."""
 
     def generate(context, builder, signature, arguments):
         place, before, after = _place(builder, arguments[0]), arguments[1], arguments[2]
@@ -114,11 +114,11 @@ def divided(function: Any) -> Any:
     Returns
     -------
     intrinsic of (arguments : tuple) -> (code, arguments, turn), three addresses
-        code : of type `CODE`; repeatedly takes the next `block` iterations out of n by
-        incrementing the counter at `turn` atomically, and calls function(*arguments, start, stop)
-        on them, until none are left.
-        arguments : of the tuple; turn : of a counter at 0. Both are on the stack of the calling
-        compiled function and valid until it returns.
+        code : address of code of type `CODE`. It takes the next `block` of n iterations by adding
+        to the counter at `turn` atomically, calls function(*arguments, start, stop) for them, and
+        repeats until no iteration is left.
+        arguments : address of the tuple; turn : address of a counter, at first 0. Both are on the
+        stack of the calling compiled function and valid until it returns.
     """
 
     @_intrinsic
@@ -156,8 +156,8 @@ def _take_blocks(context: Any, code: Any, stored: Any, function: Any, signature:
     builder.position_at_end(body)
     beyond = builder.add(start, block)
     stop = builder.select(builder.icmp_signed("<", beyond, n), beyond, n)
-    given = (*unpacked, start, stop)
-    context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
+    call_arguments = (*unpacked, start, stop)
+    context.call_internal_no_propagate(builder, compiled.fndesc, signature, call_arguments)
     builder.branch(head)
     builder.position_at_end(end)
     builder.ret_void()

@@ -1,9 +1,9 @@
-"""Inner products of unsigned with signed bytes: `vpdpbusd` of AVX-512 VNNI, written out.
+"""Inner products of unsigned with signed bytes by the instruction `vpdpbusd` of AVX-512 VNNI.
 
-The instruction multiplies 64 unsigned bytes by 64 signed ones and adds the products in fours to 16
-integers of 32 bits, several times as fast as float32 multiply-adds. LLVM finds neither the
-instruction nor the register blocking in a plain loop; `plain_dot_products` is that loop. Without
-the instruction it is compiled in its place, with the same results.
+The instruction multiplies 64 unsigned bytes by 64 signed bytes and adds each four products to one
+of 16 integers of 32 bits, several times as fast as float32 multiply-adds. LLVM does not emit the
+instruction for a plain loop. On processors without the instruction, the plain loop
+`plain_dot_products` computes the same results.
 """
 
 from functools import cache
@@ -17,8 +17,8 @@ from numba.extending import intrinsic, overload
 
 # Numbers of 32 bits in a vector register of AVX-512.
 LANES = 16
-# A tile is ROWS rows against VECTORS vectors of 16 columns: its sums stay in 24 of the 32
-# registers of AVX-512 (VECTORS more hold the columns).
+# A tile is ROWS rows against VECTORS vectors of 16 columns: of the 32 registers of AVX-512, 24 hold
+# its sums and VECTORS the columns.
 ROWS = 6
 VECTORS = 4
 COLUMNS = VECTORS * LANES
@@ -34,8 +34,6 @@ def has_vnni() -> bool:
 
 def dot_products(left, row, panels, first, dots):
     """Write dots[64 r + j] = <left[row + r], column j of a panel>, for 6 rows r and 64 columns j.
-
-    For compiled callers.
 
     left : (b, w) uint32. Four unsigned bytes each.
     row : int64
@@ -74,7 +72,7 @@ def plain_dot_products(left, row, panels, first, dots):
 
 
 def _compile_vnni(typing_context, left, row, panels, first, dots):
-    """`dot_products` with `vpdpbusd`; only for processors that have it."""
+    """`dot_products` with `vpdpbusd`, for processors that have the instruction."""
 
     def generate(context, builder, signature, arguments):
         def array(position):

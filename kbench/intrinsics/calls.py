@@ -1,7 +1,7 @@
 """Calls of compiled functions by their address.
 
-numba compiles a function that another one calls once more, as a part of the caller: two seconds at
-the first fit for the steps and the exact optimum of small problems (`scripts/bench_start.py`).
+numba compiles a called function again as a part of each caller. For the steps and the exact optimum
+of small problems this takes two seconds of the first fit (`scripts/bench_start.py`).
 """
 
 from typing import Any
@@ -12,9 +12,9 @@ from numba.extending import intrinsic
 
 
 def address_of(function: Any, argument_types: tuple) -> int:
-    """The address of a function of `numba.njit` that was compiled for these types, for `calling`.
+    """Compile a function of `numba.njit` for these types and return its address, for `calling`.
 
-    Its option `no_cfunc_wrapper` has to be off.
+    The function's option `no_cfunc_wrapper` has to be off.
     """
     function.compile(argument_types)
     compiled = function.overloads[argument_types]
@@ -23,10 +23,10 @@ def address_of(function: Any, argument_types: tuple) -> int:
 
 
 def calling(result: Any, *argument_types: tuple) -> Any:
-    """An intrinsic (address, arguments) that calls what `address_of` returns, with a tuple.
+    """Return an intrinsic (address, arguments : tuple) that calls the function at the address.
 
     result : the type of the function's result
-    argument_types : those for which the function may have been compiled
+    argument_types : the types for which the function may have been compiled
     """
 
     def call(typing_context, address, arguments):
@@ -37,8 +37,8 @@ def calling(result: Any, *argument_types: tuple) -> Any:
             kinds = [context.get_value_type(kind) for kind in signature.args[1].types]
             function = ir.FunctionType(context.get_value_type(result), kinds)
             place = builder.inttoptr(values[0], function.as_pointer())
-            each = [builder.extract_value(values[1], k) for k in range(len(kinds))]
-            return builder.call(place, each)
+            unpacked = [builder.extract_value(values[1], k) for k in range(len(kinds))]
+            return builder.call(place, unpacked)
 
         return result(types.int64, arguments), generate
 

@@ -1,13 +1,14 @@
 """Vector code for Gaussian landmarks: sixteen landmarks, or sixteen rows, at a time.
 
-Written as LLVM instructions because numba keeps the sixteen sums of a plain loop in memory, which
-was measured three times slower. LLVM lowers the vectors on every processor, so there is no second
-implementation; `tests/intrinsics/test_landmark_tiles.py` compares each function with NumPy.
+The code is LLVM instructions because numba keeps the sixteen sums of a plain loop in memory, which
+takes three times as long. LLVM translates the vectors for every processor, so one implementation
+suffices; `tests/intrinsics/test_landmark_tiles.py` compares each function with NumPy.
 
-All arguments are integers: addresses of float32 arrays (`rows`: of int64 addresses of rows) and
-counts. Nothing is checked, so callers pass only shapes that they made or checked themselves. A
-table of landmarks has one block for sixteen of them: 16 numbers -width, then 16 entries of the
-landmarks for each feature. An exponent is -width_j ||x - u_j||^2, to the base 2.
+All arguments are integers: counts, and addresses of float32 arrays (`rows` is the address of an
+array of int64 addresses of rows). The functions check nothing, so callers pass only shapes that
+they made or checked. A table of landmarks has a block for every sixteen landmarks: 16 numbers
+-width, then 16 entries of the landmarks for each feature. Exponents -width_j ||x - u_j||^2 have
+base 2.
 """
 
 from typing import Any
@@ -44,8 +45,8 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
 
         features : address of the int32 indices of the n_features features that the landmarks have.
         at : address of the float32 output, in which the rows are `slot` numbers apart. Sums stay in
-        registers, so that numbers are loaded once for all rows, or all blocks. Tiles of every shape
-        sum in the same order.
+        registers, so that an entry of the table is loaded once for all rows, and a feature of a row
+        once for all blocks. Tiles of every shape sum in the same order.
         """
 
         def generate(context, builder, signature, arguments):
@@ -143,8 +144,8 @@ def _compile_weighted_difference(typing_context, values, origin, coef, n_blocks)
 def _compile_form_block(typing_context, values, block, coef, n_rows):
     """Return sum_j (coef_0j + sum_{1 <= i <= n_rows} values_{i-1} coef_ij) block_j, j < 16.
 
-    values : n_rows numbers; block : sixteen of them; coef : (1 + n_rows, 16). One block of
-    columns of the quadratic form that evaluates monomials c_i c_j.
+    values : n_rows numbers; block : sixteen numbers; coef : (1 + n_rows, 16). The sum is one block
+    of columns of the quadratic form that evaluates monomials c_i c_j.
     """
 
     def generate(context, builder, signature, arguments):
@@ -174,6 +175,7 @@ def _bound_block(upper: bool) -> Any:
         def generate(context, builder, signature, arguments):
             distance = pointer(builder, arguments[0])
             span = pointer(builder, arguments[1])
+            # 1e18 is above every distance, and its square is finite in float32.
             best = cgutils.alloca_once_value(builder, constant(1e18 if upper else 0.0))
             with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
                 side = splat(builder, builder.load(builder.gep(distance, [loop.index])))
@@ -216,7 +218,7 @@ def _compile_transposed(typing_context, rows, n_features, at):
         n_before = builder.udiv(builder.sub(count, INT64(1)), INT64(LANES))
         with cgutils.for_range(builder, n_before, intp=INT64) as loop:
             square(builder.mul(loop.index, INT64(LANES)))
-        # The last sixteen features; some of them may have been written already.
+        # The last square of sixteen features may overlap the one before.
         square(builder.sub(count, INT64(LANES)))
         return context.get_dummy_value()
 
@@ -243,9 +245,9 @@ def _kernel_tile(n_vectors: int, n_landmarks: int) -> Any:
     def compile_kernel_tile(typing_context, points, table, n_features, values, slot):
         """Kernel values of a block of sixteen landmarks at n_vectors times sixteen rows.
 
-        points : the rows as `transposed` writes them. Writes sixteen numbers, one for each row, by
-        landmark; the next sixteen rows are `slot` numbers further. Sums of n_landmarks landmarks
-        at a time stay in registers.
+        points : the rows as `transposed` writes them. For each landmark, sixteen numbers are
+        written, one for each row; the next sixteen rows begin `slot` numbers further. Sums of
+        n_landmarks landmarks at a time stay in registers.
         """
 
         def generate(context, builder, signature, arguments):
@@ -287,7 +289,7 @@ def _kernel_tile(n_vectors: int, n_landmarks: int) -> Any:
 
 
 def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
-    """Write sixteen sums sum_j coef_j values_j, one a row, of `compile_kernel_tile` values."""
+    """Write sum_j coef_j values_j of sixteen rows, with values from `compile_kernel_tile`."""
 
     def generate(context, builder, signature, arguments):
         value, factor = pointer(builder, arguments[0]), pointer(builder, arguments[1])
@@ -307,8 +309,8 @@ def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
     return types.void(*[types.intp] * 4), generate
 
 
-# Shapes of tiles: their sums fill the vector registers, 32 of sixteen floats with AVX-512 and
-# otherwise 16 of eight (`scripts/bench_fast_prediction.py`).
+# Shapes of tiles: their sums fill the vector registers, which are 32 of sixteen floats with AVX-512
+# and else 16 of eight floats (`scripts/bench_fast_prediction.py`).
 _MANY = bool(get_host_cpu_features().get("avx512f"))
 ROWS, BLOCKS = 6, 2 if _MANY else 1
 VECTORS = 4 if _MANY else 2

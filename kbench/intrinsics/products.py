@@ -1,16 +1,16 @@
 """Matrix products without spurious floating-point warnings.
 
-OpenBLAS's float32 kernels load whole vector registers, so they also compute with what lies behind
-the last row. It does not enter the product, but it can raise the processor's "invalid" flag, which
-NumPy reports as "invalid value encountered in matmul" although every value of the result is right
-(https://github.com/numpy/numpy/issues/24067; once in 11,600 tests on an AVX-512 processor under
-load). So products are computed where these flags are ignored. Whether numbers are finite is checked
-elsewhere: rows by the estimators, kernel values by `kbench.kernels.value_range`, models by
-`kbench.methods.base.finished_fit`.
+OpenBLAS's float32 kernels load whole vector registers, so they also compute with the memory after
+the last row. That memory does not enter the product, but it can raise the processor's "invalid"
+flag, which NumPy reports as "invalid value encountered in matmul" although every value of the
+result is right (https://github.com/numpy/numpy/issues/24067; once in 11,600 tests on an AVX-512
+processor under load). `matmul` therefore ignores these flags. Other modules check that numbers are
+finite: estimators check rows, `kbench.kernels.value_range` kernel values, and
+`kbench.methods.base.finished_fit` models.
 
-BLAS and LAPACK round differently with another number of threads, and a model must not:
-`one_blas_thread` is for solvers whose results depend on the last bit. Rounding also makes matrices
-indefinite that are semidefinite: `at_first_shift` raises their diagonal until they have a factor.
+BLAS and LAPACK round differently with another number of threads, but a model must not depend on
+that number: `one_blas_thread` is for solvers whose results depend on the last bit. Rounding can
+make a semidefinite matrix indefinite: `at_first_shift` raises its diagonal until it has a factor.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 def matmul(A: Any, B: Any, out: np.ndarray | None = None) -> Any:
-    """Return A @ B of dense or sparse operands, in `out` if given (dense ones only)."""
+    """Return A @ B of dense or sparse operands; dense products are written to `out` if given."""
     with np.errstate(all="ignore"):
         return A @ B if out is None else np.matmul(A, B, out=out)
 
@@ -35,8 +35,8 @@ def matmul(A: Any, B: Any, out: np.ndarray | None = None) -> Any:
 def at_first_shift(factorise: Callable[[float], _T], first: float, second: float) -> _T:
     """Return factorise(shift) for the first shift of the diagonal that gives a factor.
 
-    factorise : raises a LinAlgError where there is none
-    first, second : the first two shifts that are tried; each further one is ten times the last
+    factorise : raises a LinAlgError if there is no factor
+    first, second : the first two shifts that are tried; each further shift is ten times the last
     """
     shift, following = first, second
     while True:
@@ -49,8 +49,7 @@ def at_first_shift(factorise: Callable[[float], _T], first: float, second: float
 class _OneBlasThread(contextlib.ContextDecorator):
     """Limits BLAS to one thread in this process while any of its users is inside.
 
-    The limit is the process's, not the thread's: the first to enter sets it, the last to leave
-    takes it back.
+    The limit holds for all threads of the process: the first user sets it, the last removes it.
     """
 
     def __init__(self) -> None:
@@ -70,7 +69,7 @@ class _OneBlasThread(contextlib.ContextDecorator):
 
 
 one_blas_thread = _OneBlasThread()
-# A forked process has none of the other users, one of which may have held the lock.
+# The other users do not exist in a forked process; one of them may have held the lock.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=one_blas_thread.__init__)  # type: ignore[misc]
 

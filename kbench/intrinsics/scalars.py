@@ -1,7 +1,7 @@
 """The larger and smaller of two numbers, bits of a float, ones of a word: one instruction each.
 
-numba has most of them as `max`, `min` and `view`, but compiles a function for each of them and each
-type, 20 ms each time, a twelfth of the first fit of a small problem (`scripts/bench_start.py`).
+numba has `max`, `min` and `view`, but compiles a function for each of them and each type, in 20 ms,
+which is a twelfth of the first fit of a small problem (`scripts/bench_start.py`).
 """
 
 from typing import Any
@@ -41,8 +41,8 @@ def _reading(old: Any, new: Any, read_as: Any) -> Any:
 def _compile_popcount(typing_context, word):
     """Return the number of ones in an unsigned integer, as an integer of the same type.
 
-    LLVM vectorises it on every processor (VPOPCNTDQ, or a table of nibbles). The version without it
-    is `numpy.bitwise_count`, which numba does not compile.
+    LLVM vectorises it on every processor (VPOPCNTDQ, or a table of nibbles). NumPy's version is
+    `numpy.bitwise_count`, which numba does not compile.
     """
 
     def generate(context, builder, signature, arguments):

@@ -1,9 +1,9 @@
 """Moves eight rows at a time down a tree of comparisons of single features.
 
-The current nodes of the eight rows stay in registers, and the loads of one row hide the latency of
-the others'; numba keeps an array of nodes in memory and does not unroll the loop. The instructions
-exist on every processor; the version in NumPy is in `tests/intrinsics/test_tree_descent.py`.
-Nothing is checked: children must be nodes, and features entries of the rows. A NaN goes left.
+The current nodes of the eight rows stay in registers, and the loads for the rows overlap; a loop in
+numba has the nodes in memory and is not unrolled. The instructions exist on every processor; the
+version in NumPy is in `tests/intrinsics/test_tree_descent.py`. Nothing is checked: children must be
+nodes, and features must be columns of the rows. A row with a NaN goes left.
 """
 
 from functools import reduce

@@ -13,8 +13,8 @@ from numba.core import cgutils
 
 # Numbers of float32 in a vector register of AVX-512.
 LANES = 16
-# Smallest exponent of a power of two. Smaller ones would give denormal products with coefficients,
-# which are slow; 2^-100 is far below the rounding error of any sum of kernel values.
+# Guard: smallest exponent of a power of two. Smaller powers would give denormal products with
+# coefficients, which are slow; 2^-100 is far below the rounding error of any sum of kernel values.
 _SMALLEST_EXPONENT = -100.0
 
 FLOAT, INT32, INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
@@ -22,8 +22,8 @@ VECTOR, BITS = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
 # Fast-math flags: multiply-adds may be fused, but sums keep their order, so that tiles of all
 # shapes give the same bits.
 FREE = ("contract", "nsz")
-# Coefficients of a polynomial for 2^f on [-1/2, 1/2], highest degree first, without the constant
-# 1: exact at f = 0, relative error 2e-7.
+# Coefficients of a polynomial for 2^f on [-1/2, 1/2], highest degree first, without the constant 1;
+# it is exact at f = 0 and has a relative error of 2e-7, about that of float32.
 _POLYNOMIAL = (0.0013264727, 0.0096715127, 0.055507337, 0.24022242, 0.69314698)
 # 1.5 * 2^23: adding it to a float32 leaves the number, rounded to an integer, in the low bits.
 _ROUNDING = 12582912.0
@@ -72,7 +72,7 @@ def splat(builder: Any, scalar: Any) -> Any:
 
 
 def fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    """a * b + c, fused where the processor can."""
+    """a * b + c, as one instruction if the processor has it."""
     return builder.fadd(builder.fmul(a, b, flags=FREE), c, flags=FREE)
 
 
@@ -85,7 +85,7 @@ def sum_of(builder: Any, vectors: list[Any]) -> Any:
 
 
 def sum_within(builder: Any, vector: Any) -> Any:
-    """Sum of the entries of one vector, in the order of `sum_of`, so with the same rounding."""
+    """Sum of the entries of one vector, in the order of `sum_of` and with the same rounding."""
     width = LANES
     while width > 1:
         width //= 2
@@ -97,9 +97,9 @@ def sum_within(builder: Any, vector: Any) -> Any:
 def exp2(builder: Any, t: Any) -> Any:
     """2^t of each entry, relative error 2e-7; exponents below -100 are raised to -100."""
     low = constant(_SMALLEST_EXPONENT)
-    # The comparison is false for NaN, which padding landmarks give for infinite distances.
+    # The comparison is false for NaN, the exponent of padding landmarks at an infinite distance.
     t = builder.select(builder.fcmp_ordered(">", t, low), t, low)
-    # No fast-math flags here: they would cancel adding and subtracting the constant.
+    # With fast-math flags, LLVM would cancel the addition and subtraction of the constant.
     shifted = builder.fadd(t, constant(_ROUNDING))
     f = builder.fsub(t, builder.fsub(shifted, constant(_ROUNDING)))
     p = constant(_POLYNOMIAL[0])

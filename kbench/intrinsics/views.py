@@ -1,5 +1,5 @@
-"""Matrices in a part of a flat array. numba has slices and `reshape`, which compile ten times as
-long, and cannot be returned by functions that count no references."""
+"""Matrices in a part of a flat array. numba's slices and `reshape` compile ten times as long, and
+functions without reference counting cannot return them."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from numba.np.arrayobj import make_array, populate_array
 
 
 def _array(context: Any, builder: Any, flat: tuple, start: Any, shape: list, result: Any) -> Any:
-    """The array of this type and shape that begins at element `start` of `flat`, type and value."""
+    """Return the array of type `result` at element `start` of `flat`, a (type, value) pair."""
     source = make_array(flat[0])(context, builder, flat[1])
     array = make_array(result)(context, builder)
     size = context.get_constant(
