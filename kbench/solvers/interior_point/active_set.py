@@ -1,18 +1,18 @@
 """Moves a point between the bounds to an optimum whose coefficients are exactly at their bounds.
 
-A variable is put at a bound if the step there would change its gradient by less than its
-multiplier, as in an active-set method. The free ones solve the equations of their face,
+A variable is fixed at a bound if the step to the bound would change its gradient by less than its
+multiplier. The free variables F solve the equations of their face,
 
     (Q x + p + A'b)_F = 0,   A x = d,
 
-by proximal steps, whose factorisation a small diagonal D keeps regular: if the face has many optima
-(equal rows, more free points than the rank of K), they end at the optimum nearest to their start,
-which is near the analytic centre of all optima. A step ends at the first bound that it meets, where
-that variable stays; at the optimum of a face, the bound variable with the multiplier of the most
-wrong sign becomes free. Mostly there is one round.
+by proximal steps, whose matrix a small diagonal D keeps regular: if the face has many optima (equal
+rows, more free points than the rank of K), the steps end at the optimum nearest to their start,
+which is near the analytic centre of all optima. A step ends at the first bound that it meets, and
+the variable that meets it is fixed there. At the optimum of a face, the fixed variable whose
+multiplier has the wrong sign and is largest becomes free. Most problems take one round.
 
 The constants below are set by hand. They decide how many rounds are made and when the method gives
-up; the gap and the violation of what is returned are measured afresh.
+up; the gap and the violation of the result are measured afresh.
 """
 
 from dataclasses import dataclass
@@ -26,16 +26,15 @@ from kbench.solvers.interior_point.problem import BoxQP
 
 # Proximal steps of a round. The first solves a face whose curvatures are all above D. Guard.
 _MAX_PROXIMAL = 8
-# D relative to the mean of the diagonal of K. With the larger one, coefficients move less along
-# directions without curvature; the smaller one follows if the result is not exact. Set by hand.
+# D relative to the mean of the diagonal of K. The larger D moves coefficients less along directions
+# without curvature; the smaller D is used if the result is not exact then. Set by hand.
 _PROXIMAL = (1e-5, 1e-9)
 # Relative gap of an exact optimum. Set by hand.
 _EXACT = 1e-11
-# Smaller curvatures are raised to this multiple of the gradients' scale over the bounds' distance.
-# Guard.
+# Guard: curvatures are at least this multiple of the gradients' scale over the bounds' distance.
 _FLAT = 1e-4
-# Multipliers of the wrong sign count from this multiple of the gradients' scale on, distances to a
-# bound from this multiple of the bounds' distance on; smaller ones are rounding errors. Guard.
+# Guard against rounding errors: multipliers of the wrong sign count only above this multiple of the
+# gradients' scale, and distances to a bound only above this multiple of the bounds' distance.
 _WRONG = 1e-9
 # Largest error of the equalities, relative to sum |x|. Guard.
 MAX_OFF = 1e-9
@@ -47,11 +46,11 @@ class Optimum:
 
     x: np.ndarray  # (m,): within the bounds
     # (k,): multipliers. For one equality with entries of -1 and 1, the mean over free variables, or
-    # without any the middle of the two extremes.
+    # the middle of the two extremes if no variable is free.
     b: np.ndarray
     objective: float
-    # For such an equality max -A g {A x can grow} - min -A g {A x can fall}, g = Q x + p; otherwise
-    # the largest entry of the projected gradient of the Lagrangian.
+    # For one equality with entries of -1 and 1, max -A g {A x can grow} - min -A g {A x can fall},
+    # g = Q x + p; otherwise the largest entry of the projected gradient of the Lagrangian.
     violation: float
     # sum_i max {-r_i (x' - x_i): l <= x' <= u}, r = g + A'b: the primal minus the dual objective.
     gap: float
@@ -64,54 +63,54 @@ class Optimum:
 
 
 def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Optimum:
-    """Return the optimum of least gap over all rounds; `point` if no face has an optimum within the
-    bounds."""
+    """Return the optimum of least gap of all rounds, or `point` if no face has an optimum within
+    the bounds; max_rounds is set by hand."""
     x, w, b = point.x, point.w, point.b
-    # Without curvature, a bound counts as near within a small part of the bounds' distance.
+    # Without curvature, a variable within a small fraction of the bounds' distance is at its bound.
     flat = _FLAT * problem.scale / (problem.upper - problem.lower)
     diagonal = np.maximum(np.tile(problem.K.diagonal, len(problem.signs)), flat)
     at_lower = (diagonal * point.above < point.y) & (point.above <= point.below)
     at_upper = (diagonal * point.below < point.z) & (point.below < point.above)
     best = None
-    wrong = _WRONG * problem.scale
+    tolerance = _WRONG * problem.scale
     for _ in range(max_rounds):
         x = np.where(at_lower, problem.lower, np.where(at_upper, problem.upper, x))
         free = ~(at_lower | at_upper)
         for proximal in _PROXIMAL:
             try:
-                end, w, b = _on_face(problem, x, w, b, free, proximal)
+                target, w, b = _on_face(problem, x, w, b, free, proximal)
             except LinAlgError:
                 return assess(problem, point.x, point.b) if best is None else best
-            t = _to_first_bound(problem, x, end)
+            t = _to_first_bound(problem, x, target)
             if t < 1.0:
                 break
-            x = end
+            x = target
             candidate = assess(problem, x, b)
             if best is None or candidate.gap < best.gap:
                 best = candidate
             if candidate.relative_gap <= _EXACT or not free.any():
                 break
         if t < 1.0 and (best is None or best.relative_gap > _EXACT):
-            # w and b belong to `end`; the next face's first step corrects them.
-            x = x + t * (end - x)
+            # w and b belong to `target`; the first step on the next face corrects them.
+            x = x + t * (target - x)
             nearness = _WRONG * (problem.upper - problem.lower)
-            at_lower |= free & (end < x) & (x - problem.lower <= nearness)
-            at_upper |= free & (end > x) & (problem.upper - x <= nearness)
+            at_lower |= free & (target < x) & (x - problem.lower <= nearness)
+            at_upper |= free & (target > x) & (problem.upper - x <= nearness)
             continue
         slope = problem.each_copy(problem.K.values(w)) + problem.p + matmul(b, problem.A)
         misses = np.where(at_lower, -slope, np.where(at_upper, slope, 0.0))
         worst = int(misses.argmax())
-        if misses[worst] <= wrong:
+        if misses[worst] <= tolerance:
             break
         at_lower[worst] = at_upper[worst] = False
     return assess(problem, point.x, point.b) if best is None else best
 
 
-def _to_first_bound(problem: BoxQP, x: np.ndarray, end: np.ndarray) -> float:
+def _to_first_bound(problem: BoxQP, x: np.ndarray, target: np.ndarray) -> float:
     """The largest t <= 1 for which x + t (end - x) is within the bounds."""
-    change = end - x
+    change = target - x
     to_bound = np.where(change > 0.0, problem.upper - x, x - problem.lower)
-    beyond = (end < problem.lower) | (end > problem.upper)
+    beyond = (target < problem.lower) | (target > problem.upper)
     if not beyond.any():
         return 1.0
     return min(1.0, float((to_bound[beyond] / np.abs(change[beyond])).min()))
@@ -120,7 +119,7 @@ def _to_first_bound(problem: BoxQP, x: np.ndarray, end: np.ndarray) -> float:
 def _on_face(
     problem: BoxQP, x: np.ndarray, w: np.ndarray, b: np.ndarray, free: np.ndarray, proximal: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x, w and b of the optimum on the face where all but `free` variables stay."""
+    """Return x, w and b of the optimum on the face in which only the `free` variables move."""
     if not free.any():
         return x, problem.K.weights(problem.coef(x)), b
     typical = float(problem.K.diagonal.mean()) or 1.0
@@ -139,7 +138,7 @@ def _on_face(
 
 
 def at_bounds(problem: BoxQP, coef: np.ndarray) -> PrimalDualPoint:
-    """A point of these coefficients whose multipliers mark those at their bounds."""
+    """Return the point of these coefficients, with multipliers that are 0 except at a bound."""
     x = coef
     if len(problem.signs) > 1:
         x = np.maximum(np.multiply.outer(problem.signs, coef).ravel(), 0.0)
@@ -150,7 +149,7 @@ def at_bounds(problem: BoxQP, coef: np.ndarray) -> PrimalDualPoint:
 
 
 def canonical(problem: BoxQP, x: np.ndarray) -> np.ndarray:
-    """x with the smaller copy of each point set to 0, which changes no coefficient."""
+    """Return x with the smaller copy of each point at 0 and the same coefficients."""
     if len(problem.signs) == 1:
         return x
     beta = problem.coef(x)

@@ -1,27 +1,29 @@
-"""Rules for when the interior-point method is used, by counted work."""
+"""Rules that choose the interior-point method, by counted work."""
 
 from typing import Any
 
-# Factorisations of a problem: 15 to 40 as a rule.
+# Factorisations of a problem; most take 15 to 40 (docs/solver.md, "Constants").
 _FACTORISATIONS = 25
-# The factor needs at least this many rows for each column, so that r x r matrices are cheap.
+# Least number of rows of a factor for each column: r x r matrices are then cheap (docs/solver.md).
 _ROWS_PER_COLUMN = 10
-# Nanoseconds of a multiplication, counted for factorisations of all points although later ones
-# leave out points at bounds; and of the rest of an iteration (`scripts/bench_small.py --any-C`).
+# Nanoseconds of a multiplication, if every factorisation had all points (later ones leave out
+# points at bounds), and of the remaining work of an iteration (`scripts/bench_small.py --any-C`).
 _NANOSECONDS = 0.015
 _NANOSECONDS_OF_ITERATION = 150_000.0
-# Nanoseconds of a step of two coefficients of the small-problem solver: per point, and per step.
+# Nanoseconds of a step of two coefficients of the small-problem solver: for each point, and for the
+# step (`scripts/bench_small.py --any-C`).
 NANOSECONDS_PER_POINT = 0.6
 NANOSECONDS_OF_STEP = 60.0
-# Points up to which a problem of the large-problem solver may end on its stored matrix.
+# Largest number of points for which the large-problem solver may hand over to the interior-point
+# method on the stored matrix (`scripts/bench_small.py --any-C`).
 MAX_STORED = 2000
 
 
 def is_low_rank(n: int, rank: float, n_features: int) -> bool:
     """Whether n points of a kernel of this rank are solved on its explicit map at once.
 
-    25 factorisations of n r^2 multiplications are compared with the n^2 d of a dual solver, which
-    computes most kernel values once.
+    25 factorisations of n r^2 multiplications are compared with n^2 d multiplications of a dual
+    solver, which computes most kernel values once.
     """
     if not 0 < rank * _ROWS_PER_COLUMN <= n:
         return False
@@ -29,7 +31,7 @@ def is_low_rank(n: int, rank: float, n_features: int) -> bool:
 
 
 def steps_before(n: int, work: float) -> int:
-    """How many steps of two coefficients among n points cost as much as the interior-point method.
+    """Return how many steps of two coefficients among n points cost as much as this method.
 
     work : multiplications of a factorisation, `Matrix.work`
     """
@@ -37,15 +39,15 @@ def steps_before(n: int, work: float) -> int:
 
 
 def steps_within(n: Any, nanoseconds: Any) -> Any:
-    """The number of steps of two coefficients among n points that fit into this time."""
+    """Return the number of steps of two coefficients among n points that fit into this time."""
     return nanoseconds // (NANOSECONDS_OF_STEP + NANOSECONDS_PER_POINT * n)
 
 
 def nanoseconds_of_steps(n: int, steps: float) -> float:
-    """Time of this number of steps of two coefficients among n points."""
+    """Return the nanoseconds of this number of steps of two coefficients among n points."""
     return steps * (NANOSECONDS_OF_STEP + NANOSECONDS_PER_POINT * n)
 
 
 def factorisation(n: int, rank: float) -> float:
-    """Multiplications of the cheaper factorisation of n points: n^3 / 3, or of a map's columns."""
+    """Return the multiplications of the cheaper factorisation: of K, or of a map's columns."""
     return min(n * rank * (rank + 1.0), n**3 / 3.0)

@@ -2,9 +2,9 @@
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u  [ , 1'b = s ],      l <= 0 <= u
 
-A classifier has z = y, epsilon = 0 and bounds of its label's sign; a regression has z = its targets
-and is a problem of two copies of the rows, b = x_1 - x_2, unless epsilon is 0. Both have s = 0; the
-support of a distribution has z = 0 and s > 0.
+A classifier has z = y, epsilon = 0 and, for each point, a bound of 0 and one with its label's sign.
+A regression has its targets as z, and two copies of the rows, b = x_1 - x_2, unless epsilon is 0.
+Both have s = 0. A one-class support vector machine has z = 0 and s > 0.
 """
 
 from collections.abc import Callable
@@ -24,13 +24,13 @@ from kbench.solvers.interior_point.active_set import (
 from kbench.solvers.interior_point.predictor_corrector import minimise
 from kbench.solvers.interior_point.problem import BoxQP, Matrix
 
-# n times the relative gaps at which the active set is tried: with more points, free ones lie closer
-# to bounds. Most problems end with the first. Set by hand.
+# n times the relative gaps at which the active set is tried: the more points, the closer free ones
+# are to their bounds. Most problems end with the first gap. Set by hand.
 _GAPS = (1e-5, 1e-8, 1e-11)
-# Rounds of the exact finish that are tried before the first iteration: more take longer than the
-# method itself. Set by hand.
+# Rounds of the exact finish that are tried before the first iteration: more rounds would take
+# longer than the iterations that they may save. Set by hand.
 _ROUNDS_BEFORE = 2
-# Coefficients with at most this relative gap are returned without trying a smaller one; by hand.
+# Coefficients with at most this relative gap are returned without another of _GAPS. Set by hand.
 _EXACT = 1e-9
 # Guard: multiple of the unit roundoff in the estimate of `rounding`.
 _ROUNDOFFS = 16.0
@@ -48,8 +48,8 @@ class InteriorResult:
     duality_gap: float
     n_iter: int  # Iterations
     # {"tol", "rounding", "max_iter", "max_time", "failed"}. "rounding": the violation is above
-    # `tol` and below what float64 sums of these coefficients can tell from zero; "failed": the
-    # method found no optimum.
+    # `tol`, and float64 sums of these coefficients cannot tell it from zero; "failed": the method
+    # found no optimum.
     stop_reason: str
 
 
@@ -72,13 +72,13 @@ def solve_interior(
 
     K : LowRank or Gram of n points
     z, lower, upper : (n,)
-    coupled : Whether the sum of the coefficients is `total`; its multiplier is the intercept
+    coupled : Whether the sum of the coefficients is fixed; its multiplier is the intercept
     tol : Violation of a solved problem
-    total : K must not be centred unless it is 0
+    total : Sum of the coefficients; K may be centred only if it is 0
     max_iter : Limit on iterations; -1 means no limit
-    stopped : Whether a time limit has passed; asked before each iteration
+    stopped : Whether a time limit has passed; called before each iteration
     coef0 : (n,), optional
-        Coefficients within the bounds. If the right ones are at their bounds, the optimum is found
+        Coefficients within the bounds. If those at a bound are the ones of the optimum, it is found
         without an iteration.
 
     20 to 50 iterations of `K.work` multiplications each; memory is K and O(n).
@@ -90,9 +90,9 @@ def solve_interior(
     problem = _problem(K, z, lower, upper, epsilon, [total] if coupled else [])
     optimum = _optimum(problem, tol, max_iter, stopped, coef0)
     if len(moves) < n:
-        every = np.zeros(n)
-        every[moves] = optimum.coef
-        optimum = replace(optimum, coef=every)
+        full_coef = np.zeros(n)
+        full_coef[moves] = optimum.coef
+        optimum = replace(optimum, coef=full_coef)
     return optimum
 
 
@@ -114,8 +114,7 @@ def solve_sides(
     K, z, lower, upper, tol, max_iter, stopped : as in `solve_interior`
         Either each coefficient has a bound of 0, or none has.
 
-    Returns if coefficients of either sign may have smaller sums at an optimum, `coef` may have
-    them.
+    If an optimum exists in which the sums of both signs are smaller than `half`, `coef` may be it.
     """
     moves, n = np.flatnonzero(lower < upper), len(z)
     K = K if len(moves) == n else K.take(moves)
@@ -129,9 +128,9 @@ def solve_sides(
         lower, upper = np.zeros(2 * len(z)), np.concatenate([upper, -lower])
         A = np.repeat(np.eye(2), len(z), axis=1)
     optimum = _optimum(BoxQP(K, p, lower, upper, A, d, signs), tol, max_iter, stopped)
-    every = np.zeros(n)
-    every[moves] = optimum.coef
-    return replace(optimum, coef=every)
+    full_coef = np.zeros(n)
+    full_coef[moves] = optimum.coef
+    return replace(optimum, coef=full_coef)
 
 
 @one_blas_thread
@@ -147,14 +146,13 @@ def solve_signed(
 ) -> InteriorResult:
     """Solve the dual of a classifier in the variables a = y b, 0 <= a <= C, for many points.
 
-    K : LowRank. Of rows that are multiplied by their signs y, and, if `coupled`, centred before.
+    K : LowRank. Its rows are multiplied by their signs y; if `coupled`, they were centred before.
     y : (n,) of -1 and 1
     upper : (n,). C > 0 of each point; one number may be broadcast.
     coupled, tol, max_iter, stopped : as in `solve_interior`
 
-    Returns its `coef` are y a.
-
-    Beside K, memory of 16 float64 vectors of n numbers at most: bounds and linear term take none.
+    `coef` of the result is y a. Memory is K and at most 16 float64 vectors of n numbers; bounds and
+    linear term take none.
     """
     n = len(y)
     lower, p = np.broadcast_to(0.0, n), np.broadcast_to(-1.0, n)
@@ -189,11 +187,11 @@ def _optimum(
             point = best = None
     for gap in [] if best is not None else np.array(_GAPS) / len(K):
         before = -1 if point is None else point.n_iter
-        # If numbers leave the range, the point is not optimal, and the stop reason says so.
+        # After an overflow the point is not optimal, and the stop reason says so.
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             point = minimise(problem, gap, stop, point)
             if best is not None and point.n_iter == before:
-                continue  # it has this gap already
+                continue  # the point has this gap already
             optimum = finish(problem, point)
         if best is None or (optimum.off > MAX_OFF, optimum.gap) < (best.off > MAX_OFF, best.gap):
             best = optimum
@@ -225,10 +223,8 @@ def _optimum(
 
 
 def rounding(diagonal: np.ndarray, coef: np.ndarray) -> float:
-    """Estimate how far two float64 sums K b of these coefficients differ: the unit roundoff of each
-    coefficient and of each product, added as independent errors.
-
-    diagonal : (n,) of K
+    """Estimate the rounding error of K b in float64: unit roundoffs of the coefficients and of the
+    products, added as independent errors. diagonal : (n,), of K.
     """
     root = np.sqrt(np.maximum(diagonal, 0.0))
     products = float(np.linalg.norm(coef * root)) * float(root.max(initial=0.0))

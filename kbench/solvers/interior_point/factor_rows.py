@@ -1,9 +1,9 @@
 """The factor V of a kernel matrix V V', as rows in memory or as blocks that are read at each pass.
 
-The interior-point method needs sums over rows and values at rows only, so that a factor may be
+The interior-point method needs only sums over rows and values at rows, so that a factor may be
 larger than memory. Several threads share a pass over the rows: each takes a few parts of them. The
 parts do not depend on the number of threads, and their sums are added in the order of the rows, so
-that one and two threads find the same numbers to the last bit.
+that the numbers are the same to the last bit with any number of threads.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,12 +16,11 @@ from kbench.intrinsics.products import matmul
 from kbench.kernels.threads import run_tasks
 from kbench.solvers.interior_point.factors import weighted_gram
 
-# Rows of a block of float64 products: 4,096 rows of 30 columns are 1 MiB, which stays in the cache.
-# Set by hand.
+# Rows of a block of float64 products: 4,096 rows of 30 columns are 1 MiB of the cache. Set by hand.
 _BLOCK = 4096
-# Rows of a part of a stored factor, and the largest number of parts. More parts divide the work
-# more evenly; each costs up to 0.05 ms for its thread, while the cheapest sum over 32,768 rows of
-# 20 columns takes 0.1 ms (`scripts/bench_threads.py` times whole fits).
+# Least number of rows in a part of a stored factor, and the largest number of parts. More parts
+# divide the work more evenly, but a part costs up to 0.05 ms to start, and the cheapest sum over
+# 32,768 rows of 20 columns takes 0.1 ms (`scripts/bench_threads.py` times whole fits).
 _ROWS_PER_PART, _MAX_PARTS = 32_768, 8
 
 Block = tuple[slice, np.ndarray]
@@ -47,8 +46,8 @@ class FactorRows(Protocol):
     def signs(self) -> np.ndarray | None: ...
 
     def blocks(self, part: int) -> Iterator[Block]:
-        """Yield the rows of a part in order, without their signs, as a range and its (b, r) rows,
-        which are not to be changed or kept."""
+        """Yield (slice, (b, r) array) for the rows of a part in order, without their signs. The
+        array is valid until the next one and must not be changed."""
 
     def at(self, points: np.ndarray) -> np.ndarray:
         """Some rows, (len(points), r)."""
@@ -98,8 +97,8 @@ class ReadRows:
     Parameters
     ----------
     sizes : (k,) ints. Rows of each block.
-    read : Number of a block -> its X : (b, d) array or CSR, which costs little to slice
-    signs : (n,) ints. Rows of sign 0 are to be left out by `take`.
+    read : Number of a block -> its X : (b, d) array or CSR; should be fast, as `at` calls it often
+    signs : (n,) ints. Callers leave out rows of sign 0 with `take`.
     mean : (d,), optional. Default 0.
     Z : (d, r), optional. Default the identity.
     """
@@ -123,7 +122,7 @@ class ReadRows:
     def mean(self) -> np.ndarray:
         """The mean of the rows X : (d,)."""
         plain = ReadRows(self._sizes, self._read, self.signs, self._d)
-        total = _added(plain, lambda blocks: sum(X.sum(axis=0) for _, X in blocks))
+        total = _sum_of_parts(plain, lambda blocks: sum(X.sum(axis=0) for _, X in blocks))
         mean: np.ndarray = total / self.shape[0]
         return mean
 
@@ -132,7 +131,7 @@ class ReadRows:
         return ReadRows(self._sizes, self._read, self.signs, self._d, mean, self._Z)
 
     def blocks(self, part: int) -> Iterator[Block]:
-        # One array for all blocks, and the mean repeated for each row: both stay in the cache.
+        # One array serves all blocks, and one has the mean in each row: both stay in the cache.
         buffer, mean = np.empty((_BLOCK, self._d)), np.tile(self._mean, (_BLOCK, 1))
         k = len(self._sizes)
         for number in range(part * k // self.n_parts, (part + 1) * k // self.n_parts):
@@ -162,14 +161,14 @@ class ReadRows:
         firsts = np.cumsum(sizes) - sizes
 
         def read(number: int) -> Any:
-            mine = points[firsts[number] : firsts[number] + sizes[number]]
-            return self._read(number)[mine - self._starts[number]]
+            points_of_block = points[firsts[number] : firsts[number] + sizes[number]]
+            return self._read(number)[points_of_block - self._starts[number]]
 
         return ReadRows(sizes, read, self.signs[points], self._d, self._mean, self._Z)
 
     def columns(self, mean: np.ndarray, kept: np.ndarray) -> "ReadRows":
         if mean.any():
-            raise NotImplementedError("rows with signs are centred before they have them")
+            raise NotImplementedError("rows are centred before they get signs")
         return self if kept.all() else self.times(np.eye(self.shape[1])[:, kept])
 
     def times(self, Z: np.ndarray) -> "ReadRows":
@@ -178,17 +177,17 @@ class ReadRows:
 
 
 def _map_parts(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> list[Any]:
-    """`function` of the blocks of each part."""
+    """Call `function` with the blocks of each part, in several threads."""
     results: list[Any] = [None] * rows.n_parts
 
-    def of_part(part: int) -> None:
+    def call(part: int) -> None:
         results[part] = function(rows.blocks(part))
 
-    run_tasks([partial(of_part, part) for part in range(rows.n_parts)])
+    run_tasks([partial(call, part) for part in range(rows.n_parts)])
     return results
 
 
-def _added(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> Any:
+def _sum_of_parts(rows: FactorRows, function: Callable[[Iterable[Block]], Any]) -> Any:
     """The sum of `function` over all parts, in their order."""
     first, *others = _map_parts(rows, function)
     for other in others:
@@ -200,13 +199,13 @@ def sums(rows: FactorRows, v: np.ndarray) -> np.ndarray:
     """V'v : (r,) of v : (n,)."""
     signs = rows.signs
 
-    def of_blocks(blocks: Iterable[Block]) -> np.ndarray:
+    def sum_blocks(blocks: Iterable[Block]) -> np.ndarray:
         total = np.zeros(rows.shape[1])
-        for part, V in blocks:
-            total += matmul(V.T, v[part] if signs is None else v[part] * signs[part])
+        for at, V in blocks:
+            total += matmul(V.T, v[at] if signs is None else v[at] * signs[at])
         return total
 
-    total: np.ndarray = _added(rows, of_blocks)
+    total: np.ndarray = _sum_of_parts(rows, sum_blocks)
     return total
 
 
@@ -214,38 +213,38 @@ def values(rows: FactorRows, w: np.ndarray) -> np.ndarray:
     """V w : (n,) of w : (r,)."""
     out, signs = np.empty(rows.shape[0]), rows.signs
 
-    def of_blocks(blocks: Iterable[Block]) -> None:
-        for part, V in blocks:
-            matmul(V, w, out=out[part])
+    def multiply_blocks(blocks: Iterable[Block]) -> None:
+        for at, V in blocks:
+            matmul(V, w, out=out[at])
             if signs is not None:
-                out[part] *= signs[part]
+                out[at] *= signs[at]
 
-    _map_parts(rows, of_blocks)
+    _map_parts(rows, multiply_blocks)
     return out
 
 
 def gram(rows: FactorRows, T: np.ndarray | None) -> np.ndarray:
     """V'TV : (r, r) of T : (n,) >= 0, or V'V."""
 
-    def of_blocks(blocks: Iterable[Block]) -> np.ndarray:
+    def sum_blocks(blocks: Iterable[Block]) -> np.ndarray:
         total = np.zeros((rows.shape[1], rows.shape[1]))
-        for part, V in blocks:
-            total += weighted_gram(V, None if T is None else T[part])
+        for at, V in blocks:
+            total += weighted_gram(V, None if T is None else T[at])
         return total
 
-    total: np.ndarray = _added(rows, of_blocks)
+    total: np.ndarray = _sum_of_parts(rows, sum_blocks)
     return total
 
 
 def squares(rows: FactorRows) -> tuple[np.ndarray, np.ndarray]:
     """Squared norms of the rows (n,) and of the columns (r,)."""
-    of_rows = np.empty(rows.shape[0])
+    row_squares = np.empty(rows.shape[0])
 
-    def of_blocks(blocks: Iterable[Block]) -> np.ndarray:
-        of_columns = np.zeros(rows.shape[1])
-        for part, V in blocks:
-            of_rows[part] = np.einsum("ij,ij->i", V, V)
-            of_columns += np.einsum("ij,ij->j", V, V)
-        return of_columns
+    def sum_blocks(blocks: Iterable[Block]) -> np.ndarray:
+        column_squares = np.zeros(rows.shape[1])
+        for at, V in blocks:
+            row_squares[at] = np.einsum("ij,ij->i", V, V)
+            column_squares += np.einsum("ij,ij->j", V, V)
+        return column_squares
 
-    return of_rows, _added(rows, of_blocks)
+    return row_squares, _sum_of_parts(rows, sum_blocks)

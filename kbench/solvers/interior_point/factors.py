@@ -1,4 +1,4 @@
-"""Factorisations of the interior-point method, by LAPACK on memory that they overwrite."""
+"""Factorisations of the interior-point method, by LAPACK, in place."""
 
 from collections.abc import Callable
 
@@ -11,13 +11,12 @@ from kbench.intrinsics.products import matmul
 # Rows of V that are weighted and multiplied at once: 4,096 rows of 30 columns are 1 MiB and stay
 # in the L2 cache (`scripts/bench_small.py --low-rank`, 500,000 x 20).
 _BLOCK_ROWS = 4096
-# Guard: eigenvalues of a given matrix down to minus this multiple of its trace count as zeros.
+# Guard: eigenvalues above minus this number times n times the largest |K_ii| count as zeros.
 _NEGATIVE = 1e-14
-# Guard: the first diagonal shift of a matrix that rounding has left indefinite, relative to its
-# diagonal; each further one is 100 times as large, up to _MAX_SHIFTS.
+# Guard: the first diagonal shift of a matrix that rounding has left indefinite, as a multiple of q
+# times its diagonal. Each of at most _MAX_SHIFTS shifts is 100 times as large as the one before.
 _SHIFT = 1e-15
 _MAX_SHIFTS = 7
-
 # Rounds of scaling rows and columns by the roots of their largest entries. Set by hand.
 _EQUILIBRATIONS = 3
 
@@ -61,25 +60,25 @@ def weighted_gram(U: np.ndarray, T: np.ndarray | None) -> np.ndarray:
 
 
 def factorised_definite(B: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The function that solves with B : (q, q), C order, of eigenvalues from 1 on; overwrites B.
+    """Return the function that solves systems with B : (q, q), which has no eigenvalue below 1.
 
-    Raises LinAlgError: B has entries that are not finite, or rounding has left it far from
-    definite.
+    B is in C order and overwritten. Raises LinAlgError: B has entries that are not finite, or
+    rounding has left B far from definite.
     """
     if not len(B):
         return lambda right: right
     if not np.isfinite(B.diagonal()).all():
         raise LinAlgError("the diagonal is not finite")
-    # The transposed matrix, which is the same, is in LAPACK's order. The factor is written into one
-    # triangle: after a failure the other one still has all entries but the diagonal.
+    # The transpose, which equals B, is in LAPACK's order. The factor is written into one triangle:
+    # after a failure, the other triangle still has all entries except the diagonal.
     diagonal = B.diagonal().copy()
     factor, info = dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
-    for turn in range(_MAX_SHIFTS):
+    for attempt in range(_MAX_SHIFTS):
         if not info:
             break
         lower = np.tril_indices(len(B), -1)
         B.T[lower] = B[lower]
-        np.fill_diagonal(B, diagonal * (1.0 + len(B) * _SHIFT * 100.0**turn))
+        np.fill_diagonal(B, diagonal * (1.0 + len(B) * _SHIFT * 100.0**attempt))
         factor, info = dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
     if info:
         raise LinAlgError("the matrix is not positive definite")
@@ -92,7 +91,7 @@ def factorised_definite(B: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def factorised_symmetric(H: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The function that solves with H : (q, q), symmetric and indefinite; overwrites H.
+    """Return the function that solves systems with H : (q, q), symmetric; overwrites H.
 
     Raises LinAlgError: H has entries that are not finite.
     """

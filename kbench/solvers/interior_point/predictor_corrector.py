@@ -4,11 +4,12 @@ With slacks s = x - l and v = u - x and their multipliers y, z >= 0, the optimum
 
     Q x + p + A'b - y + z = 0,   A x = d,   s y = 0,   v z = 0.
 
-Each iteration linearises this system with s y = v z = mu in place of 0. It factorises the matrix
-of Newton's equations, Q with the diagonal y / s + z / v, once and solves them twice. The predictor
-has mu = 0; its longest step shows how far s'y + v'z can fall, which gives mu. The corrector has
-that mu, and subtracts the second-order terms dx dy and -dx dz of the predictor. The method takes
-15 to 40 iterations for any bounds and condition number (docs/solver.md, "Kernels of low rank").
+Each iteration linearises this system with s y = v z = mu in place of 0. The matrix of Newton's
+equations, Q with the diagonal y / s + z / v, is factorised once, and two systems are solved. The
+predictor has mu = 0; its longest step shows how far s'y + v'z can fall, from which mu follows. The
+corrector has this mu, and subtracts the second-order terms dx dy and -dx dz of the predictor. The
+method takes 15 to 40 iterations for any bounds and condition number (docs/solver.md, "Kernels of
+low rank").
 
 Reference: S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM J.
 Optim. 1992; M. Ferris, T. Munson, "Interior-point methods for massive support vector machines",
@@ -24,9 +25,8 @@ from scipy.linalg import LinAlgError
 from kbench.intrinsics.products import matmul
 from kbench.solvers.interior_point.problem import BoxQP
 
-# The constants of this module are set by hand.
 # Stop after this many iterations in which neither the gap nor a residual fell by a tenth: float64
-# then allows no smaller ones.
+# then allows no further decrease. Set by hand.
 _MAX_IDLE = 8
 # Guard against endless loops: the slowest problem needs 40 iterations.
 _MAX_ITERATIONS = 100
@@ -34,8 +34,7 @@ _MAX_ITERATIONS = 100
 # to sum |x|. Smaller ones cost iterations that the exact finish (`active_set`) saves. Set by hand.
 _RESIDUAL = 1e-9
 _SUM = 1e-12
-# An objective below this multiple of the first complementarity counts as zero in the relative gap.
-# Guard.
+# Guard: an objective below this multiple of the first complementarity counts as zero in the gap.
 _ZERO_OBJECTIVE = 1e-20
 # Fraction of the step to the nearest bound that is taken: longer steps converge in fewer
 # iterations, but leave points so close to a bound that the next steps are short. Set by hand.
@@ -79,13 +78,14 @@ def minimise(
         residual = problem.each_copy(problem.K.values(point.w))
         quadratic = float(matmul(point.x, residual))
         linear = float(matmul(problem.p, point.x))
-        # In place, as in `_step`: with many points, vectors of length m take most of the memory.
+        # Sums are in place, also in `_step`: with many points, vectors take most of the memory.
         residual += problem.p
         residual += matmul(point.b, problem.A)
         residual -= point.y
         residual += point.z
         infeasible = problem.d - matmul(problem.A, point.x)
         products = float(matmul(point.above, point.y) + matmul(point.below, point.z))
+        # Guard: where the two terms of the objective cancel, a thousandth of their sizes.
         size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
         first = products if first is None else first
         # If the objective at the optimum is zero, the gap is relative to the first complementarity.
@@ -93,10 +93,11 @@ def minimise(
         off = float(np.abs(residual).max()) / problem.scale
         off_sum = float(np.abs(infeasible).max(initial=0.0))
         off_sum /= max(float(np.abs(point.x).sum()), 1e-300)
+        # The best point has the least gap; its gradient may be off by 1,000 times as much, by hand.
         merit = max(point.gap, 1e-3 * off, off_sum)
         if not np.isfinite(merit):
             return best
-        # If a quantity is small enough already, its fall does not count as progress.
+        # A decrease of a quantity below its limit does not count as progress.
         remaining = products if point.gap > gap else 0.0
         sizes = np.array([remaining, max(off, _RESIDUAL), max(off_sum, _SUM)])
         n_idle = 0 if (sizes < 0.9 * lowest).any() else n_idle + 1
@@ -117,10 +118,10 @@ def minimise(
 
 
 def _start(problem: BoxQP) -> PrimalDualPoint:
-    """The middle x between the bounds, with weights w of zero instead of the weights of x.
+    """Return the middle x of the bounds, with weights w of zero instead of the weights of x.
 
-    The gradient of the first system is then p, and multipliers of the size of p suffice; with the
-    weights of x they would grow with C.
+    The gradient of the first system is then p, and multipliers of the size of p suffice. With the
+    weights of x, multipliers would grow with C.
     """
     half = 0.5 * (problem.upper - problem.lower)
     x = problem.lower + half if problem.lower.any() else half
@@ -136,7 +137,7 @@ def _step(
     infeasible: np.ndarray,
     products: float,
 ) -> PrimalDualPoint:
-    """The point after one iteration; products : s'y + v'z, the other arguments as in `minimise`."""
+    """Return the point after one iteration; products : s'y + v'z, the others as in `minimise`."""
     above, below, y, z = point.above, point.below, point.y, point.z
     weight = y / above
     weight += z / below
@@ -144,7 +145,7 @@ def _step(
     difference = problem.K.difference(point.w, problem.coef(point.x))
 
     def direction(cy: np.ndarray, cz: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Changes of x, w, b, y, z for which the products s y and v z change by cy and cz to first
+        """Return changes of x, w, b, y, z with which s y and v z change by cy and cz to first
         order. Overwrites cy and cz by the changes of y and z."""
         right = cy / above
         right -= cz / below
@@ -173,9 +174,9 @@ def _step(
     dx, dw, db, dy, dz = direction(dy, dz)
     t = min(_longest(above, dx), _longest(below, -dx), _longest(y, dy), _longest(z, dz))
     t = min(1.0, _TO_BOUND * t)
-    for change_of, values in ((dy, y), (dz, z)):
-        change_of *= t
-        change_of += values
+    for multipliers, old in ((dy, y), (dz, z)):
+        multipliers *= t
+        multipliers += old
     dx *= t
     new_below = below - dx
     # If all lower bounds are 0, x and its slack are the same array.

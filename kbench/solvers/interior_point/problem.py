@@ -31,17 +31,17 @@ from kbench.solvers.interior_point.factors import (
     largest_places,
 )
 
-# Columns whose correlations have a condition below this are not whitened: Cholesky factors then
-# keep 10 digits, and refined solves the others. Set by hand.
+# Columns whose correlation matrix has a condition number below this are not whitened: a Cholesky
+# factor then has 10 correct digits, and refined solves have all. Set by hand.
 _WELL_CONDITIONED = 1e5
 # Guard: eigenvalues below this multiple of the largest are rounding errors and are raised to it.
 _NOISE = 1e-13
-# Points with T k(x, x) below this number over n are left out of the Cholesky factor, and refinement
-# corrects the solves. Set by hand: it trades rounds of refinement against points.
+# Points with T k(x, x) below this number divided by n are left out of the Cholesky factor: a larger
+# number makes the factor smaller and takes more rounds of refinement. Set by hand.
 _NEAR = 1e-4
-# Free variables, whose D is near 0, would swamp the equations of the weights. Those with T k(x, x)
-# above this number stay unknowns of their own, at most _MORE_FREE more than there are equations.
-# Set by hand: more take a larger system, fewer lose digits, which refinement restores.
+# Free variables have D near 0, so T = 1 / D would dominate the equations of the weights. Variables
+# with T k(x, x) above this number stay unknowns, at most _MORE_FREE more than there are equations:
+# more enlarge the system, fewer lose digits that refinement has to restore. Set by hand.
 _FREE, _MORE_FREE = 100.0, 8
 # A solve is refined until its residual relative to the right-hand side is at most this, and at most
 # _MAX_REFINEMENTS times. Set by hand.
@@ -56,8 +56,8 @@ Newton = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.nda
 class Matrix(Protocol):
     """A positive semidefinite matrix K of n points.
 
-    The method keeps weights w, from which values K beta are computed, apart from the coefficients
-    beta: sums over coefficients of a large C lose digits that the weights, which are small, keep.
+    The method stores weights w beside the coefficients beta and computes values K beta from w: sums
+    over coefficients lose digits if C is large, and weights are small.
     """
 
     diagonal: np.ndarray  # (n,)
@@ -75,10 +75,10 @@ class Matrix(Protocol):
         """The constant that centring has subtracted from K beta, for coefficients of sum 0."""
 
     def unseen(self, beta: np.ndarray) -> float:
-        """Bound on the change of K beta by rounding of K's entries, beside rounding of sums."""
+        """Bound on the error of K beta from rounding of K's entries alone, not of sums."""
 
     def weights(self, beta: np.ndarray) -> np.ndarray:
-        """w of coefficients beta."""
+        """The weights w of coefficients beta."""
 
     def values(self, w: np.ndarray) -> np.ndarray:
         """K beta : (n,) of the weights w of beta."""
@@ -116,7 +116,7 @@ class BoxQP:
 
     @cached_property
     def scale(self) -> float:
-        """The size of gradients: the size of p, or if p is zero of Q x in the middle."""
+        """The unit of gradients: max |p|, or if p = 0 max |Q x| at the middle of the bounds."""
         largest = float(np.abs(self.p).max(initial=0.0))
         if largest == 0.0:
             middle = self.gradient(0.5 * (self.lower + self.upper))
@@ -164,14 +164,14 @@ class LowRank:
 
     Correlated columns are whitened: with U = V Z, K = U R^-1 U' for R = Z'Z, whatever Z is, so that
     Z need not be exact; Z is chosen with a diagonal R. The weights w solve R w = U'beta, and values
-    are U w. Newton's equations become r + k ones for the weights and the multipliers,
+    are U w. Newton's equations reduce to r + k equations for the weights and the multipliers,
 
         [ R + U'TU  U'TA' ] [dw]   [ U'T r - s ]
         [ A T U     A T A'] [db] = [ A T r - t ],      dx = T (r - E'U dw - A'db)
 
-    (Fine and Scheinberg 2001; Ferris and Munson 2002): n r^2 multiplications. Free points, whose T
-    grows without bound, would swamp the others in these sums. The largest of them remain unknowns
-    beside dw and db, in a symmetric indefinite system that has T^-1 on its diagonal.
+    (Fine and Scheinberg 2001; Ferris and Munson 2002): n r^2 multiplications. T of free points
+    grows without bound and would dominate these sums. The points with the largest T remain unknowns
+    beside dw and db, in a symmetric indefinite system with T^-1 on its diagonal.
     """
 
     @one_blas_thread
@@ -183,25 +183,25 @@ class LowRank:
             self._mean = sums(rows, np.ones(n)) / n
             rows = rows.columns(self._mean, np.ones(r, bool))
         self.diagonal, columns = squares(rows)
-        kept = columns > 0.0
-        if not kept.all():
-            self._mean = self._mean[kept]
-            rows = rows.columns(np.zeros(r), kept)
+        nonzero = columns > 0.0
+        if not nonzero.all():
+            self._mean = self._mean[nonzero]
+            rows = rows.columns(np.zeros(r), nonzero)
         self._V = self._U = rows
         n, r = rows.shape
         self.work = float(n) * r * (r + 1)
         self._R = np.ones(r)
         if not r:
             return
-        scale = np.sqrt(columns[kept])
-        of_values, Z = eigh(gram(rows, None) / np.outer(scale, scale))
-        if of_values[0] < of_values[-1] / _WELL_CONDITIONED:
-            Z /= np.sqrt(np.maximum(of_values, _NOISE * of_values[-1])) * scale[:, None]
-            # If rounding of the first decomposition has left it far from orthogonal, repeat it.
-            if of_values[0] < of_values[-1] * _NOISE**0.5:
-                of_values, turn = eigh(gram(rows.times(Z), None))
-                Z = matmul(Z, turn / np.sqrt(np.maximum(of_values, _NOISE * of_values[-1])))
-            # In the basis in which R is diagonal, large entries of it do not round small ones.
+        scale = np.sqrt(columns[nonzero])
+        spectrum, Z = eigh(gram(rows, None) / np.outer(scale, scale))
+        if spectrum[0] < spectrum[-1] / _WELL_CONDITIONED:
+            Z /= np.sqrt(np.maximum(spectrum, _NOISE * spectrum[-1])) * scale[:, None]
+            # Rounding of the first decomposition may leave columns of V Z far from orthogonal.
+            if spectrum[0] < spectrum[-1] * _NOISE**0.5:
+                spectrum, rotation = eigh(gram(rows.times(Z), None))
+                Z = matmul(Z, rotation / np.sqrt(np.maximum(spectrum, _NOISE * spectrum[-1])))
+            # Where R is diagonal, no sum rounds its small entries away.
             left, size, _ = svd(Z, full_matrices=False)
             self._U, self._R = rows.times(left * size), size**2
 
@@ -231,25 +231,25 @@ class LowRank:
         return values(self._U, w)
 
     def difference(self, w: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        rest: np.ndarray = self._R * w - sums(self._U, beta)
-        return rest
+        residual: np.ndarray = self._R * w - sums(self._U, beta)
+        return residual
 
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         U, (k, c, n), r = self._U, A.shape, self._U.shape[1]
-        A, rest = A.reshape(k, c * n), T.reshape(c * n)
-        free = largest_places(rest * np.tile(self.diagonal, c), _FREE, r + k + _MORE_FREE)
+        A, bounded = A.reshape(k, c * n), T.reshape(c * n)
+        free = largest_places(bounded * np.tile(self.diagonal, c), _FREE, r + k + _MORE_FREE)
         f, row = len(free), free % n
-        weight = rest[free]
-        rest[free] = 0.0
+        weight = bounded[free]
+        bounded[free] = 0.0  # T of the variables that are eliminated
         H = np.zeros((f + r + k, f + r + k))
         H[np.arange(f), np.arange(f)] = 1.0 / weight
         H[f : f + r, :f] = (U.at(row) * signs[free // n, None]).T
         H[f + r :, :f] = A[:, free]
         M = H[f:, f:]
-        M[:r, :r] = -gram(U, rest if c == 1 else rest.reshape(c, n).sum(axis=0))
+        M[:r, :r] = -gram(U, bounded if c == 1 else bounded.reshape(c, n).sum(axis=0))
         M[np.arange(r), np.arange(r)] -= self._R
         for i in range(k):
-            weighted = A[i] * rest
+            weighted = A[i] * bounded
             M[r + i, :r] = -sums(U, folded(signs, weighted))
             M[r:, r + i] = -matmul(A, weighted)
         H[:f, f:], M[:r, r:] = H[f:, :f].T, M[r:, :r].T
@@ -259,29 +259,29 @@ class LowRank:
         def direction(
             right: np.ndarray, s: np.ndarray, t: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            dx, both = rest * right, np.zeros(r + k)
+            dx, dw_db = bounded * right, np.zeros(r + k)
             first = last = [math.inf] * 3
-            for turn in range(1 + _MAX_REFINEMENTS):
-                of_free = right[free] - dx[free] / weight - matmul(C, both)
-                of_w = s - sums(U, folded(signs, dx)) + self._R * both[:r]
-                of_b = t - matmul(A, dx)
-                left = (of_free, of_w, of_b)
-                size = [math.sqrt(part.dot(part)) for part in left]
-                if turn == 0:
+            for refinement in range(1 + _MAX_REFINEMENTS):
+                residual_x = right[free] - dx[free] / weight - matmul(C, dw_db)
+                residual_w = s - sums(U, folded(signs, dx)) + self._R * dw_db[:r]
+                residual_b = t - matmul(A, dx)
+                residuals = (residual_x, residual_w, residual_b)
+                size = [math.sqrt(residual.dot(residual)) for residual in residuals]
+                if refinement == 0:
                     first = size
                 elif all(a <= _SOLVED * b for a, b in zip(size, first, strict=True)) or not any(
                     a < 0.5 * b for a, b in zip(size, last, strict=True)
                 ):
                     break
                 last = size
-                more = solve(np.concatenate(left))
-                both += more[f:]
-                change = copied(signs, values(U, more[f : f + r]))
-                change += matmul(more[f + r :], A)
-                change *= rest
+                correction = solve(np.concatenate(residuals))
+                dw_db += correction[f:]
+                change = copied(signs, values(U, correction[f : f + r]))
+                change += matmul(correction[f + r :], A)
+                change *= bounded
                 dx -= change
-                dx[free] += more[:f]
-            return dx, both[:r], both[r:]
+                dx[free] += correction[:f]
+            return dx, dw_db[:r], dw_db[r:]
 
         return direction
 
@@ -289,9 +289,9 @@ class LowRank:
 class StoredKernel:
     """A stored kernel matrix K : (n, n) float64, whose weights are the coefficients.
 
-    Newton's equations are solved through the Cholesky factor of B = I + S^1/2 K S^1/2, n^3 / 3
+    Newton's equations are solved with the Cholesky factor of B = I + S^1/2 K S^1/2, n^3 / 3
     multiplications, where S = E T E' sums T over the copies of a point (`solve_without_equality`).
-    Its eigenvalues are at least 1, so that semidefinite matrices need no regularisation.
+    B has no eigenvalue below 1, so that a semidefinite K needs no regularisation.
     `centred` subtracts the means of rows and columns, as in `LowRank`.
     """
 
@@ -311,10 +311,10 @@ class StoredKernel:
         return len(self.K)
 
     def take(self, points: np.ndarray) -> "StoredKernel":
-        part = StoredKernel(self.K[np.ix_(points, points)], centred=self._centred)
-        part._mean += self._mean[points]
-        part._largest = self._largest
-        return part
+        taken = StoredKernel(self.K[np.ix_(points, points)], centred=self._centred)
+        taken._mean += self._mean[points]
+        taken._largest = self._largest
+        return taken
 
     def offset(self, beta: np.ndarray) -> float:
         return float(matmul(self._mean, beta))
@@ -337,17 +337,17 @@ class StoredKernel:
     def newton(self, T: np.ndarray, A: np.ndarray, signs: np.ndarray) -> Newton:
         c, n = T.shape
         root = np.sqrt(T.sum(axis=0))
-        # B is nearly the identity at the other points; refinement corrects for leaving them out.
+        # B is nearly the identity at points that are left out; refinement corrects for them.
         near = np.flatnonzero(root * root * self.diagonal > _NEAR / n)
-        every = len(near) == n
-        part = root[near]
-        columns = self.K if every else self.K[:, near]
+        has_all = len(near) == n
+        near_root = root[near]
+        columns = self.K if has_all else self.K[:, near]
         # One buffer for all factorisations: fresh memory costs as much as the products.
         if self._buffer is None:
             self._buffer = np.empty(n * n)
         B = self._buffer[: len(near) ** 2].reshape(len(near), len(near))
-        np.multiply(columns if every else columns[near], part, out=B)
-        B *= part[:, None]
+        np.multiply(columns if has_all else columns[near], near_root, out=B)
+        B *= near_root[:, None]
         B[np.diag_indices_from(B)] += 1.0
         solve = factorised_definite(B)
         # The copy of each point with the largest T.
@@ -356,12 +356,12 @@ class StoredKernel:
         def solve_without_equality(right: np.ndarray) -> np.ndarray:
             """dx = (D + Q)^-1 r : (c, n) for r = right.
 
-            D dx + E'K E dx = r gives dx = T (r - E'u) with u = K g, where g = E dx. E times that is
-            g = E T r - S K g. With g = S^1/2 h this is B h = S^-1/2 E T r, solved by the factor.
-            A large T multiplies the rounding of r - E'u. So the copy with the largest T is computed
-            from E dx = g instead: it is g less the other copies, with their signs.
+            D dx + E'K E dx = r gives dx = T (r - E'u) with u = K g, where g = E dx. Multiplied by
+            E, this is g = E T r - S K g. With g = S^1/2 h it becomes B h = S^-1/2 E T r, solved by
+            the factor. A large T multiplies the rounding of r - E'u, so the copy with the largest T
+            is computed from E dx = g instead: g minus the other copies, times the copy's sign.
             """
-            g = part * solve(folded(signs, T * right)[near] / part)
+            g = near_root * solve(folded(signs, T * right)[near] / near_root)
             u = copied(signs, matmul(columns, g)).reshape(c, n)
             dx = T * (right - u)
             if largest is None:
