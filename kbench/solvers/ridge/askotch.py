@@ -16,16 +16,16 @@ Kernel Ridge Regression" (arXiv 2407.10070). With K_lambda = K + lambda I, W of 
         z = alpha v + (1 - alpha) w                         (Skotch: z = w)
 
 The paper's automatic parameters are mu = lambda, nu = n / b. Its theory needs mu nu <= 1, so mu is
-at most b / n here. If the blocks are a large part of the rows, n / b can be too small a nu, and the
-iterates diverge: then nu is doubled, and the descent goes on from the best z.
+at most b / n here. If a block has a large part of the rows, nu = n / b can be too small, and the
+iterates diverge: then nu is doubled, and the descent continues from the best z.
 
 Nystrom (Frangella, Tropp and Udell 2023, Algorithm 2.1), with an orthonormal basis Q of the range
 of Gaussian test vectors and s = eps tr(K_BB):
 
     Y = K_BB Q + s Q,   C'C = Q'Y,   F = Y C^-1,   K^ = F F'
 
-The paper subtracts s from the eigenvalues of F F', because rounding adds about as much; here it is
-subtracted only from the smallest one, in the damping. By Woodbury's identity,
+The paper subtracts s from the eigenvalues of F F', because rounding adds about s; here s is
+subtracted only from the smallest eigenvalue, in rho. By Woodbury's identity,
 
     (F F' + rho I)^-1 x = (x - F (F'F + rho I)^-1 F'x) / rho
 """
@@ -68,13 +68,13 @@ def solve_askotch(
     Y : (n, m) float64
     alpha : > 0; lambda of the paper
     block_size : int, at most n
-    rank : r; at most `block_size` columns are used.
+    rank : r; clipped to `block_size`
     accelerated : False is Skotch.
     damped : Whether rho contains the smallest eigenvalue of K^.
     mu, nu : None are the automatic parameters; mu is at most nu and 1 / nu.
     max_iter, rng, and tol, max_time, trace, predictor : As in `Descent`.
 
-    A block takes b (n + b) kernel values, O(b^2 (r + m)) and O(n m); memory is O(n m + b^2).
+    A step takes b (n + b) kernel values and O(b^2 (r + m) + n m); memory is O(n m + b^2).
     """
     n, b = len(kernel), block_size
     nu = n / b if nu is None else nu
@@ -103,13 +103,13 @@ def solve_askotch(
             continue
         if state.is_pass and estimate < lowest:
             best, lowest = z, estimate
-        keep, gain = 1.0 - np.sqrt(mu / nu), 1.0 / np.sqrt(mu * nu)
-        mix = 1.0 / (1.0 + gain * nu)
+        beta, gamma = 1.0 - np.sqrt(mu / nu), 1.0 / np.sqrt(mu * nu)
+        mix = 1.0 / (1.0 + gamma * nu)  # alpha of the paper
         w = z.copy()
         w[block] -= step
-        v *= keep
-        v += (1.0 - keep) * z
-        v[block] -= gain * step
+        v *= beta
+        v += (1.0 - beta) * z
+        v[block] -= gamma * step
         z = mix * v + (1.0 - mix) * w
     return state.result(w, mu=mu, nu=nu)
 
@@ -163,7 +163,7 @@ def _largest_eigenvalue(
 ) -> float:
     """lambda_1 of P^-1 H, H = gram + alpha I, which equals lambda_1 of P^-1/2 H P^-1/2.
 
-    P^-1 H is symmetric in the inner product of H; the last step's Rayleigh quotient is taken in it.
+    P^-1 H is symmetric in the inner product of H, in which the last Rayleigh quotient is computed.
     """
     vector = rng.normal(size=(len(gram), 1))
     quotient = 1.0

@@ -1,17 +1,17 @@
 """Preconditioned conjugate gradients for several right-hand sides at once.
 
 Hestenes and Stiefel (1952), in the form of Golub and Van Loan, "Matrix Computations", 11.5. The
-right-hand sides share the products with the matrix; each has its own step lengths.
+right-hand sides share the products with the matrix and have separate step lengths.
 
     r = b - A x,  z = P r,  p = z
     repeat:  a = r'z / p'Ap,  x += a p,  r -= a Ap,  z = P r,  b = r'z / (r'z before),  p = z + b p
 
-If p'Ap <= 0, A is not positive definite: that right-hand side keeps its last x.
+If p'Ap <= 0, A is not positive definite, and the right-hand side keeps its last x.
 
 If A = K + alpha I and b holds targets, x are the coefficients of kernel ridge regression, whose
-error ||b - K x||^2 + alpha x'Kx does not fall with every step: an early x can be far worse than 0.
-So a solve that ends before `tol` returns the multiple of x of least error, which is at most the
-error of 0; K x = b - r - alpha x is known.
+error ||b - K x||^2 + alpha x'Kx may rise in a step: an early x can be far worse than x = 0. So a
+solve that ends before `tol` returns the multiple of x with the least error, which is at most the
+error of x = 0. No product is needed, because K x = b - r - alpha x.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class CGResult:
     n_iter : int
         Products with the matrix.
     residual : (m,) float64
-        ||b - A x|| / ||b|| by the recurrence for r, before x was shrunk.
+        ||b - A x|| / ||b|| by the recurrence for r, before x was multiplied.
     converged : bool
         Whether all residuals are at most `tol`.
     indefinite : bool
@@ -69,7 +69,7 @@ def solve_cg(
     precondition : callable
         R : (n, m) -> P R, with P symmetric positive definite and close to the inverse of A.
     alpha : float, optional
-        The ridge, where A = K + alpha I and X are the coefficients of kernel ridge regression.
+        The ridge, if A = K + alpha I and X are the coefficients of kernel ridge regression.
     tol : float
         On ||b - A x|| / ||b|| of every right-hand side.
     max_iter : int
@@ -98,9 +98,9 @@ def solve_cg(
         AP = product(P)
         n_iter += 1
         curvature = np.einsum("ij,ij->j", P, AP)
-        broken = active & (curvature <= 0.0)
-        indefinite |= bool(broken.any())
-        active &= ~broken
+        stops = active & (curvature <= 0.0)
+        indefinite |= bool(stops.any())
+        active &= ~stops
         step = np.where(active, inner / np.where(curvature > 0.0, curvature, 1.0), 0.0)
         X += step * P
         R -= step * AP

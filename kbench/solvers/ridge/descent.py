@@ -1,9 +1,9 @@
-"""Gradients, residuals and results, as the randomised solvers of (K + alpha I) X = B share them.
+"""Gradients, residuals and results of the randomised solvers of (K + alpha I) X = B.
 
 A solver computes the residual at the rows of a block in each step. The blocks of the last pass over
-the rows, ten at least, estimate the residual of all rows; once the estimate is at most `tol`, it is
-computed at all rows in float64, and if that is larger, the solver goes on. Kernel values are
-float32 until their rounding is a visible part of the gradients, then float64.
+the rows, at least ten, estimate the residual of all rows. Once the estimate is at most `tol`, the
+residual is computed at all rows in float64; if it is above `tol`, the solver continues. Kernel
+values are float32 until their rounding is more than a tenth of a gradient, then float64.
 """
 
 from collections import deque
@@ -21,8 +21,8 @@ from kbench.solvers.ridge.limited_steps import (
     Steps,
 )
 
-# Least number of blocks in an estimate of the residual: in fewer large ones, a row with most of the
-# residual may be missing. Set by hand.
+# Least number of blocks in an estimate of the residual: a row with most of the residual may be
+# missing from fewer blocks, even if these are large. Set by hand.
 _WINDOW = 10
 
 
@@ -33,7 +33,7 @@ class Descent(Steps):
     ----------
     B : (n, m) float64
     alpha : float, >= 0
-    limits : As in `Steps`; its steps are blocks
+    limits : As in `Steps`; a step is a block
     """
 
     def __init__(self, kernel: KernelMatrix, B: np.ndarray, alpha: float, **limits: Any) -> None:
@@ -68,7 +68,7 @@ class Descent(Steps):
         return values
 
     def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
-        """The estimate, if its blocks make up a pass."""
+        """Return the estimate if its blocks cover a pass, else None."""
         return self.estimate() if self.is_pass else None
 
     @property
@@ -77,7 +77,7 @@ class Descent(Steps):
         return len(self._recent) >= _WINDOW and self._n_recent >= len(self.B)
 
     def forget(self) -> None:
-        """Estimate the residual anew, from the following blocks alone."""
+        """Estimate the residual from the following blocks alone."""
         self._recent.clear()
         self._n_recent = 0
 
@@ -91,7 +91,7 @@ class Descent(Steps):
     def residual(self, x: np.ndarray) -> np.ndarray | None:
         """Relative residual of x : (n, m) at all rows, in float64; (m,). n^2 kernel values.
 
-        None if the time is over before all rows are visited.
+        Returns None if the deadline passes before all rows are visited.
         """
         squares = np.zeros(x.shape[1])
         for start in range(0, len(x), RESIDUAL_ROWS):
@@ -102,12 +102,12 @@ class Descent(Steps):
         return np.sqrt(squares) / self._norm
 
     def result(self, x: np.ndarray, **chosen: float) -> DescentResult:
-        """The outcome that ends with x : (n, m).
+        """Return the result of coefficients x : (n, m).
 
         The residual is ||B - (K + alpha I) x|| / ||B|| in float64, at all rows if the solver
-        converged or there are at most 2,000 rows, else at 2,000 of them.
-        Coefficients whose residual is above `tol` are shrunk to the multiple of least error at the
-        measured rows (`cg.best_multiple`), so that they are no worse there than coefficients 0.
+        converged or there are at most 2,000 rows, else at 2,000 random rows. If the residual is
+        above `tol`, x is replaced by its multiple of least error at the measured rows
+        (`cg.best_multiple`), whose error at these rows is at most that of coefficients 0.
         """
         if self._result is None:
             size = min(len(x), MEASURED_ROWS)
@@ -118,9 +118,9 @@ class Descent(Steps):
             residual = error / np.where(norm == 0.0, 1.0, norm)
             reason = self._limit
             if size < len(x) and reason == "max_iter" and residual.max() <= self._tol:
-                everywhere = self.residual(x)
-                residual = residual if everywhere is None else everywhere
-                size = len(x) if everywhere is not None else size
+                of_all_rows = self.residual(x)
+                residual = residual if of_all_rows is None else of_all_rows
+                size = len(x) if of_all_rows is not None else size
             if size == len(x) and residual.max() <= self._tol:
                 self._result = residual, "tol"
             else:

@@ -7,9 +7,9 @@ first q - 1 eigenvalues to l_q makes the kernel k_P with
     lambda_1(k_P) = l_q,    beta(k_P) = max_x k(x, x) - sum_{i < q} (l_i - l_q) psi_i(x)^2,
     psi_i(x) = e_i' k(S, x) / (s^1/2 l_i)
 
-whose critical batch size, beyond which larger batches need as many steps, is beta / lambda_1. With
-the largest batch size m that the processor takes well, q is the largest for which the critical
-batch size is at most m, and the step size is the optimal one:
+whose critical batch size, above which a larger batch does not save steps, is beta / lambda_1. For a
+batch size m, q is the largest number for which the critical batch size is at most m, and the step
+size is the optimal one for m:
 
     eta / m = 1 / (beta(k_P) + (m - 1) l_q)
     repeat:
@@ -18,11 +18,10 @@ batch size is at most m, and the step size is the optimal one:
         a_B = a_B - (eta / m) g
         a_S = a_S + (eta / m) sum_{i < q} (1 - l_q / l_i) / (s l_i) e_i e_i' K_SB g
 
-The paper has no ridge. With lambda > 0, g = K_B a + lambda a_B - y_B, and lambda is added to beta.
-The eigenvalues of K + lambda I are lowered then: 1 - (l_q + lambda / n) / (l_i + lambda / n)
-takes the place of 1 - l_q / l_i, since the others are never below lambda / n.
-Eigenvalues of a sample and of all rows differ: if the residual grows, eta is halved, and the
-descent begins anew.
+The paper has no ridge. With lambda > 0, g = K_B a + lambda a_B - y_B, lambda is added to beta, and
+the eigenvalues of K + lambda I are lowered: 1 - (l_q + lambda / n) / (l_i + lambda / n) takes the
+place of 1 - l_q / l_i. Eigenvalues of a sample and of all rows differ: if the residual grows, eta
+is halved, and the descent begins anew.
 """
 
 from collections.abc import Iterator
@@ -37,8 +36,7 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.descent import Descent
 from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult
 
-# Largest q: more eigenvectors cost more in each step, and the last ones of a sample are noise. Set
-# by hand.
+# Largest q: more eigenvectors cost more in each step, and small ones are noise. Set by hand.
 _DIRECTIONS = 401
 # Guard: smaller multiples of the largest eigenvalue are rounding errors of float32 kernel values.
 _NEGLIGIBLE = 1e-6
@@ -65,8 +63,8 @@ def solve_eigenpro(
     n_directions : q; None is the paper's choice.
     max_iter, rng, and tol, max_time, trace, predictor : As in `Descent`.
 
-    O(s^3) time to begin with, and b (n + s) kernel values and O(s q) for a step of b rows; memory
-    is O(n m + s^2).
+    The set-up takes O(s^3) time, a step of b rows b (n + s) kernel values and O(s q); memory is
+    O(n m + s^2).
     """
     n = len(kernel)
     sample = np.sort(rng.choice(n, subsample_size, replace=False))
@@ -90,10 +88,10 @@ def solve_eigenpro(
             a = np.zeros(Y.shape)
             state.forget()
             continue
-        seen = state.kernel.product(block, g, rows=sample)
-        a = a.copy()  # the trace may still show what it was
+        gradient = state.kernel.product(block, g, rows=sample)
+        a = a.copy()  # the trace may hold the old array
         a[block] -= step * g
-        a[sample] += step * lowered.correction(seen)
+        a[sample] += step * lowered.correction(gradient)
     return state.result(a, step_size=step * batch_size, directions=lowered.q)
 
 
@@ -111,12 +109,12 @@ class LoweredEigenvalues:
     def q(self) -> int:
         return len(self.weights) + 1
 
-    def correction(self, seen: np.ndarray) -> np.ndarray:
-        """Coefficients of the sampled rows that lower the eigenvalues in a gradient; (s, m).
+    def correction(self, gradient: np.ndarray) -> np.ndarray:
+        """Coefficients of the sampled rows that precondition a gradient; (s, m).
 
-        seen : (s, m), the values of the gradient at the sampled rows
+        gradient : (s, m), the values of the gradient, a function, at the sampled rows
         """
-        return matmul(self.vectors, self.weights[:, None] * matmul(self.vectors.T, seen))
+        return matmul(self.vectors, self.weights[:, None] * matmul(self.vectors.T, gradient))
 
 
 def lower_eigenvalues(
@@ -132,16 +130,16 @@ def lower_eigenvalues(
     """The preconditioner from the rows `sample` : (s,). O(s^3) time and s^2 kernel values.
 
     n_directions : q; None is the largest, up to `max_directions`, whose critical batch size is at
-    most `batch_size`. ridge : lambda / n, by which all eigenvalues are raised; row_ridge : what is
-    added to beta(k_P).
+    most `batch_size`. ridge : lambda / n, which is added to all eigenvalues; row_ridge : added to
+    beta(k_P).
     """
     s, tiny, q = len(sample), np.finfo(np.float64).tiny, n_directions
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
     top = min(s, max_directions if q is None else q)
     values, vectors = scipy.linalg.eigh(gram, subset_by_index=[s - top, s - 1])
     values, vectors = values[::-1] / s, vectors[:, ::-1]
-    kept = max(1, int((values > _NEGLIGIBLE * values[0]).sum()))
-    values, vectors = np.maximum(values[:kept], tiny), vectors[:, :kept]
+    n_values = max(1, int((values > _NEGLIGIBLE * values[0]).sum()))
+    values, vectors = np.maximum(values[:n_values], tiny), vectors[:, :n_values]
     # l_i psi_i(x)^2 at the rows of the sample.
     squares = s * np.square(vectors) * values
     diagonal = gram.diagonal()
@@ -151,7 +149,7 @@ def lower_eigenvalues(
     betas = np.maximum((diagonal[:, None] - lowered).max(axis=0), tiny)
     if q is None:
         q = max(1, int(((betas + row_ridge) / shifted <= batch_size).sum()))
-    q = min(q, kept)
+    q = min(q, n_values)
     weights = (1.0 - shifted[q - 1] / shifted[: q - 1]) / (s * values[: q - 1])
     return LoweredEigenvalues(
         vectors[:, : q - 1], weights, float(values[q - 1]), float(betas[q - 1])
@@ -159,7 +157,7 @@ def lower_eigenvalues(
 
 
 def passes(n: int, b: int, rng: np.random.RandomState) -> Iterator[np.ndarray]:
-    """Yield batches of b rows of endless passes in random orders, without the rest of a pass."""
+    """Yield batches of b rows, in endless passes in random orders; drop the last n mod b rows."""
     while True:
         order = rng.permutation(n)
         for start in range(0, n - b + 1, b):

@@ -1,9 +1,9 @@
 """EigenPro 3: kernel ridge in the span of centres by preconditioned, projected stochastic steps.
 
 Abedsoltan, Belkin and Pandit, "Toward Large Kernel Models" (ICML 2023). f = sum_j a_j k(z_j, .) of
-p centres Z minimises ||f(X) - y||^2 over n rows. A gradient of m rows lies in the span of these
-rows; the leading eigenvalues are lowered in it as in EigenPro 2 (`kbench.solvers.ridge.eigenpro`
-has l_i, e_i and the step), and it is projected back onto the span of Z:
+p centres Z minimises ||f(X) - y||^2 over n rows. A gradient of m rows is in the span of these rows.
+It is preconditioned as in EigenPro 2 (`kbench.solvers.ridge.eigenpro` has l_i, e_i and the step),
+and projected back onto the span of Z:
 
     D = diag((1 - l_q / l_i) / (s l_i)), i < q,    C = K_ZS E D E'
     repeat:
@@ -14,30 +14,29 @@ has l_i, e_i and the step), and it is projected back onto the span of Z:
         a = a - (eta / m) theta
 
 EigenPro 4 (Abedsoltan, Ma, Pandit and Belkin, "Fast training of large kernel models with delayed
-projections", arXiv 2411.16658) projects only after every T steps. Until then f also has the rows of
-these batches as centres, with coefficients w = -(eta / m) g, and the h of T steps are projected
-together.
+projections", arXiv 2411.16658) projects only after every T steps. Between projections f also has
+the rows of these batches as centres, with coefficients w = -(eta / m) g, and the h of T steps are
+projected together.
 
-What is different here, and why:
+Differences from the papers:
 
 - The paper draws S from all rows. Then the projection and the preconditioner do not commute, and
   the fixed point, proj P grad = 0, is not the minimiser, proj grad = 0: on 400 rows with 60 centres
-  the residual of the normal equations stays at 1e-3 to 1e-1. S is drawn from the centres here: the
-  fixed point is the minimiser whatever the errors of l_i and e_i, and K_SB is a part of K_ZB.
-- The paper has no ridge. With lambda > 0, (m / n) lambda f is added to the gradient of a batch,
-  whose projection is itself, and the eigenvalues of K / n + lambda / n are lowered.
-- f does not interpolate, so that gradients of batches do not vanish at the minimiser, and steps of
-  constant size end at a distance from it. Once a pass no longer halves the residual, variance
-  reduction goes on (SAGA, Defazio, Bach and Lacoste-Julien 2014), with the residuals r of the last
-  visit of each row, r = 0 before:
+  the residual of the normal equations stays at 1e-3 to 1e-1. Here S is drawn from the centres, so
+  that the fixed point is the minimiser for any errors of l_i and e_i, and K_SB is a part of K_ZB.
+- The paper has no ridge. With lambda > 0, (m / n) lambda f, which needs no projection, is added to
+  the gradient of a batch, and the eigenvalues of K / n + lambda / n are lowered.
+- f does not interpolate, so gradients of batches do not vanish at the minimiser, and steps of
+  constant size end at a distance from the minimiser. Once a pass no longer halves the residual, the
+  steps use variance reduction (SAGA, Defazio, Bach and Lacoste-Julien 2014), with the residual r of
+  each row at its last visit, r = 0 before the first:
 
         H = K_Zn r,    K_ZB g is replaced by (m / n) H + K_ZB (g - r_B)
 
-  H contains all rows, so that these steps are projected at once.
-  H + lambda K_ZZ a is also the estimate of the residual of the normal equations,
-  (K_Zn K_nZ + lambda K_ZZ) a = K_Zn y, with which the steps end.
-- If the squared errors grow, eta is halved, and the descent begins anew; if the residual
-  grows under variance reduction, it goes on with half of eta.
+  H contains all rows, so that these steps are projected at once. H + lambda K_ZZ a also estimates
+  the residual of the normal equations, (K_Zn K_nZ + lambda K_ZZ) a = K_Zn y, which ends the steps.
+- If the squared errors grow, eta is halved and the descent begins anew. If the residual grows
+  under variance reduction, the descent continues with half of eta.
 """
 
 from typing import Any
@@ -76,18 +75,17 @@ def solve_eigenpro3(
     batch_size : m, at most n. None is the critical batch size of the lowered kernel, but at most n.
     subsample_size : s, at most p
     n_directions : Largest q. It is smaller if `batch_size`, or n, is below the critical batch size.
-    projection_passes : Passes of EigenPro 2 over the centres in each projection; 0 is the exact
-        one.
+    projection_passes : Passes of EigenPro 2 over the centres in each projection; 0 projects exactly
     projection_period : T, steps between projections: 1 is EigenPro 3, more are EigenPro 4.
     variance_reduction : False: all steps are the paper's.
     max_iter : Largest number of passes over the rows.
     rng, and tol, max_time, trace, predictor
-        As in `Steps`. `tol` bounds ||K_Zn (y - K_nZ a) - alpha K_ZZ a|| / ||K_Zn y||, in float64 at
-        all rows if the solver converged, else as estimated.
+        As in `Steps`. `tol` bounds ||K_Zn (y - K_nZ a) - alpha K_ZZ a|| / ||K_Zn y||, which is
+        computed in float64 at all rows if the solver converged, and otherwise estimated.
 
-    O(s^3 + p s q), and O(p^3) for the exact projection, to begin with. A step of m rows takes m p
-    kernel values and O(p q), m^2 more kernel values for each step since the last projection, and
-    the projection O(p^2), or p (p + s') kernel values for each of its passes, with s' centres of
+    The set-up takes O(s^3 + p s q), and O(p^3) for the exact projection. A step of m rows takes m p
+    kernel values and O(p q), and m^2 kernel values for each earlier step since the last projection.
+    An exact projection takes O(p^2), a pass of another p (p + s') kernel values with s' centres for
     its eigenvectors. Memory is O(n t + p q), and O(p^2) for the exact projection.
     """
     n = len(kernel)
@@ -101,9 +99,9 @@ def solve_eigenpro3(
     )
     if batch_size is None:
         critical = max(1, int(lowered.beta / (lowered.bottom + alpha / n)))
-        batch_size = n // -(-n // critical)  # so that few rows are left out of a pass
+        batch_size = n // -(-n // critical)  # a pass leaves out few rows
     step = 1.0 / (lowered.beta + (batch_size - 1) * lowered.bottom + batch_size / n * alpha)
-    KE = np.zeros((len(centres), lowered.q - 1))  # K_ZS E, which the ridge alone needs
+    KE = np.zeros((len(centres), lowered.q - 1))  # K_ZS E, which only the ridge needs
     if alpha and lowered.q > 1:
         KE = kernel.astype(np.float64).product(centres[local], lowered.vectors, rows=centres)
     project = (
@@ -133,8 +131,8 @@ def solve_eigenpro3(
         ridge = batch_size / n * alpha
         c = ridge * f
         h -= ridge * since.h
-        seen = matmul(lowered.vectors.T, h[local]) + matmul(KE.T, c)
-        c[local] -= matmul(lowered.vectors, lowered.weights[:, None] * seen)
+        along = matmul(lowered.vectors.T, h[local]) + matmul(KE.T, c)
+        c[local] -= matmul(lowered.vectors, lowered.weights[:, None] * along)
         since.add(block, step, h, c, state.residuals(block), 1.0 - step * ridge)
         if reduced or since.n_steps >= projection_period:
             a = a - project(since.h, since.c, state.kernel)
@@ -151,12 +149,13 @@ def solve_eigenpro3(
 
 
 class _SinceProjection:
-    """The change of f by the steps since the last projection, with the opposite sign.
+    """The change of f by the steps since the last projection, with the opposite sign: a sum of a
+    function that has to be projected and one in the span of the centres.
 
     Attributes
     ----------
-    h : (p, t) float64. Values at the centres of the part that is to be projected.
-    c : (p, t) float64. Coefficients of the part in the span of the centres.
+    h : (p, t) float64. Values of the first function at the centres.
+    c : (p, t) float64. Coefficients of the second function.
     others : (rows, w). The rows of the batches, and their coefficients in f.
     n_steps : int
     """
@@ -173,10 +172,11 @@ class _SinceProjection:
         h: np.ndarray,
         c: np.ndarray,
         g: np.ndarray,
-        shrinks: float,
+        decay: float,
     ) -> None:
-        """Take a step: the gradient's h and c, its residuals g, and the ridge's factor of w."""
+        """Add a step with the gradient's h and c and the residuals g; the ridge multiplies w by
+        `decay`."""
         self.h, self.c = self.h + step * h, self.c + step * c
         rows, w = self.others
-        self.others = np.append(rows, block), np.vstack([shrinks * w, -step * g])
+        self.others = np.append(rows, block), np.vstack([decay * w, -step * g])
         self.n_steps += 1

@@ -4,13 +4,13 @@ Kernel values are float64 and computed as they are needed. The preconditioner is
 
 - a Cholesky factorisation, n^3 / 3, done in place in the precision of the kernel matrix: in
   float32 it gives the solution to `tol` in a few steps, at half of the time and memory of float64;
-- or the inverse of a low-rank approximation with alpha on its diagonal, in O(n m) memory: Diaz,
-  Epperly, Frangella, Tropp and Webber, "Robust, Randomized Preconditioning for Kernel Ridge
-  Regression" (2023), whose landmarks are those of randomly pivoted Cholesky. With its factor F,
+- or the inverse of a low-rank approximation F F' with alpha on its diagonal, in O(n m) memory:
+  Diaz, Epperly, Frangella, Tropp and Webber, "Robust, Randomized Preconditioning for Kernel Ridge
+  Regression" (2023), with m landmarks from randomly pivoted Cholesky,
 
       (F F' + alpha I)^-1 V = (V - F (F'F + alpha I)^-1 F'V) / alpha.
 
-A factorisation that would take longer than the time limit gives way to the second one.
+If the Cholesky factorisation would take longer than the time limit, the low-rank one is used.
 """
 
 from collections.abc import Callable
@@ -26,13 +26,13 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.cg import CGResult, solve_cg
 from kbench.trace import Deadline, Trace
 
-# Rows of F whose products are in the precision of F; sums of blocks are float64. As in
-# `kbench.approximation.features.factored`.
+# Rows of a block of F: products within a block have the precision of F, sums of blocks float64. As
+# in `kbench.approximation.features.factored`; set by hand.
 _BATCH = 4096
-# Rows whose factorisation is timed, about 10 ms: larger ones are up to twice as fast for each
-# multiplication. Set by hand.
+# Rows of the matrix whose factorisation is timed, about 10 ms. A larger matrix takes up to half of
+# the time for each multiplication. Set by hand.
 _TIMED_ROWS = 1024
-# Landmarks in place of a factorisation that takes too long: n 500^2 multiplications. Set by hand.
+# Landmarks if the factorisation takes too long: n 500^2 multiplications. Set by hand.
 _FEW_LANDMARKS = 500
 
 
@@ -64,8 +64,8 @@ def solve_kernel_ridge(
         On ||Y - (K + alpha I) C|| / ||Y|| for each target.
     max_iter : int
     max_time : float, optional
-        Seconds. A factorisation that is expected to take longer is replaced by the low-rank one of
-        500 landmarks.
+        Seconds. A factorisation that is expected to take longer is replaced by a low-rank
+        preconditioner with 500 landmarks.
     trace : Trace, optional
         As in `solve_cg`.
 
@@ -79,8 +79,8 @@ def solve_kernel_ridge(
     trace = Trace() if trace is None else trace
     deadline = Deadline(max_time, trace)
     if precondition is None:
-        left = deadline.seconds_left()
-        if left is not None and _seconds_of_cholesky(kernel, trace) > left:
+        seconds_left = deadline.seconds_left()
+        if seconds_left is not None and _seconds_of_cholesky(kernel, trace) > seconds_left:
             rng = np.random.RandomState(0)
             F = randomly_pivoted_cholesky(kernel, min(len(kernel), _FEW_LANDMARKS), rng)[1]
             precondition = low_rank_inverse(F if scale is None else F * scale[:, None], alpha)
@@ -100,7 +100,7 @@ def solve_kernel_ridge(
 
 
 def _seconds_of_cholesky(kernel: KernelMatrix, trace: Trace) -> float:
-    """Expected seconds of the factorisation, n^3 / 3 at the speed of 1,024 rows; 0 of so few."""
+    """Expected seconds of n^3 / 3 multiplications at the speed of 1,024 rows; 0 if n is smaller."""
     m, start = _TIMED_ROWS, trace.running_s()
     if len(kernel) <= m:
         return 0.0
@@ -151,8 +151,8 @@ def shifted_cholesky(
 ) -> tuple[np.ndarray, bool]:
     """Cholesky factor of K + alpha I; the diagonal is raised if rounding makes it indefinite.
 
-    With scale : (n,) it belongs to S K S + alpha I, S = diag(scale). `values` : (n, n) is K where
-    it is known; it is copied.
+    With scale : (n,), the factor is that of S K S + alpha I, S = diag(scale). values : (n, n) is K
+    if the caller has it; it is copied.
     """
     eps = float(np.finfo(kernel.dtype).eps)
     largest = 1.0 if scale is None else float(scale.max(initial=0.0)) ** 2
@@ -172,9 +172,7 @@ def shifted_cholesky(
 
 
 def least_squares(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Solution of gram C = Y for a symmetric matrix; of least squares, with a warning, if that is
-    singular.
-    """
+    """Solve gram C = Y for a symmetric matrix; if it is singular, warn and solve least squares."""
     gram = np.asarray_chkfinite(gram)
     eps, norm = np.finfo(np.float64).eps, lapack.dlange("1", gram)
     factor, info = lapack.dpotrf(gram)
@@ -187,5 +185,5 @@ def least_squares(gram: np.ndarray, Y: np.ndarray) -> np.ndarray:
         "the kernel matrix plus alpha is singular; the solution is that of least squares",
         scipy.linalg.LinAlgWarning,
     )
-    # Rounding gives the singular values that should be zero up to about n eps of the largest one.
+    # With rounding, zero singular values are up to about n eps of the largest singular value.
     return scipy.linalg.lstsq(gram, Y, cond=len(gram) * eps)[0]

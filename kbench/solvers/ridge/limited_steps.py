@@ -1,8 +1,8 @@
-"""Limits, trace and result, as all randomised solvers of kernel ridge regression share them.
+"""Limits, trace and result of all randomised solvers of kernel ridge regression.
 
-A solver estimates its residual from what its steps compute anyway. Once the estimate after a pass
-over the rows is at most `tol`, the residual is computed in float64, and if that is larger, the
-solver goes on.
+A solver estimates its residual from values that its steps compute. Once the estimate after a pass
+over the rows is at most `tol`, the residual is computed in float64; if it is above `tol`, the
+solver continues.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from kbench.trace import Deadline, Trace
 
 Predictor = Callable[[np.ndarray], Callable[[Any], np.ndarray]]
 
-# Gradient steps diverge if the estimated residual is above this; coefficients 0 have 1. By hand.
+# Gradient steps diverge if the relative residual, 1 at coefficients 0, is above this. Set by hand.
 DIVERGED = 3.0
 # Kernel values become float64 if their rounding is more than this fraction of a gradient or of a
 # residual. Set by hand.
@@ -25,10 +25,9 @@ ROUNDING = 0.1
 # Rows at which a solution that did not converge is measured: more rows take more kernel values,
 # fewer measure less precisely. 2,000 rows give the residual to about 2 %. Set by hand.
 MEASURED_ROWS = 2000
-# Rows of a block of the residual at all rows, between which the time limit is looked at. Set by
-# hand.
+# Rows of a block of the residual; the time limit is checked between blocks. Set by hand.
 RESIDUAL_ROWS = 4096
-# States that the trace gets during a pass over the rows. Set by hand.
+# Number of states that the trace gets in a pass over the rows. Set by hand.
 _SHOWN = 10
 
 
@@ -37,7 +36,7 @@ class DescentResult:
     """Outcome of a randomised solver."""
 
     x: np.ndarray  # (k, m) float64
-    n_iter: int  # Steps; passes of solvers whose `max_iter` is a number of passes
+    n_iter: int  # Number of steps, or of passes if the solver's `max_iter` counts passes
     # (m,) float64: relative residual before x was shrunk. The solver's docstring states its system,
     # and the rows at which it is measured without convergence.
     residual: np.ndarray
@@ -79,25 +78,25 @@ class Steps(ABC):
         self._max_iter, self._deadline, self._trace = max_iter, Deadline(max_time, trace), trace
         self._predictor = predictor
         self._samples = self._n_shown = 0
-        # The estimate at the last look at rounding; it is 1 at coefficients 0.
+        # The estimate when rounding was last checked; 2 is twice that of coefficients 0.
         self._accurate = 2.0
         self._result: tuple[np.ndarray, str] | None = None
 
     @abstractmethod
     def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
-        """Estimated relative residual of x, (m,), after a pass over the rows; None within one."""
+        """Estimated relative residual of x, (m,), at the end of a pass over the rows; else None."""
 
     @abstractmethod
     def estimate(self) -> np.ndarray:
-        """Relative residual as last estimated; (m,)."""
+        """The last estimate of the relative residual; (m,)."""
 
     @abstractmethod
     def residual(self, x: np.ndarray) -> np.ndarray | None:
-        """Relative residual of x in float64, (m,); None if the time is over before it is known."""
+        """Relative residual of x in float64, (m,); None if the deadline passes before the end."""
 
     @abstractmethod
     def forget(self) -> None:
-        """Estimate the residual anew: the last estimate was below `tol`, and the residual not."""
+        """Discard an estimate that was below `tol` although the residual was not."""
 
     def goes_on(self, x: np.ndarray) -> bool:
         """Whether another step follows x; shows x to the trace."""
@@ -119,7 +118,7 @@ class Steps(ABC):
         return True
 
     def _rounding_is_due(self) -> bool:
-        """Whether to look at the rounding of float32 kernel values: the estimate has halved."""
+        """Whether to check the rounding of float32 kernel values: the estimate has halved."""
         estimate = self.estimate().max()
         if self.kernel is self._exact or not estimate <= 0.5 * self._accurate:
             return False
@@ -132,10 +131,10 @@ class Steps(ABC):
         return "max_iter" if self.n_iter >= self._max_iter else "max_time"
 
     def _show(self, x: np.ndarray, residual: np.ndarray) -> None:
-        shown = {} if self._predictor is None else {"predict": self._predictor(x)}
+        predict = {} if self._predictor is None else {"predict": self._predictor(x)}
         self._trace(
             residual=float(residual.max()),
             kernel_entries=self.kernel.n_entries,
             samples=self._samples,
-            **shown,
+            **predict,
         )

@@ -2,8 +2,8 @@
 
     (K_Zn K_nZ + alpha K_ZZ) a = K_Zn Y
 
-Each row's residual r at its last visit is kept, r = 0 before. The sum H = K_Zn r changes by
-K_ZB (g - r_B) when a batch B with the residuals g = K_BZ a - Y_B is visited. So
+The residual r of each row at its last visit is stored; r = 0 before the first visit. A visit of a
+batch B with the residuals g = K_BZ a - Y_B changes the sum H = K_Zn r by K_ZB (g - r_B). So
 ||H + alpha K_ZZ a|| / ||K_Zn Y|| estimates the relative residual without further kernel values
 between rows and centres, and (b / n) H + K_ZB (g - r_B) is the gradient of a batch of b rows with
 reduced variance (SAGA, Defazio, Bach and Lacoste-Julien 2014).
@@ -25,16 +25,17 @@ from kbench.solvers.ridge.limited_steps import (
     Steps,
 )
 
-# Kernel values of a block of rows and all centres: more take more memory (12 bytes each), fewer
-# make the products slower. Set by hand.
+# Kernel values of a block of rows and all centres: memory (12 bytes each) against the speed of
+# products. Set by hand.
 _VALUES = 2**21
-# Variance reduction begins after a pass that leaves more of the residual than this. Set by hand.
+# Variance reduction begins after a pass that leaves more than this fraction of the residual of the
+# pass before. Set by hand.
 _STAGNATES = 0.5
-# Steps of reduced variance are too long if the residual after a pass is above this multiple of the
-# lowest one since they began. A lower number takes noise for divergence. Set by hand.
+# Steps of reduced variance are too long if a pass leaves a residual above this multiple of the
+# lowest since variance reduction began. A smaller multiple would react to noise. Set by hand.
 _RISES = 4.0
 # Largest number of rows from which the rounding of float32 kernel values in the residual is
-# estimated, each time the estimated residual has halved. Set by hand.
+# estimated; an estimate is made whenever the residual has halved. Set by hand.
 _CHECKED = 500
 
 
@@ -47,13 +48,13 @@ class NormalEquations(Steps):
     Y : (n, t) float64
     alpha : float, >= 0
     centres : (p,) indices
-    limits : As in `Steps`; its steps are batches
+    limits : As in `Steps`; a step is a batch
 
     Attributes
     ----------
-    stagnates : bool. Whether a pass over the rows has left more than half of the residual before.
+    stagnates : bool. Whether a pass has left more than half of the previous pass's residual.
     rises : bool
-        Whether the last pass left a far larger residual than an earlier one of variance reduction.
+        Whether the last pass left a residual above 4 times the lowest of variance reduction.
 
     Notes
     -----
@@ -80,7 +81,7 @@ class NormalEquations(Steps):
         self._largest: np.ndarray = np.zeros(t)
         self._since = 0
         self._estimate: np.ndarray = np.ones(t)  # for coefficients 0
-        self._lowest = np.inf  # since it stagnates
+        self._lowest = np.inf  # lowest estimate since variance reduction began
         self.stagnates = self.rises = False
 
     def gradient(
@@ -93,17 +94,17 @@ class NormalEquations(Steps):
     ) -> np.ndarray:
         """K_ZB g at a : (p, t), or with variance reduction (b / n) H + K_ZB (g - r_B); (p, t).
 
-        others : indices and coefficients of rows that are further centres of f
+        others : indices and coefficients of further centres of f
 
-        b p kernel values, and b for each of these rows.
+        b p kernel values, and b for each further centre.
         """
         before = self._r[rows]
         first = ~self._visited[rows, None] * self.Y[rows]
         y = self.Y[rows]
         if len(others[0]):
             y = y - self.kernel.product(*others, rows=rows)
-        h, known, target = self._sums(self.kernel, rows, a, y, before, first)
-        change = h - known
+        h, old_h, target = self._sums(self.kernel, rows, a, y, before, first)
+        change = h - old_h
         if reduced:
             h = change + (len(rows) / len(self.Y)) * self._H
         self._H += change
@@ -127,18 +128,18 @@ class NormalEquations(Steps):
     ) -> list[np.ndarray]:
         """K_ZB times g = K_BZ a - y of rows B, which is stored as r_B, and times each of `others`.
 
-        y, others : (b, t) each; of `others` that are zero nothing is computed
+        y, others : (b, t) each; nothing is computed for `others` that are zero
         """
         points, (p, t) = kernel.points(self.centres), a.shape
-        used = [other for other in others if other.any()]
-        sums, size = np.zeros((p, t * (1 + len(used)))), max(1, _VALUES // p)
+        nonzero = [other for other in others if other.any()]
+        sums, size = np.zeros((p, t * (1 + len(nonzero)))), max(1, _VALUES // p)
         for start in range(0, len(rows), size):
             at = slice(start, start + size)
             values = kernel.block(rows[at], points).astype(np.float64, copy=False)
             g = matmul(values, a) - y[at]
-            sums += matmul(values.T, np.hstack([g, *(other[at] for other in used)]))
+            sums += matmul(values.T, np.hstack([g, *(other[at] for other in nonzero)]))
             self._r[rows[at]] = g
-        products = iter(np.split(sums, 1 + len(used), axis=1))
+        products = iter(np.split(sums, 1 + len(nonzero), axis=1))
         zero = np.zeros((p, t))
         return [next(products), *(next(products) if other.any() else zero for other in others)]
 
@@ -148,7 +149,7 @@ class NormalEquations(Steps):
 
     @property
     def diverges(self) -> bool:
-        """Whether the squared errors at the rows visited are far above errors of coefficients 0."""
+        """Whether errors at the rows visited are above `DIVERGED` times those of coefficients 0."""
         bound = DIVERGED**2 * np.where(self._largest == 0.0, 1.0, self._largest)
         return not np.all(self._squares <= bound)
 
@@ -167,7 +168,7 @@ class NormalEquations(Steps):
         return self._estimate
 
     def _rounding(self, x: np.ndarray) -> float:
-        """Largest relative residual that is due to rounding f, estimated from some rows."""
+        """Estimate, from some rows, the largest relative residual that rounding of f causes."""
         size = min(_CHECKED, max(1, _VALUES // len(self.centres)))
         rows = np.arange(0, len(self.Y), max(1, len(self.Y) // size))
         exact = self._exact.block(rows, self._exact.points(self.centres))
@@ -181,7 +182,7 @@ class NormalEquations(Steps):
     def residual(self, x: np.ndarray) -> np.ndarray | None:
         """Relative residual of x : (p, t) at all rows, in float64; (t,). n p kernel values.
 
-        None if the time is over before all rows are visited.
+        Returns None if the deadline passes before all rows are visited.
         """
         H: np.ndarray = np.zeros(x.shape)
         target: np.ndarray = np.zeros(x.shape)
@@ -189,9 +190,9 @@ class NormalEquations(Steps):
             if start and self._deadline.passed:
                 return None
             rows = np.arange(start, min(start + RESIDUAL_ROWS, len(self.Y)))
-            of_residuals, of_targets = self._sums(self._exact, rows, x, self.Y[rows], self.Y[rows])
-            H += of_residuals
-            target += of_targets
+            products = self._sums(self._exact, rows, x, self.Y[rows], self.Y[rows])
+            H += products[0]
+            target += products[1]
         self._H, self._target = H, target
         self._visited[:] = True
         self._squares = np.square(self._r).sum(axis=0)
@@ -213,14 +214,14 @@ class NormalEquations(Steps):
         return np.where(norm == 0.0, 1.0, norm)
 
     def forget(self) -> None:
-        """Go on with float64 kernel values; `residual` has computed H of them."""
+        """Continue with float64 kernel values, from which `residual` has computed H."""
         self.kernel = self._exact
 
     def result(self, a: np.ndarray, steps_of_a_pass: int, **chosen: float) -> DescentResult:
-        """The outcome that ends with a : (p, t).
+        """Return the result of coefficients a : (p, t).
 
         If the residual is above `tol`, a is replaced by its multiple of least error at 2,000 rows,
-        which is no worse there than coefficients 0.
+        whose error at these rows is at most that of coefficients 0.
         """
         if self._result is None:
             residual = self._relative(a)

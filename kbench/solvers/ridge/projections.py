@@ -1,7 +1,8 @@
 """Projections of functions onto the span of p centres Z, given their values at Z.
 
-A projection gets values h at the centres and coefficients c of a part that lies in the span, and
-returns theta with K_ZZ theta = h + K_ZZ c.
+The function to project is a sum: h has the values at the centres of the first term, c the
+coefficients of the second, which is in the span. A projection returns theta with
+K_ZZ theta = h + K_ZZ c.
 """
 
 import numpy as np
@@ -11,15 +12,15 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.eigenpro import lower_eigenvalues, passes
 from kbench.solvers.ridge.limited_steps import DIVERGED
 
-# Largest number of centres of a step of EigenPro 2 in the projection, as in `EigenProRidge`.
+# Largest number of centres of a step of EigenPro 2, as in `EigenProRidge`. Set by hand.
 _BATCH = 1024
-# Up to the first number of centres the eigenvectors of the projection are computed from the second
-# number of them, above it from the third, as in the paper's code.
+# Eigenvectors are computed from _SAMPLE centres, and from _LARGER_SAMPLE if there are more than
+# _MANY_CENTRES, as in the paper's code.
 _MANY_CENTRES, _SAMPLE, _LARGER_SAMPLE = 100_000, 2_000, 10_000
 
 
 class ExactProjection:
-    """By a Cholesky decomposition: O(p^3) time once, O(p^2) a projection, 8 p^2 bytes."""
+    """Projects with a Cholesky factor: O(p^3) time once, O(p^2) a projection, 8 p^2 bytes."""
 
     def __init__(self, kernel: KernelMatrix, centres: np.ndarray) -> None:
         exact = kernel.astype(np.float64)
@@ -36,11 +37,11 @@ class ExactProjection:
 
 
 class InexactProjection:
-    """By passes of EigenPro 2 over the centres, from theta = 0.
+    """Projects by passes of EigenPro 2 over the centres, from theta = 0.
 
-    A pass takes p (p + s) kernel values, s of them sampled centres; memory is O(p + s^2). From
-    theta = c it would need no K_ZZ c, but the fixed point of the steps would not be the minimiser:
-    the projection's error must apply to the whole gradient.
+    A pass takes p (p + s) kernel values for s sampled centres; memory is O(p + s^2). A start from
+    theta = c would save K_ZZ c, but the fixed point of the steps would not be the minimiser: the
+    projection's error must apply to the whole gradient.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class InexactProjection:
             if not np.linalg.norm(g) <= norm:
                 self._step *= 0.5
                 return self._solve(h)
-            seen = self._kernel.product(rows, g, rows=self._centres[self._local])
+            gradient = self._kernel.product(rows, g, rows=self._centres[self._local])
             theta[block] -= self._step * g
-            theta[self._local] += self._step * self._lowered.correction(seen)
+            theta[self._local] += self._step * self._lowered.correction(gradient)
         return theta

@@ -14,15 +14,15 @@ objective is ||a||^2_{K + lambda I} / 2 - a'y:
 
 with momentum rho = 0.9 and r = 100 / T. Here the coordinates are distinct, as in blocks of the
 other solvers. The paper tries step sizes beta n = 1, 5, 10, 50, ... and takes the largest for which
-the descent does not diverge. Automatically beta is the smaller one of
+the descent does not diverge. If the user gives no beta, it is the smaller of
 
-    (1 + rho) / ((n / b) lambda_1(K_II + lambda I)),     for directions that all blocks see alike,
-    (1 - rho) b / (n max_i (k_ii + lambda)),             for a coordinate that waits for n / b steps
+    (1 + rho) / ((n / b) lambda_1(K_II + lambda I)),
+    (1 - rho) b / (n max_i (k_ii + lambda)).
 
-where the first is a bound for Nesterov's momentum, with n / b times the eigenvalue of a block as an
-upper estimate of lambda_1(K + lambda I), and the second keeps momentum, which carries a coordinate
-on by 1 / (1 - rho) times its step, from going beyond its minimum. If the residual grows in spite of
-this, or with a given beta, beta is halved, and the descent begins anew.
+The first is the bound for Nesterov's momentum, with n / b times the eigenvalue of a block as an
+upper estimate of lambda_1(K + lambda I). The second is for a coordinate that is drawn every n / b
+steps: momentum moves it by 1 / (1 - rho) times its step in total, which must not pass its minimum.
+If the residual grows with this beta or the user's, beta is halved, and the descent begins anew.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.ridge.descent import Descent
 from kbench.solvers.ridge.limited_steps import DIVERGED, DescentResult
 
-# Rows of the block whose largest eigenvalue is computed for the step size. Set by hand.
+# Rows of the block from which lambda_1 is estimated: precision against time. Set by hand.
 _EIGENVALUE_ROWS = 512
 
 
@@ -87,12 +87,12 @@ def solve_stochastic_dual(
 def _step_size(
     kernel: KernelMatrix, alpha: float, b: int, rho: float, rng: np.random.RandomState
 ) -> float:
-    """beta n of the module's docstring."""
+    """Return the automatic beta n."""
     n = len(kernel)
     rows = np.sort(rng.choice(n, min(n, _EIGENVALUE_ROWS), replace=False))
     gram = kernel.square(rows).astype(np.float64)
     last = len(rows) - 1
     largest = scipy.linalg.eigvalsh(gram, subset_by_index=[last, last])[0] / len(rows) + alpha / n
-    alike = (1.0 + rho) / (n * largest)
-    waiting = (1.0 - rho) * b / (n * (float(kernel.diagonal().max(initial=0.0)) + alpha))
-    return float(n * min(alike, waiting))
+    nesterov_bound = (1.0 + rho) / (n * largest)
+    coordinate_bound = (1.0 - rho) * b / (n * (float(kernel.diagonal().max(initial=0.0)) + alpha))
+    return float(n * min(nesterov_bound, coordinate_bound))
