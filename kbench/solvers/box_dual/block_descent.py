@@ -1,7 +1,7 @@
 """Block coordinate descent on a subset S of the points.
 
-Working sets of Joachims (1999) with the rule of ThunderSVM (Wen et al. 2018) that half of them
-stays, and small dense solvers inside:
+Working sets of Joachims (1999), half of which stay as in ThunderSVM (Wen et al. 2018), with small
+dense solvers for the problem of each working set:
 
     repeat                                                   on the points of S
       W = newer half of the last W + the worst violators in S, q together
@@ -11,10 +11,10 @@ stays, and small dense solvers inside:
         minimum over the free points of W, then pairs again
       if coordinates make little progress: Newton steps on their face of the bounds
       e_S <- e_S - K[S, moved] (change of b)
-      in a regression, once the working sets since the last time have cost as much as this:
+      in a regression, once the working sets since the last such minimum have cost as much as one:
         the minimum over all free points of S
       if more points are free than fit into W, and working sets have computed several times as many
-        values as K_SS has: the same with all of K_SS stored (`stored_descent`)
+        values as K_SS has: continue with all of K_SS stored (`stored_descent`)
     until the violation on S <= target
 
 Invariant: `residual` is up to date on all of S. Unless half of a working set is kept, cod-rna takes
@@ -37,53 +37,57 @@ from kbench.solvers.box_dual.pair_descent import pair_steps
 from kbench.solvers.box_dual.row_cache import RowCache
 from kbench.solvers.box_dual.stored_descent import StoredDescent
 
-# Number q of points in a working set; doubled if that many points are free. A larger set needs
+# Number q of points in a working set; doubled if more than q points are free. A larger set needs
 # fewer updates of e, but each step inside costs O(q). K_WW of 512 points in float32 is 1 MiB and
-# stays in the L2 cache.
+# stays in the L2 cache (docs/solver.md, "Constants").
 WORKING_SET = 512
-# The same where a kernel value takes at least _EXPENSIVE nanoseconds: fewer of the points of a
-# smaller set do not move, and their values are not needed (`scripts/bench_everyday.py`, embeddings:
-# 768 columns compute 17 % fewer kernel values; at 1.8 nanoseconds, mnist_20k takes 5 % longer).
+# Number q where a kernel value takes at least _EXPENSIVE nanoseconds: the values of points that do
+# not move are computed in vain, and a smaller set has fewer of them (`scripts/bench_everyday.py`,
+# embeddings: 17 % fewer kernel values with 768 columns; from 1.8 nanoseconds on instead, mnist_20k
+# takes 5 % longer).
 _SMALL_SET, _EXPENSIVE = 128, 3.0
-# A working set is left when its violation has fallen to this fraction of the violation on S:
-# the steps beyond are mostly undone by the next working set.
+# A working set is left when its violation has fallen to this fraction of the violation on S: the
+# next working set undoes most of any further steps (ijcnn1; docs/solver.md, "Constants").
 _INNER_RELATIVE = 0.03
-# It is also left at this fraction of the target, below 1 so that the violation on S, whose residual
-# is rounded differently, is then at most the target. With 0.5, ijcnn1 takes 11 % and cod-rna 8 %
-# more steps; with 1, both compute 1 % more kernel values (means of four orders of rows).
+# A working set is also left when its violation is at this fraction of the target. The fraction is
+# below 1 because the residual of S is rounded differently, and its violation must not exceed the
+# target. With 0.5, ijcnn1 takes 11 % and cod-rna 8 % more steps; with 1, both compute 1 % more
+# kernel values (means of four orders of rows).
 _INNER_TARGET = 0.75
 # Limit on the steps inside a working set, per point. Set by hand.
 _STEPS_PER_POINT = 20
-# Limit on the steps where S is at most two working sets and leaving it early gains nothing.
-# `max_time` is checked only between working sets, after about two seconds at most.
+# Limit on the steps if S is at most two working sets: all points are in W, so leaving W early gains
+# nothing. `max_time` is checked only between working sets, after about two seconds at most. Guard.
 _STEPS_WHOLE = 2_000_000
-# Guard, in place of `PATIENCE`: number of sets of all active points that take all of these steps
+# Guard, in place of `PATIENCE`: number of times that all active points take _STEPS_WHOLE steps
 # without a new minimum of the violation; rounding or curvatures near 0 then prevent progress.
 _PATIENCE_WHOLE = 5
 # Inner steps without intercept are made in float64 if float32 would round e by more than this
 # fraction of the target in one step. Set by hand.
 _VISIBLE = 0.02
 # Newton steps on the face are tried after this many working sets were left at the limit of steps,
-# once the violation is below _FACE_FOUND mean |z|: before that the face still changes.
+# once the violation is below _FACE_FOUND mean |z|: above that the face still changes
+# (docs/solver.md, "Constants").
 _SLOW_SETS = 20
 _FACE_FOUND = 0.1
-# The minimum over all m free points of a regression is computed after m^2 divided by this number of
-# working sets, at least two, once the violation is below _FACE_FOUND mean |z|. More often, most of
-# it is undone by changes of the face; less often, working sets make slow progress. Half and twice
+# The minimum over all m free points of a regression is computed after max(2, m^2 / _SETS_PER_FACE)
+# working sets, once the violation is below _FACE_FOUND mean |z|. If it is computed more often,
+# changes of the face undo most of it; less often, working sets make slow progress. Half and twice
 # the value take 1.0 to 1.2 times as long on kin40k, bike and cpusmall at C = 10, 10,000 rows.
 _SETS_PER_FACE = 5e5
-# Limit on its points: K of 4,000 points takes 122 MiB in float64, its factorisation 0.35 s.
+# Limit on the points of that minimum: K of 4,000 points takes 122 MiB in float64, its factorisation
+# 0.35 s.
 _MAX_FREE = 4000
 # The minimum over the free points of W is computed once pairs have taken this many steps a point
-# and the solution has at most _FREE_OF_SET |W| free points: with more, the next sets undo it. The
-# number falls after an attempt that found the minimum, and rises after one that did not, within
-# limits. On cadata and cpusmall with C = 100, 10,000 rows, it saves a quarter of the time
-# (`bench_small.py --regression`).
+# and at most _FREE_OF_SET |W| points of S are free: with more, the next sets undo the minimum. The
+# number of steps is multiplied by _AFTER_SUCCESS after an attempt that found the minimum, and by
+# _AFTER_FAILURE after another, between _MIN_PAIRS and _MAX_PAIRS. These minima save a quarter of
+# the time on cadata and cpusmall, C = 100, 10,000 rows (`scripts/bench_small.py --regression`).
 _PAIRS_BEFORE_FACE, _MIN_PAIRS, _MAX_PAIRS = 12.0, 6.0, 16.0
 _AFTER_SUCCESS, _AFTER_FAILURE = 0.8, 1.5
 _FREE_OF_SET = 1.5
-# Working sets on S after which its matrix is stored, in units of |S|^2 of their kernel values: most
-# sets S are solved with fewer. With 1, w8a takes twice as long, with 4 ijcnn1 a tenth longer.
+# The matrix of S is stored after working sets have computed this many times |S|^2 kernel values,
+# which most sets S never need. With 1, w8a takes twice as long, with 4 ijcnn1 a tenth longer.
 _STORED_AFTER = 16
 # In a regression, whose minima over all free points need no stored matrix, that of m points is
 # stored once working sets have taken this number of nanoseconds times m^2. At once, kin40k with
@@ -120,7 +124,7 @@ class BlockDescent:
         self.rows.lay_out(points, len(points))
         self._gram: np.ndarray | None = None
         self._stored: StoredDescent | None = None
-        self._spent = 0  # kernel values of this S that working sets have taken
+        self._spent = 0  # kernel values that working sets of this S have computed
 
     def extend(self, points: np.ndarray) -> None:
         """Append points, whose residual is up to date, to S."""
@@ -131,17 +135,17 @@ class BlockDescent:
             self._spent = 0
 
     def can_store(self, m: int) -> bool:
-        """Whether m points together with S are better solved with their matrix stored.
+        """Whether to store the matrix of m points, which include S.
 
-        That is so if the free points of S do not fit into a working set, so that working sets undo
-        each other's steps, and if the memory suffices.
+        It is worth its memory if the free points of S do not fit into a working set, so that
+        working sets undo each other's steps.
         """
         it, S = self.iterate, self.active
         n_free = int(np.count_nonzero(free_points(it.beta[S], it.lower[S], it.upper[S])))
-        wanted = self.options.stored_matrix and it.coupled and n_free > 2 * WORKING_SET
+        is_wanted = self.options.stored_matrix and it.coupled and n_free > 2 * WORKING_SET
         if it.epsilon and self._spent_in_all * self.kernel.nanoseconds < _STORED_NS * m * m:
             return False
-        return wanted and self.rows.holds_matrix(m)
+        return is_wanted and self.rows.holds_matrix(m)
 
     def store(self) -> None:
         """Store the matrix of S until S changes."""
@@ -151,8 +155,8 @@ class BlockDescent:
     def solve(self, target: float) -> float:
         """Lower the violation on S to `target`; return the violation at the end.
 
-        It is above `target` only at a limit, or if rounding in the kernel's precision hides whether
-        it has been reached. Each working set costs |S| q kernel values.
+        The violation is above `target` only at a limit, or if the kernel's precision does not show
+        whether the target is reached. Each working set costs |S| q kernel values.
         """
         if self._stored is not None:
             return self._stored.solve(target)
@@ -195,7 +199,7 @@ class BlockDescent:
                     since_face = 0
                     squared_changes += float(matmul(face.change, face.change))
                     continue
-                since_face = -since_face  # The next attempt comes after twice as many.
+                since_face = -since_face  # The next attempt waits for twice as many working sets.
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
             if stalled > (_PATIENCE_WHOLE if few and exhausted >= stalled else PATIENCE):
                 break
@@ -241,7 +245,7 @@ class BlockDescent:
             e_W += it.intercept
             it.lower_objective(before, beta_W, e[W], e_W)
             if whole and K_W.dtype == np.float64:
-                # Summed from the changes of the coefficients: e_W has the roundings of all steps.
+                # The product with the whole change is rounded once, e_W after every step.
                 e[W] -= matmul(K_W, change)
                 it.rounding += eps * float(np.linalg.norm(change))
             elif whole:
@@ -275,7 +279,7 @@ class BlockDescent:
         return bool(self.iterate.epsilon and self.iterate.coupled and self.options.face_newton)
 
     def _face_is_due(self, sets: int, violation: float, n_free: int) -> bool:
-        """Whether to minimise over the free points of S, `sets` working sets after the last."""
+        """Whether to compute a minimum over the free points of S, `sets` working sets after one."""
         if not self._takes_faces or sets < max(2.0, n_free * n_free / _SETS_PER_FACE):
             return False
         return violation < _FACE_FOUND * self.iterate.scale and 2 <= n_free <= _MAX_FREE
@@ -302,7 +306,7 @@ class BlockDescent:
         self._pairs_before_face = min(max(wait, _MIN_PAIRS), _MAX_PAIRS)
 
     def _block(self, W: np.ndarray, whole: bool) -> np.ndarray:
-        """Return K_WW; where W = S (`whole`), it is kept for the next solve."""
+        """Return K_WW; if W = S (`whole`), the matrix is stored for the next solve."""
         if self._gram is not None:
             return self._gram
         block = self.rows.gram(W)
@@ -327,31 +331,29 @@ def working_set(
     *,
     coupled: bool,
 ) -> tuple[np.ndarray, slice]:
-    """Return the working set after `last`, and at which positions it differs from `last`.
+    """Return the working set after `last`, and the slice in which it differs from `last`.
 
-    The worst violators replace the half of `last` that is not `new`, or all of it if it was not
-    `size` points large. If there are at most `size` points, they are the working set. Overwrites
-    e_up and e_down. O(m).
-
-    With `coupled`, as many points that can go up as points that can go down are added, because a
-    step needs one of each.
+    The worst violators replace the half of `last` outside the slice `new`, or all of `last` if it
+    had another size. If there are at most `size` points, they are the working set. With `coupled`,
+    as many points that can go up as points that can go down are added, because a step needs one of
+    each. Overwrites e_up and e_down. O(m).
     """
     if len(e_up) <= size:
         return np.arange(len(e_up)), slice(0, len(e_up))
     half = size // 2
     if len(last) != size:
-        W, new, kept = np.empty(size, np.intp), slice(0, size), last[:0]
+        W, new, staying = np.empty(size, np.intp), slice(0, size), last[:0]
     elif new.start == 0:
-        W, new, kept = last.copy(), slice(half, size), last[:half]
+        W, new, staying = last.copy(), slice(half, size), last[:half]
     else:
-        W, new, kept = last.copy(), slice(0, half), last[half:]
+        W, new, staying = last.copy(), slice(0, half), last[half:]
     n_new = new.stop - new.start
     if not coupled:
         worst = np.maximum(e_up - intercept, e_down + intercept)
-        worst[kept] = -np.inf
+        worst[staying] = -np.inf
         W[new] = largest(worst, n_new)
         return W, new
-    e_up[kept] = e_down[kept] = -np.inf
+    e_up[staying] = e_down[staying] = -np.inf
     ups = largest(e_up, n_new // 2)
     e_down[ups] = -np.inf
     # Interleaved, so that each half of the new points has as many of both.
@@ -362,8 +364,8 @@ def working_set(
 def largest(values: np.ndarray, k: int) -> np.ndarray:
     """Return the positions of the k largest values, in any order. O(m).
 
-    Values of minus infinity are left out of the search if the others suffice: most are, of points
-    at a bound, and partitioning many equal values takes ten times as long as different ones.
+    Most values are minus infinity, of points at a bound, and are not searched if k others exist:
+    partitioning many equal values takes ten times as long as partitioning different ones.
     """
     finite = np.flatnonzero(values > MINUS_INFINITY)
     if len(finite) <= k:

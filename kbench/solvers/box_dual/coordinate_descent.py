@@ -2,8 +2,8 @@
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,   l <= b <= u,        e = z - Kb
 
-Each step moves the coordinate whose step lowers the objective most, up or down until it meets its
-minimiser, its bound or 0, beyond which the slope of epsilon |b| is another one:
+Each step moves the coordinate whose step lowers the objective most. It moves up or down until it
+meets its minimiser, its bound, or 0, where the slope of epsilon |b| changes:
 
     b_i <- b_i + clip(w_i / K_ii, -fall_i, grow_i),     e <- e - (change of b_i) K_i,
     w_i = max(e_i + lift_i, 0) + min(e_i + drop_i, 0)            with lift and drop of `directions`.
@@ -32,11 +32,11 @@ def coordinate_steps(
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper, diagonal : (q,) float64
         Feasible point, its residual z - K beta, the bounds on both sides of 0, the positive
-        diagonal of K. The residual is kept in the precision of K.
+        diagonal of K. The residual is stored in the precision of K.
 
-    Returns steps : int. O(q) time each, one row of K.
+    Returns the number of steps. A step takes O(q) time and reads one row of K.
     """
-    # Arrays that are searched have the precision of K, which vectorises best; b is in float64.
+    # The arrays of the search have the precision of K, which vectorises best; b is in float64.
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
     steps: int = compiled_steps(
         K, beta, v, gain, as_integers(gain), lower, upper, diagonal, epsilon, stop, max_steps
@@ -45,7 +45,7 @@ def coordinate_steps(
     return steps
 
 
-# Each loop over points writes one array: with two, LLVM fails to show that none overlap.
+# Each loop over points writes one array: with two, LLVM cannot show that they do not overlap.
 @njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
 def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon, stop, max_steps):
     """`coordinate_steps` for compiled callers.
@@ -59,7 +59,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
     d = diagonal.astype(K.dtype)
     inverse = real(1) / d
     grow, fall = np.empty(q, K.dtype), np.empty(q, K.dtype)
-    # Without epsilon w is e wherever a coordinate can move, and clipping does the rest.
+    # Without epsilon, w = e serves: a move that a bound forbids is clipped to 0.
     kinked = epsilon > 0.0
     w = np.empty(q, K.dtype) if kinked else v
     lift, drop = np.empty(w.shape[0] * kinked, K.dtype), np.empty(w.shape[0] * kinked, K.dtype)
@@ -78,8 +78,8 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
             move = min(max(w[k] * inverse[k], -fall[k]), grow[k])
             gain[k] = move * (w[k] - half * d[k] * move)
         i = position_of_largest(gain_bits)
-        # The gain of an unclipped step is w^2 / (2 K_ii), so the violation can have fallen to
-        # `stop` only when all gains are this small.
+        # The gain of an unclipped step is w^2 / (2 K_ii), so the violation can only be at most
+        # `stop` if all gains are at most `min_gain`.
         if i == q or gain[i] <= min_gain:
             for k in range(q):
                 gain[k] = max(w[k] if grow[k] > zero else zero, -w[k] if fall[k] > zero else zero)
@@ -87,7 +87,7 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon,
             if i == q or gain[i] <= stop:
                 break
         x = beta[i]
-        # In a classifier one of these is the bound 0.
+        # A step ends at 0 at the latest; in a classifier 0 is one of the bounds.
         lowest = lower[i] if x <= 0.0 else 0.0
         highest = upper[i] if x >= 0.0 else 0.0
         new = min(max(x + w[i] / diagonal[i], lowest), highest)

@@ -1,15 +1,15 @@
-"""The two directions in which a coefficient b_k of the dual can move, where epsilon |b| is added.
+"""The two directions in which a coefficient of the dual can move, and the slopes in both.
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u,    l <= 0 <= u,    e = z - Kb
 
-A coordinate that goes up changes the objective at the rate -(e_k + lift_k), one that goes down at
-the rate e_k + drop_k, where
+A coordinate that goes up changes the objective at the rate -(e_k + lift_k), a coordinate that goes
+down at the rate e_k + drop_k, where
 
     lift_k = -epsilon if b_k >= 0, epsilon if b_k < 0, -inf if b_k = u_k,
     drop_k =  epsilon if b_k <= 0, -epsilon if b_k > 0, inf if b_k = l_k.
 
 A step ends at b_k = 0 at the latest, because the slope of epsilon |b| changes there. In a
-classifier 0 is a bound of every coefficient and epsilon = 0, so this never matters.
+classifier, epsilon = 0 and 0 is a bound of every coefficient.
 """
 
 from typing import Any
@@ -19,8 +19,8 @@ from numba import njit
 
 from kbench.solvers.stopped import least_loss_intercept
 
-# Guard: a coefficient this near to its end, as a fraction of the coefficient, counts as at its end;
-# sums over up to a million points are rounded by less.
+# Guard: a coefficient counts as at its end if its distance is at most this fraction of it; rounding
+# of sums over up to a million points is less.
 _AT_END = 1e-10
 
 
@@ -40,7 +40,7 @@ def lift_and_drop(x, up, down, epsilon):
 
 @njit(cache=True, nogil=True)
 def are_at_ends(beta, lower, upper):
-    """Whether all coefficients are at their ends up to rounding, which has moved at least one."""
+    """Whether all coefficients are at their ends up to rounding, and at least one not exactly."""
     moved = False
     for i in range(beta.shape[0]):
         x, near = beta[i], _AT_END * abs(beta[i])
@@ -51,7 +51,7 @@ def are_at_ends(beta, lower, upper):
     return moved
 
 
-_at_ends: Any = are_at_ends  # mypy takes compiled functions for ones without arguments
+_at_ends: Any = are_at_ends  # mypy does not know the arguments of a compiled function
 
 
 def intercept_at_ends(
@@ -62,12 +62,12 @@ def intercept_at_ends(
     epsilon: float,
     intercept: float,
 ) -> float:
-    """The middle of the intercepts that an optimum allows if all coefficients are at their ends up
-    to rounding; otherwise `intercept`, which comes from free points. O(n log n).
+    """Return the middle of all optimal intercepts if all coefficients are at their ends up to
+    rounding; otherwise `intercept`, which free points determine. O(n log n).
 
-    If the bounds of two classes have equal sums (weights "balanced", and a small C), one point is
-    free by 1e-15 of its bound. It alone would put the intercept at an end of the interval, and
-    every row into one class.
+    If the bounds of two classes have equal sums (weights "balanced", and a small C), rounding
+    leaves one point 1e-15 of its bound away from the bound. As a free point it alone would put the
+    intercept at an end of the interval, and every row into one class.
     """
     if not _at_ends(beta, lower, upper):
         return intercept

@@ -5,7 +5,7 @@ matters: the problem with one variable for each distinct point, bounded by the s
 has the same solutions. Afterwards the sum is distributed by filling one bound after the other,
 which leaves at most one free copy and keeps the optimality conditions of every copy.
 
-Without merging, a9a, 25,000 of whose 32,561 rows are distinct, takes 1.4 times as long
+Without merging, a9a takes 1.4 times as long: 25,000 of its 32,561 rows are distinct
 (`scripts/ablate_svm.py`, `duplicates`).
 """
 
@@ -19,12 +19,11 @@ from numba import njit
 from kbench.intrinsics.products import matmul
 from kbench.solvers.box_dual.iterate import Iterate, show
 
-# Least fraction of the rows that must have an equal predecessor: merging copies all rows once, and
-# what it saves falls with this fraction (`scripts/ablate_svm.py`, `duplicates`).
+# Rows are merged if at least this fraction of them equal an earlier row: merging copies all rows
+# once, and saves less the fewer rows are equal (`scripts/ablate_svm.py`, `duplicates`).
 _MIN_FRACTION = 0.02
-# Guard: a copy's coefficient that differs from its bound or from 0 by this fraction of the sum of
-# the coefficients of its kind counts as equal to it, because differences of such numbers are
-# rounded.
+# Guard against rounding: the coefficient of a copy becomes its bound or 0 if the difference is at
+# most this fraction of the sum of the coefficients of all copies of the point.
 _ROUNDING = 1e-14
 
 
@@ -74,8 +73,8 @@ class Duplicates:
             return np.bincount(self.kind, values, len(self.first))
 
         lower, upper = total(iterate.lower), total(iterate.upper)
-        residual, known = np.full(len(self.first), np.nan), ~np.isnan(iterate.residual)
-        residual[self.kind[known]] = iterate.residual[known]
+        residual, has_residual = np.full(len(self.first), np.nan), ~np.isnan(iterate.residual)
+        residual[self.kind[has_residual]] = iterate.residual[has_residual]
         distribute = functools.partial(self.distribute, lower=iterate.lower, upper=iterate.upper)
         return Iterate(
             iterate.kernel.take(self.first),
@@ -94,7 +93,7 @@ class Duplicates:
     def distribute(self, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         """Return coefficients of the n points within their bounds that sum by kind to beta : (m,).
 
-        O(n); copies are filled in the order of their indices, all on the side of 0 of their sum.
+        O(n); copies are filled in the order of their indices, with the sign of their sum.
         """
         alpha, falls = np.empty(len(self.kind)), beta[self.kind] < 0.0
         _fill(np.abs(beta), np.where(falls, -lower, upper), self.kind, self._order, alpha)
@@ -103,12 +102,12 @@ class Duplicates:
 
 @njit(cache=True)
 def _fill(amount, bound, kind, order, alpha):
-    """Distribute amount : (m,) of each kind over its copies, whose order is `order` : (n,)."""
+    """Distribute amount : (m,) of each kind over its copies in the order `order` : (n,)."""
     left = amount.copy()
     for i in order:
         k = kind[i]
         rounding = _ROUNDING * amount[k]
-        # Whether a point is at a bound is tested by equality.
+        # Code tests for equality whether a point is at a bound.
         if left[k] <= rounding:
             alpha[i] = 0.0
         elif abs(left[k] - bound[i]) <= rounding or left[k] > bound[i]:
@@ -121,7 +120,7 @@ def _fill(amount, bound, kind, order, alpha):
 def _projected(X: Any, direction: np.ndarray) -> np.ndarray:
     if sp.issparse(X):
         return np.asarray(matmul(X, direction))
-    # Not BLAS, whose threads, once awake, keep a core busy for milliseconds.
+    # einsum does not wake the threads of BLAS, which keep a core busy for milliseconds.
     return np.einsum("ij,j->i", X, direction)
 
 

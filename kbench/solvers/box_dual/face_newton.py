@@ -2,20 +2,20 @@
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,   l <= b <= u,        e = z - Kb
 
-Coordinate steps find the face (which points are free) quickly, but make little progress on it where
-K is ill-conditioned: a wide kernel and a large bound. So, as in More and Toraldo (1991),
+Coordinate steps find the face (which points are free) quickly, but make little progress on a face
+if K is ill-conditioned (a wide kernel) and the bounds are large. So, as in More and Toraldo (1991),
 
     F = {i : l_i < b_i < u_i, b_i != 0},   (K_FF + ridge I) d = e_F - epsilon sign(b_F)
     b_F <- b_F + t d,   t <= 1 as large as the bounds allow     points that reach a bound leave F
     until t = 1
 
-0 counts as a bound: in a classifier it is one, and beyond it epsilon |b| has another slope.
+0 counts as a bound, because the slope of epsilon |b| changes there; in a classifier 0 is a bound.
 
 The ridge keeps the matrix positive definite in spite of rounding; d still lowers the objective for
 every t <= 1, because d'e_F >= d'K_FF d.
 
-It is used without an intercept only: ijcnn1_large_C takes more than three times as long without it
-(`scripts/ablate_svm.py --free`, `face_newton`).
+Only problems without an intercept use these steps: ijcnn1_large_C takes more than three times as
+long without them (`scripts/ablate_svm.py --free`, `face_newton`).
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from kbench.intrinsics.products import matmul
 
-# Guard: faces per call, each of which costs a Cholesky factorisation; coordinate steps take over.
+# Guard: faces per call. Each costs a Cholesky factorisation; coordinate steps continue afterwards.
 _MAX_FACES = 6
 
 
@@ -60,14 +60,14 @@ def face_steps(
         except LinAlgError:
             return
         distance = np.where(step > 0.0, high - before, before - low)
-        never = np.full(len(free), np.inf)
-        longest = np.divide(distance, np.abs(step), out=never, where=step != 0.0)
+        longest = np.full(len(free), np.inf)
+        np.divide(distance, np.abs(step), out=longest, where=step != 0.0)
         t = min(1.0, float(longest.min()))
-        moved = np.clip(before + t * step, low, high)
-        # Exactly the bound, not a rounded sum: code tests by equality whether a point is at it.
-        met = longest <= t
-        moved[met] = np.where(step > 0.0, high, low)[met]
-        beta[free] = moved
-        e -= matmul(K[:, free], moved - before)
+        after = np.clip(before + t * step, low, high)
+        # The bound itself and not a rounded sum, because code tests for equality with bounds.
+        at_bound = longest <= t
+        after[at_bound] = np.where(step > 0.0, high, low)[at_bound]
+        beta[free] = after
+        e -= matmul(K[:, free], after - before)
         if t == 1.0:
             return

@@ -2,11 +2,11 @@
 
     min_d  1/2 d'Kd - g'd,   low <= b + d <= high,   1'd = 0,        g = e - epsilon sign(b)
 
-over the points with 0 < |b| < C, low and high being 0 and the bound on the side of b. Pairs of
-coordinates find quickly which points are free, but make little progress on them where K is
-ill-conditioned: a wide kernel and a large bound. Block principal pivoting (Portugal, Judice and
-Vicente, "A comparison of block pivoting and interior-point algorithms for linear least squares
-problems with nonnegative variables", Math. Comp. 63, 1994):
+over the points with 0 < |b| < C. The ends low and high are 0 and the bound with the sign of b.
+Steps of two coordinates find quickly which points are free, but make little progress on free points
+if K is ill-conditioned (a wide kernel) and bounds are large. Block principal pivoting (Portugal,
+Judice and Vicente, "A comparison of block pivoting and interior-point algorithms for linear least
+squares problems with nonnegative variables", Math. Comp. 63, 1994):
 
     R = {}                                            points that are fixed at an end
     repeat
@@ -15,9 +15,10 @@ problems with nonnegative variables", Math. Comp. 63, 1994):
       R <- R without the points that gain, with the points that meet their ends early
 
 With K = LL' and the constraints C'd = h, d = L^-T (L^-1 g - Y nu) and Y'Y nu = Y'L^-1 g - h where
-Y = L^-1 C, so that a change of R costs one triangular solve for each new point, not a
+Y = L^-1 C, so that a change of R costs one triangular solve for each new point instead of a
 factorisation. On kin40k (10,000 rows, C = 10, 2,000 free points) three to six rounds suffice, and
-the fit takes 0.6 times as long as with pairs alone (`scripts/bench_small.py --regression`).
+a fit takes 0.6 times as long as with steps of two coordinates alone
+(`scripts/bench_small.py --regression`).
 """
 
 from collections.abc import Callable
@@ -30,25 +31,26 @@ from kbench.intrinsics.products import matmul, one_blas_thread
 from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.iterate import free_points
 
-# Guard, added to the diagonal for each point: float64 kernel values leave K with negative
-# eigenvalues of this size in the worst case.
+# Guard: m times this number is added to the diagonal of K of m points, which rounding of float64
+# kernel values may leave with small negative eigenvalues.
 _RIDGE = 1e-9
-# Limit on the rounds, and on the fraction of the points that may be fixed: beyond it, the face is
-# far from the solution's, and pairs change it at less cost. Set by hand.
+# Limits on the rounds, and on the fraction of the points that may be fixed: beyond them, the free
+# points are far from the solution's, and steps of two coordinates cost less. Set by hand.
 _MAX_ROUNDS = 25
 _MAX_FIXED = 0.5
-# If more than the fraction _FEW of the points is outside their ends, only those are fixed that met
-# their ends in this part of the way. With all, up to two thirds leave R again, and each costs a
-# triangular solve: 5,000 rows of noise, C = 100, 2,833 free points take .93 s, and .33 with this.
+# Points that d moves beyond their ends are fixed. If more than the fraction _FEW of them meet their
+# ends in the first fifth of the move, only these are fixed: up to two thirds of all would leave R
+# again, and each costs a triangular solve. 5,000 rows of noise with C = 100 and 2,833 free points
+# take 0.33 s instead of 0.93 s (`scripts/bench_everyday.py`).
 _EARLY, _FEW = 0.2, 0.1
-# Guard: a point of R gains by leaving its end if its multiplier has the wrong sign by more.
+# Guard: a point of R gains by leaving its end if its multiplier has the wrong sign and is larger.
 _ROUNDING = 1e-12
 
 
 def face_minimum(
     K: np.ndarray, beta: np.ndarray, rate: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray | None:
-    """Return the minimum with the sum of `beta` kept, (m,); None if it was not found.
+    """Return the minimum with the sum of `beta`, (m,); None if it was not found.
 
     O(m^3) for the factorisation and O(m^2) for each point that meets an end; O(m^2) memory.
 
@@ -119,34 +121,34 @@ def _pivot(
     solved = _solve(L, np.column_stack([np.ones(m), rate]))
     Y = _Columns(solved[:, 1])
     Y.append(solved[:, :1])
-    used = np.zeros(1, np.intp)  # the columns of Y that are constraints: 1, and those of R
+    active = np.zeros(1, np.intp)  # columns of Y of the constraints: the sum, and points of R
     fixed, side = np.empty(0, np.intp), np.empty(0)  # R, and 1 at high, -1 at low
     for _ in range(_MAX_ROUNDS):
         ends = np.where(side > 0.0, high[fixed], low[fixed])
         distance = np.concatenate([[0.0], ends - beta[fixed]])
         try:
-            multipliers = np.linalg.solve(Y.gram(used), Y.along[used] - distance)
+            multipliers = np.linalg.solve(Y.gram(active), Y.along[active] - distance)
         except np.linalg.LinAlgError:
             return None
-        new = beta + _solve(L, Y.rest(used, multipliers), transposed=True)
+        new = beta + _solve(L, Y.residual(active, multipliers), transposed=True)
         new[fixed] = ends
         above, below = new > high, new < low
         outside, stays = np.flatnonzero(above | below), multipliers[1:] * side >= -_ROUNDING
         if not len(outside) and stays.all():
-            # The sum has rounding errors; the point with the longest way to its ends takes them.
+            # The point that is farthest from its ends corrects the rounding error of the sum.
             middle = int(np.minimum(new - low, high - new).argmax())
             new[middle] -= float(np.sum(new - beta))
             return new if low[middle] <= new[middle] <= high[middle] else None
-        way = np.where(above, high - beta, beta - low)[outside]
-        early = outside[way <= _EARLY * np.abs(new - beta)[outside]]
-        if len(early) > _FEW * len(outside):
-            outside = early
+        distance_to_end = np.where(above, high - beta, beta - low)[outside]
+        meets_early = outside[distance_to_end <= _EARLY * np.abs(new - beta)[outside]]
+        if len(meets_early) > _FEW * len(outside):
+            outside = meets_early
         if len(fixed) + len(outside) > _MAX_FIXED * m:
             return None
         unit = np.zeros((m, len(outside)), order="F")
         unit[outside, np.arange(len(outside))] = 1.0
         columns = Y.append(_solve(L, unit))
-        used = np.concatenate([used[np.concatenate([[True], stays])], columns])
+        active = np.concatenate([active[np.concatenate([[True], stays])], columns])
         fixed = np.concatenate([fixed[stays], outside])
         side = np.concatenate([side[stays], np.where(above[outside], 1.0, -1.0)])
     return None
@@ -177,15 +179,15 @@ class _Columns:
         self.along = np.concatenate([self.along, matmul(new.T, self._v)])
         return np.arange(n, self._n)
 
-    def gram(self, used: np.ndarray) -> np.ndarray:
-        """Y'Y of some of the columns."""
-        return self._gram[np.ix_(used, used)]
+    def gram(self, active: np.ndarray) -> np.ndarray:
+        """Y'Y of the active columns."""
+        return self._gram[np.ix_(active, active)]
 
-    def rest(self, used: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
-        """v - Y multipliers, of some of the columns; (m,)."""
-        of_all = np.zeros(self._n)
-        of_all[used] = multipliers
-        return self._v - matmul(self._Y[:, : self._n], of_all)
+    def residual(self, active: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+        """v - Y multipliers, with the active columns of Y; (m,)."""
+        full = np.zeros(self._n)
+        full[active] = multipliers
+        return self._v - matmul(self._Y[:, : self._n], full)
 
 
 def _solve(L: np.ndarray, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:

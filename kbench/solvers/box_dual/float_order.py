@@ -1,11 +1,11 @@
 """Positions of the largest of an array of floats, in code that LLVM vectorises.
 
 LLVM does not vectorise a running maximum of floats. But the bits of floats, read as integers, are
-in the same order (where the sign bit is set, once the other bits are flipped); LLVM vectorises a
-running maximum of integers, and the search for the first position at which it stands.
+in the same order, once the bits after a set sign bit are flipped. LLVM vectorises a running maximum
+of integers, and the search for its first position.
 
-With plain maxima, covtype_30k takes 2.6 times as long, and every other problem is slower, too
-(`scripts/ablate_svm.py`, `float_order`).
+With maxima of floats, covtype_30k takes 2.6 times as long, and every other problem takes longer,
+too (`scripts/ablate_svm.py`, `float_order`).
 """
 
 import numpy as np

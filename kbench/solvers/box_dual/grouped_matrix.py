@@ -1,7 +1,7 @@
 """A block-diagonal kernel matrix: the values between groups are neglected.
 
-It replaces a KernelMatrix where kernel values between groups vanish (`split`) but an intercept
-couples the groups. Operations are done group by group, on the groups that they concern.
+It replaces a KernelMatrix if kernel values between groups are negligible (`split`) but an intercept
+couples the groups. An operation visits only the groups of its points.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ class GroupedMatrix(KernelMatrix):
         return twin
 
     def take(self, indices: np.ndarray) -> KernelMatrix:
-        """Return the matrix of a whole group, or of any points including values between groups."""
+        """Return the matrix of a whole group; of other points, with the values between groups."""
         label = self._label[indices[:1]]
         if len(indices) and np.array_equal(indices, self._groups[int(label[0])]):
             return self._blocks[int(label[0])]
@@ -100,7 +100,7 @@ class GroupedMatrix(KernelMatrix):
     def _groups_of(
         self, rows: np.ndarray, columns: np.ndarray
     ) -> Iterator[tuple[KernelMatrix, np.ndarray, np.ndarray]]:
-        """Yield the groups that have both rows and columns, and the positions of these."""
+        """Yield the matrix of each group with rows and columns, and their positions in both."""
         a, row_starts = self._sorted(rows)
         b, column_starts = self._sorted(columns)
         for number in np.flatnonzero((np.diff(row_starts) > 0) & (np.diff(column_starts) > 0)):

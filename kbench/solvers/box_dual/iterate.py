@@ -3,14 +3,14 @@
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u
 
 A classifier has b_i = y_i a_i, z = -y p and epsilon = 0, and one of l_i, u_i is 0; a regression has
-the targets z and l = -u. e = z - Kb is called the residual. With an intercept, the multiplier of
-the constraint 1'b = const, the optimality conditions concern e - intercept. With lift and drop of
+the targets z and l = -u. The residual is e = z - Kb. With an intercept, the multiplier of the
+constraint 1'b = const, the optimality conditions concern e - intercept. With lift and drop of
 `directions`, which are 0 or infinite in a classifier, the KKT slack of a point is
 
     slack_i = min(e_i + drop_i - intercept, intercept - e_i - lift_i)
 
-Where it is negative, -slack_i is the violation of point i; a point with a large positive slack is
-at its bound and will stay there unless e changes by that much.
+If slack_i is negative, -slack_i is the violation of point i. A point with a large positive slack is
+at its bound, and stays at it unless e changes by the slack.
 """
 
 import copy
@@ -38,7 +38,8 @@ PATIENCE = 200
 # Nanoseconds for the slack of one point, read at an arbitrary position; decides the number of
 # threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 2.0
-# Guards: least K_ii that steps divide by, as a fraction of the largest |K_ii|, and if all are 0.
+# Guards: steps divide by K_ii, or by this fraction of the largest |K_ii| if that is more, or by
+# _SMALLEST if all are 0.
 _MIN_DIAGONAL, _SMALLEST = 1e-12, 1e-30
 # Guard: sums of coefficients are corrected if they are off by this fraction of the sum of |b|;
 # rounding of 100,000 steps leaves less.
@@ -123,14 +124,14 @@ class Iterate:
     objective : float
         f(beta). After a start with an unknown residual: the decrease so far, until the residual is
         known.
-    residual_error : Largest error that was observed (or given) in a residual from float32 kernel
-        values; 0 where all are from float64 values.
+    residual_error : Largest error observed in a residual from float32 kernel values, or the bound
+        passed by the caller; 0 if all residuals are from float64 values.
     rounding : float
         Estimated error of residuals from float64 kernel values that were updated step by step.
     total : float. The sum of b at the start, which stays the same where `coupled`.
     earlier : (n,) float64 or None
-        An earlier point at which the problem, or a subproblem, was solved; a limit may leave it
-        instead of `beta`.
+        An earlier solution of the problem or of a subproblem. If a limit ends the solve, `settle`
+        may return it instead of `beta`.
     scale : float. Mean |z|, the unit of the solver's thresholds: 1 for classification.
     """
 
@@ -188,7 +189,7 @@ class Iterate:
         return out
 
     def free(self) -> np.ndarray:
-        """Return which points are neither at a bound nor at 0; (n,) bools."""
+        """`free_points` of this iterate."""
         return free_points(self.beta, self.lower, self.upper)
 
     def update_intercept(self) -> float:
@@ -197,7 +198,9 @@ class Iterate:
         return violation
 
     def extremes(self) -> tuple[float, float]:
-        """The intercept that fits the residual, and the largest violation; inf if overflowed."""
+        """Return the intercept that fits the residual and the largest violation; the violation is
+        inf if a residual has overflowed.
+        """
         if not np.isfinite(self.residual).all():
             return self.intercept, math.inf
         return extremes(
@@ -216,14 +219,14 @@ class Iterate:
         return float(np.finfo(np.float64).eps) * math.sqrt(self.diagonal.max()) * changes
 
     def restore_sum(self) -> None:
-        """Subtract the sum that rounding of steps has added to the coefficients."""
+        """Correct the sum of the coefficients for the rounding errors of the steps."""
         surplus = float(self.beta.sum()) - self.total
         if self.coupled and abs(surplus) > _SUM_ERROR * float(np.abs(self.beta).sum()):
             self.subtract(surplus)
 
     def subtract(self, surplus: float) -> None:
-        """Subtract `surplus` from the sum of the free points, in proportion to their distance from
-        the bound; from all points that can move if the free ones do not suffice.
+        """Lower the sum of the coefficients by `surplus`, each in proportion to its distance from
+        the bound. Only free points move, unless their distances add up to less than the surplus.
         """
         before = self.beta.copy()
         end = self.lower if surplus > 0.0 else self.upper
@@ -266,7 +269,7 @@ class Iterate:
     def lower_objective(
         self, before: np.ndarray, after: np.ndarray, e_before: np.ndarray, e_after: np.ndarray
     ) -> None:
-        """Account for a change of some coefficients, given their residuals before and after."""
+        """Update `objective` after some coefficients changed; all arguments are those points'."""
         # f falls by change'(e before + e after) / 2, and epsilon |b|_1 grows.
         self.objective -= 0.5 * float(matmul(after - before, e_before + e_after))
         self.objective += self.epsilon * float(np.abs(after).sum() - np.abs(before).sum())
@@ -378,9 +381,9 @@ def extremes(
     up, down = _extremes(beta, e, lower, upper, epsilon, e_up, e_down)
     if coupled:
         if up == MINUS_INFINITY or down == MINUS_INFINITY:
-            # No pair can move, so every number beyond the existing extreme is a multiplier.
-            only = up if down == MINUS_INFINITY else -down
-            return e_up, e_down, (intercept if only == MINUS_INFINITY else only), 0.0
+            # No pair can move, so the one extreme that exists is a valid multiplier.
+            multiplier = up if down == MINUS_INFINITY else -down
+            return e_up, e_down, (intercept if multiplier == MINUS_INFINITY else multiplier), 0.0
         intercept = 0.5 * (up - down)
     return e_up, e_down, intercept, max(up - intercept, down + intercept, 0.0)
 

@@ -1,4 +1,4 @@
-"""Growing working superset S over nested random subsets: the points that matter, found cheaply.
+"""A growing set S of candidate support vectors, searched over nested random subsets of the points.
 
     N_1 < N_2 < ... < N_L = all points, random             each four times as large as the last
     S = N_1; solve on S loosely
@@ -15,9 +15,9 @@
       until the tolerance is the target and no point of near or far violates
 
 Points outside S keep their coefficient, 0 or C, and contribute to e like all others. Only the last
-level is solved to the target. The loop ends: a point is removed from S at most _REMOVALS times and
-added once more, no point of a level moves back from near to far, and the tolerance falls by a
-constant factor; each pass does at least one of these.
+level is solved to the target. The loop ends because every pass adds a point to S, moves a point
+from far to near or lowers the tolerance by a constant factor: a point is removed from S at most
+_REMOVALS times, and no point of a level moves from near to far.
 
 With all points in S, ijcnn1 takes 2.1 times as long (`scripts/ablate_svm.py`, `nested_subsets`).
 """
@@ -28,20 +28,21 @@ from kbench.solvers.box_dual.block_descent import BlockDescent
 from kbench.solvers.box_dual.iterate import Iterate
 
 # Growth of the subsets from `SolverOptions.first_subset` on. Slower growth repeats the search for
-# violators more often, faster growth starts each level farther from its solution.
+# violators more often, faster growth starts each level farther from its solution
+# (`scripts/ablate_svm.py`, `nested_subsets`).
 _GROWTH = 4
-# In problems of few points the first subset is a sixteenth of them, but has at least 256 points, so
-# that two levels precede the last one. Without this, 4,000 rows of ijcnn1 take 5 % longer and 8,000
-# rows 24 % (`scripts/bench_small.py`).
+# In problems of few points the first subset is a sixteenth of the points, but at least 256, so that
+# two levels precede the last one. With `first_subset` instead, 4,000 rows of ijcnn1 take 5 % longer
+# and 8,000 rows 24 % (`scripts/bench_small.py`).
 _FIRST_OF_FEW, _FIRST_FRACTION = 256, 16
 # The thresholds below are in units of the mean |z|, which is 1 for classification. They trade the
 # size of S against updates of the residual outside it. Set by hand on cod-rna and a9a; the counts
 # of kernel values that `scripts/ablate_svm.py` prints show the effect of a change.
 # Tolerance of all solves but the last level's.
 _LOOSE = 0.1
-# Slack from which on a point's residual is updated only when no near point violates.
+# A point whose slack is above this is far: its residual is updated only if no near point violates.
 _FAR = 1.0
-# Slack from which on a point is removed from S.
+# A point whose slack is above this is removed from S.
 _IDLE = 0.3
 # A far point whose slack has fallen below this becomes a near point.
 _APPROACHED = 0.15
@@ -49,24 +50,24 @@ _APPROACHED = 0.15
 # target. Set by hand.
 _TIGHTEN = 0.05
 # If the free points do not fit into a working set and S would hold more than this fraction of the
-# level, S gets all its points and their matrix is stored: steps on a part of them find free points
-# that the others change again.
+# level, S gets all points of the level and their matrix is stored: steps on a part of the points
+# find free points that the others change again (docs/solver.md, "Constants").
 _MAX_OF_LEVEL = 0.4
-# A solve after points have joined S first goes down to this fraction of their largest violation if
-# the tolerance is lower. Set by hand.
+# A solve after points have joined S first ends at this fraction of their largest violation, unless
+# the tolerance is higher. Set by hand.
 _RELAXED = 0.1
-# How often a point may be removed from S, and the minimum fraction of S that must be removable
-# for a removal in mid-level: it costs the stored kernel rows. Set by hand.
+# How often a point may be removed from S, and the least fraction of S that is removed within a
+# level: a removal drops the stored kernel rows. Set by hand.
 _REMOVALS = 2
 _REMOVED_FRACTION = 0.4
 
 
 class NestedSubsets:
-    """A problem that can be solved, and solved again after it has changed a little.
+    """The solver of one problem, which may be solved again from its last solution.
 
     Parameters
     ----------
-    descent : BlockDescent on it, without active points
+    descent : BlockDescent on the iterate, without active points
     all_in_S : Whether S always holds all points
     """
 
@@ -110,8 +111,8 @@ class NestedSubsets:
         """Solve from an iterate whose residual is up to date at all points."""
         it = self.iterate
         slack = it.slack()
-        wanted = (it.beta != 0.0) & (slack < _IDLE * it.scale) | (slack < -target)
-        self._add(np.flatnonzero(wanted & ~self._in_S))
+        joins = (it.beta != 0.0) & (slack < _IDLE * it.scale) | (slack < -target)
+        self._add(np.flatnonzero(joins & ~self._in_S))
         if self._in_S.all():
             self.descent.solve(target)
             return
@@ -120,9 +121,9 @@ class NestedSubsets:
         self._solve_level(np.flatnonzero(~self._in_S), loose, target)
 
     def _solve_level(self, outside: np.ndarray, loose: float, target: float | None) -> None:
-        """Solve over S and the points `outside`; the residuals of both are up to date.
+        """Solve over S and the points `outside`, given residuals of both that are up to date.
 
-        If `target` is None, the level ends at the tolerance `loose`, otherwise at the target.
+        The level ends at the tolerance `target`; if that is None, at `loose`.
         """
         it, descent = self.iterate, self.descent
         far = it.slack(outside) >= _FAR * it.scale
@@ -135,9 +136,9 @@ class NestedSubsets:
             worst = max(0.0, -slack.min(initial=0.0))
             if worst > tolerance:
                 violators = near[slack < -tolerance]
-                # With fewer where the first subset is smaller, covtype_74k computes 9 % more kernel
-                # values, and 34 problems 3 % in the geometric mean (`scripts/bench_svm.py`,
-                # `scripts/bench_everyday.py`).
+                # If at most as many points as the smaller first subset of few points joined at a
+                # time, covtype_74k would compute 9 % more kernel values, and 34 problems 3 % in the
+                # geometric mean (`scripts/bench_svm.py`, `scripts/bench_everyday.py`).
                 max_joining = max(descent.options.first_subset, len(descent.active))
                 if len(violators) > max_joining:
                     order = np.argpartition(it.slack(violators), max_joining)
@@ -162,18 +163,18 @@ class NestedSubsets:
                 return
             it.update_residual(far, beta_of_far)
             beta_of_far = it.beta.copy()
-            final = tolerance <= target
+            is_final = tolerance <= target
             slack = it.slack(far)
-            back = slack < (-target if final else _APPROACHED * it.scale)
-            near, far = np.concatenate([near, far[back]]), far[~back]
-            if final and not back.any():
+            is_near = slack < (-target if is_final else _APPROACHED * it.scale)
+            near, far = np.concatenate([near, far[is_near]]), far[~is_near]
+            if is_final and not is_near.any():
                 return
-            if not final:
+            if not is_final:
                 tolerance = target if _TIGHTEN * tolerance < 2.0 * target else _TIGHTEN * tolerance
                 self._solve(tolerance, near)
 
     def _needs_all(self, n_outside: int, n_violators: int) -> bool:
-        """Whether all points of the level join S, because these violators are a large part."""
+        """Whether all points of the level should join S, because so many of them violate."""
         n = len(self.descent.active)
         large = n + n_violators > _MAX_OF_LEVEL * (n + n_outside)
         return large and self.descent.can_store(n + n_outside)

@@ -2,15 +2,15 @@
 
     min_b  1/2 b'Kb - z'b + epsilon |b|_1,   l <= b <= u,   1'b = const,        e = z - Kb
 
-Working set selection of Fan, Chen and Lin (2005), WSS 2: i is the largest residual that can go up,
-and j, which goes down by as much, gives the largest decrease of the objective. With lift and drop
-from `directions`,
+Working set selection of Fan, Chen and Lin (2005), WSS 2: i has the largest residual of the
+coordinates that can go up, and j, which goes down by as much as i goes up, gives the largest
+decrease of the objective. With lift and drop from `directions`,
 
     i = argmax e_i + lift_i,   j = argmax t w_j - t^2 h / 2,   w_j = e_i + lift_i - e_j - drop_j,
     t = min(w_j / h, distance of b_i to its upper end, distance of b_j to its lower end),
     h = K_ii + K_jj - 2 K_ij.
 
-Unlike LIBSVM, which ranks j by the decrease of the unclipped step, the step is clipped first.
+LIBSVM ranks j by the decrease of the unclipped step; here the step is clipped first.
 """
 
 import numpy as np
@@ -26,12 +26,12 @@ from kbench.solvers.box_dual.float_order import (
     position_of_sum,
 )
 
-# Least curvature in units of K_ii + K_jj, for points that coincide: 16 eps of float32, and 4,000
-# eps of float64, whose values of inner products lose digits by cancellation. Guard.
+# Guard: least curvature in units of K_ii + K_jj, for points that coincide. It is about 8 eps of
+# float32, and 4,500 eps of float64, because inner products lose digits by cancellation.
 FLAT, FLAT_IN_FLOAT64 = 1e-6, 1e-12
 # Guard: a distance to a bound below this fraction of the coefficient (before the step or at the
-# bound) is a rounding error of float64 and counts as 0: a point that it kept from its bound would
-# violate for ever. It must not be relative to u - l, which may be 1e15 times the coefficients.
+# bound) is a rounding error of float64 and counts as 0; otherwise the point would violate for ever.
+# The fraction is not one of u - l, which may be 1e15 times the coefficients.
 _ROUNDING = 1e-14
 
 
@@ -51,12 +51,12 @@ def pair_steps(
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper, diagonal : (q,) float64
         Feasible point, its residual z - K beta, the bounds on both sides of 0, the positive
-        diagonal of K. The residual is kept in the precision of K.
-    stop : Stop when max {e_i + lift_i} - min {e_i + drop_i} is at most this
+        diagonal of K. The residual is stored in the precision of K.
+    stop : The steps end when max {e_i + lift_i} - min {e_i + drop_i} is at most this number
 
-    Returns steps : int. O(q) time each, two rows of K.
+    Returns the number of steps. A step takes O(q) time and reads two rows of K.
     """
-    # Arrays that are searched have the precision of K, which vectorises best; b is in float64.
+    # The arrays of the searches have the precision of K, which vectorises best; b is in float64.
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
     ends = np.empty((4, len(e)), K.dtype)
     steps: int = _steps(
@@ -66,8 +66,8 @@ def pair_steps(
     return steps
 
 
-# Each loop over points writes one array: with two, LLVM fails to show that none overlap. The
-# extremes of the next search are found while v is written.
+# Each loop over points writes one array: with two, LLVM cannot show that they do not overlap. The
+# loop that writes v also finds the extremes of the next search.
 @njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
 def _steps(
     K, beta, v, ends, gain, gain_bits, lower, upper, diagonal, epsilon, stop, max_steps
@@ -89,7 +89,7 @@ def _steps(
         lowest_key = min(lowest_key, ordered(bits_of(v[k] + drop[k]), gain_bits))
     step = 0
     while step < max_steps:
-        # gain[0] serves to read the floats of these bits.
+        # Bits written to gain_bits[0] are read as a float from gain[0].
         gain_bits[0] = ordered(lowest_key, gain_bits)
         lowest = gain[0]
         gain_bits[0] = ordered(highest_key, gain_bits)
@@ -120,7 +120,7 @@ def _steps(
         row_j, t = K[j], real(move)
         highest_key, lowest_key = smallest_key, largest_key
         for k in range(q):
-            # Subtracting first is nearly exact for similar rows, however long the step.
+            # The difference of similar rows is nearly exact, whatever the length of the step.
             e_k = v[k] + t * (row_j[k] - row_i[k])
             v[k] = e_k
             highest_key = max(highest_key, ordered(bits_of(e_k + lift[k]), gain_bits))
@@ -131,12 +131,14 @@ def _steps(
 
 @njit(nogil=True, inline="always")
 def move_pair(beta, i, j, way, h, limit, lower, upper):
-    """Move way / h, at most `limit`, from beta[j] to beta[i] as far as both can go; return how far.
+    """Move way / h from beta[j] to beta[i], at most `limit` and as far as both can go; return the
+    distance.
 
     A coefficient that meets its end becomes exactly the bound or 0, not a rounded sum, because code
-    tests by equality. If one of the two is moved onto its end, the other moves as far, unless it
-    then is at its own end up to rounding: otherwise the last point of two classes with equal sums
-    of bounds (weights "balanced") is free by 1e-16, and alone decides the intercept.
+    tests for equality. If one coefficient is moved onto its end, the other moves by the same
+    distance, and onto its own end if it is there up to rounding: otherwise, if two classes have
+    equal sums of bounds (weights "balanced"), the last point would be 1e-16 from its bound, count
+    as free and alone decide the intercept.
     """
     x_i, x_j = beta[i], beta[j]
     up, down = distances(x_i, lower[i], upper[i])[0], distances(x_j, lower[j], upper[j])[1]

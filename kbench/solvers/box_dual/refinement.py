@@ -1,7 +1,7 @@
-"""Iterative refinement: float64 residuals where they decide, and steps until these are small.
+"""Iterative refinement: float64 residuals near the margin, and steps until the violation is small.
 
 float32 kernel values leave e with an error that grows with the coefficients and the number of
-updates; a solve that has stopped by its own e may miss the tolerance several times over. So
+updates. A solve that stops by this e may end with several times the tolerated violation. So
 
     band = points whose KKT slack is below w: free points, violators, points near their margin
     repeat
@@ -10,15 +10,15 @@ updates; a solve that has stopped by its own e may miss the tolerance several ti
       stop if the violation is at most tol
       descend on the band from the true e                    float32 values, finally float64
 
-In the end, if such errors could be seen in the objective, all support vectors get their float64 e.
-The objective holds b'e / 2, so the mean correction on the band times |b|_1 / 2 estimates its error.
-A point outside the band has a slack of eight times the largest error observed on the band, so the
-violation on the band is the one of all points; this bound is observed, not proven. Errors of
-a point grow with the root of its K_ii, and so do the band's widths where these differ. Where all n
-residuals cost little they are all computed in float64.
+At the end, if errors of e would be visible in the objective, e of all support vectors is computed
+in float64. The objective has the term b'e / 2, so its error is estimated by the mean correction on
+the band times |b|_1 / 2. A point outside the band has a slack of at least eight times the largest
+error observed on the band, so the violation on the band is that of all points, if no other error is
+eight times as large. Errors of a point grow with the root of its K_ii, and so does the width of the
+band. If all n residuals cost little, all are computed in float64.
 
-A violation below the rounding errors of float64 sums (C K_ii above 1e12) cannot be shown: the
-reason of the stop is then "precision".
+If the tolerance is below the rounding errors of float64 sums (C K_ii above 1e12), the reason of the
+stop is "precision".
 
 Without refinement the true violation exceeds tol on ijcnn1_large_C and cod-rna
 (`scripts/ablate_svm.py`, `refinement`).
@@ -31,20 +31,21 @@ from kbench.solvers.box_dual.block_descent import BlockDescent
 from kbench.solvers.box_dual.iterate import Iterate
 from kbench.solvers.box_dual.row_cache import RowCache
 
-# First width w of the band in units of the mean |z|, and ratio of w to the largest correction. A
-# band that turns out too narrow only grows; with 0.05, regression at C = 1 computes two to three
-# times as many float64 values for it.
+# First width w of the band in units of the mean |z|, and least ratio of w to the largest
+# correction: a band that is too narrow grows. With 0.05 instead of 0.01, regression at C = 1
+# computes two to three times as many float64 values for the band (docs/solver.md, "Constants").
 _BAND = 0.01
 _SAFETY = 8.0
-# Budget for computing all residuals exactly: float64 kernel values times the nanoseconds of one in
-# float32, of which it takes some five times as many (`scripts/bench_kernels.py`). With four times
-# as much 4,000 rows of ijcnn1 took a tenth longer; with a number of values instead, fits to 3,200
-# rows of 768 features took twice as long (`scripts/bench_everyday.py`, embeddings).
+# All residuals are computed in float64, which takes about five times as long as in float32
+# (`scripts/bench_kernels.py`), if their float32 kernel values would take at most this many
+# nanoseconds. With four times as much, 4,000 rows of ijcnn1 take a tenth longer; with a limit on
+# the number of values instead, fits to 3,200 rows of 768 features take twice as long
+# (`scripts/bench_everyday.py`, embeddings).
 _CHEAP_NS = 4e5
-# Nanoseconds of a value whose cost is unknown.
+# Nanoseconds of a float32 value whose cost is unknown: those of 22 features. Set by hand.
 _UNKNOWN_NS = 0.4
-# Residuals of a float64 solve are summed afresh if their updates have errors above this fraction of
-# the tolerance; otherwise the sum of n x |support| products is saved. Set by hand.
+# Residuals of a float64 solve are summed afresh, n x |support| products, if their updates have
+# errors above this fraction of the tolerance. Set by hand.
 _VISIBLE = 0.01
 # Guard: least width of a point's band relative to the width of the point with the largest K_ii.
 _NARROWEST = 1e-3
@@ -65,7 +66,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     Returns
     -------
     violation : float
-        From float64 residuals on the band; not below what rounding hides.
+        From float64 residuals on the band; at least their rounding error.
     stop_reason : str
         "" if tol was reached, otherwise the name of the limit, or "precision": float64 steps no
         longer halve the violation.
@@ -74,8 +75,8 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     n = len(it)
     exact = it.kernel.astype(np.float64)
     it.restore_sum()
-    true = np.zeros(n, bool)  # points whose residual is from float64 values ...
-    true_beta = np.zeros(n)  # ... and the coefficients that it belongs to
+    true = np.zeros(n, bool)  # points whose residual is from float64 values
+    true_beta = np.zeros(n)  # coefficients to which these residuals belong
     if (
         exact is it.kernel
         and not it.residual_error
@@ -105,8 +106,8 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
                 _correct(it, exact, true, true_beta, it.beta != 0.0, relative)
                 violation = it.update_intercept()
         if violation <= tol:
-            hidden = it.rounding_error()
-            return (hidden, "precision") if hidden > tol else (violation, "")
+            rounding = it.rounding_error()
+            return (rounding, "precision") if rounding > tol else (violation, "")
         if limit:
             return violation, limit
         if not descent.options.refinement:
@@ -122,8 +123,8 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
             descent.activate(points)
         before, exact_residual = it.beta.copy(), it.residual[true]
         descent.solve(_BAND_TARGET * tol)
-        # Points in `true` keep the residual of `true_beta`, from which `_correct` continues in
-        # float64; the others follow in float32.
+        # Points in `true` keep the residual of `true_beta`, which `_correct` updates in float64.
+        # The residuals of other points are updated in float32.
         it.residual[true] = exact_residual
         it.update_residual(np.flatnonzero(~true), before)
     return it.update_intercept(), "precision"

@@ -1,9 +1,9 @@
 """Products with rows of a kernel matrix; a bounded amount of memory stores some of the rows.
 
-Reading a stored value is five to ten times as fast as computing a cheap kernel value, but writing
-it to memory for the first time takes as long as several computations. So a row is recomputed,
-without storing anything, until its `min_uses`-th use, and stored from then on. When the memory is
-full, the least recently used row is replaced.
+Reading a stored value is five to ten times as fast as computing a cheap kernel value, but writing a
+value to memory for the first time takes as long as several computations. So a row is recomputed,
+without storing anything, before its `min_uses`-th use, and stored from that use on. When the memory
+is full, the least recently used row is replaced.
 
 Storing all rows takes 1.6 times as long on w8a and 1.5 times on a9a (`scripts/ablate_svm.py`,
 `recompute_rows`).
@@ -21,18 +21,16 @@ from kbench.kernels.work_sharing import Loop, divided, share
 
 # A number of uses that no row reaches: nothing is stored.
 NEVER = 1 << 30
-# Rows per temporary block in which missing rows are computed: more take more memory, fewer cost
-# more calls. Set by hand.
+# Missing rows are computed in blocks of this many: memory against calls. Set by hand.
 _BATCH = 128
-# Columns per block of a product with stored rows: 8 KB of float64 sums stay in the L1 cache. Set by
-# hand.
+# Columns of a block of products: 8 KB of float64 sums stay in the L1 cache. Set by hand.
 _COLUMNS = 1024
-# Nanoseconds for reading a stored value, next to others and at an arbitrary position; they decide
-# the number of threads (`scripts/ablate_svm.py --threads 2`).
+# Nanoseconds for reading a stored value, in sequence and at an arbitrary position. The number of
+# threads follows from them (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 0.2
 _NANOSECONDS_SCATTERED = 1.0
-# Nanoseconds for storing and rereading a kernel value. Rows are stored from the use on at which
-# computing them that often would have taken longer (`scripts/ablate_svm.py`, `recompute_rows`).
+# Nanoseconds for storing and rereading a kernel value: a row is stored at the use at which all
+# computations of its values have taken as long (`scripts/ablate_svm.py`, `recompute_rows`).
 _STORING_NS = 1.8
 
 
@@ -70,7 +68,7 @@ class RowCache:
         return m * m <= self._buffer.size
 
     def lay_out(self, columns: np.ndarray, capacity: int) -> None:
-        """Drop the stored rows; new ones have these columns and memory for `capacity` columns."""
+        """Drop the stored rows; new rows have these columns and memory for `capacity` columns."""
         self.columns = columns
         self._gathered: tuple[tuple[int, int], Any] | None = None
         self._capacity = capacity = max(1, capacity)
@@ -86,6 +84,7 @@ class RowCache:
         """Append columns. Stored rows are completed when they are next used."""
         longer = np.concatenate([self.columns, columns])
         if len(longer) > self._capacity:
+            # A quarter more than needed, so that few extensions drop the rows. Set by hand.
             self.lay_out(longer, min(len(longer) + len(longer) // 4, len(self._kernel)))
         self.columns = longer
 
@@ -110,18 +109,18 @@ class RowCache:
     def gram(self, positions: np.ndarray) -> np.ndarray:
         """Return K between columns[positions] : (q, q).
 
-        Stored rows are used only where rows are stored at their first use (expensive kernel
-        values): a value at an arbitrary position takes as long to read as a cheap one to compute.
+        Stored rows are read only if kernel values are so expensive that rows are stored at their
+        first use: reading a value at an arbitrary position takes as long as computing a cheap one.
         """
         points = self.columns[positions]
         out = np.empty((len(points), len(points)), self._rows.dtype)
         if self._min_uses == 1:
-            known = self._slot_of[points] >= 0
-            known[known] = self._length[self._slot_of[points[known]]] == len(self.columns)
+            has_row = self._slot_of[points] >= 0
+            has_row[has_row] = self._length[self._slot_of[points[has_row]]] == len(self.columns)
         else:
-            known = np.zeros(len(points), bool)
-        if known.any():
-            stored, others = np.flatnonzero(known), np.flatnonzero(~known)
+            has_row = np.zeros(len(points), bool)
+        if has_row.any():
+            stored, others = np.flatnonzero(has_row), np.flatnonzero(~has_row)
             slots = self._slot_of[points[stored]]
             cost = _NANOSECONDS_SCATTERED * len(slots) * len(positions)
             arguments = (self._rows, slots, positions, stored, others, out)
@@ -132,9 +131,9 @@ class RowCache:
         return self._kernel.square(points, out)
 
     def matrix(self) -> np.ndarray:
-        """Return K between all columns, (m, m); the memory has to hold it.
+        """Return K between all columns, (m, m), if `holds_matrix(m)`; drops the stored rows.
 
-        It takes the memory of the stored rows, which are dropped, until the next row is stored.
+        The matrix is in the memory of the rows, and valid until the next row is stored.
         """
         m = len(self.columns)
         self.lay_out(self.columns, self._capacity)
@@ -149,7 +148,7 @@ class RowCache:
         self._last_use[slots[slots >= 0]] = self._clock
         missing = np.flatnonzero(slots < 0)
         if len(missing):
-            # Stable, so that unused slots are taken in order and filled as one block.
+            # A stable sort takes unused slots in order, so that they are filled as one block.
             free = np.sort(np.argsort(self._last_use, kind="stable")[: len(missing)])
             evicted = self._owner[free]
             self._slot_of[evicted[evicted >= 0]] = -1
@@ -172,13 +171,13 @@ class RowCache:
         return slots
 
     def _points_from(self, first: int) -> Any:
-        """Return the prepared points of the columns from `first` on; gathered once."""
+        """Return the prepared points of the columns from `first` on, gathered at the first call."""
         if self._gathered is None or self._gathered[0] != (first, len(self.columns)):
             # Free the old points before the new ones are allocated.
             self._gathered = None
             columns: Any = self.columns[first:]
             if np.array_equal(columns, np.arange(len(self._kernel))):
-                columns = slice(None)  # Nothing has to be copied.
+                columns = slice(None)  # A slice copies nothing.
             points = self._kernel.points(columns)
             self._gathered = (first, len(self.columns)), points
         return self._gathered[1]
@@ -186,6 +185,7 @@ class RowCache:
 
 def min_uses(kernel: KernelMatrix) -> int:
     """Return from which use on a row of K is worth storing; 1 where the cost is unknown (inf)."""
+    # Values that take less than a nanosecond are recomputed at every use. Set by hand.
     nanoseconds = kernel.nanoseconds
     return NEVER if nanoseconds < 1.0 else max(1, math.ceil(_STORING_NS / nanoseconds))
 

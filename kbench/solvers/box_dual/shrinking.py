@@ -25,7 +25,7 @@ from kbench.trace import Trace
 # LIBSVM's number of steps between two shrinkings.
 STEPS_BETWEEN = 1000
 # The row cache is reset when this fraction of its columns is no longer active: shorter rows are
-# cheaper, but the stored ones are lost. Set by hand; it changes the seconds alone.
+# cheaper, but a reset drops the stored rows. It changes only the time. Set by hand.
 _UNUSED = 0.25
 
 
@@ -49,8 +49,8 @@ def shrinking_descent(
     tol : Violation at which to stop, by e in the precision of the kernel
     cache_mb : Memory for kernel rows, MiB
     shrink_every : Steps between two shrinkings, at most n; 0 never shrinks
-    trace : Receives at each shrinking: alpha, objective, and `candidates` : (n,) bool, the active
-        points and those with a coefficient; at the end, the support vectors
+    trace : Receives alpha, objective and `candidates` : (n,) bool at each shrinking and at the end.
+        Candidates are the active points and the support vectors; at the end, the support vectors
 
     Returns
     -------
@@ -63,16 +63,16 @@ def shrinking_descent(
     n = len(y)
     trace = Trace() if trace is None else trace
     lower, upper = np.minimum(0.0, y * C), np.maximum(0.0, y * C)
-    diagonal = np.maximum(kernel.diagonal(), 1e-12)  # a guard: steps divide by it
+    diagonal = np.maximum(kernel.diagonal(), 1e-12)  # guard: steps divide by it
     beta, e, objective = np.zeros(n), y.astype(np.float64), 0.0
     rows = RowCache(kernel, cache_mb, 1)
     rows.lay_out(np.arange(n), n)
     active = np.ones(n, bool)
     interval = steps_left = min(n, shrink_every) or -1
 
-    def report(kept: np.ndarray) -> None:
+    def report(mask: np.ndarray) -> None:
         if trace.active:
-            trace(alpha=np.abs(beta), objective=objective, candidates=kept | (beta != 0.0))
+            trace(alpha=np.abs(beta), objective=objective, candidates=mask | (beta != 0.0))
 
     while True:
         columns = rows.columns
@@ -83,9 +83,9 @@ def shrinking_descent(
                 return np.abs(beta)
             report(active)
             # The residual of the columns of the cache is up to date.
-            others = np.setdiff1d(np.arange(n), columns, assume_unique=True)
+            outdated = np.setdiff1d(np.arange(n), columns, assume_unique=True)
             support = np.flatnonzero(beta)
-            e[others] = y[others] - kernel.product(support, beta[support], rows=others)
+            e[outdated] = y[outdated] - kernel.product(support, beta[support], rows=outdated)
             active[:] = True
             rows.lay_out(np.arange(n), n)
             steps_left = interval

@@ -24,12 +24,12 @@ from kbench.solvers.box_dual.strategy import Strategy, solve_groups, solve_whole
 from kbench.trace import Trace
 
 # Fraction of the tolerance that neglected kernel values between groups may use: halving it moves
-# the required distance between groups by a few per cent only (docs/solver.md, "Constants").
+# the required distance between groups by only a few per cent (docs/solver.md, "Constants").
 _NEGLECTED = 0.1
-# With an intercept, groups are used if at most this fraction of the pairs of points lies within
-# them. If only outliers are separate (heavy tails), groups save nothing. They also cost something:
-# the intercept is searched for, and for a given intercept a regression takes its steps one
-# coordinate at a time, without the minima over free points. docs/solver.md, "Constants".
+# With an intercept, groups are used if at most this fraction of all pairs of points is within a
+# group. Groups that separate only outliers (heavy tails) save nothing, and they have a cost: the
+# intercept is searched for, and at a fixed intercept a regression takes its steps one coordinate at
+# a time, without the minima over free points (docs/solver.md, "Constants").
 _MAX_PAIRS = 0.5
 
 
@@ -147,16 +147,17 @@ def solve_box_dual(
     gradient_error : float
         Bound on the error of gradient0.
     tol : float
-        Violation to reach, in units of the margin.
+        Violation to reach, in units of the margin; the default is LIBSVM's.
     cache_mb : float
-        Upper bound on the memory for kernel rows, MiB; memory is used as rows are stored.
+        Upper bound on the memory for kernel rows, MiB; memory is used as rows are stored. The
+        default is set by hand.
     max_iter : int
         Limit on steps; -1 means no limit.
     max_time : float, optional
         Limit in seconds, checked between working sets and not during the final evaluation.
     shrinking : bool
-        Whether to work on a subset S of the points and check the others now and then; the result
-        satisfies `tol` on all points either way.
+        Whether to work on a subset S of the points and check the others from time to time; with
+        both values the result satisfies `tol` on all points.
     split : bool
         Whether to solve groups separately if kernel values between them are negligible at `tol`.
     random_state : int or RandomState
@@ -173,8 +174,8 @@ def solve_box_dual(
 
     Notes
     -----
-    A kernel value costs O(d). Every point is compared with every support vector about twice, points
-    near the margin several times. Memory: `cache_mb`, O(n d) for the prepared points in both
+    A kernel value costs O(d). The kernel value of a point and a support vector is computed about
+    twice, near the margin several times. Memory: `cache_mb`, O(n d) for the prepared points in both
     precisions, and O(n).
     """
     n = len(kernel)
@@ -186,7 +187,7 @@ def solve_box_dual(
         math.inf if max_iter < 0 else max_iter, max_time, Trace() if trace is None else trace
     )
     beta = _feasible(y, C, alpha0, intercept)
-    known = gradient0 is not None and np.array_equal(beta, y * alpha0)
+    uses_gradient0 = gradient0 is not None and np.array_equal(beta, y * alpha0)
     iterate = Iterate(
         kernel,
         -y * p,
@@ -195,8 +196,8 @@ def solve_box_dual(
         coupled=intercept,
         budget=budget,
         beta=beta,
-        residual=-y * gradient0 if known else None,
-        residual_error=gradient_error if known else 0.0,
+        residual=-y * gradient0 if uses_gradient0 else None,
+        residual_error=gradient_error if uses_gradient0 else 0.0,
     )
     seed = check_random_state(random_state).randint(2**31 - 1)
     strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed), options)
@@ -260,7 +261,7 @@ def solve_regression_dual(
 
     Notes
     -----
-    Costs as `solve_box_dual`: each row is one point, which can move up and down.
+    The cost is that of `solve_box_dual` with n points: each row is one point.
     """
     C = np.broadcast_to(np.asarray(C, np.float64), (len(kernel),))
     lower = -C if lower is None else np.asarray(lower, np.float64)
@@ -280,17 +281,17 @@ def solve_regression_dual(
     strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed), options)
     outcome = _minimise(iterate, tol, strategy, split=True)
     beta, error = iterate.beta, iterate.residual - iterate.intercept
-    # The primal minus the dual objective: the sum over points of what the best coefficient would
-    # gain. The gain is linear between the bounds and 0, so the best one is a bound or 0.
+    # The gap is the sum over points of what the best coefficient would gain. The gain is linear
+    # between 0 and each bound, so the best coefficient is a bound or 0.
     highest = np.maximum(0.0, np.maximum(C * (error - epsilon), lower * (error + epsilon)))
     gain = highest - beta * error + epsilon * np.abs(beta)
     return RegressionDualResult(coef=beta, duality_gap=float(gain.sum()), **outcome)
 
 
 def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) -> dict[str, Any]:
-    """Solve the iterate's problem in place: point, residual and objective are the solution's.
+    """Solve the iterate's problem in place: it becomes the solution, with residual and objective.
 
-    Returns the fields of `_Outcome` but the duality gap.
+    Returns the fields of `_Outcome` except the duality gap.
     """
     kernel, options, n = iterate.kernel, strategy.options, len(iterate)
     entries_before = kernel.n_entries
@@ -348,8 +349,8 @@ def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -
     beta = y * np.clip(alpha0, 0.0, C)
     if coupled and not np.array_equal(beta, y * alpha0):
         surplus = float(np.sum(beta - y * alpha0))
-        # How far coefficients of the surplus's sign can move towards 0; then how far the points of
-        # the other class can move towards C.
+        # First, how far coefficients with the sign of the surplus can move towards 0; then how far
+        # coefficients of the other class can move towards C.
         for movable in (
             np.where(beta * surplus > 0.0, beta, 0.0),
             np.where(y * surplus < 0.0, beta - y * C, 0.0),

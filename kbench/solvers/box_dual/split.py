@@ -1,23 +1,23 @@
-"""Exact decomposition into groups between which all kernel values together are below the tolerance.
+"""Exact decomposition into groups between which kernel values may be neglected at the tolerance.
 
-If every point of a group has a distance of at least R from all others, and the coefficients of the
-others sum to at most A, then the others contribute to its residual at most
+If every point of a group is at a distance of at least R from all points of other groups, and the
+absolute coefficients of these sum to at most A, they contribute to a residual in the group at most
 
     A max {k(x, z) : d(x, z) >= R}  <=  A exp(-gamma R^p),    d the p-norm, p = 2 (Gaussian) or 1
 
-With R = (log(A / neglected) / gamma)^(1/p) that is at most `neglected`: groups solved one by one to
+With R = (log(A / neglected) / gamma)^(1/p) this bound is `neglected`: groups solved one by one to
 tol - neglected solve the whole problem to tol. This is the divide step of DC-SVM (Hsieh, Si and
 Dhillon 2014), made exact.
 
 Groups are found in two steps. The points are divided into sets, called boxes after their bounding
 boxes, and boxes closer than R are joined: d(x, z)^p >= sum_j gap_j^p, gap_j the gap between the two
-boxes in feature j. The connected components are groups for any division; a good one mixes no
-groups. Two kinds of boxes are tried, the second if the first show no groups:
+boxes in feature j. The connected components are valid groups for any division into boxes, but boxes
+that mix groups join them. Two divisions are tried, the second if the first shows no groups:
 
-- The points that lie on the same side of every wide gap between consecutive values of a feature. A
-  gap of R alone separates groups. Narrower gaps add up: points of two categories in one-hot columns
-  differ in two columns, so that the boxes have the distance sqrt(2) where each gap is 1.
-- Clusters of k-means.
+- A box has the points on the same side of every wide gap between consecutive values of a feature. A
+  gap of R separates groups by itself. Narrower gaps add up: points of two categories in one-hot
+  columns differ in two columns, so that their boxes have the distance sqrt(2) if each gap is 1.
+- A box is a cluster of k-means.
 
 Covtype_30k and covtype_74k, whose one-hot columns separate 74 groups, are solved faster this way
 (`scripts/ablate_svm.py`, `groups`).
@@ -38,14 +38,14 @@ from kbench.kernels.distances import Exponential
 # connected, there is no search for groups. Set by hand.
 _SAMPLE = 500
 # Width of the gaps that divide boxes, to the power of p and as a fraction of R^p: eight features
-# with such a gap separate two boxes. Narrower gaps mostly come from a few outliers
+# with such a gap separate two groups. Narrower gaps mostly come from outliers
 # (docs/solver.md, "Constants").
 _WIDE = 1 / 8
-# Maximum number of pairs of boxes for each point: comparing them takes O(n d), as much as the rest
-# (docs/solver.md, "Constants").
+# Largest number of pairs of boxes for each point: comparing the pairs then takes O(n d), as the
+# search for gaps does (docs/solver.md, "Constants").
 _PAIRS_PER_POINT = 4
-# Clusters are seeded with one of this many sampled points and improved by this many Lloyd steps:
-# small clusters have small boxes, but each pair of boxes is compared. Set by hand.
+# Every eighth point of the sample is the seed of a cluster, which three Lloyd steps improve: more
+# clusters have smaller boxes, but all pairs of boxes are compared. Set by hand.
 _POINTS_PER_CLUSTER = 8
 _LLOYD_STEPS = 3
 # Rows whose distances to the cluster centres are computed at a time: memory against the overhead of
@@ -63,10 +63,11 @@ def independent_groups(
     kernel : KernelMatrix of n points
     total : Bound on the sum of the coefficients' absolute values
     neglected : Error of the residual that may be neglected
-    min_size : Smaller groups are combined: solving each has a fixed cost
+    min_size : Smaller groups are combined, because the solution of a group has a fixed cost
 
-    Returns a partition of the n points. O(n log n) for each feature whose range is at least
-    8^(-1/p) R, and O(n d n_clusters) for clusters; nothing if a sample of the points is connected.
+    Returns a partition of the n points. The time is that of a sample if the sample is connected;
+    else O(n log n) for each feature whose range is at least 8^(-1/p) R, and O(n d n_clusters) for
+    clusters.
     """
     X, function = kernel.X, kernel.kernel
     if not isinstance(function, Exponential) or sp.issparse(X) or total <= neglected:
@@ -91,7 +92,7 @@ def independent_groups(
 
 
 def _combine_small(label: np.ndarray, min_size: int) -> np.ndarray:
-    """Return labels from 0 after groups of fewer than `min_size` points are combined; (n,)."""
+    """Combine groups of fewer than `min_size` points; return labels from 0, (n,)."""
     sizes = np.bincount(label)
     small = sizes < min_size
     before = np.cumsum(np.where(small, sizes, 0)) - sizes
@@ -100,7 +101,7 @@ def _combine_small(label: np.ndarray, min_size: int) -> np.ndarray:
 
 
 def _components(sample: np.ndarray, threshold: float, power: int) -> np.ndarray:
-    """Return the label of each point's connected component where neighbours are closer than R."""
+    """Return the connected component of each point; points closer than R are connected."""
     if (_distances(sample[:1], sample, power) < threshold).all():
         return np.zeros(len(sample), np.intp)
     near = _distances(sample, sample, power) < threshold
@@ -162,7 +163,7 @@ def _labels_between(X: np.ndarray, gaps: list[_Gaps], max_labels: int = _MAX_LAB
 
 
 def _boxes(X: np.ndarray, gaps: list[_Gaps], group: np.ndarray, max_boxes: int) -> np.ndarray:
-    """Divide the groups at gaps; features that would make more than `max_boxes` boxes are left out.
+    """Divide the groups at the gaps of each feature that keeps the boxes at `max_boxes` or fewer.
 
     Features with wider gaps come first. Returns labels from 0; (n,).
     """

@@ -1,18 +1,18 @@
-"""Descent on points whose kernel matrix is stored, where many of them are free.
+"""Descent on a set S with many free points and a stored kernel matrix.
 
-Free points that do not fit into one working set keep these busy with undoing each other's steps:
-5,000 rows of noise, C = 100, 2,470 of them free, take 940,000 steps in working sets and 210,000
-with all rows in one. So, on the points of S with K_SS in memory,
+If the free points do not fit into one working set, working sets undo each other's steps: 5,000 rows
+of noise with C = 100 and 2,470 free points take 940,000 steps in working sets, and 210,000 steps
+with all rows in one set. So, with K_SS in memory,
 
     repeat
       _STEPS_PER_FREE_POINT steps of pairs for each free point
-      if few points became free or ceased to be, and the steps since the last time have cost as
-        much: the minimum over all free points
+      if few points became free or met a bound, and the steps since the last minimum have cost as
+        much as one: the minimum over all free points
     until the violation on S <= target
 
-The minimum over the free points (`face_pivoting`) replaces the last two thirds of the steps. Before
-the free points have settled, the next steps undo most of it; the violation does not show that they
-have, because few points keep it large until shortly before the end.
+The minimum over the free points (`face_pivoting`) replaces the last two thirds of the steps. While
+the set of free points still changes, the next steps undo most of the minimum. The violation does
+not show when the set has settled: a few points keep it large until shortly before the end.
 """
 
 import numpy as np
@@ -25,19 +25,19 @@ from kbench.solvers.box_dual.options import SolverOptions
 from kbench.solvers.box_dual.pair_descent import pair_steps
 from kbench.solvers.box_dual.row_cache import product_of_rows
 
-# Steps for each free point between two looks at all of S. The free points have settled when at most
-# this fraction of them has changed in that time. With .02 or .1, 5,000 to 8,000 rows of everyday
+# Steps for each free point in a round, and the largest fraction of the free points that changes in
+# a round when they have settled. With 0.02 or 0.1 instead of 0.05, 5,000 to 8,000 rows of everyday
 # data at C = 100 take as long within a tenth (`scripts/bench_everyday.py`).
 _STEPS_PER_FREE_POINT, _SETTLED = 4, 0.05
-# Limit on the points of a minimum, which then takes 275 MiB and 1.5 s. Set by hand.
+# Limit on the points of a minimum: 6,000 points take 275 MiB and 1.5 s. Set by hand.
 _MAX_FREE = 6000
-# A minimum is due once this number of multiplications of its Cholesky factorisation for each step
-# and point of S is at least its m^3 / 3: the steps since the last one have then taken half as long.
-# A step reads two rows of K and six arrays from memory, about 1.2 ns for each point; a
-# factorisation makes about 16 multiplications in a nanosecond. If the minimum was not found,
-# because too many points lay outside their bounds, the next attempt waits for the work of
-# _AFTER_FAILURE factorisations more. Together: bike, C = 256, takes 20 s instead of 26; 5,000 to
-# 8,000 rows of everyday data take as long as before (`scripts/bench_everyday.py`).
+# A minimum over m free points is due when _WORTH times the steps since the last minimum times |S|
+# is at least m^3 / 3, the multiplications of its Cholesky factorisation: the steps have then taken
+# half as long as the factorisation will. A step reads two rows of K and six arrays from memory,
+# about 1.2 ns for each point; a factorisation makes about 16 multiplications in a nanosecond. If
+# the minimum was not found, because too many points were outside their bounds, the next attempt
+# waits for the work of _AFTER_FAILURE further factorisations. With both, bike at C = 256 takes 20 s
+# instead of 26; 5,000 to 8,000 rows of everyday data do not change (`scripts/bench_everyday.py`).
 _WORTH = 36
 _AFTER_FAILURE = 2.0
 
@@ -66,7 +66,8 @@ class StoredDescent:
     def solve(self, target: float) -> float:
         """Lower the violation on S to `target`; return the violation at the end.
 
-        As `BlockDescent.solve`. A round costs O(m^2) and its steps, whose number is bounded.
+        The contract is that of `BlockDescent.solve`. A round costs O(m^2) and a bounded number of
+        steps.
         """
         it, S, budget = self.iterate, self.S, self.iterate.budget
         beta, e, lower, upper = it.beta[S], it.residual[S], it.lower[S], it.upper[S]
@@ -78,13 +79,13 @@ class StoredDescent:
             it.intercept, violation = extremes(
                 beta, e, lower, upper, it.intercept, it.epsilon, coupled=True
             )[2:]
-            hidden = eps * np.sqrt(squared_changes)
-            if violation <= max(target, hidden) or budget.exhausted():
+            rounding = eps * np.sqrt(squared_changes)
+            if violation <= max(target, rounding) or budget.exhausted():
                 break
             free = free_points(beta, lower, upper)
             n_free = int(np.count_nonzero(free))
-            due = settled and work >= n_free**3 / 3 and self.options.face_newton
-            if due and n_free <= _MAX_FREE:
+            is_due = settled and work >= n_free**3 / 3 and self.options.face_newton
+            if is_due and n_free <= _MAX_FREE:
                 settled = False
                 step = descend_to_minimum(
                     self.kernel, S, beta, e, lower, upper, it.epsilon, self._product

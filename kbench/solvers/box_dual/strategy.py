@@ -4,9 +4,9 @@ Without an intercept, groups are independent problems. With one, the multiplier 
 1'beta = const couples them: for a given c each group is a problem with bounds only, and the sum
 h(c) = 1'beta(c) falls as c grows. The search for c is a secant method on h(c) = const:
 
-    solve each group at c = 0 loosely; secant steps in c, each from the last solution
-    solve each group at c to tolerance; subtract what is left of h - const from the free points
-    working sets across groups, with the sum fixed, until all violations are below tol
+    solve each group at c = 0 loosely; take secant steps in c, each from the last solution
+    solve each group at c to tolerance; subtract the remaining h - const from the free points
+    solve working sets across groups, with the sum fixed, until all violations are below tol
 
 The last line takes few steps, because every group is nearly optimal for the same c.
 """
@@ -30,12 +30,12 @@ from kbench.solvers.box_dual.row_cache import NEVER, RowCache, min_uses
 # Problems of at most this many points are solved in float64 from the start: a float32 solve and its
 # float64 verification would take as long. Set by hand.
 _FLOAT64_POINTS = 1024
-# Solves aim at this fraction of the tolerance, so that the float64 violation, which differs by
-# rounding, is rarely above the tolerance.
+# Solves stop at this fraction of the tolerance, so that the float64 violation, which differs by
+# rounding, is rarely above the tolerance (docs/solver.md, "Constants").
 _TARGET = 0.9
 # Search for the intercept of groups: tolerance of the solves in units of the mean |z|; the search
 # ends at a step of the intercept below _SMALL_STEP times this tolerance, or after _SECANT_STEPS.
-# Working sets across groups correct the rest. Set by hand.
+# More exact searches save working sets across groups, and cost more solves. Set by hand.
 _SEARCH_TOLERANCE, _SMALL_STEP = 0.002, 0.1
 _SECANT_STEPS = 6
 
@@ -65,7 +65,7 @@ class Strategy:
         return BlockDescent(iterate, iterate.kernel, rows, self.options)
 
     def for_group(self, cache_mb: float) -> "Strategy":
-        """Return the same with a cache of its own and an independent random stream."""
+        """Return the same strategy with a separate cache and an independent random stream."""
         return Strategy(cache_mb, self.shrinking, self.rng.spawn(1)[0], self.options)
 
 
@@ -96,11 +96,11 @@ def solve_whole(iterate: Iterate, tol: float, strategy: Strategy) -> tuple[float
 def solve_groups(
     iterate: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
 ) -> tuple[float, str]:
-    """Solve groups between which kernel values vanish to `tol`; returns as `solve_whole`."""
+    """Solve groups between which kernel values are negligible; returns as `solve_whole`."""
     if iterate.coupled:
         return _solve_coupled(iterate, groups, tol, strategy)
-    # Memory is divided as if all groups were solved at once: if it depended on the number of
-    # threads, other rows would be stored, and products with stored rows are rounded differently.
+    # Memory is divided as if all groups were solved at once. If the division depended on the number
+    # of threads, other rows would be stored, and products with stored rows are rounded differently.
     area = sum(len(group) ** 2 for group in groups)
     results: list[tuple[float, str]] = []
     lock = threading.Lock()
@@ -121,7 +121,7 @@ def solve_groups(
         for group, inner in zip(groups, strategies, strict=True)
     ]
     _for_each(groups, tasks, iterate)
-    # Any reason is above "", the reason of a group that was solved.
+    # A solved group has the reason "", the least of all strings.
     return max(violation for violation, _ in results), max(reason for _, reason in results)
 
 
