@@ -1,7 +1,7 @@
 """Optimisation algorithms; they know no estimator.
 
-Modules are imported when a name is first used: each brings compiled functions, and a fit should
-load only those of its own solver.
+Modules are imported when a name is first used: each has compiled functions, and a fit should load
+only those of its solver.
 """
 
 import importlib

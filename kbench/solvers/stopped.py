@@ -1,14 +1,14 @@
-"""The model of a dual solver that a limit has stopped: never worse than the trivial model.
+"""The model of a dual solver that a limit has stopped: no worse than the best constant.
 
     P(b, c) = 1/2 b'Kb + sum_i max {x (e_i - c) - epsilon |x| : l_i <= x <= u_i} + s c,   e = z - Kb
 
-is the primal objective of coefficients b with intercept c, where s is the sum that b must have. The
-solvers lower the dual objective in every step, but not P: a solver that is stopped long before it
-converges can leave a decision function that is far worse than a constant, and its usual intercept,
-the middle between the two extreme residuals, depends on two rows only. A stopped solver therefore
-returns the multiple t b of its coefficients with the smallest P, t = 1, 1/2, 1/4, ..., 0, with the
-intercept that minimises P for it. P is convex in t, and t = 0 is the best constant. Multiplication
-by a power of two causes no rounding error.
+is the primal objective of coefficients b with intercept c, where s is the sum that b must have.
+Every step of the solvers lowers the dual objective, but may raise P: a solver that is stopped long
+before it converges can leave a decision function that is far worse than a constant, and the usual
+intercept, the middle between the two extreme residuals, depends on only two rows. A stopped solver
+therefore returns the multiple t b of its coefficients with the smallest P, t = 1, 1/2, 1/4, ..., 0,
+and the intercept that minimises P for t b. P is convex in t, and t = 0 gives the best constant.
+Multiplication by a power of two causes no rounding error.
 """
 
 from typing import NamedTuple
@@ -17,8 +17,8 @@ import numpy as np
 
 from kbench.intrinsics.products import matmul
 
-# Multiples t of the coefficients. Below 2^-20, decision values are less than 1e-6 of the original
-# ones, so 0 follows. Set by hand.
+# Multiples t of the coefficients: below 2^-20, decision values are less than 1e-6 of the original
+# values, so the last t is 0. Set by hand.
 MULTIPLES = np.concatenate([2.0 ** -np.arange(21.0), [0.0]])
 
 
@@ -47,11 +47,11 @@ def settle(
     z, lower, upper : (n,) float64. Linear term and bounds of the problem; lower <= 0 <= upper.
     coupled : Whether the intercept is free; otherwise it is `intercept`
 
-    O(n log n) time for each multiple that is tried: three if `beta` itself is best, 22 at most.
+    O(n log n) time for each multiple that is tried: three if t = 1 is best, at most 22.
     """
     total = float(beta.sum()) if coupled else 0.0
     size = float(np.abs(beta).sum())
-    # Multiples of b have the sum t s: only s = 0, up to rounding, stays as the problem demands.
+    # The sum of t b is t s, so other multiples are feasible only if s = 0 up to rounding (1e-6).
     scalable = not coupled or abs(total) <= 1e-6 * size
     products = z - e
     quadratic = float(matmul(beta, products))
@@ -83,8 +83,8 @@ def least_loss_intercept(
     """Return the intercept c that minimises the loss of e - c plus total c; (n,) arrays.
 
     The objective is convex and piecewise linear in c: its slope grows by u_i at e_i - epsilon, and
-    by -l_i at e_i + epsilon. c is where the slope changes its sign, or the middle of the interval
-    on which it is 0.
+    by -l_i at e_i + epsilon. At the result the slope changes its sign; if the slope is 0 on an
+    interval, the result is the middle of the interval.
     """
     kinks = np.concatenate([e - epsilon, e + epsilon])
     weight = np.concatenate([upper, -lower])

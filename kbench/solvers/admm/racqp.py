@@ -6,7 +6,7 @@ Multipliers for Quadratic Optimization" (Math. Program. Comput. 13, 2021), RACQP
     min  1/2 x'Hx - e'x,   y'x = 0,   x = w,   0 <= w <= C,      H = Y K Y
     repeat
       split 1 .. n into blocks
-      for each block B, the others held:
+      for each block B, with all other variables fixed:
         (H_BB + beta y_B y_B' + beta I) x_B
             = e_B - (H x - H_BB x_B)_B + y_B (eta - beta (y'x - y_B'x_B)) + zeta_B + beta w_B
         w_B = clip(x_B - zeta_B / beta, 0, C_B)
@@ -88,7 +88,7 @@ def solve_racqp(
     max_iter : int
     tol : float
     factor : float
-        H is multiplied by it: the authors' driver solves x'Hx - e'x, factor=2.
+        Multiplies H: the authors' driver minimises x'Hx - e'x, which is factor=2.
     max_time : float, optional
         Seconds; no further block begins afterwards.
     trace : Trace, optional
@@ -100,8 +100,8 @@ def solve_racqp(
 
     Notes
     -----
-    n^2 kernel values for each iteration (the rows of a block are computed when it is visited, and
-    not kept) and p Cholesky factorisations of n / p variables; n^2 / p kernel values of memory.
+    An iteration takes n^2 kernel values and p Cholesky factorisations of n / p variables. The rows
+    of a block are computed at each visit; memory is n^2 / p kernel values.
     """
     trace = Trace() if trace is None else trace
     deadline = Deadline(max_time, trace)

@@ -11,10 +11,10 @@ Optim. 10, 2022), Algorithm 3:
            z = clip(x - mu / beta, 0, C)
            mu = mu - beta (x - z)
 
-b is the multiplier of y'x = 0, at the optimum the intercept. An iteration costs one solution with
-K + beta I, for all columns (values of C, classes) together. From zero, each iteration moves x by
-about 1/beta: the paper's ten iterations are early stopping, and often end before any variable
-reaches its bound C.
+b is the multiplier of y'x = 0, which at the optimum is the intercept. An iteration solves one
+system with K + beta I, for all columns (values of C, classes) together. From x = 0, each iteration
+moves x by about 1/beta: the paper's ten iterations are early stopping, and often end before any
+variable reaches its bound C.
 
 The squared length of the steps, beta ||dz||^2 + ||dmu||^2 / beta, never grows if K is positive
 semidefinite (He and Yuan, "On non-ergodic convergence rate of Douglas-Rachford alternating
@@ -37,10 +37,10 @@ from kbench.trace import Deadline, Trace
 # residuals differ by more than the factor 10; over-relaxation by 1.5 to 1.8 improves convergence.
 _BALANCE = 10.0
 _RELAXATION = 1.6
-# Iterations between changes of beta; each change costs a factorisation. Set by hand.
+# Least number of iterations between changes of beta; each costs a factorisation. Set by hand.
 _PATIENCE = 40
-# A variable is free if its distances from 0 and C exceed this number times min(C, 1); 1e-5 is the
-# authors' distance.
+# A variable is free if its distances from 0 and C exceed this number times min(C, 1); the authors
+# use 1e-5 as the distance.
 _AT_BOUND = 1e-5
 
 Solve = Callable[[np.ndarray], np.ndarray]
@@ -160,8 +160,8 @@ def solve_admm(
                     with trace.phase("factor"):
                         solve = factorise(beta * factor)
                 except np.linalg.LinAlgError:
-                    # An approximate K is indefinite: its least eigenvalue is below minus the new
-                    # beta. The old beta stays to the end.
+                    # An approximate K is indefinite, with an eigenvalue below -(new beta). beta is
+                    # not changed again.
                     adapts = False
                 else:
                     beta *= factor
@@ -191,7 +191,7 @@ def _solve_ones(solve: Solve, n: int) -> np.ndarray:
 
 
 def _beta_factor(primal: float, dual: float) -> float:
-    """Factor for beta that brings the residuals closer together; 1 if they are close."""
+    """Factor for beta that makes the residuals more equal; 1 if their ratio is at most 10."""
     if min(primal, dual) > 0.0 and max(primal / dual, dual / primal) <= _BALANCE:
         return 1.0
     ratio = math.sqrt(max(primal, 1e-300) / max(dual, 1e-300))
@@ -199,9 +199,9 @@ def _beta_factor(primal: float, dual: float) -> float:
 
 
 def balance(Y: np.ndarray, z: np.ndarray, C: np.ndarray) -> np.ndarray:
-    """z of each problem, reduced for the class with the larger sum until y'z = 0.
+    """Return z of each problem, reduced for the class with the larger sum until y'z = 0.
 
-    Only free variables are reduced if that is sufficient, so that the others stay at their bounds.
+    Only free variables are reduced if that suffices, so that the others stay at their bounds.
 
     Parameters
     ----------

@@ -14,22 +14,22 @@ gradient of the dual
                  form no violating pair
     finishing: solve the dual of S to a violation of at most tol
 
-A stream has the same visits, of each chunk's points in their order, and no finishing; its seeds are
-the first points of each class.
+In a stream (`visit_chunk`), the points of each chunk are visited in their order, the seeds are the
+first points of each class, and there is no finishing.
 
 A step with the pair (i up, j down) is the minimum of (g_i - g_j) / (k_ii + k_jj - 2 k_ij),
 B_i - a_i and a_j - A_j. Without intercept a step moves one coordinate by clip(g_i / k_ii), and
 gradients are compared with 0, as with the option -b 0 of the authors' program. The authors finish
-by REPROCESS steps on S; here `solve_box_dual` continues from the current a, to the same solution.
+with REPROCESS steps on S; `solve_box_dual` reaches the same solution from the current a.
 
 Kernel values are computed for chunks of points against S, and in rows of S that a bounded cache
 keeps. Slots hold the points of S in the order of their arrival. The slots of removed points are
 marked, and compacted when they are more than half of all slots.
 
 The cache is not `kbench.solvers.box_dual.row_cache.RowCache`, which serves blocks of rows to Python
-code for a fixed set of columns. Here a step reads one or two rows inside compiled code, a row is
-extended with values of the chunk that are already computed, and the columns change with every point
-that enters or leaves S.
+code for a fixed set of columns. In LaSVM, compiled code reads one or two rows for each step and
+extends rows with values computed for the chunk, and every point that enters or leaves S changes the
+columns.
 """
 
 from collections.abc import Iterator
@@ -53,8 +53,8 @@ from kbench.solvers.incremental.lasvm_steps import (
 )
 from kbench.trace import Deadline, Trace
 
-# Points whose kernel values with S are computed together, by matrix products: more are faster per
-# value, but values at points that leave S meanwhile are wasted. Set by hand.
+# Points whose kernel values with S are computed together: with more points a value takes less time,
+# but more values are computed for points that leave S in the meantime. Set by hand.
 _CHUNK = 256
 # Points of each class that S starts with (the authors' program).
 _SEEDS = 5
@@ -88,8 +88,8 @@ def solve_online(
     max_time : Limit in seconds, checked between chunks
     trace : Receives n_support and n_visited after each chunk
 
-    Returns solution of the dual of S: at the other points alpha is 0 and gradient NaN. n_iter and
-    kernel_entries include the visits and the finishing.
+    Returns the solution of the dual of S: at the other points alpha is 0 and gradient NaN. n_iter
+    and kernel_entries include the visits and the finishing.
 
     Each visit computes |S| kernel values of O(d) operations, each step up to |S|; a step itself is
     O(|S|). Memory: `cache_mb`, 256 |S| kernel values, O(n d).
@@ -116,18 +116,18 @@ def visit_chunk(
     """Visit some points in their order, starting from an expansion, without finishing.
 
     kernel, y, C, intercept, tol, cache_mb : As in `solve_online`
-    points : (b,) ints. Points to visit, which are not in S.
-    alpha : (n,) array, >= 0. Start.
-    gradient : (n,) array. As in `BoxDualResult`; NaN at the points that are not in S.
+    points : (b,) ints. Points to visit, outside S.
+    alpha : (n,) array, >= 0. Starting point.
+    gradient : (n,) array. As in `BoxDualResult`; NaN at the points outside S.
 
-    Returns as `solve_online`; violation and duality gap belong to the dual of S.
+    Returns the result of `solve_online`; violation and duality gap are those of the dual of S.
     """
     deadline = Deadline(None, Trace())
     learner = _Learner(kernel, y, C, intercept, tol, cache_mb, _UNLIMITED, deadline, Trace())
     learner.enter(alpha, gradient)
     points = points[C[points] > 0]
-    held = y[np.isfinite(gradient)]
-    seeds = [points[y[points] == sign][:_SEEDS] for sign in (-1, 1) if sign not in held]
+    classes_in_S = y[np.isfinite(gradient)]
+    seeds = [points[y[points] == sign][:_SEEDS] for sign in (-1, 1) if sign not in classes_in_S]
     if seeds:
         learner.visit(np.concatenate(seeds), seeding=True)
     for start in range(0, len(points), _CHUNK):
@@ -158,7 +158,7 @@ class _Learner:
         self.trace = trace
         self.deadline = deadline
         self.entries_before = kernel.n_entries
-        self.diagonal = np.maximum(kernel.diagonal(), 1e-12)
+        self.diagonal = np.maximum(kernel.diagonal(), 1e-12)  # guard: steps divide by it
         self.state = self.empty_state(1)
         self.known = kernel.points(np.empty(0, np.intp))
 
@@ -196,15 +196,15 @@ class _Learner:
         return self.state.member[: self.state.counts[SLOTS]]
 
     def visit(self, points: np.ndarray, *, seeding: bool = False) -> None:
-        """PROCESS and REPROCESS for each of the points that is not in S."""
+        """PROCESS and REPROCESS for each of the points outside S."""
         chunk = self.chunk(points[~np.isin(points, self.members())])
-        at, wanted = 0, NONE
+        at, slot = 0, NONE
         while at < 3 * len(chunk.points):
-            at, wanted = visit(
+            at, slot = visit(
                 self.state, chunk, at, self.intercept, seeding, self.tol, self.max_iter
             )
-            if wanted >= 0:
-                self.supply(wanted)
+            if slot >= 0:
+                self.supply(slot)
 
     def chunk(self, points: np.ndarray) -> Chunk:
         """Kernel values of the points; reserves a slot for each of them."""
@@ -255,7 +255,7 @@ class _Learner:
         y, C = self.y[points], self.C[points]
         low, _, high, _ = extremes(self.state)
         if self.intercept:
-            # One of them is infinite if S has a single class.
+            # `low` or `high` is infinite if S has a single class.
             ends = [end for end in (low, high) if np.isfinite(end)]
             b, violation = float(np.mean(ends)) if ends else 0.0, high - low
         else:
@@ -289,9 +289,9 @@ class _Learner:
         row = state.row_of[slot]
         if row < 0:
             row = acquire(state, slot)
-        rest = slice(state.length[row], state.counts[KNOWN])
+        missing = slice(state.length[row], state.counts[KNOWN])
         point = state.member[slot : slot + 1]
-        state.rows[row, rest] = self.kernel.block(point, self.known[rest])[0]
+        state.rows[row, missing] = self.kernel.block(point, self.known[missing])[0]
         state.length[row] = state.counts[KNOWN]
 
     def reserve(self, extra: int) -> None:
@@ -299,7 +299,7 @@ class _Learner:
         members = self.members()
         alive = np.flatnonzero(members >= 0)
         if len(members) + extra > len(self.state.member) or 2 * len(alive) < len(members):
-            self.state = self.moved(alive, 2 * len(alive) + extra)
+            self.state = self.compacted(alive, 2 * len(alive) + extra)
         self.state.counts[KNOWN] = self.state.counts[SLOTS]
 
     def empty_state(self, capacity: int) -> State:
@@ -321,8 +321,8 @@ class _Learner:
             last_use=np.zeros(n_rows, np.int64),
         )
 
-    def moved(self, slots: np.ndarray, capacity: int) -> State:
-        """The state of some slots, in order, with the last used rows that fit the cache."""
+    def compacted(self, slots: np.ndarray, capacity: int) -> State:
+        """The state of some slots, in order, with the last used rows that fit into the cache."""
         old, new = self.state, self.empty_state(max(1, capacity))
         new.counts[:] = old.counts
         new.counts[SLOTS] = len(slots)
@@ -331,11 +331,11 @@ class _Learner:
         cached = np.flatnonzero(old.row_of[slots] >= 0)
         rows = old.row_of[slots[cached]]
         recent = np.argsort(-old.last_use[rows], kind="stable")[: len(new.owner)]
-        for row, (slot, before) in enumerate(zip(cached[recent], rows[recent], strict=True)):
-            known = np.searchsorted(slots, old.length[before])
-            new.rows[row, :known] = old.rows[before, slots[:known]]
-            new.length[row] = known
-            new.last_use[row] = old.last_use[before]
+        for row, (slot, old_row) in enumerate(zip(cached[recent], rows[recent], strict=True)):
+            length = np.searchsorted(slots, old.length[old_row])
+            new.rows[row, :length] = old.rows[old_row, slots[:length]]
+            new.length[row] = length
+            new.last_use[row] = old.last_use[old_row]
             new.owner[row] = slot
             new.row_of[slot] = row
         return new

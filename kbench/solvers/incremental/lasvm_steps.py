@@ -1,4 +1,4 @@
-"""The steps of LaSVM on an expansion that is held by slots: PROCESS and REPROCESS, compiled.
+"""The steps of LaSVM, PROCESS and REPROCESS, compiled; a slot holds one point of the expansion.
 
 Bordes, Ertekin, Weston and Bottou (JMLR 6, 2005), section 3.2; `kbench.solvers.incremental.lasvm`
 has the algorithm and its notation.
@@ -13,8 +13,8 @@ SLOTS, CLOCK, STEPS, KNOWN = range(4)  # entries of `State.counts`
 NONE = -1
 
 
-# `State` and `Chunk` are in signatures of compiled functions that numba has kept: it cannot read
-# what it kept if they are renamed.
+# `State` and `Chunk` are in the signatures of compiled functions in numba's cache on disk, which
+# could not be read after a change of the names.
 class State(NamedTuple):
     """The expansion by slots, and the cached rows; compiled code changes it in place."""
 
@@ -50,7 +50,7 @@ def visit(
 ) -> tuple[int, int]:
     """Visit the chunk from stage `at` on; a point has three stages: test, step, REPROCESS.
 
-    Returns the stage to continue with, and the slot whose row must be supplied for it, or -1.
+    Returns the next stage, and the slot whose row the caller must supply before it, or -1.
     """
     n_stages = 3 * len(chunk.points)
     while at < n_stages:
@@ -136,7 +136,8 @@ def _touch(state: State, row: int) -> None:
 
 @njit(cache=True)
 def _ready(state: State, chunk: Chunk, slot: int) -> int:
-    """Complete the cached row of a slot from the chunk; its index, or -1 if it must be supplied."""
+    """Complete the cached row of a slot from the chunk; return the row's index, or -1 if the caller
+    must supply the row."""
     known = state.counts[KNOWN]
     row = state.row_of[slot]
     arrived = slot >= known
@@ -160,7 +161,8 @@ def _ready(state: State, chunk: Chunk, slot: int) -> int:
 
 @njit(cache=True)
 def extremes(state: State) -> tuple[float, int, float, int]:
-    """Smallest g of a coefficient above its lower bound, largest below its upper bound; slots."""
+    """Return the smallest g of a coefficient above its lower bound and its slot, and the largest g
+    of one below its upper bound and its slot."""
     n = state.counts[SLOTS]
     alpha, g = state.alpha[:n], state.g[:n]
     low, high = _bounds(alpha, g, state.lower[:n], state.upper[:n])
@@ -180,7 +182,7 @@ def extremes(state: State) -> tuple[float, int, float, int]:
 def _bounds(
     alpha: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[float, float]:
-    """The values of `extremes`, in a separate loop without indices, so that it vectorises."""
+    """The two g of `extremes`; the loop vectorises because it does not track slots."""
     low, high = np.inf, -np.inf
     for s in range(len(g)):
         low = min(low, g[s] if alpha[s] > lower[s] else np.inf)
@@ -190,7 +192,7 @@ def _bounds(
 
 @njit(cache=True)
 def _step_with_newest(state: State, chunk: Chunk, intercept: bool) -> int:
-    """A step with the newest slot; -1, or the slot whose row must be supplied."""
+    """Take a step with the newest slot; return -1, or the slot whose row must be supplied."""
     newest = state.counts[SLOTS] - 1
     if not intercept:
         return _step(state, chunk, newest)
@@ -206,7 +208,7 @@ def _step_with_newest(state: State, chunk: Chunk, intercept: bool) -> int:
 
 @njit(cache=True)
 def _reprocess(state: State, chunk: Chunk, intercept: bool, tol: float) -> int:
-    """A step with the most violating pair; -1, or the slot whose row must be supplied."""
+    """Take a step with the most violating pair; return as `_step_with_newest`."""
     low, falls, high, rises = extremes(state)
     violation = high - low if intercept else max(high, -low)
     if not violation > tol or (intercept and (rises < 0 or falls < 0)):
@@ -243,6 +245,7 @@ def _pair_step(state: State, chunk: Chunk, i: int, j: int) -> int:
     if row_j < 0:
         return j
     up, down = state.rows[row_i], state.rows[row_j]
+    # LIBSVM's guard against curvatures that rounding leaves at or below 0.
     curvature = max(state.diagonal[i] + state.diagonal[j] - 2.0 * up[j], 1e-12)
     best = (state.g[i] - state.g[j]) / curvature
     most_i, most_j = state.upper[i] - state.alpha[i], state.alpha[j] - state.lower[j]

@@ -1,18 +1,18 @@
 """A pass of dual coordinate descent over blocks of rows, for strongly correlated rows.
 
-The steps of `linear_dual` move one a_i at a time. Where a few directions carry most of the norm of
-all rows (features of radial basis functions wider than the data), the optimal w fixes the sums of
-a_i along these directions, a single coordinate can move only a tiny fraction of its way, and
-thousands of passes are too few. So here
+The steps of `linear_dual` move one a_i at a time. If a few directions have most of the norm of all
+rows (features of radial basis functions wider than the data), the optimal w determines the sums of
+a_i along these directions, a single step moves a_i by a tiny fraction of its distance to the
+optimum, and thousands of passes do not suffice. This module moves the a_i of a block together:
 
     for each block B of rows, in random order
       G_B = gradients of its active points at w
       minimise f over a_B by greedy coordinate steps on the small matrix X_B X_B'
       w += X_B' (change of y a)_B
 
-Block coordinate descent (Bertsekas, Nonlinear Programming, section 2.7): the objective falls at
-least as much as by single steps, for |B| / 2 more inner products per row. These rows are in cache,
-and all classes share them.
+This is block coordinate descent (Bertsekas, Nonlinear Programming, section 2.7). It takes |B| / 2
+more inner products per row than single steps; the rows are in cache, and all classes share the
+products.
 """
 
 import numpy as np
@@ -26,8 +26,8 @@ from kbench.solvers.box_dual.coordinate_descent import compiled_steps
 SIZE = 64
 # Rows of the sample for `effective_rank`: 256^2 inner products. Set by hand.
 _SAMPLE = 256
-# Steps inside a block stop at this fraction of its largest gradient, and at this number per point:
-# later blocks change w anyway. Set by hand.
+# Steps inside a block stop at this fraction of the block's largest gradient, or after this number
+# of steps per point: the next blocks change w again. Set by hand.
 _INNER_RELATIVE = 0.1
 _STEPS_PER_POINT = 20
 
@@ -58,7 +58,7 @@ def _dot(x, w):
 
 @njit(fastmath=_FASTMATH)
 def _inner(x, z):
-    """<x, z> in the precision of the rows: it guides the steps, gradients come from `_dot`."""
+    """<x, z> in the precision of the rows, for steps inside a block; gradients use `_dot`."""
     total = x.dtype.type(0)
     for j in range(x.shape[0]):
         total += x[j] * z[j]

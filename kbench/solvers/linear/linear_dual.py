@@ -1,7 +1,7 @@
 """Linear support vector machines without intercept, by dual coordinate descent.
 
-Hsieh, Chang, Lin, Keerthi and Sundararajan, "A Dual Coordinate Descent Method for Large-scale
-Linear SVM" (ICML 2008), Algorithm 3, which is LIBLINEAR's. With w = sum_i a_i y_i x_i,
+Algorithm 3, LIBLINEAR's, of Hsieh, Chang, Lin, Keerthi and Sundararajan, "A Dual Coordinate Descent
+Method for Large-scale Linear SVM" (ICML 2008). With w = sum_i a_i y_i x_i,
 
     min_a  f(a) = 1/2 ||w||^2 + 1/2 sum_i D_i a_i^2 - e'a,   0 <= a_i <= U_i
 
@@ -10,7 +10,7 @@ Linear SVM" (ICML 2008), Algorithm 3, which is LIBLINEAR's. With w = sum_i a_i y
 
     repeat a pass over the active points in random order
       G = y_i <w, x_i> - 1 + D_i a_i
-      drop i if a_i is at a bound and G holds it there by more than the last pass's extremes
+      drop i if a_i is at a bound and G points out of the box by more than the last pass's extremes
       a_i <- clip(a_i - G / (||x_i||^2 + D_i), 0, U_i),   w += change of a_i * y_i x_i
     until max PG - min PG <= tol on the active points, then on all of them
 
@@ -158,7 +158,7 @@ class _Whole:
 
 
 class _Solver:
-    """The iterates `alpha` (m, n), `coef` (m, d), and the mask `aside` (m, n) of dropped points."""
+    """The iterates `alpha` (m, n), `coef` (m, d); `aside` (m, n), which points are dropped."""
 
     def __init__(
         self, blocks: Any, Y: np.ndarray, C: np.ndarray, loss: str, tol: float, max_iter: int
@@ -202,7 +202,7 @@ class _Solver:
             n_visits += visits
             # The set-up of a pass over very few points costs more than its visits.
             spent += max(visits / (sweeps * self.alpha.size), 0.01)
-            # Gradients of rows that move together may all have one sign, so 0 is counted in.
+            # Gradients of rows that move together may all have one sign; the width includes 0.
             width = np.where(solved, width, np.maximum(high, 0.0) - np.minimum(low, 0.0))
             flat = ~solved & (width <= self.tol)
             solved |= flat & whole
@@ -270,7 +270,7 @@ class _Solver:
         for sweep in range(sweeps):
             extremes = (high, low) if sweep == 0 else (high.copy(), low.copy())
             n_visits += descend(
-                *_parts(X),
+                *_csr_arrays(X),
                 rng.permutation(active),
                 rows.start,
                 self.Y,
@@ -294,9 +294,9 @@ class _Solver:
     def violation(self) -> float:
         """max PG - min PG of all points, the largest of the problems; a pass over the rows."""
         high, low = np.zeros((2, len(self.alpha)))
-        for part in self.blocks.slices():
-            for rows, decision in _decisions(self.blocks.block(part), self.coef.T):
-                points = slice(part.start + rows.start, part.start + rows.stop)
+        for block in self.blocks.slices():
+            for rows, decision in _decisions(self.blocks.block(block), self.coef.T):
+                points = slice(block.start + rows.start, block.start + rows.stop)
                 alpha = self.alpha[:, points]
                 gradient = self.Y[:, points] * decision.T - 1.0 + self.ridge[points] * alpha
                 can_fall, can_grow = alpha > 0.0, alpha < self.bound[points]
@@ -308,20 +308,20 @@ class _Solver:
         """1/2 ||t w||^2 + sum_i C_i loss(y_i <t w, x_i>) for t of multiples : (p,); (p, m)."""
         squares = 0.5 * np.einsum("cj,cj->c", self.coef, self.coef)
         value = np.multiply.outer(multiples**2, squares)
-        for part in self.blocks.slices():
-            for rows, decision in _decisions(self.blocks.block(part), self.coef.T):
-                points = slice(part.start + rows.start, part.start + rows.stop)
+        for block in self.blocks.slices():
+            for rows, decision in _decisions(self.blocks.block(block), self.coef.T):
+                points = slice(block.start + rows.start, block.start + rows.stop)
                 margin = self.Y[:, points] * decision.T
-                for of_multiple, t in zip(value, multiples, strict=True):
+                for objectives, t in zip(value, multiples, strict=True):
                     slack = np.maximum(1.0 - t * margin, 0.0)
-                    of_multiple += matmul(slack**2 if self.squared else slack, self.C[points])
+                    objectives += matmul(slack**2 if self.squared else slack, self.C[points])
         return value
 
 
-def _parts(X: Any) -> tuple[Any, Any, Any]:
-    """Values, indices and indptr for `_descend`; the last two are empty for dense rows.
+def _csr_arrays(X: Any) -> tuple[Any, Any, Any]:
+    """Values, indices and indptr for `_descend`; indices and indptr are empty for dense rows.
 
-    Read-only views, so that arrays and read-only memory maps share one compiled function.
+    The views are read-only, so that arrays and memory maps share one compiled function.
     """
     arrays = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X, _NO_INDICES, _NO_INDICES)
     values, indices, starts = (array.view() for array in arrays)
@@ -410,7 +410,7 @@ def _descend(
 ):
     """Visit the rows `order` of a block whose row 0 is point `first`; returns the number of visits.
 
-    Every problem that has not set a point aside takes its step while the row is in cache.
+    All problems that have not dropped a point take their steps on it while its row is in cache.
     """
     visits = 0
     for row in order:

@@ -14,8 +14,8 @@ without restarts). For gradient g at step t = 1, 2, ..., T:
 import numpy as np
 from numba import njit
 
-# The paper's beta1; a shorter memory of squares than the paper's 0.999, since fits take hundreds to
-# a few thousand steps (`scripts/bench_fast_prediction.py`).
+# beta1 is the paper's; beta2 is less than the paper's 0.999, because fits take only hundreds to a
+# few thousand steps (`scripts/bench_fast_prediction.py`).
 BETA1, BETA2 = 0.9, 0.99
 
 
@@ -43,5 +43,5 @@ def adam_step(values, gradient, moments, rate, gradient_scale, step, epsilon):
 
 @njit(cache=True)
 def cosine_factor(step, n_steps):
-    """The factor of the step size before step `step` = 0, 1, ... of n_steps; 1 at first."""
+    """Return the factor of the step size in step `step` = 0, 1, ... of n_steps; 1 in step 0."""
     return 0.5 * (1.0 + np.cos(np.pi * step / n_steps))

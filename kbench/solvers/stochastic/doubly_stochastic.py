@@ -16,25 +16,26 @@ released. For  min_f  E l(f(x), y) + nu/2 ||f||^2,  f = sum_j Phi_j A_j:
 with w the weights of the rows, 1 by default.
 
 In the preconditioned step the gradient is preconditioned and the decay is not. f therefore does
-not approach the minimum, but the point where nu f = -K (K + b (nu + ridge) I)^-1 R. This is why
-step t = newton_from + s is a Newton step of the whole objective, for s = 0, 1, ... With
-m = nu + ridge, and the operator T that is estimated from Phi_j and the curvature W of the loss, it
-uses the identity (T + m I)^-1 f = (f - (T + m I)^-1 T f) / m:
+not approach the minimum, but the point where nu f = -K (K + b (nu + ridge) I)^-1 R. To reach the
+minimum, the steps t = newton_from + s, s = 0, 1, ..., are Newton steps of the whole objective. With
+m = nu + ridge, and the operator T that is estimated from Phi_j and the curvature W of the loss,
+these use the identity (T + m I)^-1 f = (f - (T + m I)^-1 T f) / m:
 
       gamma_s = 1 / (1 + s)
       A_i <- (1 - gamma_s nu / m) A_i                                 for all blocks i
       A_j <- A_j - gamma_s (Phi_j' w W Phi_j / b + m I)^-1 Phi_j' w (l' - nu / m W f(X)) / b
 
-The same features and rows enter the inverse and the gradient that it multiplies, so the mean step
-is 0 near the minimum, not at it. The squared distance to the minimum falls as O(1 / s) down to the
-mean squared distance between the minimum and the minima on one block and one batch.
+The inverse and the gradient that it multiplies are estimated from the same features and rows, so
+the mean step is 0 near the minimum and not exactly at the minimum. The squared distance to the
+minimum falls as O(1 / s) down to the mean squared distance between the minimum and the minima on
+one block and one batch.
 
 All A_i have one common scale, so that the decay is one multiplication. f(X) evaluates every block.
-If a batch comes again, its function values were kept (`Memory`), and only the blocks that were
-added since then are evaluated.
+If a batch comes again, its stored function values (`Memory`) are reused, and only the blocks added
+since then are evaluated.
 
-Rows of a batch enter the step through sums only, so shards of a batch may be computed in other
-processes. The step depends on the division into shards by rounding only, and not on the processes.
+A step needs only sums over the rows of its batch, so shards of a batch may be summed in other
+processes. Another division into shards changes the rounding of a step, and nothing else.
 """
 
 from collections.abc import Callable, Iterable
@@ -51,8 +52,8 @@ from kbench.approximation.seeded.seeded_features import SeededFeatures
 from kbench.intrinsics.products import matmul
 from kbench.solvers.stochastic.losses import LOSSES
 
-# Guard: smallest ridge with which the Gram matrix of a block is factorised in float32; its rounding
-# error is about 1e-7 times its largest eigenvalue, which is at most 1.
+# Guard: smallest nu + ridge with which the Gram matrix of a block is factorised in float32. The
+# matrix has eigenvalues of at most 1, and rounding changes them by about 1e-7.
 _FLOAT32_RIDGE = 1e-5
 _GRAM_ROWS = 2048  # rows whose features are held at a time for the Gram matrix; set by hand
 # Guard: a scale below this is multiplied into the coefficients, before it leaves float32's range.
@@ -138,7 +139,7 @@ class DoublyStochastic:
         memory = Memory(len(Y), self.n_outputs) if memory is None else memory
         if self._revisits:
             memory.values[:], memory.n_blocks = 0.0, 0
-        newton = self.newton_from is not None and self.n_steps >= self.newton_from
+        is_newton = self.newton_from is not None and self.n_steps >= self.newton_from
         decay_per_step = self.nu / (self.nu + self.ridge)  # of Newton's method, for gamma = 1
         first, last = memory.n_blocks, len(self.coef)
         block = self._choose()
@@ -152,7 +153,7 @@ class DoublyStochastic:
             dict(zip(range(first, last), self.coef[first:last], strict=True)),
             block,
             self._gram_dtype if self.preconditioned else None,
-            decay_per_step if newton else None,
+            decay_per_step if is_newton else None,
         )
         weights = None if weight is None else weight[:, None].astype(np.float32)
         tasks = [
@@ -164,22 +165,22 @@ class DoublyStochastic:
             memory.values[rows] = shard.values
         memory.n_blocks = last
         loss = sum(shard.loss for shard in sums) / len(Y)
-        if self.newton_from is not None and newton:
+        if self.newton_from is not None and is_newton:
             gamma = 1.0 / (1 + self.n_steps - self.newton_from)
             decay = 1.0 - gamma * decay_per_step
         else:
             gamma = self.step_size / (1.0 + self.step_decay * self.n_steps)
             decay = 1.0 - gamma * self.nu
         before = self.scale * self.coef[block]
-        nu = 0.0 if newton else self.nu  # Newton's gradient has the regularisation already
+        nu = 0.0 if is_newton else self.nu  # Newton's gradient includes the regularisation
         change = -gamma * self._direction(block, sums, len(Y), nu * before)
         if not max(loss, np.abs(change).max()) < _LARGEST:
             raise ValueError(
                 f"the function grows beyond all bounds by step {self.n_steps}: "
                 f"step_size={self.step_size:g} is too large"
             )
-        if self.preconditioned and not newton:
-            change += (1.0 - decay) * before  # the direction has the block's own decay
+        if self.preconditioned and not is_newton:
+            change += (1.0 - decay) * before  # the direction includes the decay of this block
         if self.n_steps:
             self._shrink(decay)
         after = (self.coef[block] + change / self.scale).astype(np.float32)
@@ -289,7 +290,7 @@ class ShardSums(NamedTuple):
     gram: Any  # (D, D) upper triangle of Phi' Phi; None for a plain step
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process gets half of the Gram matrix, which is most of the data.
+        # Only one triangle of the Gram matrix, most of the data, is sent to another process.
         if self.gram is None:
             return ShardSums, tuple(self)
         pack = lapack.strttp if self.gram.dtype == np.float32 else lapack.dtrttp

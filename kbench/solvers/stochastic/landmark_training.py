@@ -3,8 +3,8 @@
     f(x) = c + sum_j b_j 2^(-s_j ||z - u_j||^2),    min  sum_i w_i sum_o loss(f_o(x_i), t_io)
 
 by Adam (`kbench.solvers.stochastic.adam`) on u, log s, b and c, over random batches of rows. The
-loss is (f - t)^2 / 2. With margins it is zero if f is beyond t = 1 or t = -1, which is the squared
-hinge.
+loss is (f - t)^2 / 2. With margins the loss is zero if f > t = 1 or f < t = -1, which is the
+squared hinge loss.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from kbench.kernels.tiles import power_of_two
 from kbench.solvers.stochastic.adam import adam_step, cosine_factor
 
 _FLAGS = {"contract", "nsz", "nnan", "ninf"}
-# Guard, added to the root of the second moment: losses are of order 1; gradients of a landmark far
-# from all rows are much smaller, and must not be scaled up to full steps.
+# Guard, added to the root of the second moment: losses are of order 1, and the much smaller
+# gradients of a landmark far from all rows must not be scaled up to full steps.
 _EPSILON = 1e-6
 _BATCH = 32  # rows of a step; set by hand
 _LN2 = 0.6931472
@@ -56,7 +56,7 @@ def train_landmarks(
     """
     n, f = Z.shape
     q, m = coef.shape
-    # The seed of numba's generator, which is not NumPy's global one.
+    # In compiled code this seeds numba's generator, not NumPy's global one.
     np.random.seed(seed)  # noqa: NPY002
     zero, one = np.float32(0.0), np.float32(1.0)
     squares, values = np.empty(m, np.float32), np.empty(m, np.float32)

@@ -12,7 +12,7 @@ tree approaches the hard one:
 
     min  lambda_W/2 ||W||^2 + lambda_P/2 ||P||^2 + lambda_Q/2 ||Q||^2 + mean_i c_i max(0, 1 - y_i f)
 
-The derivatives take two sweeps, one down the tree for the indicators I and one up for the values V,
+The derivatives take one sweep down the tree for the indicators I, and one up for the values V,
 
     V_k = tanh(sigma p_k'x) w_k'x + (1 + t_k)/2 V_left + (1 - t_k)/2 V_right,    f = V_root,
     df/dt_k = I_k (V_left - V_right) / 2.
@@ -32,13 +32,13 @@ from kbench.trace import Deadline, Trace
 # The sharpness s starts such that |s q'x| is 0.1 on average, and doubles ten times in a training,
 # as in the authors' implementation.
 _FIRST_ANGLE, _DOUBLINGS = 0.1, 10
-# Steps between two updates of s, and rows on which the average is computed. Set by hand.
+# Steps between two updates of s, and rows on which the average of |s q'x| is computed. Set by hand.
 _RENEWAL, _PROBE = 100, 100
 _EPSILON = 1e-8  # Adam's, as in the paper
 
 
 def tree_sizes(depth: int) -> tuple[int, int]:
-    """Numbers of nodes and of vectors of a tree: w and p of each node, q of each inner node."""
+    """Return the number of nodes, and of vectors: w and p of each node, q of each inner node."""
     nodes = 2 ** (depth + 1) - 1
     return nodes, 2 * nodes + nodes // 2
 
@@ -46,7 +46,7 @@ def tree_sizes(depth: int) -> tuple[int, int]:
 def soft_tree(
     Z: np.ndarray, depth: int, sigma: float, sharpness: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a soft tree and their derivatives by the products of rows with its vectors.
+    """Evaluate a soft tree, and its derivatives by the products of rows with the tree's vectors.
 
     Parameters
     ----------
@@ -90,15 +90,13 @@ def objective(
     sigma: float,
     sharpness: float,
 ) -> tuple[float, np.ndarray]:
-    """The objective and its gradient by the vectors.
+    """Return the objective, a float, and its gradient by the vectors, (v, d + 1).
 
     A : (v, d + 1). The vectors w, p and q.
     X : (n, d + 1). Rows with a last entry of 1.
     y : (n,) of -1 and +1
     weights : (n,). c
     penalties : (v,). Penalty lambda of each vector.
-
-    Returns float, (v, d + 1).
     """
     values, slopes = soft_tree(matmul(X, A.T), depth, sigma, sharpness)
     loss = np.maximum(0.0, 1.0 - y * values)
@@ -131,10 +129,10 @@ def train_tree(
     y, weights : (n,)
     penalties : (v,)
     schedule : {"pegasos", "adam"}
-        "pegasos" is the rule of the implementation by the authors' group: vectors shrink by
-        t / (t + 1) and move by 1 / (lambda sqrt(t + 1)) times the gradient of the loss, without
-        the factor s in the derivative by q. "adam" follows the gradient of the objective with the
-        first step size `rate` (`kbench.solvers.stochastic.adam`).
+        "pegasos" is the rule of the implementation by the authors' group: step t = 1, 2, ...
+        multiplies the vectors by t / (t + 1) and subtracts 1 / (lambda sqrt(t + 1)) times the
+        gradient of the loss, without the factor s in the derivative by q. "adam" uses the gradient
+        of the objective and the first step size `rate` (`kbench.solvers.stochastic.adam`).
     deadline : No further step begins after it
     trace : Receives the objective of the batch whenever s is updated
 

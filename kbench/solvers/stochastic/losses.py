@@ -1,4 +1,4 @@
-"""Losses of decision values and their gradients, by whole batches.
+"""Losses of decision values and their gradients, for batches of rows.
 
 Values F and targets Y are (b, q), with a column for each output. Losses of margins y f take targets
 -1 and +1, `multinomial` takes indicators of the class, `squared` takes numbers.
@@ -9,8 +9,8 @@ Values F and targets Y are (b, q), with a column for each output. Losses of marg
     multinomial        log sum_c exp(f_c) - f_y
     squared            (f - y)^2 / 2
 
-`curvature` of a row is the second derivative of its loss in an output, one number for all outputs:
-the mean over them, and for `multinomial` twice the mean. The hinges have none.
+The curvature of a row is the mean over outputs of the second derivative of its loss in an output;
+for `multinomial` it is twice the mean. The hinges have no curvature.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,6 @@ def _log_gradient(F: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 def _log_curvature(F: np.ndarray) -> np.ndarray:
-    # The mean over outputs, if there are several (one-vs-rest).
     return (expit(F) * expit(-F)).mean(axis=1, keepdims=True)
 
 
