@@ -14,8 +14,8 @@ from kbench.intrinsics.tree_descent import ROWS, descend
 from kbench.prediction.landmarks import Router
 from kbench.stored import check_arrays, check_whole, require
 
-# Largest number of rows from which `variance_tree` is grown: more rows take more time, fewer leave
-# less rows per leaf to choose a split. Set by hand for a few hundred leaves.
+# Largest number of rows from which `variance_tree` is grown: more rows take more time, with fewer a
+# split is chosen from few rows. Set by hand for a few hundred leaves.
 _SAMPLE = 10_000
 
 

@@ -1,13 +1,14 @@
 """Binary cluster trees: points are bisected until leaves are small, and numbered leaf by leaf.
 
-The rules are those of STRUMPACK's `binary_tree_clustering` (Rebrova et al., "A Study of Clustering
-Techniques and Hierarchical Matrix Formats for Kernel Ridge Regression", IPDPSW 2018):
+A rule orders the points of a node, as in STRUMPACK's `binary_tree_clustering` (Rebrova et al., "A
+Study of Clustering Techniques and Hierarchical Matrix Formats for Kernel Ridge Regression", IPDPSW
+2018):
 
 - 2means: along the line between two centres of Lloyd's iteration;
 - kd: along the coordinate of the largest range;
 - pca: along the first eigenvector of P'P, not centred;
 - cobble: by the distance from the point that is farthest from the centroid;
-- natural: the first half and the second half, in the order of the points;
+- natural: by their numbers;
 - random: along a Gaussian direction, for the search of neighbours.
 
 All rules split at the median, except for 2-means, which by default splits halfway between the
@@ -141,7 +142,7 @@ def cluster_tree(
     cut = _RULES[rule]
     n = X.shape[0]
     if X.dtype == np.float32 and not 1e-15 < max(X.max(), -X.min()) < 1e15:
-        X = X.astype(np.float64)  # squares of float32 rows end at 1e-38 and 3e38
+        X = X.astype(np.float64)  # float32 squares would overflow or vanish (3e38, 1e-38)
     permutation = np.arange(n)
     # Nodes in the order root, right, left; reversed, this is the postorder.
     visited: list[tuple[int, int, int, Split | None, bool]] = []

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from kbench.row_keys import row_keys
 
 # A column has nearly continuous values if it has at least this fraction of the distinct rows as
-# values, and at least _MIN_VALUES; a column with fewer values is a code. Set by hand.
+# values, and at least _MIN_VALUES; a column with fewer values is categorical. Set by hand.
 _CONTINUOUS, _MIN_VALUES = 0.5, 20
 
 

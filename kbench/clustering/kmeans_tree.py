@@ -64,7 +64,7 @@ def _descend(X, planes, halves, first, n_children, leaf, labels):
 
 
 class KMeansTree(Router):
-    """A partition of the input space by nearest centres, level by level.
+    """A partition of the input space into the leaves of a tree of centres.
 
     Parameters
     ----------
@@ -228,11 +228,11 @@ def kmeans_tree(
         first[node], n_children[node] = len(centres), centroids.n_clusters
         missing -= centroids.n_clusters - 1
         for cluster, mean in enumerate(centroids.means):
-            child, assigned = len(centres), rows[labels == cluster]
+            child, child_rows = len(centres), rows[labels == cluster]
             centres.append(mean.astype(np.float32))
             first.append(0)
             n_children.append(0)
-            if len(assigned) > 1:
-                members[child] = assigned
-                heapq.heappush(heap, (-len(assigned), child))
+            if len(child_rows) > 1:
+                members[child] = child_rows
+                heapq.heappush(heap, (-len(child_rows), child))
     return KMeansTree(np.array(centres), np.array(first, np.int64), np.array(n_children, np.int64))

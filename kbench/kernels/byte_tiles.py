@@ -110,7 +110,7 @@ _TILES = Loop(_tiles, _shared_tiles)
 
 
 def fill(A: BytePoints, B: BytePoints, unit: float, out: np.ndarray) -> None:
-    """Write 2^-(unit D) between points A (a of them) and B (n) into out : (a, n), C-contiguous."""
+    """Write 2^-(unit D) between a points A and n points B into out : (a, n), C-contiguous."""
     no_coef, no_sums = np.empty(0, out.dtype), np.empty(0)
     _run(*_left(A), B, out.dtype.type(unit), no_coef, no_sums, out)
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from kbench.kernels.threads import run_tasks
 
-# Limits of a chunk: rows, and values of dense rows (256 KB in float64, for the L2 cache); by hand.
+# Limits of a chunk: rows, and values of dense rows (256 KB in float64 fit the cache). Set by hand.
 _ROWS = 4096
 _VALUES = 1 << 15
 # Dense copies of CSR rows with more columns than this have only the columns in use. Set by hand.

@@ -63,7 +63,7 @@ _SPARSE_ERROR = 1e-5
 
 
 def check_spread(gamma: float, scale: float, widest: float) -> None:
-    """ValueError if features that spread over `widest`, times `scale`, make exponents overflow."""
+    """Raise ValueError if exponents of features that spread over `widest` would overflow."""
     if not scale * widest < _LARGEST_FEATURE:
         raise ValueError(
             f"gamma={gamma} is too large for features that spread over {widest:.3g}: "
@@ -81,9 +81,9 @@ class DensePoints:
     # (w, n) uint32: bits of the two-valued columns. None if a row has a third value in one of them;
     # these columns are then among the features.
     words: np.ndarray | None
-    # (n,) float64: factor of a row's kernel values with all training rows. It stands for columns
-    # that are constant in the training rows and not here, if the kernel is a product over features.
-    # For other kernels a last feature, 0 for training rows, stands for these columns.
+    # (n,) float64: factor of a row's values with all training rows, for columns that are constant
+    # in the training rows but not in this row. A kernel that is not a product over features has a
+    # last feature instead, which is 0 for training rows.
     factor: np.ndarray | None
 
     @property
@@ -143,7 +143,7 @@ class DistanceKernel(Kernel):
     # Switches for ablations and tests.
     packing: Packing = field(default=Packing(), repr=False, compare=False)
 
-    # Power of the differences of features that are summed.
+    # Power of the feature differences in t.
     power: ClassVar[int] = 2
     # Compiled tiles of f.
     _tiles: ClassVar[Loop]
@@ -393,8 +393,8 @@ class DistanceKernel(Kernel):
         if isinstance(A, BytePoints):
             assert self.layout.lattice is not None
             return 8.0 * eps + self.layout.lattice.entry_error(np.dtype(np.float32), self._scale)
-        # Features are rounded once, by eps |z|. The slope of u -> f(-u^power) and u times it are
-        # below 1.
+        # Features are rounded once, by eps |z|; the slope of u -> f(-u^power), and u times the
+        # slope, are below 1. The terms for f and the sum over features are guards.
         features = A.features.astype(np.float64)
         norm = np.max((np.abs(features) ** self.power).sum(axis=0), initial=0.0)
         return eps * (5.0 + 0.4 * len(features) + 2.0 * float(norm) ** (1.0 / self.power))

@@ -23,7 +23,7 @@ from kbench.kernels.spectrum import Spectrum
 from kbench.stored import MAX_FEATURES, check_number, check_whole, require
 from kbench.validated import canonical
 
-# Rows and columns of a tile, 1 MiB in float32: passes after the product use the L2 cache; by hand.
+# Rows and columns of a tile, 1 MiB in float32, which stays in the L2 cache. Set by hand.
 _TILE_ROWS = 128
 _TILE_COLUMNS = 2048
 # Columns of a tile for points whose slices are copies: few copies, more memory. Set by hand.
@@ -55,14 +55,14 @@ def parameter(values: Range, default: Any = MISSING) -> Any:
 class Kernel(ABC):
     """A symmetric kernel function on rows of a matrix.
 
-    Prepared points are opaque to callers: they can be indexed by an index array or a slice, have a
-    `shape` whose first entry is the number of points, and go into `evaluate` and `accumulate`,
-    whose second points B are always among the training rows that the kernel is bound to.
+    Prepared points are opaque to callers. An index array or a slice selects some of them; the first
+    entry of `shape` is their number. `evaluate` and `accumulate` take two sets of points, of which
+    the second, B, is always among the training rows that the kernel is bound to.
     """
 
     # Name of the kernel as the parameter `kernel` of estimators.
     name: ClassVar[str]
-    # Whether the rows are points, from which values are computed, and not themselves kernel values.
+    # Whether values are computed from rows; False if the rows themselves are kernel values.
     of_rows: ClassVar[bool] = True
     # Whether every kernel matrix is positive semidefinite; precomputed values are not checked.
     positive_semidefinite: ClassVar[bool] = True
@@ -73,7 +73,7 @@ class Kernel(ABC):
     spectrum: ClassVar[Spectrum | None] = None
     # Power p of the distance r in gamma r^p: if rows are multiplied by s, gamma is divided by s^p.
     gamma_power: ClassVar[int] = 2
-    # Whether k(x, x) = 1 at all x.
+    # Whether k(x, x) = 1 for all x.
     unit_diagonal: ClassVar[bool] = False
     # Float32 values of kernels that fall with distance are at least 2^-100. If |f| of an expansion
     # f is below `vanished` times its sum of |coefficients|, values at this limit may be more than a
@@ -197,8 +197,8 @@ class Kernel(ABC):
 
 def parameters(kernel: type[Kernel]) -> dict[str, Range]:
     """Return the parameters of a kernel that estimators set, by name."""
-    declared = getattr(kernel, "__dataclass_fields__", {}).values()
-    return {item.name: item.metadata["range"] for item in declared if "range" in item.metadata}
+    fields = getattr(kernel, "__dataclass_fields__", {}).values()
+    return {item.name: item.metadata["range"] for item in fields if "range" in item.metadata}
 
 
 def check_points(kernel: Any, points: Any, dtype: Any, n_features: int) -> int:

@@ -85,9 +85,9 @@ class Lattice:
         eps = _ROUNDINGS * float(np.finfo(X.dtype).eps)
         blur = eps * largest
         steps = steps[blur <= _BLURRED * steps]
-        # The range of every column is. Its rounding errors are relative to the column's values: a
-        # bound from all columns would accept any small column beside one of 1e9. Most data have no
-        # lattice, which the first 16 columns show, or the first 64 values below.
+        # Every range is a number of steps, up to rounding of the column's own values: a bound from
+        # all columns would accept any small column beside one of 1e9. Most data have no lattice,
+        # which the first 16 columns show, or 64 values below.
         widths, rounding = high - low, eps * np.maximum(np.abs(low), np.abs(high))
         for checked in (slice(0, 16), slice(None)):
             multiples = np.maximum(np.rint(widths[checked] / steps[:, None]), 1.0)
@@ -107,9 +107,9 @@ class Lattice:
             return None
         # All columns get the same offset if possible, as new rows may have values below `low`.
         step = float(steps[0])
-        below = np.rint((low - low.min()) / step)
-        below = np.minimum(below, LEVELS - np.rint((high - low) / step))
-        return Lattice(columns, low - step * below, step, largest)
+        steps_below = np.rint((low - low.min()) / step)
+        steps_below = np.minimum(steps_below, LEVELS - np.rint((high - low) / step))
+        return Lattice(columns, low - step * steps_below, step, largest)
 
     def pack(self, X: Any, dtype: np.dtype, factor: np.ndarray | None) -> BytePoints | None:
         """Quantise rows X : (n, d); None if a value is off the lattice by more than rounding.
@@ -146,9 +146,9 @@ class Lattice:
 
     def entry_error(self, dtype: np.dtype, scale: float) -> float:
         """Bound the error of 2^-|scale (x - z)|^2 when x and z are moved to the lattice."""
-        off = 2.0 * _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
+        distance = 2.0 * _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
         # |d 2^-u^2 / du| < 0.72
-        return 0.72 * scale * off * float(np.sqrt(len(self.columns)))
+        return 0.72 * scale * distance * float(np.sqrt(len(self.columns)))
 
     def check_stored(self) -> None:
         check_arrays(self, columns="i8 p", offset="f8 p")

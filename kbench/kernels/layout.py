@@ -138,9 +138,9 @@ class Layout:
         # A value that is not stored is 0.0, with bit 1 in the columns `ones`. Columns `stored`,
         # whose two values are not 0.0, must be stored in every row.
         ones, stored = self.high == 0.0, (self.high != 0.0) & (self.low != 0.0)
-        first = np.zeros(32 * self.n_words, bool)
-        first[: len(ones)] = ones
-        words = np.packbits(first, bitorder="little").view("<u4").astype(np.uint32)
+        default_bits = np.zeros(32 * self.n_words, bool)
+        default_bits[: len(ones)] = ones
+        words = np.packbits(default_bits, bitorder="little").view("<u4").astype(np.uint32)
         words = np.repeat(words[:, None], X.shape[0], axis=1)
         place = np.full(X.shape[1], -1)
         place[self.bits] = np.arange(len(self.bits))

@@ -41,8 +41,8 @@ class KernelMatrix:
     Notes
     -----
     Memory is one prepared copy of X, O(n d); a value costs O(d) (O(nnz) of the rows for wide CSR).
-    The kind of data decides how it is computed (`kbench.kernels.distances`). Blocks and products
-    use as many threads as numba and BLAS may.
+    The kind of data decides how values are computed (`kbench.kernels.distances`). Blocks and
+    products use as many threads as numba and BLAS may.
     """
 
     def __init__(

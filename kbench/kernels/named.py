@@ -53,11 +53,11 @@ def make_kernel(
     if name not in KERNELS:
         raise ValueError(f"kernel is {name!r}, should be one of {', '.join(sorted(KERNELS))}")
     kernel: Any = KERNELS[name]
-    accepted = parameters(kernel)
+    ranges = parameters(kernel)
     values: dict[str, Any] = {"degree": degree, "coef0": coef0}
-    if "gamma" in accepted:
+    if "gamma" in ranges:
         values["gamma"] = _gamma(kernel, gamma, X)
-    result: Kernel = kernel(**{key: value for key, value in values.items() if key in accepted})
+    result: Kernel = kernel(**{key: value for key, value in values.items() if key in ranges})
     return result
 
 

@@ -11,8 +11,8 @@ _SAMPLE = 33
 # densest half of a column, for the widest of all columns: differences from the mean would lose 1e-5
 # of that width in float32. Set by hand.
 _FAR = 100.0
-# Where no row is further away than this many widths of the kernel, the mean serves: about it
-# float32 rounds distances by some 1e-6 of a width. Set by hand.
+# If no row is farther from the mean than this many widths of the kernel, the mean is the origin:
+# float32 then rounds distances by about 1e-6 of a width. Set by hand.
 NEAR = 32.0
 
 
@@ -34,9 +34,9 @@ def origin_of(X: Any, mean: np.ndarray | None = None, columns: Any = slice(None)
     values.sort(axis=0)
     m = len(values)
     widths = values[m // 2 :] - values[: m - m // 2]
-    densest, j = widths.argmin(axis=0), np.arange(values.shape[1])
-    middle = values[densest + m // 4, j]
-    width = widths[densest, j].max(initial=0.0)
+    start, j = widths.argmin(axis=0), np.arange(values.shape[1])
+    middle = values[start + m // 4, j]
+    width = widths[start, j].max(initial=0.0)
     if width == 0.0 and m > 2:  # most values are equal
         width = (values[-2] - values[1]).max(initial=0.0)
     if width == 0.0:

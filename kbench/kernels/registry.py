@@ -51,7 +51,10 @@ def table() -> str:
     capabilities = ("of_rows", "positive_semidefinite", "exponential", "spectrum")
     lines = []
     for name in sorted(KERNELS):
-        can = [capability for capability in capabilities if getattr(KERNELS[name], capability)]
-        takes = ", ".join(parameters(KERNELS[name])) or "no parameter"
-        lines += [f"{name:12} {formula(name)}", f"{'':12} {takes}; {', '.join(can)}"]
+        abilities = [item for item in capabilities if getattr(KERNELS[name], item)]
+        parameter_names = ", ".join(parameters(KERNELS[name])) or "no parameter"
+        lines += [
+            f"{name:12} {formula(name)}",
+            f"{'':12} {parameter_names}; {', '.join(abilities)}",
+        ]
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from kbench.kernels.threads import run
 from kbench.kernels.tiles import power_of_two
 from kbench.kernels.work_sharing import Loop, divided, share
 
-# Rows of A in a pass: their inner products with a row of B, 8 KB, stay in the L1 cache; by hand.
+# Rows of A in a pass: 8 KB of inner products with a row of B stay in the L1 cache. Set by hand.
 _ROWS = 1024
 # Columns of the output written together: a cache line of float32.
 _COLUMNS = 16
@@ -86,8 +86,8 @@ def exponentiate(inner, half_left, half_right):
 def shaped_products(shape: Any) -> Any:
     """Return a compiled function that replaces products <z, z'> by f(-||z - z'||^2/2) in place.
 
-    It has the arguments of `exponentiate`. It is not cached on disk, because a cached function of
-    the kernel's module calls it.
+    The function has the arguments of `exponentiate`. numba does not cache it on disk, because a
+    cached function of the kernel's module calls it.
 
     shape : compiled function that replaces t : (m,), t <= 0, by f(t) in place
     """

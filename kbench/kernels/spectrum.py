@@ -89,7 +89,7 @@ class ProductSpectrum(Spectrum):
 def student_spectrum(smoothness: float) -> IsotropicSpectrum:
     """Return the spectrum of the Matern kernel of order nu = `smoothness`, length scale 1 / gamma.
 
-    It is a multivariate t distribution with 2 nu degrees of freedom (Rasmussen and Williams,
+    Frequencies have a multivariate t distribution, 2 nu degrees of freedom (Rasmussen and Williams,
     "Gaussian Processes for Machine Learning", 2006, equation 4.15): the radius is the root of 2 nu
     over a chi-squared variable of 2 nu degrees of freedom.
     """

@@ -52,20 +52,20 @@ class _Helper:
         serve.compile((types.int64,))
         self._mailbox = new_mailbox()
         self.address = self._mailbox.ctypes.data
-        self._begin, self._end = threading.Lock(), threading.Lock()
-        self._begin.acquire()
-        self._end.acquire()
+        self._begin_lock, self._end_lock = threading.Lock(), threading.Lock()
+        self._begin_lock.acquire()
+        self._end_lock.acquire()
         self._work: Callable[[], None] | None = None
         threading.Thread(
             target=self._serve, args=(_core(),), name="kbench helper", daemon=True
         ).start()
 
     def wake(self) -> None:
-        """Let the helper poll for what compiled code posts."""
+        """Let the helper poll for loops that compiled code posts."""
         if not self._mailbox[AWAKE]:
             self._mailbox[AWAKE] = 1
-            if self._begin.locked():
-                self._begin.release()
+            if self._begin_lock.locked():
+                self._begin_lock.release()
 
     def start(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -74,7 +74,7 @@ class _Helper:
 
     def wait(self) -> None:
         """Wait until the work is done."""
-        self._end.acquire()
+        self._end_lock.acquire()
 
     def _serve(self, parents_core: int) -> None:
         # The setting holds for the calling thread alone.
@@ -82,7 +82,7 @@ class _Helper:
         _leave(parents_core)
         while True:
             # Sleep until `wake`; then poll until AWAKE is cleared, after a long time without work.
-            self._begin.acquire()
+            self._begin_lock.acquire()
             while self._mailbox[AWAKE]:
                 serve(self.address)
                 if self._work is not None:
@@ -90,9 +90,9 @@ class _Helper:
 
     def _do(self, work: Callable[[], None]) -> None:
         work()
-        # The arrays that the closure refers to may be large.
+        # Drop the closure, whose arrays may be large.
         self._work = None
-        self._end.release()
+        self._end_lock.release()
 
 
 def _helper() -> _Helper:
@@ -178,10 +178,10 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
     After an exception no further task starts, and the exception is raised when all started tasks
     have ended.
     """
-    waiting = deque(tasks)
-    allowed = allowed_threads()
-    if min(allowed, len(waiting)) <= 1:
-        for task in waiting:
+    queue = deque(tasks)
+    n_threads = allowed_threads()
+    if min(n_threads, len(queue)) <= 1:
+        for task in queue:
             task()
         return
     failures: list[BaseException] = []
@@ -196,7 +196,7 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
     def attempt_others() -> None:
         while not failures:
             try:
-                task = waiting.popleft()
+                task = queue.popleft()
             except IndexError:
                 return
             attempt(task)
@@ -208,9 +208,9 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
         spare.append(helper)
 
     # The first task may be the longest, so this thread starts it without waiting for helpers.
-    first = waiting.popleft()
-    others = [_helper() for _ in range(min(allowed - 1, len(waiting)))]
-    for helper in others:
+    first = queue.popleft()
+    helpers = [_helper() for _ in range(min(n_threads - 1, len(queue)))]
+    for helper in helpers:
         helper.start(functools.partial(attempt_and_help, helper))
     _state.spare = spare
     numba.set_num_threads(1)
@@ -219,15 +219,15 @@ def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
         attempt_others()
     finally:
         _state.spare = None
-        numba.set_num_threads(allowed)
-        for helper in others:
+        numba.set_num_threads(n_threads)
+        for helper in helpers:
             try:
                 helper.wait()
             except BaseException as interrupt:
                 # Wait again, so that no task is running after the caller has returned.
                 failures.append(interrupt)
                 helper.wait()
-        _idle.extend(others)
+        _idle.extend(helpers)
     if failures:
         raise failures[0]
 

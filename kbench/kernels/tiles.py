@@ -2,8 +2,8 @@
 
     k(x, z) = f(t),    -t = sum_k |x_k - z_k|^power + unit * hamming(bits of x, bits of z)
 
-Features are subtracted instead of expanding ||x - z||^2 into inner products: nothing cancels, and a
-processor that subtracts while it multiplies is no slower than with a matrix product. A tile is 4
+Features are subtracted, and ||x - z||^2 is not expanded into inner products: nothing cancels, and
+on a processor that subtracts while it multiplies, tiles are as fast as matrix products. A tile is 4
 rows of the left points against 256 of the right points: 4 KB of t that stay in the L1 cache. For
 kernels that fall exponentially f is 2^t, a polynomial and a shift of bits, which LLVM vectorises on
 every processor. Other kernels replace t by f(t) in the tile with a compiled function of their file
@@ -179,7 +179,7 @@ def _subtract_absolute(left, row, tile, acc):
 
 @njit(fastmath=FLAGS, nogil=True)
 def _copy_columns(points, first, width, tile):
-    """tile : (p, 256) = columns of points : (p, n), the first `width` of them."""
+    """Copy columns first .. first + width - 1 of points : (p, n) to tile : (p, 256)."""
     for k in range(points.shape[0]):
         source, target = points[k, first : first + width], tile[k * _COLUMNS : (k + 1) * _COLUMNS]
         for j in range(width):
@@ -233,7 +233,7 @@ def _add_up(tile, coef, partial, out):
 
 
 def _tiles_of(shape, write, add):
-    """Return the loop over tiles of f(t) : compiled function, to be called by a cached one.
+    """Return the loop over tiles of f(t), a compiled function that cached functions call.
 
     shape : compiled function that replaces t : (m,) by f(t) in place
     write, add : compiled functions that store the result and add it up
@@ -270,7 +270,7 @@ def _tiles_of(shape, write, add):
 
 
 def shaped_tiles(shape: Any) -> Any:
-    """Return the loop over tiles of the kernel f(t), to be called by a cached function.
+    """Return the loop over tiles of the kernel f(t), which a cached function has to call.
 
     Parameters
     ----------

@@ -4,9 +4,9 @@
 
 Reference: C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, equation
 4.19, with alpha = 1 and gamma = 1 / (2 l^2): as in the Gaussian kernel, gamma multiplies the square
-of a distance. It is the mean of the Gaussian kernels exp(-gamma w ||x - z||^2) over exponentially
-distributed w, from which its spectrum follows. It falls slowly: values of rows far from all others
-are not negligible.
+of a distance. The kernel is the mean of the Gaussian kernels exp(-gamma w ||x - z||^2) over
+exponentially distributed w, from which its spectrum follows. It falls slowly with distance, so that
+values of rows far from all others are not negligible.
 """
 
 import math

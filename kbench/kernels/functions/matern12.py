@@ -94,6 +94,6 @@ class Matern12(Kernel):
         return 4.0 * float(np.finfo(np.float32).eps) + self.gamma * math.sqrt(2.0 * squares)
 
     def check_points(self, points: Any, dtype: Any, n_features: int) -> int:
-        # Evaluated by NumPy alone, which checks its own bounds.
+        # NumPy alone evaluates the points, and it checks indices.
         require(isinstance(points, CentredPoints), "the points are of another class")
         return check_arrays(points, rows=f"f8 n {n_features + 2}")["n"]
