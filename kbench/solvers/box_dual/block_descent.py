@@ -115,7 +115,7 @@ class BlockDescent:
         self.iterate, self.kernel, self.rows = iterate, kernel, rows
         self.options = options
         self._pairs_before_face = _PAIRS_BEFORE_FACE
-        self._spent_in_all = 0  # kernel values that working sets of any S have taken
+        self._values_in_all = 0  # kernel values that working sets of any S have taken
         self.activate(np.empty(0, np.intp))
 
     def activate(self, points: np.ndarray) -> None:
@@ -124,7 +124,7 @@ class BlockDescent:
         self.rows.lay_out(points, len(points))
         self._gram: np.ndarray | None = None
         self._stored: StoredDescent | None = None
-        self._spent = 0  # kernel values that working sets of this S have computed
+        self._values_computed = 0  # kernel values that working sets of this S have computed
 
     def extend(self, points: np.ndarray) -> None:
         """Append points, whose residual is up to date, to S."""
@@ -132,18 +132,18 @@ class BlockDescent:
             self.active = np.concatenate([self.active, points])
             self.rows.extend(points)
             self._gram = self._stored = None
-            self._spent = 0
+            self._values_computed = 0
 
     def can_store(self, m: int) -> bool:
         """Whether to store the matrix of m points, which include S.
 
-        It is worth its memory if the free points of S do not fit into a working set, so that
-        working sets undo each other's steps.
+        The matrix is worth its memory if the free points of S do not fit into a working set, so
+        that working sets undo each other's steps.
         """
         it, S = self.iterate, self.active
         n_free = int(np.count_nonzero(free_points(it.beta[S], it.lower[S], it.upper[S])))
         is_wanted = self.options.stored_matrix and it.coupled and n_free > 2 * WORKING_SET
-        if it.epsilon and self._spent_in_all * self.kernel.nanoseconds < _STORED_NS * m * m:
+        if it.epsilon and self._values_in_all * self.kernel.nanoseconds < _STORED_NS * m * m:
             return False
         return is_wanted and self.rows.holds_matrix(m)
 
@@ -165,15 +165,15 @@ class BlockDescent:
         diagonal = it.diagonal[S]
         options = self.options
         steps_in = options.inner_steps or (pair_steps if it.coupled else coordinate_steps)
-        fine = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
-        few = len(S) <= 2 * WORKING_SET
-        expensive = _EXPENSIVE <= self.kernel.nanoseconds < math.inf
-        size = 2 * WORKING_SET if few else _SMALL_SET if expensive else WORKING_SET
+        in_float64 = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
+        is_few = len(S) <= 2 * WORKING_SET
+        is_expensive = _EXPENSIVE <= self.kernel.nanoseconds < math.inf
+        size = 2 * WORKING_SET if is_few else _SMALL_SET if is_expensive else WORKING_SET
         # In a regression, minima over all free points of S come between its working sets.
-        if not few and len(S) <= options.whole_set and not it.epsilon:
+        if not is_few and len(S) <= options.whole_set and not it.epsilon:
             size = len(S)
         W, new = np.empty(0, np.intp), slice(0, 0)
-        lowest, stalled, exhausted, since_face = math.inf, 0, 0, 0
+        lowest, n_stalled, n_exhausted, since_face = math.inf, 0, 0, 0
         # Each product of a kernel value and a change is rounded: e is off by eps |changes|_2.
         eps, squared_changes = np.finfo(self.kernel.dtype).eps * diagonal.max(initial=0.0), 0.0
         while True:
@@ -200,24 +200,24 @@ class BlockDescent:
                     squared_changes += float(matmul(face.change, face.change))
                     continue
                 since_face = -since_face  # The next attempt waits for twice as many working sets.
-            lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
-            if stalled > (_PATIENCE_WHOLE if few and exhausted >= stalled else PATIENCE):
+            lowest, n_stalled = min(lowest, violation), 0 if violation < lowest else n_stalled + 1
+            if n_stalled > (_PATIENCE_WHOLE if is_few and n_exhausted >= n_stalled else PATIENCE):
                 break
             if size < 2 * WORKING_SET and n_free > size:
                 size *= 2
             if not options.keep_half:
                 W = W[:0]
             W, new = working_set(e_up, e_down, it.intercept, W, new, size, coupled=it.coupled)
-            whole = len(W) == len(S)
-            K_W = self._block(W, whole)
-            max_steps = _STEPS_WHOLE if few else _STEPS_PER_POINT * len(W)
-            stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
+            is_whole = len(W) == len(S)
+            K_W = self._block(W, is_whole)
+            max_steps = _STEPS_WHOLE if is_few else _STEPS_PER_POINT * len(W)
+            stop = target if is_whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
             max_steps = int(min(max_steps, budget.max_iter - budget.n_iter))
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
             lower_W, upper_W = lower[W], upper[W]
             descend = functools.partial(
                 steps_in,
-                K_W.astype(np.float64, copy=False) if fine else K_W,
+                K_W.astype(np.float64, copy=False) if in_float64 else K_W,
                 beta_W,
                 e_W,
                 lower_W,
@@ -234,34 +234,34 @@ class BlockDescent:
             if steps == 0:
                 break
             budget.spend(steps)
-            since_face += not whole
-            exhausted += steps >= max_steps
-            slow = options.face_newton and steps >= max_steps and exhausted > _SLOW_SETS
-            if slow and violation < _FACE_FOUND * it.scale and not it.coupled:
+            since_face += not is_whole
+            n_exhausted += steps >= max_steps
+            is_slow = options.face_newton and steps >= max_steps and n_exhausted > _SLOW_SETS
+            if is_slow and violation < _FACE_FOUND * it.scale and not it.coupled:
                 ridge = eps * len(W)
                 face_steps(K_W, beta_W, e_W, lower[W], upper[W], it.epsilon, ridge=ridge)
             change = beta_W - before
             beta[W] = beta_W
             e_W += it.intercept
             it.lower_objective(before, beta_W, e[W], e_W)
-            if whole and K_W.dtype == np.float64:
+            if is_whole and K_W.dtype == np.float64:
                 # The product with the whole change is rounded once, e_W after every step.
                 e[W] -= matmul(K_W, change)
                 it.rounding += eps * float(np.linalg.norm(change))
-            elif whole:
+            elif is_whole:
                 e[W] = e_W
             else:
                 moved = np.flatnonzero(change)
-                self._spent += len(S) * len(W)
-                self._spent_in_all += len(S) * len(W)
+                self._values_computed += len(S) * len(W)
+                self._values_in_all += len(S) * len(W)
                 e -= self.rows.product(S[W[moved]], change[moved])
                 squared_changes += float(matmul(change, change))
             if budget.trace.active:
                 it.beta[S] = beta
                 it.report(violation, len(S))
             if (
-                not whole
-                and self._spent >= _STORED_AFTER * len(S) ** 2
+                not is_whole
+                and self._values_computed >= _STORED_AFTER * len(S) ** 2
                 and n_free > 2 * WORKING_SET
             ):
                 it.beta[S], it.residual[S] = beta, e
@@ -305,12 +305,12 @@ class BlockDescent:
         wait = self._pairs_before_face * (_AFTER_FAILURE if step is None else _AFTER_SUCCESS)
         self._pairs_before_face = min(max(wait, _MIN_PAIRS), _MAX_PAIRS)
 
-    def _block(self, W: np.ndarray, whole: bool) -> np.ndarray:
-        """Return K_WW; if W = S (`whole`), the matrix is stored for the next solve."""
+    def _block(self, W: np.ndarray, is_whole: bool) -> np.ndarray:
+        """Return K_WW; if W = S (`is_whole`), the matrix is stored for the next solve."""
         if self._gram is not None:
             return self._gram
         block = self.rows.gram(W)
-        if whole:
+        if is_whole:
             self._gram = block
         return block
 

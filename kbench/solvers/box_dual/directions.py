@@ -19,8 +19,8 @@ from numba import njit
 
 from kbench.solvers.stopped import least_loss_intercept
 
-# Guard: a coefficient counts as at its end if its distance is at most this fraction of it; rounding
-# of sums over up to a million points is less.
+# Guard: a coefficient is at its end if its distance from the end is at most this fraction of the
+# coefficient; sums over up to a million points are rounded by less.
 _AT_END = 1e-10
 
 

@@ -55,13 +55,13 @@ class Duplicates:
             key += weight * values
         order = np.argsort(key)
         a, b = order[:-1], order[1:]
-        near = np.logical_and.reduce([column[a] == column[b] for column in (key, *labels)])
-        if not near.any() or near.mean() < _MIN_FRACTION:
+        may_be_equal = np.logical_and.reduce([column[a] == column[b] for column in (key, *labels)])
+        if not may_be_equal.any() or may_be_equal.mean() < _MIN_FRACTION:
             return None
-        same = near.copy()
-        same[near] = _equal_rows(X[a[near]], X[b[near]])
+        are_equal = may_be_equal.copy()
+        are_equal[may_be_equal] = _equal_rows(X[a[may_be_equal]], X[b[may_be_equal]])
         kind = np.empty(n, np.intp)
-        kind[order] = np.concatenate([[0], np.cumsum(~same)])
+        kind[order] = np.concatenate([[0], np.cumsum(~are_equal)])
         first = np.empty(kind.max() + 1, np.intp)
         first[kind[order[::-1]]] = order[::-1]
         return Duplicates(first, kind)

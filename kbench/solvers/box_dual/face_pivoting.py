@@ -17,8 +17,7 @@ squares problems with nonnegative variables", Math. Comp. 63, 1994):
 With K = LL' and the constraints C'd = h, d = L^-T (L^-1 g - Y nu) and Y'Y nu = Y'L^-1 g - h where
 Y = L^-1 C, so that a change of R costs one triangular solve for each new point instead of a
 factorisation. On kin40k (10,000 rows, C = 10, 2,000 free points) three to six rounds suffice, and
-a fit takes 0.6 times as long as with steps of two coordinates alone
-(`scripts/bench_small.py --regression`).
+a fit takes 0.6 times as long as without this minimum (`scripts/bench_small.py --regression`).
 """
 
 from collections.abc import Callable
@@ -43,7 +42,7 @@ _MAX_FIXED = 0.5
 # again, and each costs a triangular solve. 5,000 rows of noise with C = 100 and 2,833 free points
 # take 0.33 s instead of 0.93 s (`scripts/bench_everyday.py`).
 _EARLY, _FEW = 0.2, 0.1
-# Guard: a point of R gains by leaving its end if its multiplier has the wrong sign and is larger.
+# Guard: a point of R gains by leaving its end if its multiplier has the wrong sign and is above it.
 _ROUNDING = 1e-12
 
 
@@ -81,7 +80,7 @@ def descend_to_minimum(
     epsilon: float,
     product: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> FaceStep | None:
-    """Move the free ones of these points to their minimum, if that lowers the objective.
+    """Move the free coefficients of these points to their minimum if the objective falls.
 
     points : (m,) indices
     beta, e, lower, upper : (m,) of these points; beta and e are changed in place

@@ -1,7 +1,7 @@
 """A block-diagonal kernel matrix: the values between groups are neglected.
 
-It replaces a KernelMatrix if kernel values between groups are negligible (`split`) but an intercept
-couples the groups. An operation visits only the groups of its points.
+`GroupedMatrix` takes the place of a KernelMatrix if kernel values between groups are negligible
+(`split`) but an intercept couples the groups. An operation visits only the groups of its points.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class GroupedMatrix(KernelMatrix):
     """
 
     def __init__(self, kernel: KernelMatrix, groups: list[np.ndarray]) -> None:
-        self._whole, self._groups, self.dtype = kernel, groups, kernel.dtype
+        self._matrix, self._groups, self.dtype = kernel, groups, kernel.dtype
         self._counted_elsewhere = 0
         self._blocks: list[KernelMatrix] = [kernel.take(group) for group in groups]
         # NumPy sorts 16-bit integers several times as fast as 64-bit ones (radix sort).
@@ -33,7 +33,7 @@ class GroupedMatrix(KernelMatrix):
             self._place[group] = np.arange(len(group))
 
     def __len__(self) -> int:
-        return len(self._whole)
+        return len(self._matrix)
 
     @property
     def n_entries(self) -> int:
@@ -60,10 +60,10 @@ class GroupedMatrix(KernelMatrix):
         label = self._label[indices[:1]]
         if len(indices) and np.array_equal(indices, self._groups[int(label[0])]):
             return self._blocks[int(label[0])]
-        return self._whole.take(indices)
+        return self._matrix.take(indices)
 
     def diagonal(self) -> np.ndarray:
-        return self._whole.diagonal()
+        return self._matrix.diagonal()
 
     def points(self, indices: np.ndarray | slice) -> Any:
         return np.arange(len(self))[indices]

@@ -32,11 +32,11 @@ from kbench.trace import Deadline, Trace
 
 # Stands for minus infinity in compiled code whose flags exclude infinities. Guard.
 MINUS_INFINITY = -1e300
-# Rounds of a descent without a new minimum of the violation after which it stops: rounding can keep
-# points moving back and forth for ever. Guard.
+# Guard: a descent stops after this many rounds without a new minimum of the violation, because
+# rounding can keep points moving back and forth for ever.
 PATIENCE = 200
-# Nanoseconds for the slack of one point, read at an arbitrary position; decides the number of
-# threads (`scripts/ablate_svm.py --threads 2`).
+# Nanoseconds for the slack of one point at an arbitrary position, from which the number of threads
+# follows (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 2.0
 # Guards: steps divide by K_ii, or by this fraction of the largest |K_ii| if that is more, or by
 # _SMALLEST if all are 0.
@@ -129,7 +129,7 @@ class Iterate:
     rounding : float
         Estimated error of residuals from float64 kernel values that were updated step by step.
     total : float. The sum of b at the start, which stays the same where `coupled`.
-    earlier : (n,) float64 or None
+    earlier_beta : (n,) float64 or None
         An earlier solution of the problem or of a subproblem. If a limit ends the solve, `settle`
         may return it instead of `beta`.
     scale : float. Mean |z|, the unit of the solver's thresholds: 1 for classification.
@@ -166,7 +166,7 @@ class Iterate:
         self.scale = float(np.abs(z).mean()) or 1.0
         self.rounding = 0.0
         self.total = float(self.beta.sum())
-        self.earlier: np.ndarray | None = None
+        self.earlier_beta: np.ndarray | None = None
         at_start = self._objective(np.flatnonzero(self.beta))
         self.objective = 0.0 if math.isnan(at_start) else at_start
 
@@ -243,13 +243,13 @@ class Iterate:
         The residual is up to date at all points before and after. See `kbench.solvers.stopped`.
         """
         best, point = self._settled(self.beta, self.residual), (self.beta, self.residual)
-        if self.earlier is not None and not np.array_equal(self.earlier, self.beta):
-            support = np.flatnonzero(self.earlier)
+        if self.earlier_beta is not None and not np.array_equal(self.earlier_beta, self.beta):
+            support = np.flatnonzero(self.earlier_beta)
             exact = self.kernel.astype(np.float64)
-            e = self.z - exact.product(support, self.earlier[support])
-            other = self._settled(self.earlier, e)
+            e = self.z - exact.product(support, self.earlier_beta[support])
+            other = self._settled(self.earlier_beta, e)
             if other.primal < best.primal:
-                best, point = other, (self.earlier, e)
+                best, point = other, (self.earlier_beta, e)
         self.beta = best.multiple * point[0]
         self.residual = self.z - best.multiple * (self.z - point[1])
         self.intercept = best.intercept
@@ -269,7 +269,7 @@ class Iterate:
     def lower_objective(
         self, before: np.ndarray, after: np.ndarray, e_before: np.ndarray, e_after: np.ndarray
     ) -> None:
-        """Update `objective` after some coefficients changed; all arguments are those points'."""
+        """Update `objective` after some coefficients changed; the arguments are their values."""
         # f falls by change'(e before + e after) / 2, and epsilon |b|_1 grows.
         self.objective -= 0.5 * float(matmul(after - before, e_before + e_after))
         self.objective += self.epsilon * float(np.abs(after).sum() - np.abs(before).sum())

@@ -77,8 +77,8 @@ class NestedSubsets:
         self.iterate, self.descent, self.rng = iterate, descent, rng
         n = len(iterate)
         self._in_S = np.zeros(n, bool)
-        few = max(_FIRST_OF_FEW, n // _FIRST_FRACTION)
-        self._first_subset = min(descent.options.first_subset, few)
+        max_first = max(_FIRST_OF_FEW, n // _FIRST_FRACTION)
+        self._first_subset = min(descent.options.first_subset, max_first)
         self._removals = np.full(n, _REMOVALS if all_in_S else 0, np.int8)
         if all_in_S:
             self._add(np.arange(n))
@@ -90,22 +90,22 @@ class NestedSubsets:
         while sizes[0] // _GROWTH >= self._first_subset and not self._in_S.any():
             sizes.insert(0, sizes[0] // _GROWTH)
         order = self.rng.permutation(n)
-        loose = max(target, _LOOSE * it.scale)
+        loose_tol = max(target, _LOOSE * it.scale)
         if not self._in_S.any():
             self._add(order[: sizes[0]])
-        self.descent.solve(target if len(sizes) == 1 else loose)
+        self.descent.solve(target if len(sizes) == 1 else loose_tol)
         if len(sizes) > 1 and not it.budget.exhausted():
-            it.earlier = it.beta.copy()
+            it.earlier_beta = it.beta.copy()
         for size in sizes[1:]:
             self._remove_idle()
             points = order[:size]
             outside = points[~self._in_S[points]]
             it.residual[outside] = it.z[outside]
             it.update_residual(outside, np.zeros(n))
-            self._solve_level(outside, loose, target if size == n else None)
+            self._solve_level(outside, loose_tol, target if size == n else None)
             if it.budget.exhausted():
                 return
-            it.earlier = it.beta.copy()
+            it.earlier_beta = it.beta.copy()
 
     def from_here(self, target: float) -> None:
         """Solve from an iterate whose residual is up to date at all points."""
@@ -117,19 +117,19 @@ class NestedSubsets:
             self.descent.solve(target)
             return
         violation = max(0.0, -float(slack.min()))
-        loose = max(target, min(_LOOSE * it.scale, _RELAXED * violation))
-        self._solve_level(np.flatnonzero(~self._in_S), loose, target)
+        loose_tol = max(target, min(_LOOSE * it.scale, _RELAXED * violation))
+        self._solve_level(np.flatnonzero(~self._in_S), loose_tol, target)
 
-    def _solve_level(self, outside: np.ndarray, loose: float, target: float | None) -> None:
+    def _solve_level(self, outside: np.ndarray, loose_tol: float, target: float | None) -> None:
         """Solve over S and the points `outside`, given residuals of both that are up to date.
 
-        The level ends at the tolerance `target`; if that is None, at `loose`.
+        The level ends at the tolerance `target`; if that is None, at `loose_tol`.
         """
         it, descent = self.iterate, self.descent
         far = it.slack(outside) >= _FAR * it.scale
         near, far = outside[~far], outside[far]
         beta_of_far = it.beta.copy()  # the coefficients that the residual of `far` belongs to
-        tolerance = loose
+        tolerance = loose_tol
         self._solve(tolerance, near)
         while not it.budget.exhausted():
             slack = it.slack(near)
@@ -154,9 +154,9 @@ class NestedSubsets:
                 near = np.concatenate([near, self._remove_idle(_REMOVED_FRACTION)])
                 self._add(violators)
                 near = near[~self._in_S[near]]
-                relaxed = max(tolerance, _RELAXED * worst)
-                self._solve(relaxed, near)
-                if relaxed > tolerance and it.slack(near).min(initial=0.0) >= -tolerance:
+                relaxed_tol = max(tolerance, _RELAXED * worst)
+                self._solve(relaxed_tol, near)
+                if relaxed_tol > tolerance and it.slack(near).min(initial=0.0) >= -tolerance:
                     self._solve(tolerance, near)
                 continue
             if target is None:

@@ -131,8 +131,7 @@ def _steps(
 
 @njit(nogil=True, inline="always")
 def move_pair(beta, i, j, way, h, limit, lower, upper):
-    """Move way / h from beta[j] to beta[i], at most `limit` and as far as both can go; return the
-    distance.
+    """Move min(way / h, limit) from beta[j] to beta[i], as far as both can go; return the amount.
 
     A coefficient that meets its end becomes exactly the bound or 0, not a rounded sum, because code
     tests for equality. If one coefficient is moved onto its end, the other moves by the same

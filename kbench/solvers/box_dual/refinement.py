@@ -75,16 +75,16 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     n = len(it)
     exact = it.kernel.astype(np.float64)
     it.restore_sum()
-    true = np.zeros(n, bool)  # points whose residual is from float64 values
-    true_beta = np.zeros(n)  # coefficients to which these residuals belong
+    is_exact = np.zeros(n, bool)  # points whose residual is from float64 values
+    exact_beta = np.zeros(n)  # coefficients to which these residuals belong
     if (
         exact is it.kernel
         and not it.residual_error
         and it.rounding <= _VISIBLE * tol
         and not it.budget.exhausted()
     ):
-        true[:], true_beta[:] = True, it.beta
-    relative = np.maximum(np.sqrt(it.diagonal / it.diagonal.max()), _NARROWEST)
+        is_exact[:], exact_beta[:] = True, it.beta
+    relative_width = np.maximum(np.sqrt(it.diagonal / it.diagonal.max()), _NARROWEST)
     value_ns = it.kernel.nanoseconds
     value_ns = value_ns if np.isfinite(value_ns) else _UNKNOWN_NS
     first, width, mean_error = _BAND * it.scale, _BAND * it.scale, it.residual_error
@@ -92,10 +92,10 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
         all_exact = limit or n * np.count_nonzero(it.beta) * value_ns <= _CHEAP_NS
-        band = np.ones(n, bool) if all_exact else _near_bounds(it, first, width * relative)
-        largest, mean = _correct(it, exact, true, true_beta, band, relative)
+        band = np.ones(n, bool) if all_exact else _near_bounds(it, first, width * relative_width)
+        largest, mean = _correct(it, exact, is_exact, exact_beta, band, relative_width)
         drift, mean_error = max(it.residual_error, largest), max(mean_error, mean)
-        it.residual_error = 0.0 if true.all() else drift
+        it.residual_error = 0.0 if is_exact.all() else drift
         if not all_exact and _SAFETY * drift > width:
             width = 2.0 * _SAFETY * drift
             continue
@@ -103,7 +103,7 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
         if violation <= tol or limit:
             objective_error = 0.5 * mean_error * float(np.abs(it.beta).sum())
             if objective_error > _OBJECTIVE_ERROR * abs(it.true_objective()):
-                _correct(it, exact, true, true_beta, it.beta != 0.0, relative)
+                _correct(it, exact, is_exact, exact_beta, it.beta != 0.0, relative_width)
                 violation = it.update_intercept()
         if violation <= tol:
             rounding = it.rounding_error()
@@ -118,38 +118,38 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
             exact_rows = True
             descent = BlockDescent(it, exact, RowCache(exact, 0.0, 1), descent.options)
         previous = violation
-        points = np.flatnonzero(true & _near_bounds(it, first, width * relative))
+        points = np.flatnonzero(is_exact & _near_bounds(it, first, width * relative_width))
         if not np.array_equal(points, descent.active):
             descent.activate(points)
-        before, exact_residual = it.beta.copy(), it.residual[true]
+        before, exact_residual = it.beta.copy(), it.residual[is_exact]
         descent.solve(_BAND_TARGET * tol)
-        # Points in `true` keep the residual of `true_beta`, which `_correct` updates in float64.
-        # The residuals of other points are updated in float32.
-        it.residual[true] = exact_residual
-        it.update_residual(np.flatnonzero(~true), before)
+        # Points of `is_exact` keep the residual of `exact_beta`, which `_correct` updates in
+        # float64. The residuals of other points are updated in float32.
+        it.residual[is_exact] = exact_residual
+        it.update_residual(np.flatnonzero(~is_exact), before)
     return it.update_intercept(), "precision"
 
 
 def _correct(
     it: Iterate,
     exact: KernelMatrix,
-    true: np.ndarray,
-    true_beta: np.ndarray,
+    is_exact: np.ndarray,
+    exact_beta: np.ndarray,
     band: np.ndarray,
-    relative: np.ndarray,
+    relative_width: np.ndarray,
 ) -> tuple[float, float]:
-    """Compute the float64 residual on `band`; return the largest |correction| / `relative` and the
-    mean |correction| at the points that are new there.
+    """Compute the float64 residual on `band`; return the largest |correction| / `relative_width`
+    and the mean |correction| of points that had no float64 residual.
 
-    Points in `true` are brought from `true_beta` to the current coefficients.
+    Residuals of `is_exact` points are updated from `exact_beta` to the current coefficients.
     """
-    old = np.flatnonzero(true)
-    moved = np.flatnonzero(it.beta != true_beta)
+    old = np.flatnonzero(is_exact)
+    moved = np.flatnonzero(it.beta != exact_beta)
     if len(old) and len(moved):
-        change = (it.beta - true_beta)[moved]
+        change = (it.beta - exact_beta)[moved]
         it.residual[old] -= exact.product(moved, change, rows=old)
-    true_beta[:] = it.beta
-    new = np.flatnonzero(band & ~true)
+    exact_beta[:] = it.beta
+    new = np.flatnonzero(band & ~is_exact)
     if not len(new):
         return 0.0, 0.0
     support = np.flatnonzero(it.beta)
@@ -158,8 +158,8 @@ def _correct(
         value = value - exact.product(support, it.beta[support], rows=new)
     correction = np.abs(value - it.residual[new])
     it.residual[new] = value
-    true[new] = True
-    return float((correction / relative[new]).max()), float(correction.mean())
+    is_exact[new] = True
+    return float((correction / relative_width[new]).max()), float(correction.mean())
 
 
 def _near_bounds(it: Iterate, first: float, width: np.ndarray) -> np.ndarray:

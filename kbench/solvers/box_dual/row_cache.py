@@ -184,7 +184,7 @@ class RowCache:
 
 
 def min_uses(kernel: KernelMatrix) -> int:
-    """Return from which use on a row of K is worth storing; 1 where the cost is unknown (inf)."""
+    """Return the use at which a row of K is first stored; 1 if the cost is unknown (inf)."""
     # Values that take less than a nanosecond are recomputed at every use. Set by hand.
     nanoseconds = kernel.nanoseconds
     return NEVER if nanoseconds < 1.0 else max(1, math.ceil(_STORING_NS / nanoseconds))

@@ -74,12 +74,12 @@ class BoxDualResult(_Outcome):
     ----------
     alpha : (n,) float64
     gradient : (n,) float64
-        Qa + p. From float64 kernel values where a point is free or near its margin; farther away
-        from float32 values, whose error is far below the distance from the margin.
+        Qa + p. The entries of points that are free or near the margin are from float64 kernel
+        values, others from float32 values, whose error is far below the distance from the margin.
     gradient_error : float
         The largest error observed in entries from float32 values; 0 if all are from float64.
     intercept : float
-        0 where the problem has none.
+        0 if the problem has no intercept.
     objective : float
         f(alpha), to be minimised.
     violation : float
@@ -142,8 +142,8 @@ def solve_box_dual(
     alpha0 : (n,), optional
         Starting point; clipped to the bounds. Costs one kernel row for each nonzero entry.
     gradient0 : (n,), optional
-        Qa + p at alpha0, nan where it is not known. The kernel rows of alpha0 are then computed
-        only at the points where it is nan. Ignored if alpha0 has to be clipped.
+        Qa + p at alpha0, or nan for unknown entries. The kernel rows of alpha0 are then computed
+        only at the points with nan. Ignored if alpha0 has to be clipped.
     gradient_error : float
         Bound on the error of gradient0.
     tol : float
@@ -295,7 +295,7 @@ def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) 
     """
     kernel, options, n = iterate.kernel, strategy.options, len(iterate)
     entries_before = kernel.n_entries
-    # Inside, violations are distances from the intercept: half of LIBSVM's criterion.
+    # The iterate's violations are distances from the intercept: half of LIBSVM's criterion.
     factor = 2.0 if iterate.coupled else 1.0
     copies = None
     if options.duplicates and n > options.few_points and kernel.X is not None:

@@ -172,11 +172,11 @@ def _boxes(X: np.ndarray, gaps: list[_Gaps], group: np.ndarray, max_boxes: int) 
         n_sides = len(before) + 1
         if n_sides > max_boxes:
             continue
-        finer = box * n_sides + np.searchsorted(before, X[:, j])
-        used = np.bincount(finer, minlength=n_boxes * n_sides) > 0
-        n_used = int(np.count_nonzero(used))
+        finer_box = box * n_sides + np.searchsorted(before, X[:, j])
+        is_used = np.bincount(finer_box, minlength=n_boxes * n_sides) > 0
+        n_used = int(np.count_nonzero(is_used))
         if n_used <= max_boxes:
-            box, n_boxes = (np.cumsum(used) - 1)[finer], n_used
+            box, n_boxes = (np.cumsum(is_used) - 1)[finer_box], n_used
     return box
 
 

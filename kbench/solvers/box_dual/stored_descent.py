@@ -66,15 +66,14 @@ class StoredDescent:
     def solve(self, target: float) -> float:
         """Lower the violation on S to `target`; return the violation at the end.
 
-        The contract is that of `BlockDescent.solve`. A round costs O(m^2) and a bounded number of
-        steps.
+        As `BlockDescent.solve`; a round costs O(m^2) and a bounded number of steps.
         """
         it, S, budget = self.iterate, self.S, self.iterate.budget
         beta, e, lower, upper = it.beta[S], it.residual[S], it.lower[S], it.upper[S]
         diagonal = it.diagonal[S]
         eps, squared_changes = np.finfo(self.K.dtype).eps * diagonal.max(initial=0.0), 0.0
         steps_in = self.options.inner_steps or pair_steps
-        lowest, stalled, settled, work = np.inf, 0, False, 0.0
+        lowest, n_stalled, has_settled, work = np.inf, 0, False, 0.0
         while True:
             it.intercept, violation = extremes(
                 beta, e, lower, upper, it.intercept, it.epsilon, coupled=True
@@ -84,9 +83,9 @@ class StoredDescent:
                 break
             free = free_points(beta, lower, upper)
             n_free = int(np.count_nonzero(free))
-            is_due = settled and work >= n_free**3 / 3 and self.options.face_newton
+            is_due = has_settled and work >= n_free**3 / 3 and self.options.face_newton
             if is_due and n_free <= _MAX_FREE:
-                settled = False
+                has_settled = False
                 step = descend_to_minimum(
                     self.kernel, S, beta, e, lower, upper, it.epsilon, self._product
                 )
@@ -95,8 +94,8 @@ class StoredDescent:
                     it.objective -= step.decrease
                     squared_changes += float(matmul(step.change, step.change))
                     continue
-            lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
-            if stalled > PATIENCE:
+            lowest, n_stalled = min(lowest, violation), 0 if violation < lowest else n_stalled + 1
+            if n_stalled > PATIENCE:
                 break
             before, v = beta.copy(), e - it.intercept
             max_steps = _STEPS_PER_FREE_POINT * max(n_free, len(S) // 8 + 1)
@@ -119,7 +118,7 @@ class StoredDescent:
             it.lower_objective(before, beta, e, v)
             e = v
             changed = np.count_nonzero(free_points(beta, lower, upper) != free)
-            settled = bool(changed <= _SETTLED * n_free)
+            has_settled = bool(changed <= _SETTLED * n_free)
             if budget.trace.active:
                 it.beta[S] = beta
                 it.report(violation, len(S))

@@ -83,7 +83,7 @@ def solve_whole(iterate: Iterate, tol: float, strategy: Strategy) -> tuple[float
         iterate.kernel = iterate.kernel.astype(np.float64)
     solver = strategy.solver(iterate)
     if iterate.beta.any():
-        iterate.earlier = iterate.beta.copy()
+        iterate.earlier_beta = iterate.beta.copy()
         iterate.compute_missing_residuals()
         iterate.objective = iterate.true_objective()
         if iterate.update_intercept() > _TARGET * tol:
@@ -146,7 +146,7 @@ def _solve_coupled(
     if not iterate.beta.any():
         _find_intercept(whole, groups, tol, strategy)
     else:
-        whole.earlier = whole.beta.copy()
+        whole.earlier_beta = whole.beta.copy()
         whole.compute_missing_residuals()
     whole.objective = whole.true_objective()
     descent = strategy.descent(whole, RowCache(matrix, 0.0, NEVER))
@@ -154,7 +154,7 @@ def _solve_coupled(
         NestedSubsets(whole, descent, strategy.rng, False).from_here(_TARGET * tol)
     result = refine(whole, descent, tol)
     iterate.beta, iterate.residual = whole.beta, whole.residual
-    iterate.earlier = whole.earlier
+    iterate.earlier_beta = whole.earlier_beta
     iterate.intercept, iterate.residual_error = whole.intercept, whole.residual_error
     iterate.kernel.count(matrix.n_entries)
     return result
@@ -171,12 +171,12 @@ def _find_intercept(
         strategy.for_group(strategy.cache_mb * len(group) ** 2 / area).solver(iterate)
         for group, iterate in zip(groups, iterates, strict=True)
     ]
-    search = _SEARCH_TOLERANCE * whole.scale
+    search_tol = _SEARCH_TOLERANCE * whole.scale
 
     def solve_all(solve: Callable[[NestedSubsets], None]) -> None:
         _for_each(groups, [functools.partial(solve, solver) for solver in solvers], whole)
 
-    solve_all(lambda solver: solver.from_zero(search))
+    solve_all(lambda solver: solver.from_zero(search_tol))
 
     def surplus() -> float:
         return sum(float(iterate.beta.sum()) for iterate in iterates)
@@ -193,9 +193,9 @@ def _find_intercept(
     slope = -max(n_free, 1) / float(np.median(whole.diagonal))
     for _ in range(_SECANT_STEPS):
         step = -h / slope
-        if abs(step) < _SMALL_STEP * search:
+        if abs(step) < _SMALL_STEP * search_tol:
             break
-        before, h = h, move(c + step, search)
+        before, h = h, move(c + step, search_tol)
         c += step
         if (h - before) * step < 0.0:
             slope = (h - before) / step
