@@ -52,11 +52,11 @@ def settle(
     total = float(beta.sum()) if coupled else 0.0
     size = float(np.abs(beta).sum())
     # The sum of t b is t s, so other multiples are feasible only if s = 0 up to rounding (1e-6).
-    scalable = not coupled or abs(total) <= 1e-6 * size
+    is_scalable = not coupled or abs(total) <= 1e-6 * size
     products = z - e
     quadratic = float(matmul(beta, products))
 
-    def at(t: float) -> Settled:
+    def settle_multiple(t: float) -> Settled:
         residual = z - t * products
         c, s = intercept, t * total
         if coupled:
@@ -65,15 +65,15 @@ def settle(
             t, c, 0.5 * t * t * quadratic + _loss(residual - c, lower, upper, epsilon) + s * c
         )
 
-    best = at(1.0)
-    if not scalable or not size:
+    best = settle_multiple(1.0)
+    if not is_scalable or not size:
         return best
     for t in MULTIPLES[1:-1]:
-        smaller = at(float(t))
+        smaller = settle_multiple(float(t))
         if smaller.primal >= best.primal:
             break
         best = smaller
-    trivial = at(0.0)
+    trivial = settle_multiple(0.0)
     return best if best.primal <= trivial.primal else trivial
 
 

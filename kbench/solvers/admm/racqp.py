@@ -84,9 +84,8 @@ def solve_racqp(
     mode : {"rac", "rp", "cyclic"}
     n_blocks : int
         p; blocks have ceil(n / p) variables, or one less.
-    beta : float
-    max_iter : int
-    tol : float
+    beta, max_iter, tol
+        max_iter and tol are by default those of the authors' driver.
     factor : float
         Multiplies H: the authors' driver minimises x'Hx - e'x, which is factor=2.
     max_time : float, optional

@@ -130,7 +130,7 @@ def solve_admm(
         s = _solve_ones(solve, n)
         z, mu = np.zeros(Y.shape), np.zeros(Y.shape)
         relaxation = 1.0 if tol is None else _RELAXATION
-        n_iter, last_change, adapts, converged = 0, 0, tol is not None, False
+        n_iter, last_change, adapts_beta, converged = 0, 0, tol is not None, False
         first_length = growth = np.full(Y.shape[1], np.nan)
         while n_iter < max_iter and not converged and not (n_iter and deadline.passed):
             n_iter += 1
@@ -152,7 +152,7 @@ def solve_admm(
             trace(n_iter=n_iter, primal_residual=primal, dual_residual=dual, beta=beta)
             converged = tol is not None and max(primal, dual) <= tol
             factor = 1.0
-            if adapts and not converged and n_iter - last_change >= _PATIENCE:
+            if adapts_beta and not converged and n_iter - last_change >= _PATIENCE:
                 factor = _beta_factor(primal, dual)
             if factor != 1.0:
                 last_change = n_iter
@@ -162,11 +162,11 @@ def solve_admm(
                 except np.linalg.LinAlgError:
                     # An approximate K is indefinite, with an eigenvalue below -(new beta). beta is
                     # not changed again.
-                    adapts = False
+                    adapts_beta = False
                 else:
                     beta *= factor
                     s = _solve_ones(solve, n)
-    complete = converged if tol is not None else n_iter == max_iter
+    is_complete = converged if tol is not None else n_iter == max_iter
     reason = "tol" if converged else "max_iter" if n_iter == max_iter else "max_time"
     return ADMMResult(
         z=z,
@@ -177,7 +177,7 @@ def solve_admm(
         dual=dual,
         growth=float(growth.max()),
         n_iter=n_iter,
-        converged=complete,
+        converged=is_complete,
         stop_reason=reason,
     )
 
@@ -212,20 +212,20 @@ def balance(Y: np.ndarray, z: np.ndarray, C: np.ndarray) -> np.ndarray:
     (n, m)
     """
     surplus = (Y * z).sum(axis=0)
-    heavy = (Y * surplus > 0.0) & (z > 0.0)
-    free = heavy & (z < C)
-    sufficient = np.where(free, z, 0.0).sum(axis=0) >= np.abs(surplus)
-    reduced = np.where(sufficient, free, heavy)
-    total = np.where(reduced, z, 0.0).sum(axis=0)
+    in_heavy_class = (Y * surplus > 0.0) & (z > 0.0)
+    free = in_heavy_class & (z < C)
+    free_suffice = np.where(free, z, 0.0).sum(axis=0) >= np.abs(surplus)
+    is_reduced = np.where(free_suffice, free, in_heavy_class)
+    total = np.where(is_reduced, z, 0.0).sum(axis=0)
     factor = 1.0 - np.abs(surplus) / np.where(total > 0.0, total, 1.0)
-    return np.where(reduced, z * factor, z)
+    return np.where(is_reduced, z * factor, z)
 
 
 def intercepts(
     product: Callable[[np.ndarray], np.ndarray], Y: np.ndarray, z: np.ndarray, C: np.ndarray
 ) -> np.ndarray:
-    """Intercept of each problem: the mean of y_j - f(x_j) over free variables; without free ones,
-    the intercept of least loss.
+    """Return the intercept of each problem: the mean of y_j - f(x_j) over free variables, or the
+    intercept of least loss if no variable is free.
 
     Parameters
     ----------

@@ -160,7 +160,7 @@ class _Learner:
         self.entries_before = kernel.n_entries
         self.diagonal = np.maximum(kernel.diagonal(), 1e-12)  # guard: steps divide by it
         self.state = self.empty_state(1)
-        self.known = kernel.points(np.empty(0, np.intp))
+        self.slot_points = kernel.points(np.empty(0, np.intp))
 
     def run(self, rng: np.random.RandomState, epochs: int) -> BoxDualResult:
         usable = np.flatnonzero(self.C > 0)
@@ -210,13 +210,13 @@ class _Learner:
         """Kernel values of the points; reserves a slot for each of them."""
         self.reserve(len(points))
         # The values at the slots of removed points are not used.
-        self.known = self.kernel.points(self.members())
+        self.slot_points = self.kernel.points(self.members())
         return Chunk(
             points=points,
             y=self.y[points],
             C=self.C[points],
             diagonal=self.diagonal[points],
-            against=self.kernel.block(points, self.known),
+            against=self.kernel.block(points, self.slot_points),
             among=self.kernel.square(points),
         )
 
@@ -291,15 +291,15 @@ class _Learner:
             row = acquire(state, slot)
         missing = slice(state.length[row], state.counts[KNOWN])
         point = state.member[slot : slot + 1]
-        state.rows[row, missing] = self.kernel.block(point, self.known[missing])[0]
+        state.rows[row, missing] = self.kernel.block(point, self.slot_points[missing])[0]
         state.length[row] = state.counts[KNOWN]
 
     def reserve(self, extra: int) -> None:
         """Provide `extra` free slots; compact them if more than half hold removed points."""
         members = self.members()
-        alive = np.flatnonzero(members >= 0)
-        if len(members) + extra > len(self.state.member) or 2 * len(alive) < len(members):
-            self.state = self.compacted(alive, 2 * len(alive) + extra)
+        occupied = np.flatnonzero(members >= 0)
+        if len(members) + extra > len(self.state.member) or 2 * len(occupied) < len(members):
+            self.state = self.compacted(occupied, 2 * len(occupied) + extra)
         self.state.counts[KNOWN] = self.state.counts[SLOTS]
 
     def empty_state(self, capacity: int) -> State:
@@ -328,10 +328,10 @@ class _Learner:
         new.counts[SLOTS] = len(slots)
         for name in ("member", "alpha", "g", "lower", "upper", "diagonal"):
             getattr(new, name)[: len(slots)] = getattr(old, name)[slots]
-        cached = np.flatnonzero(old.row_of[slots] >= 0)
-        rows = old.row_of[slots[cached]]
+        cached_slots = np.flatnonzero(old.row_of[slots] >= 0)
+        rows = old.row_of[slots[cached_slots]]
         recent = np.argsort(-old.last_use[rows], kind="stable")[: len(new.owner)]
-        for row, (slot, old_row) in enumerate(zip(cached[recent], rows[recent], strict=True)):
+        for row, (slot, old_row) in enumerate(zip(cached_slots[recent], rows[recent], strict=True)):
             length = np.searchsorted(slots, old.length[old_row])
             new.rows[row, :length] = old.rows[old_row, slots[:length]]
             new.length[row] = length

@@ -107,7 +107,7 @@ def finish(problem: BoxQP, point: PrimalDualPoint, max_rounds: int = 15) -> Opti
 
 
 def _to_first_bound(problem: BoxQP, x: np.ndarray, target: np.ndarray) -> float:
-    """The largest t <= 1 for which x + t (end - x) is within the bounds."""
+    """The largest t <= 1 for which x + t (target - x) is within the bounds."""
     change = target - x
     to_bound = np.where(change > 0.0, problem.upper - x, x - problem.lower)
     beyond = (target < problem.lower) | (target > problem.upper)

@@ -31,7 +31,7 @@ def is_low_rank(n: int, rank: float, n_features: int) -> bool:
 
 
 def steps_before(n: int, work: float) -> int:
-    """Return how many steps of two coefficients among n points cost as much as this method.
+    """Return how many steps of two coefficients cost as much as the interior-point method.
 
     work : multiplications of a factorisation, `Matrix.work`
     """

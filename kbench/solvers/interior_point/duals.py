@@ -78,8 +78,8 @@ def solve_interior(
     max_iter : Limit on iterations; -1 means no limit
     stopped : Whether a time limit has passed; called before each iteration
     coef0 : (n,), optional
-        Coefficients within the bounds. If those at a bound are the ones of the optimum, it is found
-        without an iteration.
+        Coefficients within the bounds. If the same coefficients are at a bound at the optimum, no
+        iteration is needed.
 
     20 to 50 iterations of `K.work` multiplications each; memory is K and O(n).
     """

@@ -55,8 +55,8 @@ class FactorRows(Protocol):
     def take(self, points: np.ndarray) -> "FactorRows":
         """The factor of some of the points, in increasing order."""
 
-    def columns(self, mean: np.ndarray, kept: np.ndarray) -> "FactorRows":
-        """The columns `kept` : (r,) bool of V - mean, mean : (r,)."""
+    def columns(self, mean: np.ndarray, mask: np.ndarray) -> "FactorRows":
+        """The columns `mask` : (r,) bool of V - mean, mean : (r,)."""
 
     def times(self, Z: np.ndarray) -> "FactorRows":
         """V Z of Z : (r, s)."""
@@ -83,9 +83,9 @@ class StoredRows:
     def take(self, points: np.ndarray) -> "StoredRows":
         return StoredRows(self.V[points])
 
-    def columns(self, mean: np.ndarray, kept: np.ndarray) -> "StoredRows":
+    def columns(self, mean: np.ndarray, mask: np.ndarray) -> "StoredRows":
         V = self.V - mean if mean.any() else self.V
-        return StoredRows(np.ascontiguousarray(V if kept.all() else V[:, kept]))
+        return StoredRows(np.ascontiguousarray(V if mask.all() else V[:, mask]))
 
     def times(self, Z: np.ndarray) -> "StoredRows":
         return StoredRows(matmul(self.V, Z))
@@ -97,7 +97,7 @@ class ReadRows:
     Parameters
     ----------
     sizes : (k,) ints. Rows of each block.
-    read : Number of a block -> its X : (b, d) array or CSR; should be fast, as `at` calls it often
+    read : Number of a block -> its X : (b, d) array or CSR, whose slices cost little
     signs : (n,) ints. Callers leave out rows of sign 0 with `take`.
     mean : (d,), optional. Default 0.
     Z : (d, r), optional. Default the identity.
@@ -166,10 +166,10 @@ class ReadRows:
 
         return ReadRows(sizes, read, self.signs[points], self._d, self._mean, self._Z)
 
-    def columns(self, mean: np.ndarray, kept: np.ndarray) -> "ReadRows":
+    def columns(self, mean: np.ndarray, mask: np.ndarray) -> "ReadRows":
         if mean.any():
             raise NotImplementedError("rows are centred before they get signs")
-        return self if kept.all() else self.times(np.eye(self.shape[1])[:, kept])
+        return self if mask.all() else self.times(np.eye(self.shape[1])[:, mask])
 
     def times(self, Z: np.ndarray) -> "ReadRows":
         Z = Z if self._Z is None else matmul(self._Z, Z)

@@ -85,7 +85,7 @@ def minimise(
         residual += point.z
         infeasible = problem.d - matmul(problem.A, point.x)
         products = float(matmul(point.above, point.y) + matmul(point.below, point.z))
-        # Guard: where the two terms of the objective cancel, a thousandth of their sizes.
+        # Guard: if the two terms of the objective cancel, a thousandth of their sizes.
         size = max(abs(0.5 * quadratic + linear), 1e-3 * (abs(quadratic) + abs(linear)))
         first = products if first is None else first
         # If the objective at the optimum is zero, the gap is relative to the first complementarity.
@@ -93,7 +93,7 @@ def minimise(
         off = float(np.abs(residual).max()) / problem.scale
         off_sum = float(np.abs(infeasible).max(initial=0.0))
         off_sum /= max(float(np.abs(point.x).sum()), 1e-300)
-        # The best point has the least gap; its gradient may be off by 1,000 times as much, by hand.
+        # An error of the gradient counts a thousandth of the same relative gap. Set by hand.
         merit = max(point.gap, 1e-3 * off, off_sum)
         if not np.isfinite(merit):
             return best

@@ -169,15 +169,15 @@ class _Solver:
         self.Y = np.ascontiguousarray(Y.T, np.int8)
         self.C = np.ascontiguousarray(C, np.float64)
         # A point with C = 0 has a = 0 for both losses, and is never visited.
-        idle = self.C == 0
-        self.bound = np.where(idle, 0.0, np.inf) if self.squared else self.C
-        self.ridge = 0.5 / np.where(idle, 1.0, self.C) if self.squared else np.zeros(n)
+        is_idle = self.C == 0
+        self.bound = np.where(is_idle, 0.0, np.inf) if self.squared else self.C
+        self.ridge = 0.5 / np.where(is_idle, 1.0, self.C) if self.squared else np.zeros(n)
         self.alpha = np.zeros((m, n))
         self.coef = np.zeros((m, blocks.shape[1]))
         self.curvature = np.full(n, np.nan)
-        self.together: bool | None = None
-        self.idle = idle
-        self.aside = np.repeat(idle[None], m, axis=0)
+        self.moves_blocks: bool | None = None
+        self.is_idle = is_idle
+        self.aside = np.repeat(is_idle[None], m, axis=0)
         # Largest and smallest projected gradient of the last pass, beyond which points are dropped.
         # Infinite values drop nothing.
         self.highest = np.full(m, np.inf)
@@ -188,11 +188,11 @@ class _Solver:
         width = np.full(m, np.inf)
         solved = np.zeros(m, bool)
         n_iter = n_visits = 0
-        spent = 0.0
+        n_passes = 0.0
         slices = self.blocks.slices()
         sweeps = _SWEEPS_OF_A_BLOCK if len(slices) > 1 else 1
-        while spent < self.max_iter and not solved.all() and not (n_iter and deadline.passed):
-            whole = (self.aside == self.idle).all(axis=1)
+        while n_passes < self.max_iter and not solved.all() and not (n_iter and deadline.passed):
+            has_all = (self.aside == self.is_idle).all(axis=1)
             high, low = np.full(m, -np.inf), np.full(m, np.inf)
             visits = sum(
                 self.sweep_block(slices[index], sweeps, high, low, rng)
@@ -201,15 +201,15 @@ class _Solver:
             n_iter += 1
             n_visits += visits
             # The set-up of a pass over very few points costs more than its visits.
-            spent += max(visits / (sweeps * self.alpha.size), 0.01)
+            n_passes += max(visits / (sweeps * self.alpha.size), 0.01)
             # Gradients of rows that move together may all have one sign; the width includes 0.
             width = np.where(solved, width, np.maximum(high, 0.0) - np.minimum(low, 0.0))
-            flat = ~solved & (width <= self.tol)
-            solved |= flat & whole
+            is_flat = ~solved & (width <= self.tol)
+            solved |= is_flat & has_all
             self.aside[solved] = True
-            self.aside[flat & ~whole] = self.idle
-            self.highest = np.where(flat | (high <= 0.0), np.inf, high)
-            self.lowest = np.where(flat | (low >= 0.0), -np.inf, low)
+            self.aside[is_flat & ~has_all] = self.is_idle
+            self.highest = np.where(is_flat | (high <= 0.0), np.inf, high)
+            self.lowest = np.where(is_flat | (low >= 0.0), -np.inf, low)
             if trace.active:
                 n_active = int(self.aside.size - self.aside.sum())
                 trace(
@@ -222,7 +222,7 @@ class _Solver:
         if not converged:
             self._settle()
             violation = self.violation()
-        limit = "max_iter" if spent >= self.max_iter else "max_time"
+        limit = "max_iter" if n_passes >= self.max_iter else "max_time"
         objective = self.objective()
         return LinearDualResult(
             alpha=self.alpha.T,
@@ -237,9 +237,9 @@ class _Solver:
         )
 
     def _settle(self) -> None:
-        """Replace w and alpha by the multiple of them that has the lowest primal objective.
+        """Multiply w and alpha by the factor with the lowest primal objective.
 
-        After a limit w may be far worse than 0; see `kbench.solvers.stopped`.
+        After a limit, w may be far worse than w = 0; see `kbench.solvers.stopped`.
         """
         best = MULTIPLES[self.primal(MULTIPLES).argmin(axis=0)]
         self.coef *= best[:, None]
@@ -263,9 +263,9 @@ class _Solver:
         X = self.blocks.block(rows)
         if np.isnan(self.curvature[rows.start]):
             self.curvature[rows] = _squared_norms(X) + self.ridge[rows]
-        if self.together is None:
-            self.together = _is_stiff(X, self.C[rows] * self.curvature[rows])
-        descend = _descend_together if self.together else _descend
+        if self.moves_blocks is None:
+            self.moves_blocks = _is_stiff(X, self.C[rows] * self.curvature[rows])
+        descend = _descend_together if self.moves_blocks else _descend
         n_visits = 0
         for sweep in range(sweeps):
             extremes = (high, low) if sweep == 0 else (high.copy(), low.copy())

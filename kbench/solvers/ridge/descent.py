@@ -39,12 +39,12 @@ class Descent(Steps):
     def __init__(self, kernel: KernelMatrix, B: np.ndarray, alpha: float, **limits: Any) -> None:
         super().__init__(kernel, **limits)
         self.B, self.alpha = B, alpha
-        self._everything = np.arange(len(kernel))
+        self._all_rows = np.arange(len(kernel))
         self._norm = np.linalg.norm(B, axis=0)
         self._norm[self._norm == 0.0] = 1.0
         # Rows and sums of squares of the blocks of the last pass.
-        self._recent: deque[tuple[int, np.ndarray]] = deque()
-        self._n_recent = 0
+        self._blocks: deque[tuple[int, np.ndarray]] = deque()
+        self._n_rows = 0
 
     def gradient(self, block: np.ndarray, z: np.ndarray) -> np.ndarray:
         """(K_{block,:} z + alpha z_block - B_block) : (b, m) at z : (n, m). b n kernel values."""
@@ -53,16 +53,16 @@ class Descent(Steps):
             exact = self._gradient(self._exact, block, z)
             if np.linalg.norm(exact - gradient) > ROUNDING * np.linalg.norm(exact):
                 self.kernel, gradient = self._exact, exact
-        self._recent.append((len(block), np.square(gradient).sum(axis=0)))
-        self._n_recent += len(block)
-        while len(self._recent) > _WINDOW and self._n_recent - self._recent[0][0] >= len(self.B):
-            self._n_recent -= self._recent.popleft()[0]
+        self._blocks.append((len(block), np.square(gradient).sum(axis=0)))
+        self._n_rows += len(block)
+        while len(self._blocks) > _WINDOW and self._n_rows - self._blocks[0][0] >= len(self.B):
+            self._n_rows -= self._blocks.popleft()[0]
         self._samples += len(block)
         self.n_iter += 1
         return gradient
 
     def _gradient(self, kernel: KernelMatrix, block: np.ndarray, z: np.ndarray) -> np.ndarray:
-        values = kernel.product(self._everything, z, rows=block)
+        values = kernel.product(self._all_rows, z, rows=block)
         values += self.alpha * z[block]
         values -= self.B[block]
         return values
@@ -74,19 +74,19 @@ class Descent(Steps):
     @property
     def is_pass(self) -> bool:
         """Whether the estimate covers a pass over the rows, and enough blocks."""
-        return len(self._recent) >= _WINDOW and self._n_recent >= len(self.B)
+        return len(self._blocks) >= _WINDOW and self._n_rows >= len(self.B)
 
     def forget(self) -> None:
         """Estimate the residual from the following blocks alone."""
-        self._recent.clear()
-        self._n_recent = 0
+        self._blocks.clear()
+        self._n_rows = 0
 
     def estimate(self) -> np.ndarray:
         """Relative residual estimated from the blocks of the last pass; (m,)."""
-        if not self._n_recent:
+        if not self._n_rows:
             return np.full(self.B.shape[1], np.inf)
-        squares = np.sum([square for _, square in self._recent], axis=0)
-        return np.sqrt(squares * (len(self.B) / self._n_recent)) / self._norm
+        squares = np.sum([square for _, square in self._blocks], axis=0)
+        return np.sqrt(squares * (len(self.B) / self._n_rows)) / self._norm
 
     def residual(self, x: np.ndarray) -> np.ndarray | None:
         """Relative residual of x : (n, m) at all rows, in float64; (m,). n^2 kernel values.
@@ -97,7 +97,7 @@ class Descent(Steps):
         for start in range(0, len(x), RESIDUAL_ROWS):
             if start and self._deadline.passed:
                 return None
-            rows = self._everything[start : start + RESIDUAL_ROWS]
+            rows = self._all_rows[start : start + RESIDUAL_ROWS]
             squares += np.square(self._gradient(self._exact, rows, x)).sum(axis=0)
         return np.sqrt(squares) / self._norm
 
@@ -112,7 +112,7 @@ class Descent(Steps):
         if self._result is None:
             size = min(len(x), MEASURED_ROWS)
             rows = np.sort(self.rng.choice(len(x), size, replace=False))
-            values = self._exact.product(self._everything, x, rows=rows)
+            values = self._exact.product(self._all_rows, x, rows=rows)
             norm = np.linalg.norm(self.B[rows], axis=0)
             error = np.linalg.norm(values + self.alpha * x[rows] - self.B[rows], axis=0)
             residual = error / np.where(norm == 0.0, 1.0, norm)

@@ -68,7 +68,7 @@ def solve_eigenpro(
     """
     n = len(kernel)
     sample = np.sort(rng.choice(n, subsample_size, replace=False))
-    lowered = lower_eigenvalues(
+    k_P = lower_eigenvalues(
         kernel,
         sample,
         batch_size=batch_size,
@@ -76,7 +76,7 @@ def solve_eigenpro(
         ridge=alpha / n,
         row_ridge=alpha,
     )
-    step = 1.0 / (lowered.beta + alpha + (batch_size - 1) * lowered.bottom)
+    step = 1.0 / (k_P.beta + alpha + (batch_size - 1) * k_P.bottom)
     state = Descent(kernel, Y, alpha, max_iter=max_iter, rng=rng, **limits)
     a = np.zeros(Y.shape)
     batches = passes(n, batch_size, rng)
@@ -91,13 +91,13 @@ def solve_eigenpro(
         gradient = state.kernel.product(block, g, rows=sample)
         a = a.copy()  # the trace may hold the old array
         a[block] -= step * g
-        a[sample] += step * lowered.correction(gradient)
-    return state.result(a, step_size=step * batch_size, directions=lowered.q)
+        a[sample] += step * k_P.correction(gradient)
+    return state.result(a, step_size=step * batch_size, directions=k_P.q)
 
 
 @dataclass(frozen=True)
 class LoweredEigenvalues:
-    """The preconditioner of the module's docstring, from s rows."""
+    """The kernel k_P of the module's docstring, from s rows."""
 
     vectors: np.ndarray  # (s, q - 1) float64: eigenvectors e_i
     weights: np.ndarray  # (q - 1,) float64: (1 - l_q / l_i) / (s l_i)
@@ -145,8 +145,8 @@ def lower_eigenvalues(
     diagonal = gram.diagonal()
     shifted = values + ridge
     # For each q, the reduction of k(x, x): the sum over i < q of (1 - l_q / l_i) l_i psi_i^2.
-    lowered = np.cumsum(squares, axis=1) - np.cumsum(squares / shifted, axis=1) * shifted
-    betas = np.maximum((diagonal[:, None] - lowered).max(axis=0), tiny)
+    reductions = np.cumsum(squares, axis=1) - np.cumsum(squares / shifted, axis=1) * shifted
+    betas = np.maximum((diagonal[:, None] - reductions).max(axis=0), tiny)
     if q is None:
         q = max(1, int(((betas + row_ridge) / shifted <= batch_size).sum()))
     q = min(q, n_values)

@@ -2,8 +2,8 @@
 
 Abedsoltan, Belkin and Pandit, "Toward Large Kernel Models" (ICML 2023). f = sum_j a_j k(z_j, .) of
 p centres Z minimises ||f(X) - y||^2 over n rows. A gradient of m rows is in the span of these rows.
-It is preconditioned as in EigenPro 2 (`kbench.solvers.ridge.eigenpro` has l_i, e_i and the step),
-and projected back onto the span of Z:
+EigenPro 2's preconditioner is applied (`kbench.solvers.ridge.eigenpro` has l_i, e_i, k_P and the
+step), and the result is projected back onto the span of Z:
 
     D = diag((1 - l_q / l_i) / (s l_i)), i < q,    C = K_ZS E D E'
     repeat:
@@ -90,7 +90,7 @@ def solve_eigenpro3(
     """
     n = len(kernel)
     local = np.sort(rng.choice(len(centres), subsample_size, replace=False))
-    lowered = lower_eigenvalues(
+    k_P = lower_eigenvalues(
         kernel,
         centres[local],
         batch_size=n if batch_size is None else batch_size,
@@ -98,12 +98,12 @@ def solve_eigenpro3(
         ridge=alpha / n,
     )
     if batch_size is None:
-        critical = max(1, int(lowered.beta / (lowered.bottom + alpha / n)))
-        batch_size = n // -(-n // critical)  # a pass leaves out few rows
-    step = 1.0 / (lowered.beta + (batch_size - 1) * lowered.bottom + batch_size / n * alpha)
-    KE = np.zeros((len(centres), lowered.q - 1))  # K_ZS E, which only the ridge needs
-    if alpha and lowered.q > 1:
-        KE = kernel.astype(np.float64).product(centres[local], lowered.vectors, rows=centres)
+        critical_size = max(1, int(k_P.beta / (k_P.bottom + alpha / n)))
+        batch_size = n // -(-n // critical_size)  # a pass leaves out few rows
+    step = 1.0 / (k_P.beta + (batch_size - 1) * k_P.bottom + batch_size / n * alpha)
+    KE = np.zeros((len(centres), k_P.q - 1))  # K_ZS E, which only the ridge needs
+    if alpha and k_P.q > 1:
+        KE = kernel.astype(np.float64).product(centres[local], k_P.vectors, rows=centres)
     project = (
         InexactProjection(kernel, centres, projection_passes, rng)
         if projection_passes
@@ -131,8 +131,8 @@ def solve_eigenpro3(
         ridge = batch_size / n * alpha
         c = ridge * f
         h -= ridge * since.h
-        along = matmul(lowered.vectors.T, h[local]) + matmul(KE.T, c)
-        c[local] -= matmul(lowered.vectors, lowered.weights[:, None] * along)
+        along = matmul(k_P.vectors.T, h[local]) + matmul(KE.T, c)
+        c[local] -= matmul(k_P.vectors, k_P.weights[:, None] * along)
         since.add(block, step, h, c, state.residuals(block), 1.0 - step * ridge)
         if reduced or since.n_steps >= projection_period:
             a = a - project(since.h, since.c, state.kernel)
@@ -144,7 +144,7 @@ def solve_eigenpro3(
         max(1, n // batch_size),
         step_size=step * batch_size,
         batch_size=batch_size,
-        directions=lowered.q,
+        directions=k_P.q,
     )
 
 

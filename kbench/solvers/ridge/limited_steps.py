@@ -37,8 +37,8 @@ class DescentResult:
 
     x: np.ndarray  # (k, m) float64
     n_iter: int  # Number of steps, or of passes if the solver's `max_iter` counts passes
-    # (m,) float64: relative residual before x was shrunk. The solver's docstring states its system,
-    # and the rows at which it is measured without convergence.
+    # (m,) float64: relative residual before x was multiplied (`cg.best_multiple`). The solver's
+    # docstring states the system, and the rows at which the residual is measured.
     residual: np.ndarray
     converged: bool  # Whether all residuals are at most `tol`
     stop_reason: str  # {"tol", "max_iter", "max_time"}
@@ -78,8 +78,8 @@ class Steps(ABC):
         self._max_iter, self._deadline, self._trace = max_iter, Deadline(max_time, trace), trace
         self._predictor = predictor
         self._samples = self._n_shown = 0
-        # The estimate when rounding was last checked; 2 is twice that of coefficients 0.
-        self._accurate = 2.0
+        # The estimate at which rounding was last checked; 2 is twice that of coefficients 0.
+        self._estimate_checked = 2.0
         self._result: tuple[np.ndarray, str] | None = None
 
     @abstractmethod
@@ -120,9 +120,9 @@ class Steps(ABC):
     def _rounding_is_due(self) -> bool:
         """Whether to check the rounding of float32 kernel values: the estimate has halved."""
         estimate = self.estimate().max()
-        if self.kernel is self._exact or not estimate <= 0.5 * self._accurate:
+        if self.kernel is self._exact or not estimate <= 0.5 * self._estimate_checked:
             return False
-        self._accurate = estimate
+        self._estimate_checked = estimate
         return True
 
     @property

@@ -79,7 +79,7 @@ class NormalEquations(Steps):
         # Sums of squares of r and of Y at the rows visited.
         self._squares: np.ndarray = np.zeros(t)
         self._largest: np.ndarray = np.zeros(t)
-        self._since = 0
+        self._rows_since_pass = 0
         self._estimate: np.ndarray = np.ones(t)  # for coefficients 0
         self._lowest = np.inf  # lowest estimate since variance reduction began
         self.stagnates = self.rises = False
@@ -113,7 +113,7 @@ class NormalEquations(Steps):
         self._largest += np.square(first).sum(axis=0)
         self._visited[rows] = True
         self.rises = False
-        self._since += len(rows)
+        self._rows_since_pass += len(rows)
         self._samples += len(rows)
         self.n_iter += 1
         return h
@@ -154,9 +154,9 @@ class NormalEquations(Steps):
         return not np.all(self._squares <= bound)
 
     def after_a_pass(self, x: np.ndarray) -> np.ndarray | None:
-        if self._since < len(self.Y):
+        if self._rows_since_pass < len(self.Y):
             return None
-        self._since, before = 0, self._estimate
+        self._rows_since_pass, before = 0, self._estimate
         self._estimate = self._relative(x)
         if self.stagnates:
             self.rises = bool(self._estimate.max() > _RISES * self._lowest)

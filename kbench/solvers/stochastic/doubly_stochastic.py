@@ -142,7 +142,7 @@ class DoublyStochastic:
         is_newton = self.newton_from is not None and self.n_steps >= self.newton_from
         decay_per_step = self.nu / (self.nu + self.ridge)  # of Newton's method, for gamma = 1
         first, last = memory.n_blocks, len(self.coef)
-        block = self._choose()
+        block = self._choose_block()
         ends = np.linspace(0, len(Y), min(n_shards, len(Y)) + 1).astype(int)
         shards = [slice(*pair) for pair in pairwise(ends)]
         function = partial(
@@ -226,7 +226,7 @@ class DoublyStochastic:
             memory.values = state["memory_values"][start : start + len(memory.values)].copy()
             start += len(memory.values)
 
-    def _choose(self) -> int:
+    def _choose_block(self) -> int:
         """Index of the block of this step; appends a new block of zeros if needed."""
         if self._revisits:
             key = np.uint64(self.features.seed)
@@ -295,10 +295,10 @@ class ShardSums(NamedTuple):
             return ShardSums, tuple(self)
         pack = lapack.strttp if self.gram.dtype == np.float32 else lapack.dtrttp
         packed, _ = pack(self.gram)
-        return _unpacked, (*self[:3], packed, len(self.gram))
+        return _unpack_sums, (*self[:3], packed, len(self.gram))
 
 
-def _unpacked(
+def _unpack_sums(
     values: np.ndarray, loss: float, gradient: np.ndarray, packed: np.ndarray, D: int
 ) -> ShardSums:
     unpack = lapack.stpttr if packed.dtype == np.float32 else lapack.dtpttr

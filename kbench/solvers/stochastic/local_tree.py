@@ -100,8 +100,8 @@ def objective(
     """
     values, slopes = soft_tree(matmul(X, A.T), depth, sigma, sharpness)
     loss = np.maximum(0.0, 1.0 - y * values)
-    pull = -(weights * y * (loss > 0.0) / len(y)).astype(X.dtype)
-    gradient = matmul((slopes * pull[:, None]).T, X) + penalties[:, None] * A
+    loss_slope = -(weights * y * (loss > 0.0) / len(y)).astype(X.dtype)
+    gradient = matmul((slopes * loss_slope[:, None]).T, X) + penalties[:, None] * A
     return float((weights * loss).mean() + 0.5 * matmul(penalties, (A**2).sum(axis=1))), gradient
 
 
