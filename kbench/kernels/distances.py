@@ -420,7 +420,7 @@ class DistanceKernel(Kernel):
         for columns in (layout.features, layout.bits, layout.constants):
             check_indices(columns, n_features, "columns of the layout")
         if isinstance(points, BytePoints):
-            require(layout.lattice is not None, "the points are bytes, and the layout has none")
+            require(layout.lattice is not None, "the points are bytes, and there is no lattice")
             require(len(points.words) == -(-(p + q) // 4), "the points have another width")
             return int(points.shape[0])
         require(isinstance(points, DensePoints), "the points are of another class")

@@ -205,7 +205,7 @@ class KernelMatrix:
             require(isinstance(self.kernel, Kernel), "kernel is of another class")
             points, expected = self.kernel.prepare(rows[:0], self.dtype), 0
         n = check_points(self.kernel, points, self.dtype, rows.shape[1])
-        require(n == expected, f"{n} points are prepared of {rows.shape[0]} rows")
+        require(n == expected, f"there are {n} prepared points for {rows.shape[0]} rows")
 
 
 def expand(kernel: Kernel, A: Any, B: Any, coef: np.ndarray, dtype: Any) -> np.ndarray:

@@ -136,9 +136,9 @@ class NestedSubsets:
             worst = max(0.0, -slack.min(initial=0.0))
             if worst > tolerance:
                 violators = near[slack < -tolerance]
-                # If at most as many points as the smaller first subset of few points joined at a
-                # time, covtype_74k would compute 9 % more kernel values, and 34 problems 3 % in the
-                # geometric mean (`scripts/bench_svm.py`, `scripts/bench_everyday.py`).
+                # If this limit were lower for few points, as the first subset is, covtype_74k would
+                # compute 9 % more kernel values, and 34 problems 3 % in the geometric mean
+                # (`scripts/bench_svm.py`, `scripts/bench_everyday.py`).
                 max_joining = max(descent.options.first_subset, len(descent.active))
                 if len(violators) > max_joining:
                     order = np.argpartition(it.slack(violators), max_joining)

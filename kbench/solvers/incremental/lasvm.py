@@ -91,8 +91,8 @@ def solve_online(
     Returns the solution of the dual of S: at the other points alpha is 0 and gradient NaN. n_iter
     and kernel_entries include the visits and the finishing.
 
-    Each visit computes |S| kernel values of O(d) operations, each step up to |S|; a step itself is
-    O(|S|). Memory: `cache_mb`, 256 |S| kernel values, O(n d).
+    A visit computes |S| kernel values, O(|S| d), and takes at most two steps, each O(|S|) and up to
+    |S| more kernel values. Memory: `cache_mb`, 256 |S| kernel values, O(n d).
     """
     steps = _UNLIMITED if max_iter < 0 else max_iter
     trace = Trace() if trace is None else trace
