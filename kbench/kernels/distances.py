@@ -166,8 +166,8 @@ class DistanceKernel(Kernel):
         layout = self.layout
         if layout is None or layout.lattice is not None or len(layout.bits):
             return self.bind(X)
-        # About the origin of all rows the features of some may be longer. That does not matter
-        # where their rounding weighs less than that of the sum, see `entry_error`.
+        # Relative to the origin of all rows, features of some rows may be longer. The layout stays
+        # if the rounding of features is less than that of their sum, as `entry_error` bounds both.
         p = len(layout.features)
         longest = (p * (self._scale * layout.spread) ** self.power) ** (1.0 / self.power)
         return self if 2.0 * longest <= 0.4 * p else self.bind(X)
@@ -394,7 +394,7 @@ class DistanceKernel(Kernel):
             assert self.layout.lattice is not None
             return 8.0 * eps + self.layout.lattice.entry_error(np.dtype(np.float32), self._scale)
         # Features are rounded once, by eps |z|; the slope of u -> f(-u^power), and u times the
-        # slope, are below 1. The terms for f and the sum over features are guards.
+        # slope, are below 1. The terms for f and the sum over features are set by hand.
         features = A.features.astype(np.float64)
         norm = np.max((np.abs(features) ** self.power).sum(axis=0), initial=0.0)
         return eps * (5.0 + 0.4 * len(features) + 2.0 * float(norm) ** (1.0 / self.power))

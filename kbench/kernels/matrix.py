@@ -29,7 +29,7 @@ class KernelMatrix:
         Kept by reference. For `Precomputed`, (n, n) kernel values.
     dtype : float32 or float64
         Precision of the prepared points and of the blocks.
-    is_part : Whether the kernel is bound to rows of which X are some
+    is_part : Whether X are some of the rows to which the kernel is bound
 
     Attributes
     ----------

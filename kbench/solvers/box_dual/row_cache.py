@@ -249,7 +249,7 @@ _ADD_ROWS = Loop(_add_rows, _shared_add_rows)
 
 @njit(cache=True, nogil=True)
 def _gather(rows, slots, columns, places, others, out, start, stop):
-    """out[places[k], :] = rows[slots[k], columns], and out[others, places[k]], its mirror image."""
+    """out[places[k], :] = rows[slots[k], columns], and mirrored to out[others, places[k]]."""
     for k in range(start, stop):
         row, target = rows[slots[k]], out[places[k]]
         for j in range(columns.shape[0]):
